@@ -1,0 +1,132 @@
+"""Tables (from TOML, `--set`, keyword arguments) to typed records, with one sentence for each mistake.
+
+Every settings class in canon is made by `settings`; `parse` fills one from a table. A value knows where it came from
+(`Origins`), so that a sentence can name the recipe file or the `--set` that holds the mistake.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, TypeVar, dataclass_transform
+
+from pydantic import ConfigDict, Field, ValidationError
+from pydantic.dataclasses import dataclass as pydantic_dataclass
+
+from canon.errors import CanonError, unknown
+
+T = TypeVar("T")
+Table = dict[str, Any]
+Origins = dict[str, str]  # "train.steps" -> "--set"
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(Field,))
+def settings(cls: type[T]) -> type[T]:
+    """Makes a class of annotated fields a frozen, validated record that refuses unknown keys and wrong types."""
+    config = ConfigDict(extra="forbid", strict=True, validate_default=True)
+    return pydantic_dataclass(kw_only=True, frozen=True, config=config)(cls)
+
+
+def parse(cls: type[T], table: Mapping[str, Any], section: str, origins: Origins | None = None) -> T:
+    """A record of class `cls` from `table`; a mistake is a CanonError that names `section.key` and its origin."""
+    try:
+        return cls(**{key: _tuples(value) for key, value in table.items()})
+    except ValidationError as mistake:
+        raise _sentence(cls, mistake, section, origins or {}) from None
+
+
+def read_toml(path: Path) -> Table:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as mistake:
+        raise CanonError(f"{path} is not valid TOML: {mistake}.") from None
+    except UnicodeDecodeError as mistake:
+        raise CanonError(f"{path} is not UTF-8 text (byte {mistake.start}).") from None
+    except OSError as mistake:
+        raise CanonError(f"{path} cannot be read: {mistake.strerror}.") from None
+
+
+def parse_assignment(text: str) -> tuple[str, Any]:
+    """`a.b=1` to ("a.b", 1); the right side is a TOML value, or else taken as plain text."""
+    key, equals, value = text.partition("=")
+    key = key.strip()
+    if not equals or not key or not all(key.split(".")):
+        raise CanonError(f'--set takes section.key=value, as in --set train.steps=100; got "{text}".')
+    try:
+        return key, tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        return key, value.strip()
+
+
+def assign(table: Table, key: str, value: Any) -> None:
+    """Sets `table["a"]["b"]` for key "a.b", making tables on the way."""
+    *path, last = key.split(".")
+    for part in path:
+        table = table.setdefault(part, {})
+        if not isinstance(table, dict):
+            raise CanonError(f"{key} cannot be set: {part} is a value, not a table.")
+    table[last] = value
+
+
+def _tuples(value: Any) -> Any:
+    """TOML's lists as tuples: settings are immutable."""
+    return tuple(_tuples(item) for item in value) if isinstance(value, list | tuple) else value
+
+
+_WANTED = {
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "finite_number": "a finite number",
+    "bool_type": "true or false",
+    "string_type": "a text",
+    "tuple_type": "a list",
+    "dict_type": "a table",
+    "dataclass_type": "a table",
+}
+
+
+def _sentence(cls: type, mistake: ValidationError, section: str, origins: Origins) -> CanonError:
+    error = mistake.errors()[0]
+    # Branches of a union appear in the location as type names; only what the user wrote is a key or an index.
+    parts = [str(part) for part in error["loc"] if not isinstance(part, str) or part.isidentifier()]
+    own = [part for part in parts if part.isdigit() or part not in ("str", "int", "float", "bool", "none")]
+    key = ".".join([section, *own]) if section else ".".join(own)
+    kind, got = error["type"], error["input"]
+    if kind in ("unexpected_keyword_argument", "extra_forbidden"):
+        prefix = f"{section}." if section else ""
+        names = [prefix + field.name for field in fields(cls)]  # type: ignore[arg-type]
+        return unknown("setting", key, names)
+    if kind in ("missing", "missing_argument"):
+        return CanonError(f"{key} is missing: give it in the recipe or by --set {key}=….")
+    context = error.get("ctx", {})
+    if kind == "greater_than":
+        wanted = "a positive number" if context["gt"] == 0 else f"greater than {context['gt']}"
+    elif kind in ("greater_than_equal", "less_than_equal", "less_than"):
+        words = {"greater_than_equal": "at least", "less_than_equal": "at most", "less_than": "less than"}
+        wanted = f"{words[kind]} {next(iter(context.values()))}"
+    elif kind == "literal_error":
+        wanted = f"one of {context['expected'].replace(' or ', ', ')}"
+    elif kind == "value_error":
+        return CanonError(f"{key}: {error['msg'].removeprefix('Value error, ')}{_origin(key, origins)}")
+    elif kind == "too_short":
+        wanted = f"a list of at least {context['min_length']}"
+    else:
+        wanted = _WANTED.get(kind, error["msg"].lower())
+    if kind == "greater_than" and _is_whole(cls, own):
+        wanted = wanted.replace("positive number", "positive whole number")
+    return CanonError(f"{key} must be {wanted}, got {got!r}{_origin(key, origins)}.")
+
+
+def _is_whole(cls: type, path: list[str]) -> bool:
+    annotation = getattr(cls, "__annotations__", {}).get(path[0] if path else "", "")
+    return "int" in str(annotation)
+
+
+def _origin(key: str, origins: Origins) -> str:
+    for known in (key, key.rsplit(".", 1)[0]):
+        if origins.get(known, "default") != "default":
+            return f" (from {origins[known]})"
+    return ""

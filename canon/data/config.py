@@ -1,0 +1,30 @@
+"""The [data] section of a recipe: where examples come from and how a file is read."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from canon.config import settings
+
+Share = Annotated[float, Field(ge=0, lt=1)]
+
+
+@settings
+class DataConfig:
+    source: str = Field(default="", description="a named set (canon list datasets), or a file or folder")
+    format: Literal["auto", "table", "images", "idx", "cifar", "text"] = Field(
+        default="auto", description="kind of file; auto looks at names and contents"
+    )
+    label: str = Field(default="", description="column to predict; default: label, target, class or y, else the last")
+    features: tuple[str, ...] = Field(default=(), description="columns to predict from; default: all but the label")
+    valid: Share | str = Field(default=0.1, description="share of the training examples held out, or a file")
+    test: Share | str = Field(default=0.1, description="the same for the test set, where the source has none")
+    seed: Annotated[int, Field(ge=0)] = Field(default=0, description="decides the split, apart from train.seed")
+    missing: Literal["error", "mean"] = Field(default="error", description="what to do with an empty number")
+    delimiter: str = Field(default="", description="column separator of a text table; default: by the file's ending")
+    encoding: str = Field(default="utf-8", description="of text files")
+    size: tuple[Annotated[int, Field(gt=0)], ...] = Field(default=(), description="height, width of images in a folder")
+    channels: Literal[0, 1, 3] = Field(default=0, description="1 grey, 3 colour, 0 as the first image is")
+    limit: Annotated[int, Field(ge=0)] = Field(default=0, description="use only so many training examples; 0 all")

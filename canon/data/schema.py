@@ -1,0 +1,110 @@
+"""What a reader hands on: examples in columns, and the schema that tells what they are.
+
+The schema is all that a network must know of the data (sizes) and all that `predict` needs to read more of it
+(encoders). It is stored in every run as vocab/schema.json.
+
+Columns that every reader uses: "input" (one row per example) and "target" (class index or number), where there is one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import numpy as np
+
+InputKind = Literal["features", "image", "text"]
+TargetKind = Literal["class", "number", "none"]
+
+
+class Column(Protocol):
+    """A column that is not in memory: rows are made when they are taken (images decoded from files, memory maps)."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+
+    def __len__(self) -> int: ...
+    def take(self, indices: np.ndarray) -> np.ndarray: ...
+
+
+Columns = Mapping[str, np.ndarray | Column]
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """How one column of a table becomes features: a number is standardised, a category becomes one-hot."""
+
+    name: str
+    kind: Literal["number", "category"]
+    mean: float = 0.0
+    std: float = 1.0
+    categories: tuple[str, ...] = ()  # an unseen category is all zeros
+
+
+@dataclass(frozen=True)
+class Schema:
+    input: InputKind
+    shape: tuple[int, ...]  # of one input: (features,) or (channels, height, width)
+    target: TargetKind = "none"
+    classes: tuple[str, ...] = ()
+    label: str = ""  # name of the target's column
+    encoders: tuple[Encoder, ...] = ()  # tables only
+    # What the network sees is (input - mean) / std: per channel for images, scalars (length 1) otherwise.
+    mean: tuple[float, ...] = (0.0,)
+    std: tuple[float, ...] = (1.0,)
+    # A number to predict is trained on as (target - target_mean) / target_std.
+    target_mean: float = 0.0
+    target_std: float = 1.0
+
+    def sizes(self) -> dict[str, Any]:
+        """The settings of a system that the data decides."""
+        sizes: dict[str, Any] = {"shape": self.shape}
+        if self.target == "class":
+            sizes["num_classes"] = len(self.classes)
+        return sizes
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), ensure_ascii=False, indent=1)
+
+    @classmethod
+    def from_json(cls, text: str) -> Schema:
+        table = {key: tuple(value) if isinstance(value, list) else value for key, value in json.loads(text).items()}
+        encoders = ({**row, "categories": tuple(row["categories"])} for row in table.pop("encoders"))
+        return cls(**table, encoders=tuple(Encoder(**row) for row in encoders))
+
+
+@dataclass(frozen=True)
+class FileRecord:
+    name: str  # as the user would write it
+    bytes: int
+    sha256: str
+
+    @classmethod
+    def of(cls, path: Path) -> FileRecord:
+        with path.open("rb") as file:
+            return cls(str(path), path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest())
+
+
+@dataclass(frozen=True)
+class Data:
+    """Everything read from one source: train, valid and test columns, and what they are."""
+
+    name: str
+    schema: Schema
+    splits: dict[str, Columns]
+    files: tuple[FileRecord, ...] = ()
+    notes: tuple[str, ...] = ()  # what was decided for the user: label column, split, sizes
+    protocol: dict[str, Any] = field(default_factory=dict)  # how the splits were made; compare refuses unlike ones
+
+    def fingerprint(self) -> str:
+        """One hash for the content of all files and the way they were split."""
+        content = [sorted(record.sha256 for record in self.files), self.protocol, asdict(self.schema)]
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def num_examples(columns: Columns) -> int:
+    return len(next(iter(columns.values())))
