@@ -110,7 +110,7 @@ def _sentence(cls: type, mistake: ValidationError, section: str, origins: Origin
     elif kind == "literal_error":
         wanted = f"one of {context['expected'].replace(' or ', ', ')}"
     elif kind == "value_error":
-        return CanonError(f"{key}: {error['msg'].removeprefix('Value error, ')}{_origin(key, origins)}")
+        return CanonError(error["msg"].removeprefix("Value error, "))
     elif kind == "too_short":
         wanted = f"a list of at least {context['min_length']}"
     else:

@@ -2,7 +2,7 @@
 
 Records hold names of modules, not the modules: reading the table imports no torch. A system's module has a `Config`
 (settings) and the class named in the record, built as `cls(config)`: a torch module for the gradient loop, or a
-`Learner` (canon.train.learner) that learns in its own way.
+`Learner` (canon.training.learner) that learns in its own way.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ SYSTEMS: tuple[System, ...] = (
         title="Logistic regression",
         chapter="linear",
         paper="Cox 1958, The regression analysis of binary sequences",
-        module="canon.systems.linear.classifiers:LinearClassifier",
+        module="canon.systems.linear.classifiers:LogisticRegression",
         inputs=("features", "image"),
         task="classification",
         objective="logistic",
@@ -81,7 +81,7 @@ SYSTEMS: tuple[System, ...] = (
         title="Softmax regression",
         chapter="linear",
         paper="McFadden 1973, Conditional logit analysis of qualitative choice behavior",
-        module="canon.systems.linear.classifiers:LinearClassifier",
+        module="canon.systems.linear.classifiers:SoftmaxRegression",
         inputs=("features", "image"),
         task="classification",
         objective="cross-entropy",

@@ -20,7 +20,10 @@ class DataConfig:
     label: str = Field(default="", description="column to predict; default: label, target, class or y, else the last")
     features: tuple[str, ...] = Field(default=(), description="columns to predict from; default: all but the label")
     valid: Share | str = Field(default=0.1, description="share of the training examples held out, or a file")
-    test: Share | str = Field(default=0.1, description="the same for the test set, where the source has none")
+    test: Share | str = Field(
+        default="",
+        description="the same for the test set; default: the source's own, else a tenth (built-in sets: a fifth)",
+    )
     seed: Annotated[int, Field(ge=0)] = Field(default=0, description="decides the split, apart from train.seed")
     missing: Literal["error", "mean"] = Field(default="error", description="what to do with an empty number")
     delimiter: str = Field(default="", description="column separator of a text table; default: by the file's ending")

@@ -1,0 +1,5 @@
+"""Losses as pure functions of tensors.
+
+Each returns one loss per target and sums nothing over the batch: the loop divides a sum by the global number of valid
+targets, so that one process and several compute the same gradient.
+"""

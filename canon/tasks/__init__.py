@@ -1,0 +1,24 @@
+"""What is predicted, how a loss comes of it and by which metrics it is judged: one class per kind of target.
+
+A task binds a system's network to an objective and metrics, so that networks stay plain modules (inputs to logits)
+and two systems of one task are judged by exactly the same numbers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from canon.data.schema import Schema
+from canon.errors import unknown
+from canon.registry import System
+from canon.tasks.base import Task
+from canon.tasks.classification import Classification
+from canon.tasks.regression import Regression
+
+TASKS: dict[str, type[Task]] = {"classification": Classification, "regression": Regression}
+
+
+def create(system: System, config: Any, schema: Schema) -> Task:
+    if system.task not in TASKS:
+        raise unknown("task", system.task, TASKS)
+    return TASKS[system.task](system.objective, config, schema)

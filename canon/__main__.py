@@ -1,0 +1,3 @@
+from canon.cli import main
+
+main()

@@ -1,0 +1,74 @@
+"""What `import canon` offers: create, train, load, systems, recipes, datasets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from canon import recipe as _recipe
+from canon import registry
+from canon.config import Table
+
+if TYPE_CHECKING:
+    from canon.training.run import Run
+    from canon.use.model import Model
+
+
+def create(name: str, **changes: Any) -> Any:
+    """The network (or learner) that `name` means, as in create("mlp:tiny", num_classes=3)."""
+    system, preset = registry.find(name)
+    _, cls = system.load()
+    return cls(system.configure(preset, changes))
+
+
+def train(
+    recipe: str = "",
+    *,
+    data: str = "",
+    out: str | Path | None = None,
+    resume: bool = False,
+    quiet: bool = False,
+    **changes: Table,
+) -> Run:
+    """Trains a recipe; changes are tables by section, as in train("mlp", train={"epochs": 5})."""
+    flat = {f"{section}.{key}": value for section, table in changes.items() for key, value in table.items()}
+    run = train_run(recipe, data=data, out=out, resume=resume, changes=flat, quiet=quiet)
+    assert run is not None, "canon.train is for one process; under torchrun use python -m canon train"
+    return run
+
+
+def train_run(
+    recipe: str, *, data: str, out: str | Path | None, resume: bool, changes: Table, quiet: bool
+) -> Run | None:
+    """Trains and writes report.html; None on the helper processes of torchrun."""
+    import os
+
+    from canon.report.run import write_report
+    from canon.training.trainer import train as fit
+
+    run = fit(recipe, data, out, resume, changes, quiet)
+    if os.environ.get("RANK", "0") != "0":
+        return None
+    write_report(run)
+    return run
+
+
+def load(path: str | Path) -> Model:
+    """What a run can do: predict, evaluate, network."""
+    from canon.use.model import load as load_model
+
+    return load_model(path)
+
+
+def systems() -> list[str]:
+    return [system.name for system in registry.SYSTEMS]
+
+
+def recipes() -> list[str]:
+    return _recipe.names()
+
+
+def datasets() -> list[str]:
+    from canon.data.catalogue import CATALOGUE
+
+    return list(CATALOGUE)

@@ -1,0 +1,37 @@
+"""canon check PATH"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from canon.cli.options import Json, Sets, changes_of, print_json
+from canon.config import parse
+from canon.errors import CanonError
+
+
+def check(
+    source: Annotated[str, typer.Argument(help="A file, a folder or a named set.")],
+    set_: Sets = [],  # noqa: B006
+    json: Json = False,
+) -> None:
+    """Read your data: counts, duplicates, lengths, missing values, and which systems it suits."""
+    from canon.data.check import check as examine
+    from canon.data.config import DataConfig
+
+    changes = changes_of(set_)
+    for key in changes:
+        if not key.startswith("data."):
+            raise CanonError(f"canon check takes only data settings, as in --set data.label=stars; got {key}.")
+    table = {key.removeprefix("data."): value for key, value in changes.items()}
+    report = examine(parse(DataConfig, {**table, "source": source}, "data", dict.fromkeys(changes, "--set")))
+    if json:
+        print_json(asdict(report))
+    else:
+        print("\n".join(report.render()))
+
+
+def register(app: typer.Typer) -> None:
+    app.command(epilog="Example: canon check reviews.csv --set data.label=stars")(check)

@@ -1,0 +1,73 @@
+"""canon list systems|recipes|datasets|optimizers|activations|metrics"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from canon.cli.options import Json, print_json, print_table
+from canon.errors import unknown
+
+
+def _systems() -> list[dict[str, Any]]:
+    from canon.registry import SYSTEMS
+
+    return [
+        {
+            "system": system.name,
+            "title": system.title,
+            "chapter": system.chapter,
+            "task": system.task,
+            "reads": ", ".join(system.inputs),
+            "presets": ", ".join(system.presets),
+        }
+        for system in SYSTEMS
+    ]
+
+
+def _recipes() -> list[dict[str, Any]]:
+    from canon import recipe
+    from canon.config import read_toml
+
+    rows = []
+    for name in recipe.names():
+        table = read_toml(recipe.RECIPES / f"{name}.toml")
+        expected = {key: bounds for key, bounds in table.get("expect", {}).items() if key != "curve"}
+        reach = ", ".join(f"{key} {low:.4g}–{high:.4g}" for key, (low, high) in expected.items())
+        row = {"recipe": name, "system": table["system"]["name"], "data": table["data"]["source"], "reaches": reach}
+        rows.append(row)
+    return rows
+
+
+def _datasets() -> list[dict[str, Any]]:
+    from canon.data.catalogue import CATALOGUE, locate
+
+    return [
+        {"dataset": entry.name, "title": entry.title, "kind": entry.kind, "here": entry.builtin or bool(locate(name))}
+        for name, entry in CATALOGUE.items()
+    ]
+
+
+def _optimizers() -> list[dict[str, Any]]:
+    from canon.optim.settings import OPTIMIZERS
+
+    return [{"optimizer": name, "lr": cls.lr, "paper": cls.paper} for name, cls in OPTIMIZERS.items()]
+
+
+_LISTS = {"systems": _systems, "recipes": _recipes, "datasets": _datasets, "optimizers": _optimizers}
+
+
+def list_(
+    what: Annotated[str, typer.Argument(help="systems, recipes, datasets or optimizers.")] = "systems",
+    json: Json = False,
+) -> None:
+    """List what there is: systems, recipes, datasets, optimizers."""
+    if what not in _LISTS:
+        raise unknown("list", what, _LISTS)
+    rows = _LISTS[what]()
+    (print_json if json else print_table)(rows)
+
+
+def register(app: typer.Typer) -> None:
+    app.command("list", epilog="Example: canon list recipes")(list_)

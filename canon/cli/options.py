@@ -1,0 +1,51 @@
+"""Options that several verbs share."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+from canon.config import parse_assignment
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Sets = Annotated[
+    list[str], typer.Option("--set", metavar="KEY=VALUE", help="Change a setting, as in --set train.steps=100.")
+]
+
+
+def changes_of(assignments: list[str]) -> dict[str, Any]:
+    return dict(parse_assignment(text) for text in assignments)
+
+
+def print_json(value: Any) -> None:
+    print(json.dumps(value, ensure_ascii=False, indent=1))
+
+
+def print_table(rows: list[dict[str, Any]]) -> None:
+    """Plain columns, as wide as they need to be; numbers to the right."""
+    if not rows:
+        return
+    names = list(rows[0])
+    cells = [[_cell(row.get(name)) for name in names] for row in rows]
+    widths = [max(len(name), *(len(row[i]) for row in cells)) for i, name in enumerate(names)]
+    numeric = [all(not isinstance(row.get(name), str) for row in rows) for name in names]
+    for line in [names, *cells]:
+        aligned = (
+            text.rjust(width) if right else text.ljust(width)
+            for text, width, right in zip(line, widths, numeric, strict=True)
+        )
+        print("  ".join(aligned).rstrip())
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:.4f}" if abs(value) < 1000 else f"{value:,.1f}"
+    return str(value)

@@ -1,0 +1,96 @@
+"""Sets that need no download: scikit-learn's small tables and digits, the running Python's documentation and source."""
+
+from __future__ import annotations
+
+import ast
+import sys
+import sysconfig
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from canon.data.source import Part, Source, array_record
+from canon.data.tables import Table
+
+# name -> (loader in sklearn.datasets, its arguments, name of the label's column)
+TABLES = {
+    "iris": ("load_iris", {}, "species"),
+    "wine": ("load_wine", {}, "cultivar"),
+    "breast-cancer": ("load_breast_cancer", {}, "diagnosis"),
+    "diabetes": ("load_diabetes", {"scaled": False}, "progression"),
+}
+
+
+def read_builtin(name: str) -> Source:
+    if name == "digits":
+        return _digits()
+    if name in TABLES:
+        return _table(name)
+    documents = list(python_docs() if name == "python-docs" else python_source())
+    version = ".".join(map(str, sys.version_info[:3]))
+    record = array_record(f"Python {version} {name}", np.frombuffer("\0".join(documents).encode(), dtype=np.uint8))
+    return Source(name, "text", {"train": Part(documents)}, files=(record,), origin={"python": version})
+
+
+def _digits() -> Source:
+    from sklearn import datasets
+
+    images, labels = datasets.load_digits(return_X_y=True)
+    inputs = images.reshape(-1, 1, 8, 8).astype(np.uint8)  # 0 to 16
+    return Source(
+        "digits",
+        "image",
+        {"train": Part(inputs, labels.astype(np.int64))},
+        classes=tuple("0123456789"),
+        files=(array_record("scikit-learn digits", inputs, labels.astype(np.int64)),),
+        test=0.2,
+        scale=(0.0, 16.0),
+    )
+
+
+def _table(name: str) -> Source:
+    from sklearn import datasets
+
+    loader, arguments, label = TABLES[name]
+    bunch = getattr(datasets, loader)(**arguments)
+    cells = {column: bunch.data[:, index] for index, column in enumerate(bunch.feature_names)}
+    names = getattr(bunch, "target_names", None)
+    cells[label] = bunch.target if names is None else np.array([str(names[code]) for code in bunch.target], dtype=object)
+    record = array_record(f"scikit-learn {name}", bunch.data, bunch.target.astype(np.float64))
+    return Source(name, "features", {"train": Part(Table(name, cells))}, label=label, files=(record,), test=0.2)
+
+
+def _modules() -> Iterator[Path]:
+    """The standard library's files in a fixed order, without its tests and what was installed beside it."""
+    root = Path(sysconfig.get_path("stdlib"))
+    left_out = {"site-packages", "dist-packages", "test", "tests", "idle_test", "__pycache__", "lib2to3", "pydoc_data"}
+    for path in sorted(root.rglob("*.py"), key=lambda path: path.relative_to(root).parts):
+        if not left_out & set(path.relative_to(root).parts):
+            yield path
+
+
+def python_source() -> Iterator[str]:
+    """One document per module."""
+    for path in _modules():
+        text = path.read_text(encoding="utf-8", errors="replace")
+        if text.strip():
+            yield text
+
+
+def python_docs() -> Iterator[str]:
+    """English prose: the language reference's topics, then every docstring of the standard library over a line long."""
+    from pydoc_data import topics
+
+    for name in sorted(topics.topics):
+        yield topics.topics[name].strip()
+    for text in python_source():
+        try:
+            tree = ast.parse(text)
+        except SyntaxError:
+            continue
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                docstring = ast.get_docstring(node)
+                if docstring and "\n" in docstring:
+                    yield docstring

@@ -1,0 +1,50 @@
+"""A progress bar for work that takes over two seconds: on stderr, and only if that is a terminal."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+PATIENCE = 2.0  # seconds of silence
+
+
+class Bar:
+    def __init__(self, text: str, total: int, enabled: bool, unit: str) -> None:
+        self.text, self.total, self.unit, self.done = text, total, unit, 0
+        self._start, self._enabled, self._progress = time.monotonic(), enabled, None
+
+    def advance(self, amount: int = 1) -> None:
+        self.done += amount
+        if self._progress is None and self._enabled and time.monotonic() - self._start > PATIENCE:
+            self._progress, self._task = _rich_bar(self.text, self.total, self.unit)
+        if self._progress is not None:
+            self._progress.update(self._task, completed=self.done)
+
+    def close(self) -> None:
+        if self._progress is not None:
+            self._progress.stop()
+
+
+@contextmanager
+def bar(text: str, total: int, unit: str = "", enabled: bool = True) -> Iterator[Bar]:
+    """`with bar("reading", 100) as progress: progress.advance()`; `unit="bytes"` shows sizes and rates."""
+    shown = Bar(text, total, enabled and sys.stderr.isatty(), unit)
+    try:
+        yield shown
+    finally:
+        shown.close()
+
+
+def _rich_bar(text: str, total: int, unit: str) -> tuple[Any, Any]:
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    count = DownloadColumn() if unit == "bytes" else MofNCompleteColumn()
+    columns = (TextColumn("{task.description}"), BarColumn(), count, TimeRemainingColumn())
+    progress = Progress(*columns, console=Console(stderr=True), transient=True)
+    task = progress.add_task(text, total=total or None)
+    progress.start()
+    return progress, task

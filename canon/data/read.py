@@ -1,0 +1,218 @@
+"""`read`: a named set, a file or a folder to train, valid and test columns and the schema that tells what they are.
+
+What is measured for encoding (means, standard deviations, categories) is measured on the training split alone, after
+the split was made. The split itself: a file given in data.valid or data.test, else the source's own, else a share
+drawn by data.seed (splits.py; running text: the last documents, so that no page is on both sides).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from canon.data import features
+from canon.data.config import DataConfig
+from canon.data.open import open_path, open_source
+from canon.data.schema import Column, Columns, Data, Schema, TargetKind
+from canon.data.source import Part, Rows, Source
+from canon.data.splits import hold_out
+from canon.data.tables import Table
+from canon.errors import CanonError
+
+PLURAL = {"features": "tables", "image": "images", "text": "text"}
+SINGULAR = {"features": "a table", "image": "a set of images", "text": "text"}
+Chosen = dict[str, tuple[str, np.ndarray]]  # split -> (part, rows of it)
+
+
+def read(config: DataConfig, inputs: Sequence[str], target: TargetKind, system: str = "this system") -> Data:
+    """Everything of `config.source`, split and ready; `inputs` are the kinds of data that `system` reads."""
+    source = _with_given_parts(open_source(config), config)
+    if source.kind == "features" and "features" not in inputs and "text" in inputs:
+        return _read_text_table(source, config, target)
+    if source.kind not in inputs:
+        wanted = " or ".join(PLURAL[kind] for kind in inputs)
+        name = system[0].upper() + system[1:] if system == "this system" else system
+        raise CanonError(f"{name} reads {wanted}, but {source.name} is {SINGULAR[source.kind]}.")
+    reader = {"features": _read_table, "image": _read_images, "text": _read_text}[source.kind]
+    return reader(source, config, target)
+
+
+def _with_given_parts(source: Source, config: DataConfig) -> Source:
+    """The source with the files of data.valid and data.test in place of its own parts."""
+    for name, given in (("valid", config.valid), ("test", config.test)):
+        if isinstance(given, str) and given:
+            other = open_path(Path(given).expanduser(), replace(config, valid=0.0, test=0.0), source)
+            part = other.parts.get(name) or other.parts["train"]
+            files = {record.name: record for record in (*source.files, *other.files)}
+            origin = {**source.origin, name: Path(given).name}
+            source = replace(source, parts={**source.parts, name: part}, files=tuple(files.values()), origin=origin)
+    return source
+
+
+def choose(source: Source, config: DataConfig, classes: np.ndarray | None, tail: bool = False) -> tuple[Chosen, dict]:
+    """Which rows of which part make each split, and the rule that says so."""
+    chosen: Chosen = {}
+    rule: dict[str, str] = {}
+    rows = np.arange(len(source.parts["train"]))
+    test_share = config.test if isinstance(config.test, float) else source.test
+    for name, share in (("test", test_share), ("valid", config.valid)):
+        if name in source.parts:
+            chosen[name] = name, np.arange(len(source.parts[name]))
+            rule[name] = f"file {source.origin[name]}" if name in source.origin else "the source's own"
+        elif isinstance(share, float) and share > 0:
+            kept, held = _tail(len(rows), share) if tail else hold_out(len(rows), share, config.seed, name, _at(classes, rows))
+            chosen[name] = "train", rows[held]
+            rows = rows[kept]
+            rule[name] = f"{share:g} of the rest, {'the last' if tail else 'at random' if classes is None else 'of each class'}"
+    if 0 < config.limit < len(rows):
+        share = config.limit / len(rows)
+        rows = rows[: config.limit] if tail else rows[hold_out(len(rows), share, config.seed, "limit", _at(classes, rows))[1]]
+        rule["limit"] = str(config.limit)
+    ordered = {"train": ("train", rows)} | {name: chosen[name] for name in ("valid", "test") if name in chosen}
+    return {name: (part, taken) for name, (part, taken) in ordered.items() if len(taken)}, rule
+
+
+def _at(classes: np.ndarray | None, rows: np.ndarray) -> np.ndarray | None:
+    return None if classes is None else classes[rows]
+
+
+def _tail(num_examples: int, share: float) -> tuple[np.ndarray, np.ndarray]:
+    held = min(max(round(num_examples * share), 1), num_examples - 1)
+    return np.arange(num_examples - held), np.arange(num_examples - held, num_examples)
+
+
+def _finish(source: Source, schema: Schema, splits: dict[str, Columns], rule: dict, config: DataConfig, notes: list[str]) -> Data:
+    sizes = {name: len(next(iter(columns.values()))) for name, columns in splits.items()}
+    protocol: dict[str, Any] = {"source": source.name, **source.origin, "split": rule, "seed": config.seed, "sizes": sizes}
+    how = "; ".join(f"{name}: {text}" for name, text in rule.items())
+    counted = ", ".join(f"{size:,} {name}" for name, size in sizes.items())
+    said = (*source.notes, *(note for note in notes if note), f"Examples: {counted}{f' ({how})' if how else ''}.")
+    return Data(source.name, schema, splits, source.files, said, protocol)
+
+
+# Tables
+
+
+def _targets(tables: dict[str, Table], label: str, target: TargetKind) -> tuple[dict[str, np.ndarray], tuple[str, ...]]:
+    """The target column of each part, and the classes (those of the training part)."""
+    if target == "none":
+        return {}, ()
+    for table in tables.values():
+        if label not in table.names:
+            raise CanonError(f'{table.path} has no column "{label}", which is the label.')
+    if target == "number":
+        return {name: features.number_targets(table, label) for name, table in tables.items()}, ()
+    classes = features.class_names(tables["train"], label)
+    codes = {name: features.class_codes(table, label, classes) for name, table in tables.items()}
+    if len(classes) < 2:
+        raise CanonError(f'{tables["train"].path}: every row has the label "{classes[0]}"; two classes are the least.')
+    return codes, classes
+
+
+def _with_target(schema: Schema, targets: dict[str, np.ndarray], chosen: Chosen) -> Schema:
+    if schema.target != "number":
+        return schema
+    part, rows = chosen["train"]
+    values = targets[part][rows].astype(np.float64)
+    return replace(schema, target_mean=float(values.mean()), target_std=float(values.std()) or 1.0)
+
+
+def _read_table(source: Source, config: DataConfig, target: TargetKind) -> Data:
+    tables = {name: part.inputs for name, part in source.parts.items()}
+    label, note = label_of(source, config, target)
+    names = features.choose_features(tables["train"], config.features or source.features, label)
+    targets, classes = _targets(tables, label, target)
+    chosen, rule = choose(source, config, targets["train"] if target == "class" else None)
+    encoders = features.fit(tables["train"], names, chosen["train"][1], config.missing)
+    encoded = {name: features.apply(table, encoders, config.missing) for name, table in tables.items()}
+    splits: dict[str, Columns] = {}
+    for name, (part, rows) in chosen.items():
+        splits[name] = {"input": encoded[part][rows], **({"target": targets[part][rows]} if targets else {})}
+    schema = Schema("features", (encoded["train"].shape[1],), target, classes, label, encoders)
+    return _finish(source, _with_target(schema, targets, chosen), splits, rule, config, [note])
+
+
+def label_of(source: Source, config: DataConfig, target: TargetKind) -> tuple[str, str]:
+    """The label's column and a note; "" where nothing is to be predicted and none was named."""
+    if target == "none":
+        return config.label, ""
+    return features.choose_label(source.parts["train"].inputs, config.label or source.label)
+
+
+# Images
+
+
+def _read_images(source: Source, config: DataConfig, target: TargetKind) -> Data:
+    from canon.data.images import load, pixel_statistics
+
+    labels = {name: part.labels for name, part in source.parts.items() if part.labels is not None}
+    targets: dict[str, np.ndarray] = {}
+    if target != "none":
+        if set(labels) != set(source.parts):
+            raise CanonError(f"{source.name} has images but no labels.")
+        if target == "class" and len(source.classes) < 2:
+            raise CanonError(f'{source.name}: every image is of the class "{source.classes[0]}"; two are the least.')
+        targets = labels if target == "class" else _image_numbers(source, labels)
+    chosen, rule = choose(source, config, labels.get("train") if target == "class" else None)
+    splits: dict[str, Columns] = {}
+    for name, (part, rows) in chosen.items():
+        inputs = source.parts[part].inputs
+        taken = inputs[rows] if isinstance(inputs, np.ndarray) else load(inputs.subset(rows), name)
+        splits[name] = {"input": taken, **({"target": targets[part][rows]} if targets else {})}
+    images: np.ndarray | Column = splits["train"]["input"]
+    notes = []
+    if source.scale is not None:
+        mean, std = (source.scale[0],), (source.scale[1],)
+    else:
+        mean, std, note = pixel_statistics(images, config.seed)
+        notes.append(note)
+    classes = source.classes if target == "class" else ()
+    schema = Schema("image", tuple(images.shape[1:]), target, classes, mean=mean, std=std)
+    return _finish(source, _with_target(schema, targets, chosen), splits, rule, config, notes)
+
+
+def _image_numbers(source: Source, labels: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    try:
+        values = np.array([float(name) for name in source.classes], dtype=np.float32)
+    except ValueError:
+        raise CanonError(f"{source.name} has classes ({features.listed(source.classes)}), not numbers to predict.") from None
+    return {name: values[codes] for name, codes in labels.items()}
+
+
+# Text
+
+
+def _read_text(source: Source, config: DataConfig, target: TargetKind) -> Data:
+    if target != "none":
+        raise CanonError(f"{source.name} is text without labels; give a table with a text column and a label.")
+    chosen, rule = choose(source, config, None, tail=True)
+    texts = {name: _objects(part.inputs) for name, part in source.parts.items()}
+    splits: dict[str, Columns] = {name: {"input": texts[part][rows]} for name, (part, rows) in chosen.items()}
+    return _finish(source, Schema("text", ()), splits, rule, config, [])
+
+
+def _read_text_table(source: Source, config: DataConfig, target: TargetKind) -> Data:
+    """A table for a system that reads text: one column of text and, where something is to be predicted, a label."""
+    tables = {name: part.inputs for name, part in source.parts.items()}
+    label, note = label_of(source, config, target)
+    column = features.choose_text(tables["train"], config.features or source.features, label)
+    targets, classes = _targets(tables, label, target)
+    chosen, rule = choose(source, config, targets["train"] if target == "class" else None)
+    splits: dict[str, Columns] = {}
+    for name, (part, rows) in chosen.items():
+        if column not in tables[part].names:
+            raise CanonError(f'{tables[part].path} has no column "{column}", which is the text.')
+        texts = tables[part].texts(column)[rows]
+        splits[name] = {"input": texts, **({"target": targets[part][rows]} if targets else {})}
+    schema = _with_target(Schema("text", (), target, classes, label), targets, chosen)
+    return _finish(source, schema, splits, rule, config, [note, f'The text is the column "{column}".'])
+
+
+def _objects(documents: Sequence[str]) -> np.ndarray:
+    column = np.empty(len(documents), dtype=object)
+    column[:] = documents
+    return column

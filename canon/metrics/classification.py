@@ -1,0 +1,224 @@
+"""Counts of right and wrong classes: confusion matrix, accuracy, precision, recall, F1 and log loss.
+
+Definitions: Manning, Raghavan and Schütze, Introduction to Information Retrieval, chapter 8 (precision, recall, F1);
+Good (1952) (log loss). `confusion_matrix` holds C[i, j] = #{truth i, predicted j}; everything else is read from it:
+precision = C[i,i] / Σ_j C[j,i], recall = C[i,i] / Σ_j C[i,j], F1 = 2·tp / (2·tp + fp + fn) in `class_scores`.
+Deviations: none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..errors import CanonError
+from ._checks import FloatArray, IntArray, array, choice, logarithm, numbers, same_length
+
+AVERAGES = ("binary", "macro", "micro", "weighted")
+
+
+@dataclass(frozen=True)
+class ClassScores:
+    """Precision, recall and F1 of every class; `support` is the number of true examples of it."""
+
+    classes: NDArray[Any]
+    precision: FloatArray
+    recall: FloatArray
+    f1: FloatArray
+    support: IntArray
+
+
+def _pair(labels: ArrayLike, predictions: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
+    truth, guess = array("labels", labels), array("predictions", predictions)
+    same_length("labels", truth, "predictions", guess)
+    for name, values in (("labels", truth), ("predictions", guess)):
+        if values.dtype.kind == "f" and np.isnan(values).any():
+            raise CanonError(f"{name} contains NaN at position {int(np.isnan(values).argmax())}.")
+    return truth, guess
+
+
+def _encode(truth: NDArray[Any], guess: NDArray[Any], classes: ArrayLike | None) -> tuple[NDArray[Any], Any, Any]:
+    """Class list and both columns as positions in it."""
+    known, codes = np.unique(np.concatenate([truth, guess]), return_inverse=True)
+    if classes is not None:
+        wanted = array("classes", classes)
+        if len(np.unique(wanted)) != len(wanted):
+            raise CanonError("classes must not repeat a class.")
+        missing = ~np.isin(known, wanted)
+        if missing.any():
+            raise CanonError(f"classes does not list {known[missing][0]!s}, which occurs in labels or predictions.")
+        order = np.argsort(wanted, kind="stable")
+        codes = order[np.searchsorted(wanted, known, sorter=order)][codes]
+        known = wanted
+    return known, codes[: len(truth)], codes[len(truth) :]
+
+
+def confusion_matrix(labels: ArrayLike, predictions: ArrayLike, *, classes: ArrayLike | None = None) -> IntArray:
+    """C[i, j]: how many examples of class i were called class j.
+
+    classes: row and column order; default is the sorted union of both columns. A class that never occurs gets a row
+    of zeros; a value that is not in `classes` is an error.
+    """
+    truth, guess = _pair(labels, predictions)
+    known, rows, columns = _encode(truth, guess, classes)
+    return _counts(len(known), rows, columns)
+
+
+def _counts(size: int, rows: Any, columns: Any) -> IntArray:
+    return np.bincount(rows * size + columns, minlength=size * size).reshape(size, size).astype(np.int64)
+
+
+def accuracy(labels: ArrayLike, predictions: ArrayLike) -> float:
+    """(1/n) Σ [prediction = label]."""
+    truth, guess = _pair(labels, predictions)
+    return int(np.count_nonzero(truth == guess)) / len(truth)
+
+
+def zero_one_loss(labels: ArrayLike, predictions: ArrayLike, *, reduction: str = "mean") -> float:
+    """Σ [prediction ≠ label], divided by n when reduction is "mean" (default), not when it is "sum"."""
+    choice("reduction", reduction, ("mean", "sum"))
+    truth, guess = _pair(labels, predictions)
+    wrong = int(np.count_nonzero(truth != guess))
+    return wrong / len(truth) if reduction == "mean" else float(wrong)
+
+
+def divide(numerator: IntArray, denominator: IntArray, zero_division: float) -> FloatArray:
+    """Element-wise ratio, `zero_division` where the denominator is zero."""
+    safe = np.where(denominator == 0, 1, denominator)
+    return np.where(denominator == 0, float(zero_division), numerator / safe)
+
+
+def class_scores(
+    labels: ArrayLike, predictions: ArrayLike, *, classes: ArrayLike | None = None, zero_division: float = 0.0
+) -> ClassScores:
+    """Precision, recall, F1 and support of each class, in the order of `classes` (default: sorted union)."""
+    truth, guess = _pair(labels, predictions)
+    known, rows, columns = _encode(truth, guess, classes)
+    matrix = _counts(len(known), rows, columns)
+    hit, called, support = matrix.diagonal(), matrix.sum(axis=0), matrix.sum(axis=1)
+    return ClassScores(
+        classes=known,
+        precision=divide(hit, called, zero_division),
+        recall=divide(hit, support, zero_division),
+        f1=divide(2 * hit, called + support, zero_division),
+        support=support,
+    )
+
+
+def _averaged(
+    measure: str,
+    labels: ArrayLike,
+    predictions: ArrayLike,
+    average: str,
+    positive: object,
+    classes: ArrayLike | None,
+    zero_division: float,
+) -> float:
+    choice("average", average, AVERAGES)
+    truth, guess = _pair(labels, predictions)
+    known, rows, columns = _encode(truth, guess, classes)
+    if average in ("binary", "micro"):
+        if average == "binary":
+            if np.count_nonzero(known != positive) > 1:
+                raise CanonError(
+                    f'average="binary" needs two classes, one of them positive={positive!r}, got '
+                    f"{', '.join(str(c) for c in known[:6])}; use macro, micro or weighted."
+                )
+            at = np.flatnonzero(known == positive)
+            is_true, is_called = np.isin(rows, at), np.isin(columns, at)
+            hit, called, support = (int(x.sum()) for x in (is_true & is_called, is_called, is_true))
+        else:
+            # Every example is called exactly one class, so Σ fp = Σ fn and all three measures are the accuracy.
+            hit, called, support = int(np.count_nonzero(rows == columns)), len(rows), len(rows)
+        top, bottom = {
+            "precision": (hit, called),
+            "recall": (hit, support),
+            "f1": (2 * hit, called + support),
+        }[measure]
+        return top / bottom if bottom else float(zero_division)
+    scores = class_scores(truth, guess, classes=classes, zero_division=zero_division)
+    values: FloatArray = getattr(scores, measure)
+    return float(np.average(values, weights=scores.support if average == "weighted" else None))
+
+
+def precision(
+    labels: ArrayLike,
+    predictions: ArrayLike,
+    *,
+    average: str = "binary",
+    positive: object = 1,
+    classes: ArrayLike | None = None,
+    zero_division: float = 0.0,
+) -> float:
+    """tp / (tp + fp).
+
+    average: "binary" (the class `positive` against the other), "macro" (mean over classes), "micro" (counts pooled),
+    "weighted" (mean over classes by support). zero_division: the value of 0/0.
+    """
+    return _averaged("precision", labels, predictions, average, positive, classes, zero_division)
+
+
+def recall(
+    labels: ArrayLike,
+    predictions: ArrayLike,
+    *,
+    average: str = "binary",
+    positive: object = 1,
+    classes: ArrayLike | None = None,
+    zero_division: float = 0.0,
+) -> float:
+    """tp / (tp + fn); the arguments are those of `precision`."""
+    return _averaged("recall", labels, predictions, average, positive, classes, zero_division)
+
+
+def f1(
+    labels: ArrayLike,
+    predictions: ArrayLike,
+    *,
+    average: str = "binary",
+    positive: object = 1,
+    classes: ArrayLike | None = None,
+    zero_division: float = 0.0,
+) -> float:
+    """2·tp / (2·tp + fp + fn); macro is the mean of the classes' F1, not the F1 of mean precision and recall."""
+    return _averaged("f1", labels, predictions, average, positive, classes, zero_division)
+
+
+def log_loss(
+    labels: ArrayLike,
+    probabilities: ArrayLike,
+    *,
+    base: float = np.e,
+    zero: str = "clip",
+    epsilon: float = float(np.finfo(np.float64).eps),
+) -> float:
+    """−(1/n) Σ log p(label), from probabilities, not logits.
+
+    probabilities: p(class 1) as a vector (labels 0/1), or an n × C matrix (labels 0 … C−1, rows summing to 1).
+    zero: "clip" raises probabilities to `epsilon` first (scikit-learn's rule), "inf" lets log 0 be infinite.
+    """
+    choice("zero", zero, ("clip", "inf"))
+    log = logarithm(base)
+    given = numbers("probabilities", probabilities, None).astype(np.float64)
+    if given.ndim not in (1, 2):
+        raise CanonError(f"probabilities must be a vector or an n × C matrix, got shape {given.shape}.")
+    if given.min() < 0 or given.max() > 1:
+        raise CanonError(f"probabilities must lie in [0, 1], got values from {given.min():g} to {given.max():g}.")
+    table = np.stack([1 - given, given], axis=1) if given.ndim == 1 else given
+    truth = numbers("labels", labels)
+    same_length("labels", truth, "probabilities", table)
+    index = truth.astype(np.int64)
+    if (index != truth).any() or index.min() < 0 or index.max() >= table.shape[1]:
+        raise CanonError(f"labels must be whole numbers from 0 to {table.shape[1] - 1}.")
+    worst = int(np.abs(table.sum(axis=1) - 1).argmax())
+    if abs(table[worst].sum() - 1) > 1e-5:
+        raise CanonError(f"probabilities must sum to 1 in each row, row {worst} sums to {table[worst].sum():g}.")
+    chosen = table[np.arange(len(index)), index]
+    if zero == "clip":
+        chosen = np.clip(chosen, epsilon, 1 - epsilon)
+    with np.errstate(divide="ignore"):
+        # 0 − x rather than −x, so that a perfect model gets 0.0 and not −0.0.
+        return float(0.0 - log(chosen).mean())

@@ -1,0 +1,54 @@
+"""Errors of real-valued predictions: squared, absolute, and the share of variance explained.
+
+Definitions: MSE = (1/n) Σ (y − ŷ)², MAE = (1/n) Σ |y − ŷ|, RMSE = √MSE, R² = 1 − Σ (y − ŷ)² / Σ (y − ȳ)², each in the
+function of that name. Deviations: none.
+"""
+
+from __future__ import annotations
+
+from math import sqrt
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..errors import CanonError
+from ._checks import FloatArray, numbers
+
+
+def _pair(targets: ArrayLike, predictions: ArrayLike, dims: int | None) -> tuple[FloatArray, FloatArray]:
+    y, f = numbers("targets", targets, dims).astype(np.float64), numbers("predictions", predictions, dims)
+    if y.shape != f.shape:
+        raise CanonError(f"targets and predictions must have the same shape, got {y.shape} and {f.shape}.")
+    return y, f.astype(np.float64)
+
+
+def mean_squared_error(targets: ArrayLike, predictions: ArrayLike) -> float:
+    """(1/n) Σ (y − ŷ)², over all elements of arrays of any equal shape."""
+    y, f = _pair(targets, predictions, None)
+    return float(np.mean((y - f) ** 2))
+
+
+def root_mean_squared_error(targets: ArrayLike, predictions: ArrayLike) -> float:
+    """√((1/n) Σ (y − ŷ)²)."""
+    return sqrt(mean_squared_error(targets, predictions))
+
+
+def mean_absolute_error(targets: ArrayLike, predictions: ArrayLike) -> float:
+    """(1/n) Σ |y − ŷ|, over all elements of arrays of any equal shape."""
+    y, f = _pair(targets, predictions, None)
+    return float(np.mean(np.abs(y - f)))
+
+
+def r2(targets: ArrayLike, predictions: ArrayLike, *, force_finite: bool = True) -> float:
+    """1 − Σ (y − ŷ)² / Σ (y − ȳ)².
+
+    force_finite: when every target is equal the ratio has a zero denominator; True (default, scikit-learn's rule)
+    gives 1 for perfect predictions and 0 otherwise, False gives NaN and −inf.
+    """
+    y, f = _pair(targets, predictions, 1)
+    residual, total = float(np.sum((y - f) ** 2)), float(np.sum((y - y.mean()) ** 2))
+    if total == 0:
+        if force_finite:
+            return 1.0 if residual == 0 else 0.0
+        return float("nan") if residual == 0 else float("-inf")
+    return 1 - residual / total

@@ -1,0 +1,118 @@
+"""Parameter and multiply-add counts of any module, without computing anything: shapes flow on torch's meta device.
+
+A convolution has in·out·k² + out parameters; a linear layer in·out + out. Multiply-adds are those of matrix products,
+convolutions and attention (torch's FLOP counter, halved); norms, activations and look-ups count as 0.
+"""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils._pytree import tree_map_only
+from torch.utils.flop_counter import FlopCounterMode
+
+
+class Row(NamedTuple):
+    """One layer, or what a larger module owns itself."""
+
+    name: str
+    kind: str
+    output_shape: tuple[int, ...] | None  # None: not run for these inputs, or not a layer
+    parameters: int
+    multiply_adds: int
+
+
+class Summary(NamedTuple):
+    """Rows in the order of definition; the totals are the sums of the rows."""
+
+    rows: list[Row]
+    parameters: int
+    multiply_adds: int
+
+
+def count_parameters(module: nn.Module, trainable_only: bool = False) -> int:
+    """How many numbers a module learns; shared ones count once."""
+    return sum(p.numel() for p in module.parameters() if p.requires_grad or not trainable_only)
+
+
+def summarize(module: nn.Module, *example_inputs: Any, device: str = "meta") -> Summary:
+    """Runs `module` on the shapes of the inputs in evaluation mode and reports layer by layer.
+
+    A module whose path depends on values (lengths, sampled tokens) cannot run on "meta"; give it the device it is on.
+    """
+    shapes: dict[str, tuple[int, ...]] = {}
+    flops: dict[str, int] = {}
+    begun: dict[str, int] = {}
+    counter = FlopCounterMode(display=False)
+
+    def watch(name: str, layer: nn.Module) -> None:
+        def before(*_: Any) -> None:
+            begun[name] = counter.get_total_flops()
+
+        def after(_layer: nn.Module, _inputs: Any, output: Any) -> None:
+            flops[name] = flops.get(name, 0) + counter.get_total_flops() - begun[name]
+            if (tensor := _first_tensor(output)) is not None:
+                shapes[name] = tuple(tensor.shape)
+
+        layer.register_forward_pre_hook(before)
+        layer.register_forward_hook(after)
+
+    # A copy whose numbers were swapped for meta ones beforehand: the original is not touched, nothing large is copied.
+    swapped: dict[int, Any] = {}
+    if device == "meta":
+        swapped = {id(p): nn.Parameter(p.detach().to("meta"), p.requires_grad) for p in module.parameters()}
+        swapped |= {id(buffer): buffer.to("meta") for buffer in module.buffers()}
+        example_inputs = tree_map_only(Tensor, lambda tensor: tensor.to("meta"), example_inputs)
+    module = copy.deepcopy(module, swapped).eval()
+    for name, layer in module.named_modules():
+        if _is_leaf(layer):
+            watch(name, layer)
+    with torch.no_grad(), _products_in_sight(), counter:
+        module(*example_inputs)
+
+    rows: list[Row] = []
+    seen: set[Tensor] = set()
+    inside: set[nn.Module] = set()
+    for name, layer in module.named_modules():
+        if layer in inside:
+            continue
+        leaf = _is_leaf(layer)
+        inside.update(layer.modules() if leaf else ())
+        own = [p for p in layer.parameters(recurse=leaf) if p not in seen]
+        seen.update(own)
+        if leaf or own:
+            numbers = sum(p.numel() for p in own)
+            rows.append(Row(name, type(layer).__name__, shapes.get(name), numbers, flops.get(name, 0) // 2))
+    total = counter.get_total_flops() // 2
+    if rest := total - sum(row.multiply_adds for row in rows):
+        rows.append(Row("", "between layers", None, 0, rest))  # attention and products written as functions
+    return Summary(rows, sum(row.parameters for row in rows), total)
+
+
+@contextmanager
+def _products_in_sight() -> Iterator[None]:
+    """Turns off the whole-layer kernels (oneDNN, cuDNN, fused attention) that hide their products from the counter."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "TF32 acceleration on top of oneDNN")  # said on leaving, whatever was set
+        plain = torch.backends.mkldnn.flags(enabled=False), torch.backends.cudnn.flags(enabled=False)
+        with plain[0], plain[1], sdpa_kernel(SDPBackend.MATH):
+            yield
+
+
+def _is_leaf(module: nn.Module) -> bool:
+    """No children, or children that it never calls as modules."""
+    return isinstance(module, nn.MultiheadAttention) or not any(True for _ in module.children())
+
+
+def _first_tensor(output: Any) -> Tensor | None:
+    if isinstance(output, Tensor):
+        return output
+    values: Iterable[Any] = output.values() if isinstance(output, dict) else output if isinstance(output, tuple) else ()
+    return next((tensor for tensor in map(_first_tensor, values) if tensor is not None), None)

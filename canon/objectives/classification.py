@@ -1,0 +1,110 @@
+"""Losses for classes: zero–one, log loss, cross-entropy with any target distribution.
+
+Label smoothing: Szegedy et al. 2016 (arXiv:1512.00567), section 7 → `cross_entropy`.
+Deviations: none. Shapes: B targets (any leading shape), C classes. Logarithms are natural.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from canon.errors import CanonError
+from canon.objectives._checks import require_same_shape
+
+IGNORE = -100  # the label of a place without a target, as in torch
+
+
+def zero_one(prediction_B: Tensor, label_B: Tensor) -> Tensor:
+    """1 where ŷ ≠ y, else 0. Reported, never trained on: its gradient is 0 everywhere.
+
+    | input | shape | meaning |
+    | --- | --- | --- |
+    | prediction_B | [B] | ŷ, class numbers |
+    | label_B | [B] | y, class numbers |
+
+    Relations: its mean is 1 − accuracy; `cross_entropy` and the margin losses are what is minimised in its place.
+    """
+    require_same_shape(prediction=prediction_B, label=label_B)
+    return (prediction_B != label_B).to(torch.get_default_dtype())
+
+
+def binary_cross_entropy(logit_B: Tensor, label_B: Tensor) -> Tensor:
+    """−y log σ(f) − (1−y) log(1−σ(f)), from the logit f: no overflow and no log 0 at any f.
+
+    | input | shape | meaning |
+    | --- | --- | --- |
+    | logit_B | [B] | f |
+    | label_B | [B] | y: 0 or 1, or a probability in between |
+
+    Relations: `margin.logistic` with y in ±1; `cross_entropy` of the two logits (0, f).
+    """
+    require_same_shape(logit=logit_B, label=label_B)
+    return F.binary_cross_entropy_with_logits(logit_B, label_B.to(logit_B.dtype), reduction="none")
+
+
+def cross_entropy(logits_BC: Tensor, label_B: Tensor, smoothing: float = 0.0, ignore_index: int = IGNORE) -> Tensor:
+    """−Σ_c p_c log softmax(f)_c with p = (1−ε)·onehot(y) + ε/C; 0 where y is `ignore_index`.
+
+    | input | shape | meaning |
+    | --- | --- | --- |
+    | logits_BC | [..., C] | f |
+    | label_B | [...] | y, whole numbers below C, or `ignore_index` |
+    | smoothing | — | ε in [0, 1) |
+    | ignore_index | — | label of places that do not count; leave them out of the divisor too |
+
+    Relations: `distribution_cross_entropy` with that p; with ε = 0 the log loss −log q_y. Prefer `margin.hinge` with
+    `margin.one_vs_rest` where only the decision matters and no probability is wanted.
+    """
+    if logits_BC.shape[:-1] != label_B.shape:
+        raise CanonError(
+            f"Logits need the labels' shape and one dimension of classes, got {tuple(logits_BC.shape)} for labels of "
+            f"{tuple(label_B.shape)}."
+        )
+    if not 0 <= smoothing < 1:
+        raise CanonError(f"Label smoothing lies from 0 up to but not including 1, got {smoothing}.")
+    losses = F.cross_entropy(
+        logits_BC.flatten(0, -2) if logits_BC.dim() > 1 else logits_BC[None],
+        label_B.flatten(),
+        ignore_index=ignore_index,
+        label_smoothing=smoothing,
+        reduction="none",
+    )
+    return losses.view(label_B.shape)
+
+
+def distribution_cross_entropy(logits_BC: Tensor, target_BC: Tensor) -> Tensor:
+    """−Σ_c p_c log q_c with q = softmax(logits), for any target distribution p; 0 · log 0 is 0.
+
+    | input | shape | meaning |
+    | --- | --- | --- |
+    | logits_BC | [..., C] | before the softmax; −inf excludes a class |
+    | target_BC | [..., C] | p, rows that sum to 1 (distillation, mixed labels) |
+
+    Relations: `cross_entropy` where p is one class; minus the entropy of p it is KL(p‖q), with the same gradient.
+    """
+    require_same_shape(logits=logits_BC, target=target_BC)
+    return _expected_code_length(F.log_softmax(logits_BC, -1), target_BC)
+
+
+def distribution_cross_entropy_from_probabilities(probability_BC: Tensor, target_BC: Tensor) -> Tensor:
+    """−Σ_c p_c log q_c; 0 · log 0 is 0, and a class that p has and q lacks costs ∞.
+
+    | input | shape | meaning |
+    | --- | --- | --- |
+    | probability_BC | [..., C] | q, rows that sum to 1 |
+    | target_BC | [..., C] | p, rows that sum to 1 |
+
+    Relations: prefer `distribution_cross_entropy` in training; log(softmax(·)) loses digits that it keeps.
+    Example: p one-hot, q = (.4, .3, .05, .05, .2) → 0.916; q = (.98, …) → 0.020.
+    """
+    require_same_shape(probability=probability_BC, target=target_BC)
+    # log 0 where p is 0 as well: kept out of the graph, or its gradient would be 0/0
+    unused = (target_BC == 0) & (probability_BC == 0)
+    return _expected_code_length(probability_BC.masked_fill(unused, 1.0).log(), target_BC)
+
+
+def _expected_code_length(log_q_BC: Tensor, p_BC: Tensor) -> Tensor:
+    log_q_BC = log_q_BC.masked_fill((p_BC == 0) & log_q_BC.isneginf(), 0.0)
+    return -(p_BC * log_q_BC).sum(-1)

@@ -1,0 +1,54 @@
+"""How the learning rate moves over a run; importing this imports no torch.
+
+Papers: inverse-sqrt is Vaswani et al. 2017, section 5.3; cosine is one period of Loshchilov & Hutter 2017 (SGDR);
+linear is the decay of Devlin et al. 2019. Each warms up linearly over the first `warmup` steps.
+Deviations: steps count from 1, so no step is made at rate 0 while warming up; without `dim`, inverse-sqrt is scaled
+so that its peak is `lr` itself.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Literal
+
+from pydantic import ConfigDict, Field, model_validator
+from pydantic.dataclasses import dataclass
+
+from canon.errors import CanonError
+
+
+@dataclass(config=ConfigDict(extra="forbid"), kw_only=True, frozen=True)
+class Schedule:
+    """`final` is the fraction of `lr` left at the last step (linear, cosine); `dim` the paper's (inverse-sqrt)."""
+
+    name: Literal["constant", "linear", "cosine", "inverse-sqrt"] = "constant"
+    warmup: Annotated[int, Field(ge=0)] = 0
+    final: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    dim: Annotated[int, Field(gt=0)] | None = None
+
+    @model_validator(mode="after")
+    def _fields_that_act(self) -> Schedule:
+        if self.final and self.name not in ("linear", "cosine"):
+            raise CanonError(f'schedule.final belongs to linear and cosine; the schedule is "{self.name}".')
+        if self.dim and self.name != "inverse-sqrt":
+            raise CanonError(f'schedule.dim belongs to inverse-sqrt; the schedule is "{self.name}".')
+        return self
+
+
+def multiplier(schedule: Schedule, step: int, total_steps: int) -> float:
+    """What `lr` is multiplied by at `step` = 1 … total_steps."""
+    if step < 1:
+        raise CanonError(f"A schedule's steps count from 1, got {step}.")
+    peak = max(schedule.warmup, 1)
+    if schedule.name == "inverse-sqrt":
+        # dim^−½ · min(s^−½, s · w^−3/2); times √w without dim, which makes it 1 at s = w.
+        factor = schedule.dim**-0.5 if schedule.dim else peak**0.5
+        return factor * min(step**-0.5, step * peak**-1.5)
+    if step <= peak:
+        return step / peak
+    if schedule.name == "constant":
+        return 1.0
+    left = 1 - min((step - peak) / max(total_steps - peak, 1), 1.0)  # 1 at the peak, 0 at the last step
+    if schedule.name == "cosine":
+        left = 0.5 * (1 + math.cos(math.pi * (1 - left)))
+    return schedule.final + (1 - schedule.final) * left

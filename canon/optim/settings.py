@@ -1,0 +1,155 @@
+"""What each optimiser may be told, and its published defaults; importing this imports no torch.
+
+`OPTIMIZERS` is the one table of names. A class says what its fields are; the arithmetic is torch's or `ours.py`.
+Full-batch gradient descent is `sgd` with `momentum = 0` and a batch as large as the data.
+Deviations: `weight_decay` is an L2 term added to the gradient, except in `adamw` and `lamb`, where it is decoupled.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+from pydantic import ConfigDict, Field, model_validator
+from pydantic.dataclasses import dataclass
+
+from canon.errors import CanonError
+
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Decay = Annotated[float, Field(ge=0, lt=1)]  # of a running average; 1 would never take anything in
+
+_settings = dataclass(config=ConfigDict(extra="forbid"), kw_only=True, frozen=True)
+
+
+@_settings
+class Settings:
+    """What all optimisers share."""
+
+    paper: ClassVar[str]
+    lr: Positive
+    weight_decay: NonNegative = 0.0
+
+
+@_settings
+class SGD(Settings):
+    """Gradient descent, with heavy-ball or Nesterov momentum if `momentum` > 0."""
+
+    paper: ClassVar[str] = "Robbins & Monro 1951; Polyak 1964; Nesterov 1983 as in Sutskever et al. 2013"
+    lr: Positive = 0.01
+    momentum: Decay = 0.0
+    nesterov: bool = False
+
+    @model_validator(mode="after")
+    def _nesterov_needs_momentum(self) -> SGD:
+        if self.nesterov and self.momentum == 0:
+            raise CanonError("optimizer.nesterov needs optimizer.momentum above 0.")
+        return self
+
+
+@_settings
+class AdaGrad(Settings):
+    """Divides each rate by the root of all squared gradients so far."""
+
+    paper: ClassVar[str] = "Duchi, Hazan & Singer 2011"
+    lr: Positive = 0.01
+    eps: Positive = 1e-10
+
+
+@_settings
+class AdaDelta(Settings):
+    """Divides by a running root mean square of gradients, multiplies by that of updates."""
+
+    paper: ClassVar[str] = "Zeiler 2012, arXiv:1212.5701"
+    lr: Positive = 1.0
+    rho: Decay = 0.95
+    eps: Positive = 1e-6
+
+
+@_settings
+class RMSProp(Settings):
+    """Divides each rate by a running root mean square of gradients."""
+
+    paper: ClassVar[str] = "Tieleman & Hinton 2012, lecture 6.5"
+    lr: Positive = 0.001
+    rho: Decay = 0.9
+    eps: Positive = 1e-8
+    momentum: Decay = 0.0
+    centered: bool = False
+
+
+@_settings
+class Adam(Settings):
+    """Running mean over running root mean square of gradients, with or without bias correction."""
+
+    paper: ClassVar[str] = "Kingma & Ba 2015, arXiv:1412.6980"
+    lr: Positive = 0.001
+    betas: tuple[Decay, Decay] = (0.9, 0.999)
+    eps: Positive = 1e-8
+    bias_correction: bool = True
+
+
+@_settings
+class NAdam(Settings):
+    """Adam with Nesterov momentum on a warming schedule."""
+
+    paper: ClassVar[str] = "Dozat 2016, ICLR workshop"
+    lr: Positive = 0.002
+    betas: tuple[Decay, Decay] = (0.9, 0.999)
+    eps: Positive = 1e-8
+    momentum_decay: NonNegative = 0.004
+
+
+@_settings
+class AdamW(Settings):
+    """Adam with weight decay outside the adaptive step; without bias correction, the form BERT was trained with."""
+
+    paper: ClassVar[str] = "Loshchilov & Hutter 2019, arXiv:1711.05101"
+    lr: Positive = 0.001
+    betas: tuple[Decay, Decay] = (0.9, 0.999)
+    eps: Positive = 1e-8
+    weight_decay: NonNegative = 0.01
+    bias_correction: bool = True
+
+
+@_settings
+class LAMB(Settings):
+    """Adam's direction, per tensor rescaled to the length of the weights (clipped to `trust_clip` if given)."""
+
+    paper: ClassVar[str] = "You et al. 2020, arXiv:1904.00962"
+    lr: Positive = 0.001
+    betas: tuple[Decay, Decay] = (0.9, 0.999)
+    eps: Positive = 1e-6
+    weight_decay: NonNegative = 0.01
+    trust_clip: tuple[NonNegative, Positive] | None = None
+
+    @model_validator(mode="after")
+    def _clip_in_order(self) -> LAMB:
+        if self.trust_clip and self.trust_clip[0] > self.trust_clip[1]:
+            raise CanonError(f"optimizer.trust_clip must be [low, high] with low ≤ high, got {list(self.trust_clip)}.")
+        return self
+
+
+@_settings
+class AdamThenSGD(Settings):
+    """Adam for `switch_step` steps, then SGD with momentum at `sgd_lr`."""
+
+    paper: ClassVar[str] = "Keskar & Socher 2017, arXiv:1712.07628 (with the switch at a given step)"
+    lr: Positive = 0.001
+    betas: tuple[Decay, Decay] = (0.9, 0.999)
+    eps: Positive = 1e-8
+    switch_step: Annotated[int, Field(ge=0)]
+    sgd_lr: Positive = 0.01
+    momentum: Decay = 0.9
+
+
+OPTIMIZERS: dict[str, type[Settings]] = {
+    "sgd": SGD,
+    "adagrad": AdaGrad,
+    "adadelta": AdaDelta,
+    "rmsprop": RMSProp,
+    "adam": Adam,
+    "nadam": NAdam,
+    "adamw": AdamW,
+    "lamb": LAMB,
+    "adam-then-sgd": AdamThenSGD,
+}

@@ -1,0 +1,71 @@
+"""The contract between a network and the loops that train, evaluate and use it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from canon.data.loader import Batch
+from canon.data.schema import Columns, Schema
+
+Outputs = dict[str, Tensor]  # one row per example
+
+
+class Task(ABC):
+    """Subclasses say what a network's outputs mean; a loss is a sum that the loop divides by the global count."""
+
+    target: ClassVar[str]  # kind of target column: class, number, none
+    monitor: ClassVar[str]  # the metric that decides which checkpoint is best
+    highest_is_best: ClassVar[bool]
+    # A training step goes through these in order; each has its own optimiser and draws its own batch.
+    phases: ClassVar[tuple[str, ...]] = ("all",)
+
+    def __init__(self, objective: str, config: Any, schema: Schema) -> None:
+        self.objective = objective
+        self.config = config
+        self.schema = schema
+
+    def parameters(self, network: nn.Module, phase: str) -> list[tuple[str, nn.Parameter]]:
+        """What the optimiser of `phase` may change."""
+        return list(network.named_parameters())
+
+    def example(self) -> Tensor:
+        """An input of the right shape, to count operations with."""
+        return torch.zeros(1, *self.schema.shape)
+
+    def run(self, network: nn.Module, batch: Batch) -> Outputs:
+        return {"logits": network(batch["input"])}
+
+    @abstractmethod
+    def losses(self, outputs: Outputs, batch: Batch) -> Tensor:
+        """One loss per target."""
+
+    def count(self, batch: Batch) -> int:
+        """Valid targets in the batch: what a sum of losses is divided by."""
+        return len(batch["input"])
+
+    def loss(self, network: nn.Module, batch: Batch, phase: str) -> Tensor:
+        """The sum of losses that `phase` minimises."""
+        return self.losses(self.run(network, batch), batch).sum()
+
+    def score(self, outputs: Outputs, columns: Columns) -> dict[str, float]:
+        """Loss and metrics of all examples of a split."""
+        targets = torch.from_numpy(np.asarray(columns["target"]))
+        losses = self.losses(outputs, {"target": targets}).double()
+        return {"loss": losses.mean().item(), **self.metrics(outputs, np.asarray(columns["target"]))}
+
+    @abstractmethod
+    def metrics(self, outputs: Outputs, targets: np.ndarray) -> dict[str, float]:
+        """Metrics of all examples of a split, in the units of the data."""
+
+    @abstractmethod
+    def floors(self, targets: np.ndarray) -> dict[str, float]:
+        """The loss of predictors that look at no input, to read a first loss against."""
+
+    @abstractmethod
+    def rows(self, outputs: Outputs, top: int) -> list[dict[str, Any]]:
+        """Predictions as records to print."""

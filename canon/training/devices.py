@@ -1,0 +1,148 @@
+"""Where training happens: the device, the processes, the precision, the seeds and what the device could do at best.
+
+`torchrun` starts the processes and tells each its place by environment variables; there is no launcher of our own.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from canon.errors import CanonError
+from canon.recipe import TrainConfig
+
+# Dense bf16/fp16 tensor-core rate in FLOP/s, from the makers' data sheets.
+_PEAKS = {
+    "H200": 989e12,
+    "H100": 989e12,
+    "A100": 312e12,
+    "A10": 125e12,
+    "L4": 121e12,
+    "L40S": 362e12,
+    "V100": 125e12,
+    "T4": 65e12,
+    "RTX 4090": 165e12,
+    "RTX 3090": 71e12,
+}
+
+
+@dataclass(frozen=True)
+class World:
+    """This process among all of them."""
+
+    device: torch.device
+    rank: int = 0
+    size: int = 1
+
+    @property
+    def is_main(self) -> bool:
+        return self.rank == 0
+
+    def total(self, numbers: list[float]) -> list[float]:
+        """Sums over all processes, in float64."""
+        if self.size == 1:
+            return numbers
+        place = self.device if dist.get_backend() == "nccl" else torch.device("cpu")
+        summed = torch.tensor(numbers, dtype=torch.float64, device=place)
+        dist.all_reduce(summed)
+        return summed.tolist()
+
+    def gather(self, rows: Tensor) -> Tensor:
+        """The rows of all processes, in rank order, on every process."""
+        if self.size == 1:
+            return rows
+        sizes = [int(count) for count in self._gathered(torch.tensor([len(rows)]))]
+        padded = rows.new_zeros((max(sizes), *rows.shape[1:]))
+        padded[: len(rows)] = rows
+        parts = self._gathered(padded)
+        return torch.cat([part[:size] for part, size in zip(parts, sizes, strict=True)])
+
+    def _gathered(self, tensor: Tensor) -> list[Tensor]:
+        on_gpu = dist.get_backend() == "nccl"
+        tensor = tensor.to(self.device) if on_gpu else tensor
+        parts = [torch.empty_like(tensor) for _ in range(self.size)]
+        dist.all_gather(parts, tensor.contiguous())
+        return [part.cpu() for part in parts]
+
+    def wait(self) -> None:
+        if self.size > 1:
+            dist.barrier()
+
+
+def enter_world(train: TrainConfig) -> World:
+    """The device that the recipe asks for, and the other processes if torchrun started several."""
+    kind = train.device
+    if kind == "auto":
+        kind = "cuda" if torch.cuda.is_available() else "cpu"
+    if kind == "cuda" and not torch.cuda.is_available():
+        raise CanonError("train.device is cuda, but torch sees no CUDA device here; use train.device=cpu or auto.")
+    if kind == "mps" and not torch.backends.mps.is_available():
+        raise CanonError("train.device is mps, but torch sees no Apple GPU here; use train.device=cpu or auto.")
+    if train.threads:
+        torch.set_num_threads(train.threads)
+    if train.deterministic and kind == "cuda":
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+        torch.use_deterministic_algorithms(True)
+    size = int(os.environ.get("WORLD_SIZE", "1"))
+    local = int(os.environ.get("LOCAL_RANK", "0"))
+    device = torch.device(kind, local if kind == "cuda" else None) if kind == "cuda" else torch.device(kind)
+    if kind == "cuda":
+        torch.cuda.set_device(device)
+        torch.backends.cuda.matmul.allow_tf32 = True
+        torch.backends.cudnn.allow_tf32 = True
+    if size > 1 and not dist.is_initialized():
+        dist.init_process_group("nccl" if kind == "cuda" else "gloo")
+    return World(device, dist.get_rank(), size) if size > 1 else World(device)
+
+
+def leave_world() -> None:
+    if dist.is_initialized():
+        dist.destroy_process_group()
+
+
+def precision_of(train: TrainConfig, device: torch.device) -> torch.dtype:
+    if train.precision == "auto":
+        return torch.bfloat16 if device.type == "cuda" and torch.cuda.is_bf16_supported() else torch.float32
+    return {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}[train.precision]
+
+
+def seed_step(seed: int, step: int, rank: int, device: torch.device) -> None:
+    """All randomness of a step is a function of (seed, step, rank): nothing of it needs storing to resume exactly."""
+    # The odd constants keep neighbouring steps, ranks and seeds apart; torch's generators hash the number further.
+    number = (seed * 0x9E3779B97F4A7C15 + step * 0xBF58476D1CE4E5B9 + rank * 0x94D049BB133111EB) % (1 << 63)
+    torch.default_generator.manual_seed(number)
+    if device.type == "cuda":
+        torch.cuda.default_generators[device.index or 0].manual_seed(number)
+    elif device.type == "mps":
+        torch.mps.manual_seed(number % (1 << 32))
+
+
+def peak_rate(device: torch.device) -> float:
+    """FLOP/s that the device reaches at best: a data sheet's for known GPUs, a measured matrix product for a CPU."""
+    if device.type == "cuda":
+        name = torch.cuda.get_device_name(device)
+        return next((peak for key, peak in _PEAKS.items() if key in name), 0.0)
+    if device.type != "cpu":
+        return 0.0
+    a = torch.ones(768, 768)
+    a @ a
+    best = float("inf")
+    for _ in range(3):
+        start = time.perf_counter()
+        a @ a
+        best = min(best, time.perf_counter() - start)
+    return 2 * 768**3 / best
+
+
+def peak_memory(device: torch.device) -> int:
+    """Most bytes in use so far: the GPU's, or this process's."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device)
+    import resource
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

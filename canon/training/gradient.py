@@ -1,0 +1,331 @@
+"""The gradient loop: a torch network, a task, one optimiser per phase, over any number of processes.
+
+A step draws the global batch, sums the losses of its targets over micro-batches and processes, and divides the gradient
+by the global number of targets: one process, two or four make the same step. All randomness is keyed by the step.
+Hot path: no host sync on CUDA between logged steps; a bad step is skipped on the device and told at the next log.
+"""
+
+from __future__ import annotations
+
+import math
+from contextlib import nullcontext
+from fnmatch import fnmatch
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from canon import optim
+from canon.data.loader import Batch, Examples, Loader
+from canon.data.schema import Columns, Schema
+from canon.errors import CanonError
+from canon.nn.counting import count_parameters, summarize
+from canon.optim.clipping import clip_by_norm, clip_by_value
+from canon.optim.schedules import multiplier
+from canon.recipe import OptimizerChoice, Recipe
+from canon.tasks.base import Outputs, Task
+from canon.training.devices import World, precision_of, seed_step
+from canon.training.learner import Tensors
+
+_EVALUATION_BATCH = 512
+_COMPILE_FROM = 1000  # steps: compiling takes tens of seconds, which a shorter run does not earn back
+_LEAST_SCALE = 1.0  # of float16 losses; below it the numbers themselves overflow
+_NAN = float("nan")
+
+
+class NonFinite(CanonError):
+    """A loss or gradient that is not a number; the weights are still those before the step."""
+
+
+class Phase:
+    """One optimiser with the parameters it may change, and the tallies of its loss since the last log."""
+
+    def __init__(self, name: str, choice: OptimizerChoice, parameters: list[tuple[str, nn.Parameter]]) -> None:
+        self.name = name
+        self.choice = choice
+        self.parameters: list[nn.Parameter] = []
+        self.names: list[str] = []
+        groups: dict[int, dict[str, Any]] = {}
+        for parameter_name, parameter in parameters:
+            index = next((i for i, group in enumerate(choice.groups) if fnmatch(parameter_name, group.match)), -1)
+            group = choice.groups[index] if index >= 0 else None
+            if group and group.lr == 0:
+                parameter.requires_grad_(False)
+                continue
+            made = groups.setdefault(index, {"params": [], "names": []})
+            if group and group.lr is not None:
+                made["lr"] = group.lr
+            if group and group.weight_decay is not None:
+                made["weight_decay"] = group.weight_decay
+            made["params"].append(parameter)
+            made["names"].append(parameter_name)
+        for group in choice.groups:
+            if not any(fnmatch(parameter_name, group.match) for parameter_name, _ in parameters):
+                raise CanonError(f'optimizer.groups: no parameter of the network matches "{group.match}".')
+        for made in groups.values():  # torch numbers parameters group by group
+            self.names += made.pop("names")
+            self.parameters += made["params"]
+        self.optimizer = optim.create(choice.settings, groups.values())
+        self.rates = [group["lr"] for group in self.optimizer.param_groups]
+        self.skips_on_device = bool(self.optimizer.defaults.get("fused"))
+        self.multiplier = math.nan
+        self.reset()
+
+    def reset(self) -> None:
+        self.loss: Any = 0.0  # a float on the CPU; on a GPU a tensor, read only when it is logged
+        self.bad: Any = 0.0
+        self.count = 0
+        self.norm: Tensor | None = None
+
+    def set_rate(self, step: int, total_steps: int) -> None:
+        now = multiplier(self.choice.schedule, step, total_steps)
+        if now != self.multiplier:
+            self.multiplier = now
+            for group, rate in zip(self.optimizer.param_groups, self.rates, strict=True):
+                group["lr"] = rate * now
+
+
+class Gradient:
+    """Learner of every system with loop="gradient"."""
+
+    def __init__(self, network: nn.Module, task: Task, recipe: Recipe, schema: Schema, world: World) -> None:
+        self.network = network.to(world.device)
+        self.task = task
+        self.train = recipe.train
+        self.schema = schema
+        self.world = world
+        self._recipe = recipe
+        self._device = world.device
+        self._dtype = precision_of(recipe.train, world.device)
+        self._sharded = world.size > 1 and recipe.train.parallel == "fsdp"
+        self._penalty = getattr(network, "penalty", None)
+        self._phases: list[Phase] = []
+        self._skipped = 0
+
+    @property
+    def num_parameters(self) -> int:
+        return count_parameters(self.network)
+
+    def begin(self, columns: Columns, seed: int) -> None:
+        from math import ceil
+
+        size = len(next(iter(columns.values())))
+        train = self.train
+        self._total_steps = train.steps or ceil((train.epochs or 0) * size / train.batch)
+        self.flops_per_example = 6 * summarize(self.network, self.task.example()).multiply_adds
+        self.model = self._wrapped()
+        self._phases = [
+            Phase(name, self._recipe.optimizer_for(name), self.task.parameters(self.network, name))
+            for name in self.task.phases
+        ]
+        examples = Examples(columns, self.schema, self._device)
+        self.loader = Loader(examples, train.batch, seed, train.micro_batch, self.world.rank, self.world.size)
+        self._bad = torch.zeros((), device=self._device)
+        self._inverse = torch.ones((), device=self._device)
+        self._inverse_value = 1.0
+        self._on_cpu = self._device.type == "cpu"
+        # float16 needs its losses scaled into range; 1 otherwise.
+        self._scaling = self._dtype == torch.float16
+        self._scale = torch.tensor(2.0**16 if self._scaling else 1.0, device=self._device)
+        self._growth = torch.zeros((), dtype=torch.int32, device=self._device)
+        self.network.train()
+
+    def _wrapped(self) -> nn.Module:
+        model = self.network
+        if self._sharded:
+            from torch.distributed.fsdp import fully_shard
+
+            for child in model.children():
+                if any(True for _ in child.parameters()):
+                    fully_shard(child)
+            fully_shard(model)
+        compiled = self.train.compile == "on" or (
+            self.train.compile == "auto" and self._device.type == "cuda" and self._total_steps >= _COMPILE_FROM
+        )
+        if self.world.size > 1 and not self._sharded:
+            model = DistributedDataParallel(model, broadcast_buffers=False, gradient_as_bucket_view=True)
+        return torch.compile(model) if compiled else model  # type: ignore[return-value]
+
+    def step(self, number: int) -> bool:
+        seed_step(self.train.seed, number, self.world.rank, self._device)
+        for phase in self._phases:
+            phase.set_rate(number, self._total_steps)
+            self._run(phase)
+        return True
+
+    def _run(self, phase: Phase) -> None:
+        batches = self.loader.next()
+        count = sum(map(self.task.count, batches))
+        if self.world.size > 1:
+            count = int(self.world.total([count])[0])
+        for i, batch in enumerate(batches):
+            loss = self._backward(phase, batch, count, first=i == 0, last=i == len(batches) - 1)
+            phase.loss = phase.loss + (loss.item() if self._on_cpu else loss.detach())
+        phase.count += count
+        self._update(phase, count)
+
+    def _backward(self, phase: Phase, batch: Batch, count: int, first: bool, last: bool) -> Tensor:
+        waits = isinstance(self.model, DistributedDataParallel) and not last
+        with self.model.no_sync() if waits else nullcontext():  # type: ignore[operator]
+            if self._dtype == torch.float32:
+                loss = self.task.loss(self.model, batch, phase.name)
+            else:
+                with torch.autocast(self._device.type, self._dtype):
+                    loss = self.task.loss(self.model, batch, phase.name)
+            total = loss
+            if first and self._penalty is not None:
+                total = total + self._whole(self._penalty()) * (count / self.world.size)
+            if self._on_cpu and not math.isfinite(total.item()):
+                total = total * _NAN  # a bad loss with good gradients must show in the gradients
+            elif not self._on_cpu:
+                total = torch.where(total.isfinite(), total, total * _NAN)
+            if self._scaling:
+                total = total * self._scale
+            total.backward()
+        return loss
+
+    @torch.no_grad()
+    def _update(self, phase: Phase, count: int) -> None:
+        gradients = [_local(p.grad) for p in phase.parameters if p.grad is not None]
+        # Gradients of a sum, averaged over processes, become the gradient of the mean over all targets.
+        self._set_inverse(self.world.size / count)
+        self._bad.zero_()
+        inverse = self._inverse / self._scale if self._scaling else self._inverse
+        torch._amp_foreach_non_finite_check_and_unscale_(gradients, self._bad, inverse)
+        if self._sharded:
+            torch.distributed.all_reduce(self._bad, torch.distributed.ReduceOp.MAX)
+        if self.train.clip is not None:
+            phase.norm = clip_by_norm(phase.parameters, self.train.clip)
+        if self.train.clip_value is not None:
+            clip_by_value(phase.parameters, self.train.clip_value)
+        if self._on_cpu or not phase.skips_on_device:
+            bad = bool(self._bad.item())
+            if bad and not self._scaling:
+                self._refuse(1)
+            if not bad:
+                phase.optimizer.step()
+        else:
+            phase.bad = phase.bad + self._bad
+            phase.optimizer.found_inf = self._bad  # type: ignore[attr-defined]
+            phase.optimizer.step()
+        if self._scaling:
+            torch._amp_update_scale_(self._scale, self._growth, self._bad, 2.0, 0.5, 2000)
+        for parameter in phase.parameters:
+            parameter.grad = None
+
+    def _set_inverse(self, value: float) -> None:
+        if value != self._inverse_value:
+            self._inverse.fill_(value)
+            self._inverse_value = value
+
+    def _refuse(self, times: int) -> None:
+        if self.train.nonfinite == "stop":
+            raise NonFinite("The loss or a gradient is not finite")
+        self._skipped += times
+
+    def logs(self) -> dict[str, float]:
+        found: dict[str, float] = {}
+        for phase in self._phases:
+            ending = "" if len(self._phases) == 1 else f"/{phase.name}"
+            bad = int(phase.bad)
+            if bad and not self._scaling:
+                self._refuse(bad)
+            if self._scaling and self._scale.item() < _LEAST_SCALE:
+                raise NonFinite("float16 gradients overflow at any loss scale")
+            total = self.world.total([float(phase.loss)])[0]
+            found[f"loss{ending}"] = total / max(phase.count, 1)
+            found[f"lr{ending}"] = phase.optimizer.param_groups[0]["lr"]
+            if phase.norm is not None:
+                found[f"gradient_norm{ending}"] = phase.norm.item()
+            phase.reset()
+        if self._skipped:
+            found["skipped_steps"] = self._skipped
+        return found
+
+    def tensors(self) -> dict[str, Tensors]:
+        """Whole tensors, also of shards; every process must call this."""
+        model = {name: self._whole(tensor) for name, tensor in self.network.state_dict().items()}
+        optimizer: Tensors = {}
+        for phase in self._phases:
+            for name, parameter in zip(phase.names, phase.parameters, strict=True):
+                for key, value in phase.optimizer.state[parameter].items():
+                    if value is not None:
+                        optimizer[f"{phase.name}/{name}/{key}"] = self._whole(value)
+        return {"model": model, "optimizer": optimizer}
+
+    def state(self) -> dict[str, Any]:
+        sums = {p.name: [self.world.total([float(p.loss)])[0], p.count, float(p.bad)] for p in self._phases}
+        return {
+            "position": self.loader.position,
+            "sums": sums,
+            "skipped": self._skipped,
+            "scale": self._scale.item(),
+            "growth": self._growth.item(),
+        }
+
+    def restore(self, tensors: dict[str, Tensors], state: dict[str, Any]) -> None:
+        own = self.network.state_dict()
+        if own.keys() != tensors["model"].keys():
+            raise CanonError("The checkpoint's weights have other names than this system's.")
+        with torch.no_grad():
+            for name, tensor in own.items():
+                tensor.copy_(_like(tensors["model"][name], tensor))
+        if not self._phases:
+            return
+        for phase in self._phases:
+            stored = phase.optimizer.state_dict()
+            for index, (name, parameter) in enumerate(zip(phase.names, phase.parameters, strict=True)):
+                prefix = f"{phase.name}/{name}/"
+                kept = {k.removeprefix(prefix): v for k, v in tensors["optimizer"].items() if k.startswith(prefix)}
+                if kept:
+                    stored["state"][index] = {
+                        key: _like(v, parameter) if v.shape == parameter.shape else v for key, v in kept.items()
+                    }
+            phase.optimizer.load_state_dict(stored)
+            loss, phase.count, phase.bad = state["sums"][phase.name]
+            phase.loss = loss if self.world.is_main else 0.0  # a sum over processes, kept by one of them
+            phase.multiplier = math.nan
+        self.loader.position = state["position"]
+        self._skipped = state["skipped"]
+        self._scale.fill_(state["scale"])
+        self._growth.fill_(state["growth"])
+
+    @torch.no_grad()
+    def outputs(self, columns: Columns) -> Outputs:
+        examples = Examples(columns, self.schema, self._device)
+        # Shards of one network must go through it together, so then every process does all rows.
+        spread = self.world.size > 1 and not self._sharded
+        rank, size = (self.world.rank, self.world.size) if spread else (0, 1)
+        training = self.network.training
+        self.network.eval()
+        found: list[Outputs] = []
+        for batch in examples.in_order(_EVALUATION_BATCH, rank, size):
+            with torch.autocast(self._device.type, self._dtype, enabled=self._dtype != torch.float32):
+                outputs = self.task.run(self.network, batch)
+            found.append({name: rows.float().cpu() for name, rows in outputs.items()})
+        self.network.train(training)
+        merged = {name: torch.cat([part[name] for part in found]) for name in (found[0] if found else ())}
+        return {name: self.world.gather(rows) for name, rows in merged.items()} if spread else merged
+
+    def penalty(self) -> float:
+        """The regulariser of the structural risk, at the weights as they are."""
+        return float(self._whole(self._penalty())) if self._penalty is not None else 0.0
+
+    @staticmethod
+    def _whole(tensor: Tensor) -> Tensor:
+        return tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor
+
+
+def _local(gradient: Tensor) -> Tensor:
+    return gradient.to_local() if hasattr(gradient, "to_local") else gradient
+
+
+def _like(value: Tensor, template: Tensor) -> Tensor:
+    """`value` sharded as `template` is, if it is."""
+    if not hasattr(template, "placements"):
+        return value
+    from torch.distributed.tensor import distribute_tensor
+
+    mesh = template.device_mesh  # type: ignore[attr-defined]
+    return distribute_tensor(value.to(template.device), mesh, template.placements)  # type: ignore[attr-defined]

@@ -1,0 +1,452 @@
+"""The outer loop that all learners share: budget, logs, evaluation, early stopping, checkpoints, signals, exact resume.
+
+Order within a step: learn, log, evaluate, checkpoint. A checkpoint holds everything up to its step, and says how many
+bytes of metrics.jsonl belong to it, so that killed at any moment and resumed equals never killed.
+metrics.jsonl holds only what the run decides; what the clock decides (rates, memory) goes to timing.jsonl.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TextIO
+
+import numpy as np
+
+from canon import recipe as recipes
+from canon import tasks
+from canon.config import Table
+from canon.data.read import read
+from canon.data.schema import Columns, Data, Schema, num_examples
+from canon.errors import CanonError, unknown
+from canon.recipe import Recipe
+from canon.training import checkpoint
+from canon.training.console import Console
+from canon.training.devices import World, enter_world, leave_world, peak_memory, peak_rate, seed_step
+from canon.training.gradient import Gradient, NonFinite
+from canon.training.learner import Learner
+from canon.training.run import Run, cannot_write
+
+_AGREE_EVERY = 10  # steps between the processes' asking each other whether to stop
+_RISK_EXAMPLES = 50_000  # of the training set that the empirical risk is measured on, at most
+# What may be changed when a run is taken up again; the rest decided what it has learned so far.
+_CHANGEABLE = ("steps", "epochs", "seconds", "patience", "keep", "nonfinite", "tensorboard", "threads")
+
+
+class Interrupted(Exception):
+    """The user or the system asked to stop; everything is saved."""
+
+    def __init__(self, number: int, message: str) -> None:
+        super().__init__(message)
+        self.exit_code = 128 + number
+
+
+def train(
+    name: str = "",
+    data: str = "",
+    out: str | Path | None = None,
+    resume: bool = False,
+    changes: Table | None = None,
+    quiet: bool = False,
+) -> Run:
+    """Trains a recipe to its end, or goes on with a run; returns the run."""
+    recipe, path = plan(name, data, out, resume, changes or {})
+    world = enter_world(recipe.train)
+    try:
+        return Trainer(recipe, path, world, quiet).fit()
+    finally:
+        leave_world()
+
+
+def plan(name: str, data: str, out: str | Path | None, resume: bool, changes: Table) -> tuple[Recipe, Path]:
+    """The recipe to carry out and the directory to do it in; a run that exists must be asked for with --resume."""
+    if name and not data and not changes and resume and out is None and (Path(name) / "recipe.toml").is_file():
+        return recipes.load(str(Path(name) / "recipe.toml")), Path(name)  # canon train runs/NAME --resume
+    asked = recipes.load(name, data, changes)
+    path = Path(out) if out is not None else Path("runs") / asked.name.split("/")[-1]
+    if not path.exists():
+        return asked, path
+    if not resume:
+        raise CanonError(f"{path} already exists: add --resume to go on with it, or give another name with --out.")
+    kept = Run.open(path).recipe
+    if name and asked.system_name != kept.system_name:
+        raise CanonError(f"{path} is a run of {kept.system_name}, not of {asked.system_name}: give another --out.")
+    if data and data != kept.data.source:
+        raise CanonError(f"{path} was trained on {kept.data.source}, not on {data}: give another --out.")
+    for key in changes:
+        section, _, field = key.partition(".")
+        if section != "train" or field not in _CHANGEABLE:
+            allowed = ", ".join(f"train.{field}" for field in _CHANGEABLE)
+            raise CanonError(f"{key} cannot change when {path} is resumed; what can: {allowed}.")
+    return recipes.load(str(path / "recipe.toml"), changes=changes), path
+
+
+def build(recipe: Recipe, schema: Schema, world: World) -> tuple[Learner, tasks.Task]:
+    """The learner of a recipe whose sizes are those of `schema`, and its task."""
+    _, cls = recipe.system.load()
+    task = tasks.create(recipe.system, recipe.config, schema)
+    seed_step(recipe.train.seed, 0, 0, world.device)  # the same first weights on every process
+    built = cls(recipe.config)
+    if recipe.system.loop == "gradient":
+        return Gradient(built, task, recipe, schema, world), task
+    return built, task
+
+
+def read_data(recipe: Recipe) -> Data:
+    return read(recipe.data, recipe.system.inputs, tasks.TASKS[recipe.system.task].target, recipe.system.name)
+
+
+class Trainer:
+    def __init__(self, recipe: Recipe, path: Path, world: World, quiet: bool = False) -> None:
+        self.world = world
+        self.path = path
+        self.data = read_data(recipe)
+        self.size = num_examples(self.data.splits["train"])
+        # An existing run has its intervals worked out already.
+        recipe = recipe.fitted({**self.data.schema.sizes(), "num_examples": self.size}).resolved(self.size)
+        self.recipe = recipe
+        self.total = self.recipe.total_steps(self.size)
+        if self.recipe.train.batch < world.size:
+            raise CanonError(f"train.batch is {self.recipe.train.batch}, less than the {world.size} processes.")
+        self.learner, self.task = build(self.recipe, self.data.schema, world)
+        self.monitor = self.recipe.train.monitor or self.task.monitor
+        self.run = self._enter()
+        self.console = Console(self.run.path / "log.txt" if world.is_main else None, world.is_main and not quiet)
+        self.step = 0
+        self.best: dict[str, float] = {}
+        self.waited = 0  # evaluations since the best one
+        self.seconds = 0.0  # of training, over all sittings
+        self._signal = 0
+        self._valid: dict[str, float] = {}
+
+    def _enter(self) -> Run:
+        """The run directory: made by the main process, or checked to be of the same data."""
+        if self.path.exists():
+            run = Run.open(self.path)
+            run.check_same_data(self.data)
+            if self.world.is_main:
+                checkpoint.write_atomic(self.path / "recipe.toml", self.recipe.to_toml())
+        elif self.world.is_main:
+            run = Run.create(self.path, self.recipe, self.data)
+        self.world.wait()
+        return Run(self.path)
+
+    def fit(self) -> Run:
+        with self.console, self._signals():
+            try:
+                self._fit()
+            except OSError as failure:
+                raise cannot_write(self.run.path, failure) from failure
+            except NonFinite as mishap:
+                raise CanonError(f"{mishap} at step {self.step + 1}; {self._last_good()}") from None
+        return self.run
+
+    def _fit(self) -> None:
+        self._introduce()
+        self.learner.begin(self.data.splits["train"], self.recipe.train.seed)
+        offset = self._resume()
+        if self.run.result and self.step >= self.total:
+            self.console.say(f"{self.run.path} is finished; nothing is left to do.")
+            return
+        if self.world.is_main:
+            self._metrics = _open_truncated(self.run.path / "metrics.jsonl", offset)
+            self._timing = _keep_lines(self.run.path / "timing.jsonl", self.step)
+            self._board = self._tensorboard()
+        peak = peak_rate(self.world.device)
+        self._flops = getattr(self.learner, "flops_per_example", 0) / peak if peak else 0.0
+        self._begun, self._first = time.perf_counter(), self.step
+        self._before = self.seconds
+        self.console.start(self.total, self.step)
+        reason = self._loop()
+        if self._signal:
+            raise Interrupted(self._signal, self._farewell())
+        self._finish(reason)
+
+    def _loop(self) -> str:
+        """Steps until the budget is used up or something ends it sooner; says what."""
+        train, batch = self.recipe.train, self.recipe.train.batch
+        step, learner, due = self.step, self.learner, self.console.due
+        reason = ""
+        while step < self.total and not reason:
+            more = learner.step(step + 1)
+            step += 1
+            self.step = step
+            last = step == self.total
+            if not more:
+                reason = "nothing is left to learn"
+            elif self._told_to_stop(step):
+                reason = "stopped"
+            elif train.seconds and self._agreed(step, self._elapsed() >= train.seconds):
+                reason = "train.seconds are over"
+            last = last or bool(reason)
+            if last or step % train.log_every == 0:
+                self._log(step * batch / self.size)
+            better = False
+            if step % train.evaluate_every == 0 or (last and not self._signal):
+                better = self._evaluate()
+                if train.patience and self.waited >= train.patience:
+                    reason = f"no better {self.monitor} in {train.patience} evaluations"
+                    last = True
+            if better or last or step % train.checkpoint_every == 0:
+                self._checkpoint()
+            if due():
+                self.console.paint(step, self._pace())
+        return reason
+
+    def _introduce(self) -> None:
+        say, recipe, data = self.console.say, self.recipe, self.data
+        sizes = ", ".join(f"{num_examples(columns):,} {name}" for name, columns in data.splits.items())
+        say(f"{recipe.system.title} ({recipe.system_name}) on {data.name}: {sizes}.")
+        for note in data.notes:
+            say(note)
+        processes = f", {self.world.size} processes" if self.world.size > 1 else ""
+        say(f"{self.total:,} steps of {recipe.train.batch:,} examples on {self.world.device}{processes}.")
+        targets = data.splits["train"].get("target")
+        if isinstance(targets, np.ndarray):
+            for name, loss in self.task.floors(targets).items():
+                say(f"A guess by {name} has loss {loss:.4f}.")
+
+    def _resume(self) -> int:
+        """Takes up the last valid checkpoint, if there is one; returns the bytes of metrics.jsonl that belong to it."""
+        found = checkpoint.last_valid(self.run.checkpoints, self.console.say)
+        if found is None:
+            return 0
+        tensors, state = checkpoint.load(found, self.recipe.system.name)
+        self.learner.restore(tensors, state["learner"])
+        self.step, self.best, self.waited = state["step"], state["best"], state["waited"]
+        self.seconds, self._valid = state["seconds"], state["valid"]
+        if self.world.is_main:
+            self._link(found)
+        self.console.say(f"Resumed from step {self.step:,}.")
+        return state["metrics_bytes"]
+
+    def _log(self, epoch: float) -> None:
+        logs = self.learner.logs()
+        elapsed = self._elapsed()
+        if not self.world.is_main:
+            return
+        row = {"step": self.step, "epoch": round(epoch, 6), **{f"train/{key}": value for key, value in logs.items()}}
+        self._write(row)
+        rate = self._rate()
+        timing = {"step": self.step, "seconds": round(elapsed, 3), "examples_per_second": round(rate, 1)}
+        timing |= {"share_of_peak": rate * self._flops, "memory_bytes": peak_memory(self.world.device)}
+        self._timing.write(json.dumps(timing) + "\n")
+        self._timing.flush()
+        self._told = logs
+
+    def _evaluate(self) -> bool:
+        """Scores the validation set; True if this is the best so far."""
+        if "valid" not in self.data.splits:
+            return False
+        self._valid = self.evaluate("valid")
+        if self.monitor not in self._valid:
+            raise unknown("metric (train.monitor)", self.monitor, self._valid)
+        value = self._valid[self.monitor]
+        sign = 1 if self.task.highest_is_best and self.monitor != "loss" else -1
+        better = not self.best or sign * value > sign * self.best["value"]
+        self.waited = 0 if better else self.waited + 1
+        if better:
+            self.best = {"value": value, "step": self.step}
+        if self.world.is_main:
+            self._write({"step": self.step, **{f"valid/{key}": number for key, number in self._valid.items()}})
+            told = "  ".join(f"{key} {number:.4f}" for key, number in self._valid.items())
+            loss = getattr(self, "_told", {}).get("loss")
+            training = f"train loss {loss:.4f}  " if loss is not None else ""
+            self.console.say(f"step {self.step:,}  {training}valid {told}{self._expected_here()}")
+        return better
+
+    def evaluate(self, split: str, limit: int | None = None) -> dict[str, float]:
+        columns = self.data.splits[split]
+        if limit is not None and num_examples(columns) > limit:
+            columns = _first(columns, limit)
+        return self.task.score(self.learner.outputs(columns), columns)
+
+    def _expected_here(self) -> str:
+        for name, points in self.recipe.expected().get("curve", {}).items():
+            for step, low, high in points:
+                if step == self.step:
+                    return f"  (expected {name} {low:.4g}–{high:.4g})"
+        return ""
+
+    def _checkpoint(self) -> None:
+        tensors, learned = self.learner.tensors(), self.learner.state()
+        self.seconds = self._elapsed()
+        if not self.world.is_main:
+            return
+        self._metrics.flush()
+        os.fsync(self._metrics.fileno())
+        state = {
+            "step": self.step,
+            "best": self.best,
+            "waited": self.waited,
+            "valid": self._valid,
+            "seconds": self.seconds,
+            "metrics_bytes": self._metrics.tell(),
+            "learner": learned,
+        }
+        path = checkpoint.save(self.run.checkpoints, self.step, self.recipe.system.name, tensors, state)
+        self._link(path)
+
+    def _link(self, last: Path) -> None:
+        checkpoint.point(self.run.path / "last", last)
+        best = self.run.checkpoints / f"step-{int(self.best.get('step', -1)):08d}"
+        if best.is_dir():
+            checkpoint.point(self.run.path / "best", best)
+        checkpoint.prune(self.run.checkpoints, self.recipe.train.keep, {best.name})
+
+    def _finish(self, reason: str) -> None:
+        """Scores the best weights on all splits and writes result.json."""
+        self.seconds = self._elapsed()
+        best = self.run.best() if self.world.is_main or self.world.size == 1 else None
+        self.world.wait()
+        best = best or self.run.best()
+        tensors, state = checkpoint.load(best, self.recipe.system.name)
+        self.learner.restore(tensors, state["learner"])
+        scores = {split: self.evaluate(split, _RISK_EXAMPLES if split == "train" else None) for split in self.data.splits}
+        if not self.world.is_main:
+            return
+        penalty = float(getattr(self.learner, "penalty", lambda: 0.0)())
+        risk = {"empirical": scores["train"]["loss"], "structural": scores["train"]["loss"] + penalty}
+        if "test" in scores:
+            risk["generalization"] = scores["test"]["loss"]
+        expected = {key: value for key, value in self.recipe.expected().items() if key != "curve"}
+        result = {
+            "recipe": self.recipe.name,
+            "system": self.recipe.system_name,
+            "seed": self.recipe.train.seed,
+            "steps": self.step,
+            "best_step": checkpoint.step_of(best),
+            "ended": reason or "all steps done",
+            "scores": scores,
+            "risk": risk,
+            "expected": expected,
+            "protocol": {"data": self.data.fingerprint(), **self.data.protocol},
+            "cost": {
+                "seconds": round(self.seconds, 3),
+                "examples": self.step * self.recipe.train.batch,
+                "examples_per_second": round(self._rate(), 1),
+                "parameters": self.learner.num_parameters,
+                "memory_bytes": peak_memory(self.world.device),
+                "device": str(self.world.device.type),
+                "processes": self.world.size,
+            },
+        }
+        checkpoint.write_atomic(self.run.path / "result.json", json.dumps(result, ensure_ascii=False, indent=1))
+        self._tell_result(scores, expected, reason)
+
+    def _tell_result(self, scores: dict[str, dict[str, float]], expected: Table, reason: str) -> None:
+        ended = f" ({reason})" if reason else ""
+        self.console.say(f"Done in {self.seconds:.1f} s{ended}: {self._pace()}.")
+        for split, found in scores.items():
+            told = []
+            for key, number in found.items():
+                bounds = expected.get(f"{split}/{key}")
+                told.append(f"{key} {number:.4f}" + (f" (expected {bounds[0]:.4g}–{bounds[1]:.4g})" if bounds else ""))
+            self.console.say(f"{split:>5}  {'  '.join(told)}")
+
+    def _write(self, row: dict[str, Any]) -> None:
+        self._metrics.write(json.dumps(row) + "\n")
+        self._metrics.flush()
+        if self._board is not None:
+            for key, value in row.items():
+                if key not in ("step", "epoch"):
+                    self._board.add_scalar(key, value, self.step)
+
+    def _tensorboard(self) -> Any:
+        if not self.recipe.train.tensorboard:
+            return None
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError:
+            raise CanonError("train.tensorboard needs the package tensorboard: pip install tensorboard.") from None
+        return SummaryWriter(str(self.run.path / "tensorboard"), purge_step=self.step + 1)
+
+    def _elapsed(self) -> float:
+        return self._before + time.perf_counter() - self._begun
+
+    def _rate(self) -> float:
+        """Examples per second in this sitting."""
+        done = (self.step - self._first) * self.recipe.train.batch
+        return done / max(time.perf_counter() - self._begun, 1e-9)
+
+    def _pace(self) -> str:
+        rate = self._rate()
+        share = f", {rate * self._flops:.1%} of peak" if self._flops else ""
+        return f"{rate:,.0f} examples/s{share}, {peak_memory(self.world.device) / 2**20:,.0f} MB"
+
+    def _told_to_stop(self, step: int) -> bool:
+        if self.world.size == 1:
+            return bool(self._signal)
+        if step % _AGREE_EVERY:
+            return False
+        agreed = self.world.total([float(self._signal), float(bool(self._signal))])
+        if agreed[1]:
+            self._signal = int(agreed[0] / agreed[1])
+        return bool(agreed[1])
+
+    def _agreed(self, step: int, wish: bool) -> bool:
+        """Whether any process wishes so; asked only now and then, at steps that all of them reach."""
+        if self.world.size == 1:
+            return wish
+        return step % _AGREE_EVERY == 0 and self.world.total([float(wish)])[0] > 0
+
+    @contextmanager
+    def _signals(self) -> Iterator[None]:
+        """Ctrl-C and SIGTERM finish the step and save; a second Ctrl-C stops at once."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+
+        def ask(number: int, _frame: object) -> None:
+            if self._signal:
+                raise KeyboardInterrupt
+            self._signal = number
+
+        before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _farewell(self) -> str:
+        return f"Stopped at step {self.step:,}; everything is saved. Go on with: canon train {self.run.path} --resume"
+
+    def _last_good(self) -> str:
+        found = checkpoint.last_valid(self.run.checkpoints, self.console.say)
+        if found is None:
+            return "there is no checkpoint yet. Lower optimizer.lr or set train.clip."
+        return f"the last good checkpoint is {found.name}. Lower optimizer.lr, set train.clip, or train.nonfinite=skip."
+
+
+def _first(columns: Columns, limit: int) -> Columns:
+    index = np.arange(limit)
+    return {name: c[:limit] if isinstance(c, np.ndarray) else c.take(index) for name, c in columns.items()}
+
+
+def _open_truncated(path: Path, size: int) -> TextIO:
+    """The file cut to its first `size` bytes, open at its end."""
+    file = path.open("a", encoding="utf-8")
+    file.truncate(size)
+    file.seek(0, os.SEEK_END)
+    return file
+
+
+def _keep_lines(path: Path, step: int) -> TextIO:
+    """The timing file, without lines after `step` and without a line that was cut off."""
+    kept = []
+    if path.is_file():
+        for line in path.read_text(encoding="utf-8").splitlines():
+            try:
+                if json.loads(line)["step"] <= step:
+                    kept.append(line + "\n")
+            except ValueError:
+                break
+    checkpoint.write_atomic(path, "".join(kept))
+    return path.open("a", encoding="utf-8")

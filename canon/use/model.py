@@ -1,0 +1,62 @@
+"""A trained run, ready to use: what `canon.load` gives. Takes a run directory, nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from canon.data.inputs import encode, read_labelled
+from canon.data.schema import Columns
+from canon.errors import unknown
+from canon.training import checkpoint
+from canon.training.devices import World
+from canon.training.run import Run
+from canon.training.trainer import build, read_data
+
+
+class Model:
+    """The best weights of a run with everything needed to feed them."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.schema = run.schema
+        device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        self.learner, self.task = build(run.recipe, run.schema, World(device))
+        self.checkpoint = run.best()
+        tensors, state = checkpoint.load(self.checkpoint, run.recipe.system.name, groups=("model",))
+        self.learner.restore(tensors, state["learner"])
+
+    @property
+    def network(self) -> Any:
+        """The torch module, where the system is one."""
+        return getattr(self.learner, "network", self.learner)
+
+    def predict(self, sources: list[str | Path] | list[str] | np.ndarray, top: int = 1) -> list[dict[str, Any]]:
+        """One record per row of the files, or of an array of inputs."""
+        if isinstance(sources, np.ndarray):
+            columns: Columns = {"input": sources}
+            names = [str(i) for i in range(len(sources))]
+        else:
+            columns, names = encode(self.schema, list(sources), self.run.recipe.data)
+        rows = self.task.rows(self.learner.outputs(columns), top)
+        return [{"source": name, **row} for name, row in zip(names, rows, strict=True)]
+
+    def evaluate(self, data: str | Path | None = None, split: str = "test") -> dict[str, float]:
+        """Loss and metrics on a split of the run's own data, or on other labelled data."""
+        if data is not None:
+            columns = read_labelled(self.schema, Path(data), self.run.recipe.data)
+        else:
+            own = read_data(self.run.recipe)
+            self.run.check_same_data(own)
+            if split not in own.splits:
+                raise unknown("split", split, own.splits)
+            columns = own.splits[split]
+        return self.task.score(self.learner.outputs(columns), columns)
+
+
+def load(path: str | Path) -> Model:
+    """What the run at `path` can do."""
+    return Model(Run.open(path))
