@@ -49,7 +49,7 @@ class TrainConfig:
     clip_value: Annotated[float, Field(gt=0)] | None = Field(default=None, description="largest value of a gradient")
     nonfinite: Literal["stop", "skip"] = Field(default="stop", description="what a non-finite loss or gradient does")
     parallel: Literal["ddp", "fsdp"] = Field(default="ddp", description="under torchrun: copies, or shards (FSDP2)")
-    log_every: Natural = Field(default=0, description="steps between lines of metrics.jsonl; 0: a hundredth of all")
+    log_every: Natural = Field(default=0, description="steps between lines of metrics.jsonl; 0: a hundredth of all, but 10 at least")
     evaluate_every: Natural = Field(default=0, description="steps between evaluations; 0: a twentieth of all")
     checkpoint_every: Natural = Field(default=0, description="steps between checkpoints; 0: as evaluate_every")
     keep: Positive = Field(default=2, description="newest checkpoints kept, beside the best")
@@ -114,7 +114,7 @@ class Recipe:
         evaluate = train.evaluate_every or max(1, total // 20)
         changes = {
             "batch": batch,
-            "log_every": train.log_every or max(1, total // 100),
+            "log_every": train.log_every or max(10, total // 100),
             "evaluate_every": evaluate,
             "checkpoint_every": train.checkpoint_every or evaluate,
         }

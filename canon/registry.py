@@ -141,7 +141,11 @@ SYSTEMS: tuple[System, ...] = (
         task="classification",
         objective="cross-entropy",
         recipe="vision/digits-lenet",
-        presets={"tiny": {}, "relu": {"activation": "relu", "pooling": "max"}},
+        presets={
+            "tiny": {"activation": "relu", "pooling": "max"},
+            "base": {},
+            "relu": {"activation": "relu", "pooling": "max"},
+        },
         deviations=(
             "plain mean pooling without trained coefficients, every map connected to every map of the layer below",
             "softmax output with cross-entropy in place of radial basis functions",

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from canon.data.progress import bar
 from canon.data.source import Part, Source, array_record
 from canon.data.tables import Table
 
@@ -45,7 +46,7 @@ def _digits() -> Source:
         classes=tuple("0123456789"),
         files=(array_record("scikit-learn digits", inputs, labels.astype(np.int64)),),
         test=0.2,
-        scale=(0.0, 16.0),
+        white=16,
     )
 
 
@@ -56,7 +57,9 @@ def _table(name: str) -> Source:
     bunch = getattr(datasets, loader)(**arguments)
     cells = {column: bunch.data[:, index] for index, column in enumerate(bunch.feature_names)}
     names = getattr(bunch, "target_names", None)
-    cells[label] = bunch.target if names is None else np.array([str(names[code]) for code in bunch.target], dtype=object)
+    cells[label] = (
+        bunch.target if names is None else np.array([str(names[code]) for code in bunch.target], dtype=object)
+    )
     record = array_record(f"scikit-learn {name}", bunch.data, bunch.target.astype(np.float64))
     return Source(name, "features", {"train": Part(Table(name, cells))}, label=label, files=(record,), test=0.2)
 
@@ -84,13 +87,20 @@ def python_docs() -> Iterator[str]:
 
     for name in sorted(topics.topics):
         yield topics.topics[name].strip()
-    for text in python_source():
-        try:
-            tree = ast.parse(text)
-        except SyntaxError:
-            continue
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-                docstring = ast.get_docstring(node)
-                if docstring and "\n" in docstring:
-                    yield docstring
+    sources = list(python_source())
+    with bar("reading docstrings", len(sources)) as progress:
+        for text in sources:
+            progress.advance()
+            yield from _docstrings(text)
+
+
+def _docstrings(text: str) -> Iterator[str]:
+    try:
+        tree = ast.parse(text)
+    except SyntaxError:
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            docstring = ast.get_docstring(node)
+            if docstring and "\n" in docstring:
+                yield docstring

@@ -42,7 +42,9 @@ def read_cifar(path: Path) -> Source:
     train = [batches[name] for name in BATCHES if name in batches]
     if not train:
         raise CanonError(f"{path} has no batches; wanted are {', '.join(EXPECTED)}.")
-    parts = {"train": Part(np.concatenate([images for images, _ in train]), np.concatenate([codes for _, codes in train]))}
+    parts = {
+        "train": Part(np.concatenate([images for images, _ in train]), np.concatenate([codes for _, codes in train]))
+    }
     if "test_batch" in batches:
         parts["test"] = Part(*batches["test_batch"])
     return Source(path.name, "image", parts, classes, files=files)

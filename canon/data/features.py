@@ -56,7 +56,7 @@ def _fit_column(table: Table, name: str, rows: np.ndarray, missing: str) -> Enco
         _refuse_missing(table, name, values, missing)
         std = float(known.std())
         return Encoder(name, "number", mean=float(known.mean()), std=std if std > 0 else 1.0)
-    categories = np.unique(table.texts(name)[rows])
+    categories = sorted(set(table.texts(name)[rows].tolist()))
     if len(categories) > MOST_CATEGORIES or len(categories) > max(len(rows) / 2, 2):
         if bad.sum() * 2 < len(table):  # mostly numbers, so one that is not is a slip
             row = int(bad.argmax())
@@ -65,7 +65,7 @@ def _fit_column(table: Table, name: str, rows: np.ndarray, missing: str) -> Enco
             f'{table.path}: column "{name}" has {len(categories)} different texts in {len(rows)} training rows, '
             "so it looks like text or an id; leave it out by naming the others in data.features."
         )
-    return Encoder(name, "category", categories=tuple(categories.tolist()))
+    return Encoder(name, "category", categories=tuple(categories))
 
 
 def apply(table: Table, encoders: Sequence[Encoder], missing: str) -> np.ndarray:
@@ -87,13 +87,16 @@ def apply(table: Table, encoders: Sequence[Encoder], missing: str) -> np.ndarray
             features[:, start] = (np.where(np.isnan(values), encoder.mean, values) - encoder.mean) / encoder.std
             start += 1
             continue
-        known = np.array(encoder.categories, dtype=object)
-        texts = table.texts(encoder.name)
-        place = np.searchsorted(known, texts)  # categories are sorted
-        seen = known[np.minimum(place, len(known) - 1)] == texts
-        features[np.flatnonzero(seen), start + place[seen]] = 1.0
-        start += len(known)
+        place = _codes(table.texts(encoder.name), {name: code for code, name in enumerate(encoder.categories)})
+        seen = np.flatnonzero(place >= 0)
+        features[seen, start + place[seen]] = 1.0
+        start += len(encoder.categories)
     return features
+
+
+def _codes(texts: np.ndarray, places: dict[str, int]) -> np.ndarray:
+    """Each text's place, -1 where it has none; int64 [N]."""
+    return np.fromiter((places.get(text, -1) for text in texts), dtype=np.int64, count=len(texts))
 
 
 def _refuse_missing(table: Table, name: str, values: np.ndarray, missing: str) -> None:
@@ -117,14 +120,14 @@ def _short(text: str) -> str:
 
 def class_names(table: Table, label: str) -> tuple[str, ...]:
     """The classes of a label column: numbers in numeric order, texts in the order of their characters."""
-    texts = np.unique(table.texts(label))
-    numbers = [parse_number(text) for text in texts.tolist()]
+    texts = sorted(set(table.texts(label).tolist()))
+    numbers = [parse_number(text) for text in texts]
     if all(number is not None and np.isfinite(number) for number in numbers):
-        names = {canonical(text) for text in texts.tolist()}
-        ordered = sorted(names, key=float)
+        names = {canonical(text) for text in texts}
+        ordered, fewest = sorted(names, key=float), 5  # rows a class, on average: numbers are more often no classes
     else:
-        ordered = [text for text in texts.tolist() if text.strip()]
-    if len(ordered) > MOST_CATEGORIES or (len(ordered) > 20 and len(ordered) > len(table) / 2):
+        ordered, fewest = [text for text in texts if text.strip()], 2
+    if len(ordered) > MOST_CATEGORIES or (len(ordered) > 20 and len(ordered) * fewest > len(table)):
         raise CanonError(
             f'{table.path}: the label "{label}" has {len(ordered)} different values in {len(table)} rows, too many for '
             "classes; choose another with data.label, or a system that predicts a number."
@@ -134,13 +137,12 @@ def class_names(table: Table, label: str) -> tuple[str, ...]:
 
 def class_codes(table: Table, label: str, classes: Sequence[str]) -> np.ndarray:
     """The label column as class indices int64 [N]; a label that is not a class is a mistake."""
+    texts = table.texts(label)
     place = {name: index for index, name in enumerate(classes)}
-    texts, inverse = np.unique(table.texts(label), return_inverse=True)
-    codes = np.array([place.get(text, place.get(canonical(text), -1)) for text in texts.tolist()], dtype=np.int64)
-    found = codes[inverse]
+    found = _codes(texts, {text: place.get(text, place.get(canonical(text), -1)) for text in set(texts.tolist())})
     if (found < 0).any():
         row = int((found < 0).argmax())
-        text = table.texts(label)[row]
+        text = texts[row]
         if not text.strip():
             raise table.mistake(row, f'the label (column "{label}") is empty.')
         raise table.mistake(row, f'label "{_short(text)}" is not one of {listed(classes)}.')
@@ -164,5 +166,7 @@ def listed(names: Sequence[str]) -> str:
 
 def choose_text(table: Table, wanted: Sequence[str], label: str) -> str:
     """The column of text: the one asked for, else the one with the longest texts on average."""
+    if len(wanted) > 1:
+        raise CanonError(f"{table.path}: one column of text is read, not {len(wanted)}; name it in data.features.")
     names = choose_features(table, wanted, label)
     return max(names, key=lambda name: float(np.mean([len(text) for text in table.texts(name)[:1000]])))

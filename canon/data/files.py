@@ -10,14 +10,14 @@ import codecs
 import gzip
 import lzma
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Any
 
 from canon.errors import CanonError
 
-COMPRESSIONS = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
+COMPRESSIONS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
 CHUNK = 1 << 20
 LONGEST_LINE = 1 << 20  # a longer line is handed out in pieces, cut at spaces: a corpus on one line fits in memory
 
@@ -36,7 +36,7 @@ def open_bytes(path: Path) -> Iterator[IO[bytes]]:
     opener = COMPRESSIONS.get(path.suffix.lower())
     try:
         with path.open("rb") if opener is None else opener(path, "rb") as stream:
-            yield cast(IO[bytes], stream)
+            yield stream
     except (gzip.BadGzipFile, lzma.LZMAError, zlib.error, EOFError) as mistake:
         raise CanonError(f"{path} is not a whole {path.suffix[1:]} file ({_plain(mistake)}); fetch it again.") from None
     except FileNotFoundError:

@@ -55,11 +55,15 @@ def read_folder(folder: Path, classes: tuple[str, ...] = ()) -> Source:
         if labels_path is not None:
             labels = read_idx(labels_path, 1).astype(np.int64)
             if len(labels) != len(images):
-                raise CanonError(f"{labels_path} has {len(labels):,} labels for {len(images):,} images in {images_path.name}.")
+                raise CanonError(
+                    f"{labels_path} has {len(labels):,} labels for {len(images):,} images in {images_path.name}."
+                )
             classes = classes or tuple(str(code) for code in range(int(labels.max(initial=0)) + 1))
             if len(labels) and labels.max() >= len(classes):
                 row = int((labels >= len(classes)).argmax())
-                raise CanonError(f"{labels_path}, label {row + 1}: {labels[row]} is over the largest class, {len(classes) - 1}.")
+                raise CanonError(
+                    f"{labels_path}, label {row + 1}: {labels[row]} is over the largest class, {len(classes) - 1}."
+                )
         if not len(images):
             raise CanonError(f"{images_path} has no images.")
         parts[split] = Part(images, labels)

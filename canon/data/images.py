@@ -13,7 +13,9 @@ import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -32,6 +34,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
+@cache
 def _pillow() -> Any:
     try:
         from PIL import Image
@@ -67,18 +70,26 @@ def _bomb(path: Path) -> CanonError:
     return CanonError(f"{path} claims to be larger than {_pillow().MAX_IMAGE_PIXELS:,} pixels; it is not opened.")
 
 
+@contextmanager
+def _whole(path: Path) -> Iterator[None]:
+    """Around what reads pixels: a file that ends too soon is a sentence."""
+    try:
+        yield
+    except _pillow().DecompressionBombError:
+        raise _bomb(path) from None
+    except (OSError, ValueError, SyntaxError, EOFError) as mistake:
+        if isinstance(mistake, CanonError):
+            raise
+        raise CanonError(f"{path} is damaged or cut short ({str(mistake).rstrip('.')}); replace it.") from None
+
+
 def decode(path: Path, channels: int, size: tuple[int, ...] = ()) -> np.ndarray:
     """One file as uint8 [C, H, W]; `size` is (height, width), () as it is."""
     Image = _pillow()
     from PIL import ImageOps
 
-    with _open(path) as opened:
-        try:
-            image = ImageOps.exif_transpose(opened)
-        except Image.DecompressionBombError:
-            raise _bomb(path) from None
-        except (OSError, ValueError, SyntaxError, EOFError) as mistake:
-            raise CanonError(f"{path} is damaged or cut short ({str(mistake).rstrip('.')}); replace it.") from None
+    with _open(path) as opened, _whole(path):
+        image = ImageOps.exif_transpose(opened)
     if image.mode.startswith("I"):
         wide = np.asarray(image).astype(np.int64).clip(0, 65535)
         image = Image.fromarray(((wide + 128) // 257).astype(np.uint8))
@@ -130,9 +141,7 @@ def load(files: ImageFiles, split: str) -> np.ndarray | ImageFiles:
     return files.take(np.arange(len(files)), f"decoding {split} images")
 
 
-def pixel_statistics(
-    images: np.ndarray | Column, seed: int = 0
-) -> tuple[tuple[float, ...], tuple[float, ...], str]:
+def pixel_statistics(images: np.ndarray | Column, seed: int = 0) -> tuple[tuple[float, ...], tuple[float, ...], str]:
     """Mean and standard deviation of each channel on the 0-255 scale, exact from counts of the 256 values."""
     note, rows = "", np.arange(len(images))
     if not isinstance(images, np.ndarray) and len(rows) > SAMPLE:
@@ -163,7 +172,9 @@ def visible(folder: Path) -> list[Path]:
 def is_split_folder(folder: Path) -> bool:
     """Whether the sub-folders are train/, valid/, test/ and nothing else."""
     names = [path.name.lower() for path in visible(folder) if path.is_dir()]
-    return any(name in SPLITS["train"] for name in names) and all(any(name in known for known in SPLITS.values()) for name in names)
+    return any(name in SPLITS["train"] for name in names) and all(
+        any(name in known for known in SPLITS.values()) for name in names
+    )
 
 
 def _by_class(folder: Path, known: tuple[str, ...]) -> tuple[list[Path], list[int], tuple[str, ...]]:
@@ -175,7 +186,9 @@ def _by_class(folder: Path, known: tuple[str, ...]) -> tuple[list[Path], list[in
             raise CanonError(f"{folder} has no images.")
         return [_image(path) for path in loose], [], ()
     if any(path.suffix.lower() in ENDINGS for path in loose):
-        raise CanonError(f"{folder} has both images and class folders; move {loose[0].name} into the folder of its class.")
+        raise CanonError(
+            f"{folder} has both images and class folders; move {loose[0].name} into the folder of its class."
+        )
     classes = known or tuple(path.name for path in folders)
     paths: list[Path] = []
     labels: list[int] = []
@@ -198,16 +211,23 @@ def _image(path: Path) -> Path:
     return path
 
 
-def read_folder(folder: Path, config: DataConfig, like: Source | None = None) -> Source:
-    """`like`: the training source, whose classes, channels and size another folder must have."""
+def list_folder(
+    folder: Path, classes: tuple[str, ...] = ()
+) -> tuple[dict[str, tuple[list[Path], list[int]]], tuple[str, ...]]:
+    """(files, class indices) of each split, and the classes (those given, else the training part's)."""
     roots = {"train": folder}
     if is_split_folder(folder):
         roots = {split_of(path): path for path in visible(folder) if path.is_dir()}
-    classes = like.classes if like else ()
     found: dict[str, tuple[list[Path], list[int]]] = {}
     for split in sorted(roots, key=list(SPLITS).index):  # train first: it decides the classes
         paths, labels, own = _by_class(roots[split], classes)
         found[split], classes = (paths, labels), classes or own
+    return found, classes
+
+
+def read_folder(folder: Path, config: DataConfig, like: Source | None = None) -> Source:
+    """`like`: the training source, whose classes, channels and size another folder must have."""
+    found, classes = list_folder(folder, like.classes if like else ())
     everything = [path for paths, _ in found.values() for path in paths]
     shape = like.parts["train"].inputs.shape[1:] if like else image_shape(everything, config)
     parts = {
@@ -220,7 +240,7 @@ def read_folder(folder: Path, config: DataConfig, like: Source | None = None) ->
 def image_shape(paths: Sequence[Path], config: DataConfig) -> tuple[int, int, int]:
     """(C, H, W) of all images: as the settings say, else as the first image is, and then all must be alike."""
     with _open(paths[0]) as first:
-        grey = first.mode in ("1", "L", "LA", "La") or first.mode.startswith("I")
+        grey = is_grey(first)
     channels = config.channels or (1 if grey else 3)
     if config.size:
         if len(config.size) != 2:
@@ -240,7 +260,7 @@ def image_shape(paths: Sequence[Path], config: DataConfig) -> tuple[int, int, in
 
 
 def _size(path: Path) -> tuple[int, int]:
-    with _open(path) as image:
+    with _open(path) as image, _whole(path):
         turned = image.getexif().get(0x0112, 1) >= 5  # orientations 5 to 8 lie on their side
         return (image.width, image.height) if turned else (image.height, image.width)
 
@@ -254,3 +274,23 @@ def folder_record(folder: Path, paths: Sequence[Path]) -> FileRecord:
             total += record.bytes
             progress.advance()
     return FileRecord(str(folder), total, digest.hexdigest())
+
+
+def probe(paths: Sequence[Path]) -> Iterator[str | CanonError]:
+    """Each file decoded: "height x width x channels", or the sentence that says why it cannot be."""
+
+    def look(path: Path) -> str | CanonError:
+        try:
+            with _open(path) as image:
+                grey = is_grey(image)
+            channels = 1 if grey else 3
+            height, width = decode(path, channels).shape[1:]
+            return f"{height} x {width} x {channels}"
+        except CanonError as mistake:
+            return mistake
+
+    return _threaded(look, paths)
+
+
+def is_grey(image: Any) -> bool:
+    return image.mode in ("1", "L", "LA", "La") or image.mode.startswith("I")

@@ -28,15 +28,15 @@ def _allowed() -> dict[tuple[str, str], Callable[..., Any]]:
         ("numpy", "ndarray"): np.ndarray,
         ("numpy", "dtype"): np.dtype,
         ("_codecs", "encode"): _encode,
-        ("builtins", "set"): set,
-        ("builtins", "frozenset"): frozenset,
         ("collections", "OrderedDict"): OrderedDict,
     }
-    rebuild, _, _ = np.empty(0).__reduce__()  # numpy's own functions, by whatever name this numpy keeps them
-    scalar, _ = np.float64(0).__reduce__()  # type: ignore[misc]
+    for module in ("builtins", "__builtin__"):  # the latter in protocols 0 to 2
+        allowed[module, "set"], allowed[module, "frozenset"] = set, frozenset
+    # numpy's own functions, by whatever name this numpy keeps them.
+    rebuild: Any = np.empty(0).__reduce__()[0]
+    scalar: Any = np.float64(0).__reduce__()[0]
     for module in ("numpy.core.multiarray", "numpy._core.multiarray"):
-        allowed[module, "_reconstruct"] = rebuild  # type: ignore[assignment]
-        allowed[module, "scalar"] = scalar
+        allowed[module, "_reconstruct"], allowed[module, "scalar"] = rebuild, scalar
     return allowed
 
 
@@ -57,5 +57,14 @@ def load(stream: IO[bytes], name: str) -> Any:
         return _Unpickler(stream, encoding="bytes").load()
     except pickle.UnpicklingError as mistake:
         raise CanonError(f"{name} is not read: {mistake}, and only plain data and numpy arrays are allowed.") from None
-    except (EOFError, ValueError, TypeError, KeyError, IndexError, AttributeError, MemoryError, OverflowError) as mistake:
+    except (
+        EOFError,
+        ValueError,
+        TypeError,
+        KeyError,
+        IndexError,
+        AttributeError,
+        MemoryError,
+        OverflowError,
+    ) as mistake:
         raise CanonError(f"{name} is not a whole pickle ({mistake or 'it is cut short'}).") from None

@@ -18,7 +18,7 @@ from canon.data import features
 from canon.data.config import DataConfig
 from canon.data.open import open_path, open_source
 from canon.data.schema import Column, Columns, Data, Schema, TargetKind
-from canon.data.source import Part, Rows, Source
+from canon.data.source import Source
 from canon.data.splits import hold_out
 from canon.data.tables import Table
 from canon.errors import CanonError
@@ -30,7 +30,13 @@ Chosen = dict[str, tuple[str, np.ndarray]]  # split -> (part, rows of it)
 
 def read(config: DataConfig, inputs: Sequence[str], target: TargetKind, system: str = "this system") -> Data:
     """Everything of `config.source`, split and ready; `inputs` are the kinds of data that `system` reads."""
-    source = _with_given_parts(open_source(config), config)
+    return prepare(with_given_parts(open_source(config), config), config, inputs, target, system)
+
+
+def prepare(
+    source: Source, config: DataConfig, inputs: Sequence[str], target: TargetKind, system: str = "this system"
+) -> Data:
+    """`read` for a source that is open already."""
     if source.kind == "features" and "features" not in inputs and "text" in inputs:
         return _read_text_table(source, config, target)
     if source.kind not in inputs:
@@ -41,11 +47,13 @@ def read(config: DataConfig, inputs: Sequence[str], target: TargetKind, system: 
     return reader(source, config, target)
 
 
-def _with_given_parts(source: Source, config: DataConfig) -> Source:
+def with_given_parts(source: Source, config: DataConfig) -> Source:
     """The source with the files of data.valid and data.test in place of its own parts."""
     for name, given in (("valid", config.valid), ("test", config.test)):
         if isinstance(given, str) and given:
             other = open_path(Path(given).expanduser(), replace(config, valid=0.0, test=0.0), source)
+            if other.kind != source.kind or other.white != source.white:
+                raise CanonError(f"data.{name}: {given} is not the same kind of data as {source.name}.")
             part = other.parts.get(name) or other.parts["train"]
             files = {record.name: record for record in (*source.files, *other.files)}
             origin = {**source.origin, name: Path(given).name}
@@ -64,20 +72,24 @@ def choose(source: Source, config: DataConfig, classes: np.ndarray | None, tail:
             chosen[name] = name, np.arange(len(source.parts[name]))
             rule[name] = f"file {source.origin[name]}" if name in source.origin else "the source's own"
         elif isinstance(share, float) and share > 0:
-            kept, held = _tail(len(rows), share) if tail else hold_out(len(rows), share, config.seed, name, _at(classes, rows))
+            kept, held = _tail(len(rows), share) if tail else _draw(rows, share, config.seed, name, classes)
             chosen[name] = "train", rows[held]
             rows = rows[kept]
-            rule[name] = f"{share:g} of the rest, {'the last' if tail else 'at random' if classes is None else 'of each class'}"
+            rule[name] = (
+                f"the last {share:g}" if tail else f"{share:g} {'at random' if classes is None else 'of each class'}"
+            )
     if 0 < config.limit < len(rows):
-        share = config.limit / len(rows)
-        rows = rows[: config.limit] if tail else rows[hold_out(len(rows), share, config.seed, "limit", _at(classes, rows))[1]]
+        drawn = _draw(rows, config.limit / len(rows), config.seed, "limit", classes)[1]
+        rows = rows[: config.limit] if tail else rows[drawn]
         rule["limit"] = str(config.limit)
     ordered = {"train": ("train", rows)} | {name: chosen[name] for name in ("valid", "test") if name in chosen}
     return {name: (part, taken) for name, (part, taken) in ordered.items() if len(taken)}, rule
 
 
-def _at(classes: np.ndarray | None, rows: np.ndarray) -> np.ndarray | None:
-    return None if classes is None else classes[rows]
+def _draw(
+    rows: np.ndarray, share: float, seed: int, name: str, classes: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray]:
+    return hold_out(len(rows), share, seed, name, None if classes is None else classes[rows])
 
 
 def _tail(num_examples: int, share: float) -> tuple[np.ndarray, np.ndarray]:
@@ -85,9 +97,17 @@ def _tail(num_examples: int, share: float) -> tuple[np.ndarray, np.ndarray]:
     return np.arange(num_examples - held), np.arange(num_examples - held, num_examples)
 
 
-def _finish(source: Source, schema: Schema, splits: dict[str, Columns], rule: dict, config: DataConfig, notes: list[str]) -> Data:
+def _finish(
+    source: Source, schema: Schema, splits: dict[str, Columns], rule: dict, config: DataConfig, notes: list[str]
+) -> Data:
     sizes = {name: len(next(iter(columns.values()))) for name, columns in splits.items()}
-    protocol: dict[str, Any] = {"source": source.name, **source.origin, "split": rule, "seed": config.seed, "sizes": sizes}
+    protocol: dict[str, Any] = {
+        "source": source.name,
+        **source.origin,
+        "split": rule,
+        "seed": config.seed,
+        "sizes": sizes,
+    }
     how = "; ".join(f"{name}: {text}" for name, text in rule.items())
     counted = ", ".join(f"{size:,} {name}" for name, size in sizes.items())
     said = (*source.notes, *(note for note in notes if note), f"Examples: {counted}{f' ({how})' if how else ''}.")
@@ -161,17 +181,19 @@ def _read_images(source: Source, config: DataConfig, target: TargetKind) -> Data
     splits: dict[str, Columns] = {}
     for name, (part, rows) in chosen.items():
         inputs = source.parts[part].inputs
-        taken = inputs[rows] if isinstance(inputs, np.ndarray) else load(inputs.subset(rows), name)
+        taken: np.ndarray | Column = inputs[rows] if isinstance(inputs, np.ndarray) else load(inputs.subset(rows), name)
         splits[name] = {"input": taken, **({"target": targets[part][rows]} if targets else {})}
     images: np.ndarray | Column = splits["train"]["input"]
     notes = []
-    if source.scale is not None:
-        mean, std = (source.scale[0],), (source.scale[1],)
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    if source.white != 255:  # not measured, so that the network sees 0 to 1
+        mean, std = (0.0,), (float(source.white),)
     else:
         mean, std, note = pixel_statistics(images, config.seed)
         notes.append(note)
     classes = source.classes if target == "class" else ()
-    schema = Schema("image", tuple(images.shape[1:]), target, classes, mean=mean, std=std)
+    schema = Schema("image", tuple(images.shape[1:]), target, classes, mean=mean, std=std, white=source.white)
     return _finish(source, _with_target(schema, targets, chosen), splits, rule, config, notes)
 
 
@@ -179,7 +201,9 @@ def _image_numbers(source: Source, labels: dict[str, np.ndarray]) -> dict[str, n
     try:
         values = np.array([float(name) for name in source.classes], dtype=np.float32)
     except ValueError:
-        raise CanonError(f"{source.name} has classes ({features.listed(source.classes)}), not numbers to predict.") from None
+        raise CanonError(
+            f"{source.name} has classes ({features.listed(source.classes)}), not numbers to predict."
+        ) from None
     return {name: values[codes] for name, codes in labels.items()}
 
 

@@ -24,9 +24,10 @@ TargetKind = Literal["class", "number", "none"]
 class Column(Protocol):
     """A column that is not in memory: rows are made when they are taken (images decoded from files, memory maps)."""
 
-    shape: tuple[int, ...]
-    dtype: np.dtype
-
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def dtype(self) -> np.dtype: ...
     def __len__(self) -> int: ...
     def take(self, indices: np.ndarray) -> np.ndarray: ...
 
@@ -56,6 +57,7 @@ class Schema:
     # What the network sees is (input - mean) / std: per channel for images, scalars (length 1) otherwise.
     mean: tuple[float, ...] = (0.0,)
     std: tuple[float, ...] = (1.0,)
+    white: int = 255  # images only: the value of a white pixel
     # A number to predict is trained on as (target - target_mean) / target_std.
     target_mean: float = 0.0
     target_std: float = 1.0
@@ -72,7 +74,8 @@ class Schema:
 
     @classmethod
     def from_json(cls, text: str) -> Schema:
-        table = {key: tuple(value) if isinstance(value, list) else value for key, value in json.loads(text).items()}
+        rows: dict[str, Any] = json.loads(text)
+        table: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in rows.items()}
         encoders = ({**row, "categories": tuple(row["categories"])} for row in table.pop("encoders"))
         return cls(**table, encoders=tuple(Encoder(**row) for row in encoders))
 

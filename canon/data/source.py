@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from canon.data.schema import Column, FileRecord, InputKind
+from canon.data.schema import FileRecord, InputKind
 
 SPLITS = {
     "train": ("train", "training"),
@@ -40,30 +40,8 @@ class Source:
     files: tuple[FileRecord, ...] = ()
     notes: tuple[str, ...] = ()
     test: float = 0.1  # share held out where there is no test part
-    scale: tuple[float, float] | None = None  # of pixels (mean, std), where they are not to be measured
+    white: int = 255  # the value of a white pixel
     origin: dict[str, Any] = field(default_factory=dict)  # what the protocol says of the source
-
-
-@dataclass(frozen=True)
-class Rows:
-    """Some rows of a column that is not in memory."""
-
-    column: Column
-    rows: np.ndarray
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return (len(self.rows), *self.column.shape[1:])
-
-    @property
-    def dtype(self) -> np.dtype:
-        return self.column.dtype
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def take(self, indices: np.ndarray) -> np.ndarray:
-        return self.column.take(self.rows[indices])
 
 
 def array_record(name: str, *arrays: np.ndarray) -> FileRecord:

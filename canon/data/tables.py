@@ -204,6 +204,8 @@ def _arrow_columns(text: str, delimiter: str, header: tuple[str, ...], skip: int
     except ImportError:
         return None
     quoted = delimiter != "\t"
+    if quoted and text.count('"') % 2:  # pyarrow closes an open quote without a word
+        return None
     try:
         table = arrow.read_csv(
             pa.BufferReader(text.encode()),

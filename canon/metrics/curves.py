@@ -154,4 +154,5 @@ def pr_area(labels: ArrayLike, scores: ArrayLike, *, rule: str = "trapezoid") ->
     if rule == "step":
         return average_precision(labels, scores)
     curve = pr_curve(labels, scores)
-    return float(-np.trapezoid(curve.precision, curve.recall))
+    middle = (curve.precision[1:] + curve.precision[:-1]) / 2
+    return float(-np.sum(np.diff(curve.recall) * middle))

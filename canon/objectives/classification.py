@@ -6,6 +6,8 @@ Deviations: none. Shapes: B targets (any leading shape), C classes. Logarithms a
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -44,7 +46,13 @@ def binary_cross_entropy(logit_B: Tensor, label_B: Tensor) -> Tensor:
     return F.binary_cross_entropy_with_logits(logit_B, label_B.to(logit_B.dtype), reduction="none")
 
 
-def cross_entropy(logits_BC: Tensor, label_B: Tensor, smoothing: float = 0.0, ignore_index: int = IGNORE) -> Tensor:
+def cross_entropy(
+    logits_BC: Tensor,
+    label_B: Tensor,
+    smoothing: float = 0.0,
+    ignore_index: int = IGNORE,
+    reduction: Literal["none", "sum"] = "none",
+) -> Tensor:
     """−Σ_c p_c log softmax(f)_c with p = (1−ε)·onehot(y) + ε/C; 0 where y is `ignore_index`.
 
     | input | shape | meaning |
@@ -53,6 +61,7 @@ def cross_entropy(logits_BC: Tensor, label_B: Tensor, smoothing: float = 0.0, ig
     | label_B | [...] | y, whole numbers below C, or `ignore_index` |
     | smoothing | — | ε in [0, 1) |
     | ignore_index | — | label of places that do not count; leave them out of the divisor too |
+    | reduction | — | "sum" for the sum of all, which is cheaper than summing afterwards |
 
     Relations: `distribution_cross_entropy` with that p; with ε = 0 the log loss −log q_y. Prefer `margin.hinge` with
     `margin.one_vs_rest` where only the decision matters and no probability is wanted.
@@ -64,14 +73,13 @@ def cross_entropy(logits_BC: Tensor, label_B: Tensor, smoothing: float = 0.0, ig
         )
     if not 0 <= smoothing < 1:
         raise CanonError(f"Label smoothing lies from 0 up to but not including 1, got {smoothing}.")
-    losses = F.cross_entropy(
-        logits_BC.flatten(0, -2) if logits_BC.dim() > 1 else logits_BC[None],
-        label_B.flatten(),
-        ignore_index=ignore_index,
-        label_smoothing=smoothing,
-        reduction="none",
-    )
-    return losses.view(label_B.shape)
+    if logits_BC.dim() == 2:
+        return F.cross_entropy(
+            logits_BC, label_B, ignore_index=ignore_index, label_smoothing=smoothing, reduction=reduction
+        )
+    flat_BC = logits_BC.reshape(-1, logits_BC.shape[-1])
+    losses = cross_entropy(flat_BC, label_B.flatten(), smoothing, ignore_index, reduction)
+    return losses.view(label_B.shape) if reduction == "none" else losses
 
 
 def distribution_cross_entropy(logits_BC: Tensor, target_BC: Tensor) -> Tensor:

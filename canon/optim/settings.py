@@ -18,10 +18,10 @@ Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Decay = Annotated[float, Field(ge=0, lt=1)]  # of a running average; 1 would never take anything in
 
-_settings = dataclass(config=ConfigDict(extra="forbid"), kw_only=True, frozen=True)
+_STRICT = ConfigDict(extra="forbid")
 
 
-@_settings
+@dataclass(config=_STRICT, kw_only=True, frozen=True)
 class Settings:
     """What all optimisers share."""
 
@@ -30,7 +30,7 @@ class Settings:
     weight_decay: NonNegative = 0.0
 
 
-@_settings
+@dataclass(config=_STRICT, kw_only=True, frozen=True)
 class SGD(Settings):
     """Gradient descent, with heavy-ball or Nesterov momentum if `momentum` > 0."""
 
@@ -46,7 +46,7 @@ class SGD(Settings):
         return self
 
 
-@_settings
+@dataclass(config=_STRICT, kw_only=True, frozen=True)
 class AdaGrad(Settings):
     """Divides each rate by the root of all squared gradients so far."""
 
@@ -55,7 +55,7 @@ class AdaGrad(Settings):
     eps: Positive = 1e-10
 
 
-@_settings
+@dataclass(config=_STRICT, kw_only=True, frozen=True)
 class AdaDelta(Settings):
     """Divides by a running root mean square of gradients, multiplies by that of updates."""
 
@@ -65,7 +65,7 @@ class AdaDelta(Settings):
     eps: Positive = 1e-6
 
 
-@_settings
+@dataclass(config=_STRICT, kw_only=True, frozen=True)
 class RMSProp(Settings):
     """Divides each rate by a running root mean square of gradients."""
 
@@ -77,7 +77,7 @@ class RMSProp(Settings):
     centered: bool = False
 
 
-@_settings
+@dataclass(config=_STRICT, kw_only=True, frozen=True)
 class Adam(Settings):
     """Running mean over running root mean square of gradients, with or without bias correction."""
 
@@ -88,7 +88,7 @@ class Adam(Settings):
     bias_correction: bool = True
 
 
-@_settings
+@dataclass(config=_STRICT, kw_only=True, frozen=True)
 class NAdam(Settings):
     """Adam with Nesterov momentum on a warming schedule."""
 
@@ -99,7 +99,7 @@ class NAdam(Settings):
     momentum_decay: NonNegative = 0.004
 
 
-@_settings
+@dataclass(config=_STRICT, kw_only=True, frozen=True)
 class AdamW(Settings):
     """Adam with weight decay outside the adaptive step; without bias correction, the form BERT was trained with."""
 
@@ -111,7 +111,7 @@ class AdamW(Settings):
     bias_correction: bool = True
 
 
-@_settings
+@dataclass(config=_STRICT, kw_only=True, frozen=True)
 class LAMB(Settings):
     """Adam's direction, per tensor rescaled to the length of the weights (clipped to `trust_clip` if given)."""
 
@@ -129,7 +129,7 @@ class LAMB(Settings):
         return self
 
 
-@_settings
+@dataclass(config=_STRICT, kw_only=True, frozen=True)
 class AdamThenSGD(Settings):
     """Adam for `switch_step` steps, then SGD with momentum at `sgd_lr`."""
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from canon import metrics
 from canon.data.loader import Batch
@@ -41,6 +41,12 @@ class Classification(Task):
         if self.objective == "exponential":
             return margin.multiclass_exponential(logits_BK, target_B)
         return margin.one_vs_rest(logits_BK, target_B, _MARGIN_LOSSES[self.objective])
+
+    def loss(self, network: nn.Module, batch: Batch, phase: str) -> Tensor:
+        if self.objective != "cross-entropy":
+            return super().loss(network, batch, phase)
+        logits_BC = self.run(network, batch)["logits"]
+        return classification.cross_entropy(logits_BC, batch["target"], self._smoothing, reduction="sum")
 
     def metrics(self, outputs: Outputs, targets: np.ndarray) -> dict[str, float]:
         scores_BC = self.scores(outputs).numpy()

@@ -32,6 +32,7 @@ _EVALUATION_BATCH = 512
 _COMPILE_FROM = 1000  # steps: compiling takes tens of seconds, which a shorter run does not earn back
 _LEAST_SCALE = 1.0  # of float16 losses; below it the numbers themselves overflow
 _NAN = float("nan")
+_NOTHING = nullcontext()
 
 
 class NonFinite(CanonError):
@@ -108,11 +109,9 @@ class Gradient:
         return count_parameters(self.network)
 
     def begin(self, columns: Columns, seed: int) -> None:
-        from math import ceil
-
         size = len(next(iter(columns.values())))
         train = self.train
-        self._total_steps = train.steps or ceil((train.epochs or 0) * size / train.batch)
+        self._total_steps = train.steps or math.ceil((train.epochs or 0) * size / train.batch)
         self.flops_per_example = 6 * summarize(self.network, self.task.example()).multiply_adds
         self.model = self._wrapped()
         self._phases = [
@@ -144,7 +143,7 @@ class Gradient:
             self.train.compile == "auto" and self._device.type == "cuda" and self._total_steps >= _COMPILE_FROM
         )
         if self.world.size > 1 and not self._sharded:
-            model = DistributedDataParallel(model, broadcast_buffers=False, gradient_as_bucket_view=True)
+            model = DistributedDataParallel(model, gradient_as_bucket_view=True)
         return torch.compile(model) if compiled else model  # type: ignore[return-value]
 
     def step(self, number: int) -> bool:
@@ -161,13 +160,14 @@ class Gradient:
             count = int(self.world.total([count])[0])
         for i, batch in enumerate(batches):
             loss = self._backward(phase, batch, count, first=i == 0, last=i == len(batches) - 1)
-            phase.loss = phase.loss + (loss.item() if self._on_cpu else loss.detach())
+            phase.loss = phase.loss + loss
         phase.count += count
         self._update(phase, count)
 
-    def _backward(self, phase: Phase, batch: Batch, count: int, first: bool, last: bool) -> Tensor:
+    def _backward(self, phase: Phase, batch: Batch, count: int, first: bool, last: bool) -> Tensor | float:
+        """Adds the gradients of one micro-batch; returns its sum of losses, as a number where reading it is free."""
         waits = isinstance(self.model, DistributedDataParallel) and not last
-        with self.model.no_sync() if waits else nullcontext():  # type: ignore[operator]
+        with self.model.no_sync() if waits else _NOTHING:  # type: ignore[operator]
             if self._dtype == torch.float32:
                 loss = self.task.loss(self.model, batch, phase.name)
             else:
@@ -176,14 +176,16 @@ class Gradient:
             total = loss
             if first and self._penalty is not None:
                 total = total + self._whole(self._penalty()) * (count / self.world.size)
-            if self._on_cpu and not math.isfinite(total.item()):
-                total = total * _NAN  # a bad loss with good gradients must show in the gradients
-            elif not self._on_cpu:
+            told = loss.item() if self._on_cpu else loss.detach()
+            # A bad loss with good gradients must show in the gradients, which all processes share.
+            if not self._on_cpu:
                 total = torch.where(total.isfinite(), total, total * _NAN)
+            elif not math.isfinite(told):
+                total = total * _NAN
             if self._scaling:
                 total = total * self._scale
             total.backward()
-        return loss
+        return told
 
     @torch.no_grad()
     def _update(self, phase: Phase, count: int) -> None:
@@ -310,7 +312,7 @@ class Gradient:
 
     def penalty(self) -> float:
         """The regulariser of the structural risk, at the weights as they are."""
-        return float(self._whole(self._penalty())) if self._penalty is not None else 0.0
+        return self._whole(self._penalty()).item() if self._penalty is not None else 0.0
 
     @staticmethod
     def _whole(tensor: Tensor) -> Tensor:

@@ -21,7 +21,7 @@ import numpy as np
 
 from canon import recipe as recipes
 from canon import tasks
-from canon.config import Table
+from canon.config import Table, read_toml
 from canon.data.read import read
 from canon.data.schema import Columns, Data, Schema, num_examples
 from canon.errors import CanonError, unknown
@@ -66,25 +66,34 @@ def train(
 
 def plan(name: str, data: str, out: str | Path | None, resume: bool, changes: Table) -> tuple[Recipe, Path]:
     """The recipe to carry out and the directory to do it in; a run that exists must be asked for with --resume."""
-    if name and not data and not changes and resume and out is None and (Path(name) / "recipe.toml").is_file():
-        return recipes.load(str(Path(name) / "recipe.toml")), Path(name)  # canon train runs/NAME --resume
-    asked = recipes.load(name, data, changes)
-    path = Path(out) if out is not None else Path("runs") / asked.name.split("/")[-1]
-    if not path.exists():
-        return asked, path
+    if out is None and (Path(name) / "recipe.toml").is_file():  # canon train runs/NAME --resume
+        path = Path(name)
+    else:
+        asked = recipes.load(name, data, changes)
+        path = Path(out) if out is not None else Path("runs") / asked.name.split("/")[-1]
+        if not path.exists():
+            return asked, path
+        kept = Run.open(path).recipe
+        if name and asked.system.name != kept.system.name:
+            raise CanonError(f"{path} is a run of {kept.system.name}, not of {asked.system.name}: give another --out.")
+        if data and data != kept.data.source:
+            raise CanonError(f"{path} was trained on {kept.data.source}, not on {data}: give another --out.")
     if not resume:
         raise CanonError(f"{path} already exists: add --resume to go on with it, or give another name with --out.")
-    kept = Run.open(path).recipe
-    if name and asked.system_name != kept.system_name:
-        raise CanonError(f"{path} is a run of {kept.system_name}, not of {asked.system_name}: give another --out.")
-    if data and data != kept.data.source:
-        raise CanonError(f"{path} was trained on {kept.data.source}, not on {data}: give another --out.")
-    for key in changes:
+    table = read_toml(path / "recipe.toml")
+    new = {key: value for key, value in changes.items() if _value(table, key) != value}
+    for key in new:
         section, _, field = key.partition(".")
         if section != "train" or field not in _CHANGEABLE:
             allowed = ", ".join(f"train.{field}" for field in _CHANGEABLE)
             raise CanonError(f"{key} cannot change when {path} is resumed; what can: {allowed}.")
-    return recipes.load(str(path / "recipe.toml"), changes=changes), path
+    return recipes.load(str(path / "recipe.toml"), changes=new), path
+
+
+def _value(table: Table, key: str) -> Any:
+    for part in key.split("."):
+        table = table.get(part, {}) if isinstance(table, dict) else {}
+    return table
 
 
 def build(recipe: Recipe, schema: Schema, world: World) -> tuple[Learner, tasks.Task]:
@@ -119,7 +128,7 @@ class Trainer:
         self.run = self._enter()
         self.console = Console(self.run.path / "log.txt" if world.is_main else None, world.is_main and not quiet)
         self.step = 0
-        self.best: dict[str, float] = {}
+        self.best: dict[str, Any] = {}
         self.waited = 0  # evaluations since the best one
         self.seconds = 0.0  # of training, over all sittings
         self._signal = 0
@@ -163,10 +172,7 @@ class Trainer:
         self._begun, self._first = time.perf_counter(), self.step
         self._before = self.seconds
         self.console.start(self.total, self.step)
-        reason = self._loop()
-        if self._signal:
-            raise Interrupted(self._signal, self._farewell())
-        self._finish(reason)
+        self._finish(self._loop())
 
     def _loop(self) -> str:
         """Steps until the budget is used up or something ends it sooner; says what."""
@@ -177,24 +183,24 @@ class Trainer:
             more = learner.step(step + 1)
             step += 1
             self.step = step
-            last = step == self.total
             if not more:
                 reason = "nothing is left to learn"
-            elif self._told_to_stop(step):
-                reason = "stopped"
             elif train.seconds and self._agreed(step, self._elapsed() >= train.seconds):
                 reason = "train.seconds are over"
-            last = last or bool(reason)
+            last = step == self.total or bool(reason)
             if last or step % train.log_every == 0:
                 self._log(step * batch / self.size)
             better = False
-            if step % train.evaluate_every == 0 or (last and not self._signal):
+            if last or step % train.evaluate_every == 0:
                 better = self._evaluate()
                 if train.patience and self.waited >= train.patience:
                     reason = f"no better {self.monitor} in {train.patience} evaluations"
-                    last = True
-            if better or last or step % train.checkpoint_every == 0:
+            # A signal changes nothing but that a checkpoint is made here: the run goes on later as if it had not come.
+            stopped = self._told_to_stop(step)
+            if better or last or reason or stopped or step % train.checkpoint_every == 0:
                 self._checkpoint()
+            if stopped:
+                raise Interrupted(self._signal, self._farewell())
             if due():
                 self.console.paint(step, self._pace())
         return reason
@@ -249,10 +255,12 @@ class Trainer:
             raise unknown("metric (train.monitor)", self.monitor, self._valid)
         value = self._valid[self.monitor]
         sign = 1 if self.task.highest_is_best and self.monitor != "loss" else -1
-        better = not self.best or sign * value > sign * self.best["value"]
+        # Small validation sets tie often; of equals the one with the lower loss is better.
+        rank = [sign * value, -self._valid["loss"]]
+        better = not self.best or rank > self.best["rank"]
         self.waited = 0 if better else self.waited + 1
         if better:
-            self.best = {"value": value, "step": self.step}
+            self.best = {"value": value, "rank": rank, "step": self.step}
         if self.world.is_main:
             self._write({"step": self.step, **{f"valid/{key}": number for key, number in self._valid.items()}})
             told = "  ".join(f"{key} {number:.4f}" for key, number in self._valid.items())
@@ -309,9 +317,9 @@ class Trainer:
         tensors, state = checkpoint.load(best, self.recipe.system.name)
         self.learner.restore(tensors, state["learner"])
         scores = {split: self.evaluate(split, _RISK_EXAMPLES if split == "train" else None) for split in self.data.splits}
+        penalty = getattr(self.learner, "penalty", lambda: 0.0)()
         if not self.world.is_main:
             return
-        penalty = float(getattr(self.learner, "penalty", lambda: 0.0)())
         risk = {"empirical": scores["train"]["loss"], "structural": scores["train"]["loss"] + penalty}
         if "test" in scores:
             risk["generalization"] = scores["test"]["loss"]

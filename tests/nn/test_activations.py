@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import pytest
 import torch
@@ -132,3 +133,8 @@ def test_bad_names_and_settings_are_one_sentence() -> None:
         activation("relu", subgradient=2.0)(X)
     with pytest.raises(CanonError, match="got 1"):
         dropout_for("relu", 1.0)
+
+
+def test_the_docs_table_names_every_activation() -> None:
+    page = (Path(__file__).parents[2] / "docs/activations.md").read_text(encoding="utf-8")
+    assert {line.split("`")[1] for line in page.splitlines() if line.startswith("| `")} == set(ACTIVATIONS)

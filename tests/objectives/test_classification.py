@@ -82,6 +82,14 @@ def test_ignored_places_cost_nothing_and_have_no_gradient(logits: Tensor, smooth
     )  # what the loop computes = torch's mean over valid targets
 
 
+@pytest.mark.parametrize("shape", [(6,), (2, 3)])
+def test_sum_is_the_sum_of_the_losses(logits: Tensor, shape: tuple[int, ...]) -> None:
+    label = torch.where(LABEL == 3, c.IGNORE, LABEL).view(shape)
+    folded = logits.view(*shape, C)
+    total = c.cross_entropy(folded, label, smoothing=0.1, reduction="sum")
+    torch.testing.assert_close(total, c.cross_entropy(folded, label, smoothing=0.1).sum())
+
+
 def test_leading_shapes_are_kept(logits: Tensor) -> None:
     folded = c.cross_entropy(logits.view(2, 3, C), LABEL.view(2, 3))
     assert torch.equal(folded, c.cross_entropy(logits, LABEL).view(2, 3))

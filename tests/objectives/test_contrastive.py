@@ -53,10 +53,10 @@ def test_nce_equals_a_loop() -> None:
     log_q, log_q_noise = data(4, seed=2).detach() - 1, data(4, 3, seed=3).detach() - 1
     losses = nce(score, noise, log_q, log_q_noise)
     for b in range(4):
-        p, kq = math.exp(score[b]), 3 * math.exp(log_q[b])
+        p, kq = math.exp(score[b].item()), 3 * math.exp(log_q[b])
         expected = -math.log(p / (p + kq))
         for k in range(3):
-            p, kq = math.exp(noise[b, k]), 3 * math.exp(log_q_noise[b, k])
+            p, kq = math.exp(noise[b, k].item()), 3 * math.exp(log_q_noise[b, k])
             expected -= math.log(kq / (p + kq))
         assert losses[b].item() == pytest.approx(expected)
     assert torch.autograd.gradcheck(lambda s, n: nce(s, n, log_q, log_q_noise), (score, noise))

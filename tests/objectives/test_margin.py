@@ -57,6 +57,18 @@ def test_one_vs_rest_equals_a_loop(loss: Callable[..., Tensor]) -> None:
     )
 
 
+def test_multiclass_exponential_equals_a_loop_and_is_the_binary_loss_for_two_classes() -> None:
+    scores, label = data(6, 4), torch.tensor([0, 3, 1, 2, 2, 0])
+    losses = margin.multiclass_exponential(scores, label)
+    for b in range(6):
+        y = torch.tensor([1.0 if k == label[b] else -1 / 3 for k in range(4)], dtype=torch.float64)
+        torch.testing.assert_close(losses[b], torch.exp(-(y @ scores[b]) / 4))
+    assert torch.autograd.gradcheck(lambda f: margin.multiclass_exponential(f, label), scores)
+    s, sign = data(5), torch.tensor([-1.0, 1, 1, -1, 1])
+    two = margin.multiclass_exponential(torch.stack([-s, s], 1), (sign > 0).long())
+    torch.testing.assert_close(two, margin.exponential(s, sign))
+
+
 def test_soft_margin_is_least_where_linear_svc_stops() -> None:
     """scikit-learn's dual solver and subgradient descent on our objective reach one optimum."""
     rng = np.random.default_rng(0)

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
+import json
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -274,3 +278,19 @@ def test_bad_groups_are_one_sentence() -> None:
 def test_settings_and_schedules_need_no_torch() -> None:
     code = "import sys, canon.optim; canon.optim.OPTIMIZERS['adam'](); sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_the_docs_name_every_optimizer_with_every_setting_and_its_default() -> None:
+    page = (Path(__file__).parents[2] / "docs/optimizers.md").read_text(encoding="utf-8")
+    table = [line.split(" | ") for line in page.splitlines() if line.startswith("| `") and line.count(" | ") == 3]
+    rows = {name.strip("| `"): settings for name, _, settings, _ in table}
+    for name, settings in OPTIMIZERS.items():
+        for field in dataclasses.fields(settings):
+            found = re.search(rf"`{field.name}` (\[[^\]]*\]|\S+)", rows[name])
+            assert found, (name, field.name)
+            documented = found[1].rstrip(",")
+            if documented in ("none", "(required)"):
+                assert field.default in (None, dataclasses.MISSING)
+            else:
+                default = list(field.default) if isinstance(field.default, tuple) else field.default
+                assert json.loads(documented) == default, (name, field.name)

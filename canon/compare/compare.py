@@ -1,0 +1,247 @@
+"""Recipes side by side: the same data, split, budget and seeds; means, intervals, paired tests and cost.
+
+Each recipe × seed is an ordinary run directory OUT/RECIPE/seed-K. A finished one is taken as it is and an unfinished
+one is resumed, so that the same command goes on where it was interrupted.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import sys
+import tomllib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from canon import recipe as recipes
+from canon.compare.protocol import (
+    Budget,
+    Terms,
+    budget_changes,
+    check_alike,
+    check_budget,
+    check_budgets,
+    check_metrics,
+    seeded,
+)
+from canon.compare.result import Comparison, Entry, summarize
+from canon.config import Table, read_toml
+from canon.data.schema import Data, num_examples
+from canon.errors import CanonError
+from canon.recipe import Recipe
+from canon.report.run import write_report
+from canon.training.checkpoint import write_atomic
+from canon.training.run import Run, cannot_write
+from canon.training.trainer import read_data, train
+
+_OWN = ("train.seed",)  # settings that the comparison itself decides
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One recipe of a comparison, before it is carried out."""
+
+    label: str
+    folder: str
+    name: str
+    changes: Table
+    recipe: Recipe  # as it will be in the run directory, but for the seed
+    data: Data
+
+
+def compare(
+    names: Sequence[str],
+    seeds: int = 3,
+    data: str = "",
+    budget: Budget | None = None,
+    changes: Table | None = None,
+    out: str | Path | None = None,
+    quiet: bool = False,
+) -> Comparison:
+    """Trains every recipe with seeds 0 … seeds − 1 and compares them on the test set."""
+    if not names:
+        raise CanonError("Give the recipes to compare, as in canon compare digits-mlp digits-softmax.")
+    if seeds < 1:
+        raise CanonError(f"--seeds must be a positive whole number, got {seeds}.")
+    for key in _OWN:
+        if key in (changes or {}):
+            raise CanonError(f"{key} is what a comparison varies: leave it out and give --seeds N.")
+    plans = _plan(names, data, check_budget(budget) if budget else None, changes or {})
+    terms = [Terms.planned(plan.label, plan.recipe, plan.data) for plan in plans]
+    check_alike(terms)
+    if budget is None:
+        check_budgets(terms, "give one to all, as in --budget examples=50000 (or steps, epochs, seconds)")
+    folder = Path(out) if out is not None else _default_out([plan.folder for plan in plans])
+    runs: dict[str, dict[int, Run]] = {plan.label: {} for plan in plans}
+    total = len(plans) * seeds
+    for number in range(total):  # seed by seed, so that an interrupted comparison has whole pairs
+        seed, plan = number // len(plans), plans[number % len(plans)]
+        told = f"[{number + 1}/{total}] {plan.label}, seed {seed}"
+        with _progress(told, quiet):
+            run = _carry_out(plan, seed, folder / plan.folder / f"seed-{seed}", data)
+        runs[plan.label][seed] = run
+        if not quiet:
+            print(f"{told}: {_reached(run)}", file=sys.stderr)
+    entries = [Entry(plan.label, runs[plan.label]) for plan in plans]
+    words = ["canon", "compare", *names, "--seeds", str(seeds), *(("--data", data) if data else ())]
+    words += ["--budget", f"{budget[0]}={budget[1]}"] if budget else []
+    for key, value in (changes or {}).items():
+        words += ["--set", f"{key}={json.dumps(value)}"]
+    return _finish(entries, folder, shlex.join([*words, "--out", str(folder)]))
+
+
+def compare_runs(paths: Sequence[str | Path], out: str | Path | None = None) -> Comparison:
+    """Compares finished runs as they are: runs that differ in nothing but their seed are one recipe."""
+    runs = [Run.open(path) for path in paths]
+    for run in runs:
+        if run.result is None:
+            raise CanonError(f"{run.path} is not finished: go on with canon train {run.path} --resume.")
+    entries = _grouped(runs)
+    terms = [Terms.of_run(entry.label, run) for entry in entries for run in entry.runs.values()]
+    check_alike(terms)
+    check_budgets(terms, "train them anew with one budget, as with canon compare RECIPE… --budget examples=50000")
+    folder = Path(out) if out is not None else _default_out([_folder(entry.label) for entry in entries])
+    return _finish(entries, folder, shlex.join(["canon", "compare", *map(str, paths), "--out", str(folder)]))
+
+
+def _plan(names: Sequence[str], data: str, budget: Budget | None, changes: Table) -> list[Plan]:
+    plans: list[Plan] = []
+    read: dict[tuple, Data] = {}
+    for name in names:
+        recipe = recipes.load(name, data, changes)
+        key = recipe.data, recipe.system.inputs, recipe.system.task
+        if key not in read:
+            read[key] = read_data(recipe)
+        size = num_examples(read[key].splits["train"])
+        own = {**changes, **budget_changes(budget, min(recipe.train.batch or size, size))}
+        sizes = {**read[key].schema.sizes(), "num_examples": size}
+        recipe = recipes.load(name, data, own).fitted(sizes).resolved(size)
+        label = Path(name).stem if name.endswith(".toml") else name
+        times = 1 + sum(label == plan.label.partition(" #")[0] for plan in plans)
+        label += f" #{times}" if times > 1 else ""
+        folder = _folder(label)
+        if any(plan.folder == folder for plan in plans):
+            folder = _folder(label.replace("/", "-"))
+        plans.append(Plan(label, folder, name, own, recipe, read[key]))
+    return plans
+
+
+def _carry_out(plan: Plan, seed: int, path: Path, data: str) -> Run:
+    """The finished run at `path`: taken, resumed or made."""
+    try:
+        exists = path.exists()
+    except OSError as failure:
+        raise cannot_write(path, failure) from None
+    if exists:
+        run = Run.open(path)
+        _check_same(run, seeded(plan.recipe, seed))
+        run.check_same_data(plan.data)
+        if run.result is None:
+            run = train(plan.name, data, path, resume=True, quiet=True)
+    else:
+        _forget_peak()
+        run = train(plan.name, data, path, changes={**plan.changes, "train.seed": seed}, quiet=True)
+    if not (path / "report.html").is_file():
+        write_report(run)
+    return run
+
+
+def _check_same(run: Run, wanted: Recipe) -> None:
+    there, here = _flat(read_toml(run.path / "recipe.toml")), _flat(tomllib.loads(wanted.to_toml()))
+    for key in here | there:
+        if there.get(key) != here.get(key):
+            was, now = there.get(key, "not given"), here.get(key, "not given")
+            raise CanonError(f"{run.path} was made with {key} {was}, not {now}: give another --out.")
+
+
+def _grouped(runs: Sequence[Run]) -> list[Entry]:
+    """Runs of one recipe together; a seed that comes twice begins another group."""
+    groups: list[tuple[Table, dict[int, Run]]] = []
+    for run in runs:
+        settings = {key: value for key, value in _flat(read_toml(run.path / "recipe.toml")).items() if key not in _OWN}
+        seed = run.recipe.train.seed
+        members = next((found for known, found in groups if known == settings and seed not in found), None)
+        if members is None:
+            members = {}
+            groups.append((settings, members))
+        members[seed] = run
+    names = [str((next(iter(found.values())).result or {})["recipe"]) for _, found in groups]
+    entries = []
+    for name, (settings, found) in zip(names, groups, strict=True):
+        others = [known for other, (known, _) in zip(names, groups, strict=True) if other == name]
+        differing = [key for key in settings if any(settings[key] != known.get(key) for known in others)]
+        told = ", ".join(f"{key}={settings[key]}" for key in differing[:3])
+        if len(others) > 1:
+            name += f" ({told})" if told else f" ({next(iter(found.values())).path})"
+        entries.append(Entry(name, dict(sorted(found.items()))))
+    return entries
+
+
+def _finish(entries: list[Entry], folder: Path, command: str) -> Comparison:
+    """Works out the statistics and writes compare.json and report.html."""
+    from canon.compare.report import render
+
+    found = summarize(entries, folder, command)
+    check_metrics({entry.label: list(entry.summary) for entry in found.entries})
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_atomic(folder / "compare.json", json.dumps(found.to_json(), ensure_ascii=False, indent=1))
+        write_atomic(folder / "report.html", render(found))
+    except OSError as failure:
+        raise cannot_write(folder, failure) from None
+    return found
+
+
+def _flat(table: Table, prefix: str = "") -> Table:
+    flat: Table = {}
+    for key, value in table.items():
+        if isinstance(value, dict) and prefix + key != "expect":
+            flat |= _flat(value, f"{prefix}{key}.")
+        elif prefix + key != "expect":
+            flat[prefix + key] = value
+    return flat
+
+
+def _folder(label: str) -> str:
+    return re.sub(r"[^\w.+-]+", "-", label.split("/")[-1]).strip("-")
+
+
+def _default_out(folders: Sequence[str]) -> Path:
+    return Path("runs") / f"compare-{'-'.join(folders)}"[:120]
+
+
+def _reached(run: Run) -> str:
+    result = run.result or {}
+    scores = list(result["scores"].values())[-1]
+    told = "  ".join(f"{name} {value:.4f}" for name, value in scores.items())
+    return f"{told}  in {result['cost']['seconds']:.1f} s"
+
+
+@contextmanager
+def _progress(text: str, quiet: bool) -> Iterator[None]:
+    """A line with a clock while a run goes, where a person looks on."""
+    if quiet or not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        progress.add_task(text, total=None)
+        yield
+
+
+def _forget_peak() -> None:
+    """Begins the count of peak memory anew, as runs share this process."""
+    import torch
+
+    if torch.cuda.is_available():
+        torch.cuda.reset_peak_memory_stats()
+    try:
+        Path("/proc/self/clear_refs").write_text("5")  # Linux; elsewhere the peak is that of all runs so far
+    except OSError:
+        return

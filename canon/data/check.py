@@ -1,0 +1,147 @@
+"""`check`: what is in a data set, what is wrong with it, and which systems it suits, before anything is trained.
+
+Reads every kind that `read` reads, but goes on where `read` stops: a mistake becomes a warning, and the counting
+continues (counts.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from canon.data import counts
+from canon.data.catalogue import CATALOGUE
+from canon.data.config import DataConfig
+from canon.data.open import format_of, missing_path, open_source
+from canon.data.read import label_of, prepare, with_given_parts
+from canon.data.report import CheckReport
+from canon.data.schema import TargetKind
+from canon.data.source import Source
+from canon.errors import CanonError
+from canon.registry import SYSTEMS
+
+FEW = 10  # training examples; a class with fewer is told
+TARGET_KINDS: tuple[TargetKind, ...] = ("class", "number", "none")
+TARGETS: dict[str, TargetKind] = {"classification": "class", "regression": "number"}
+
+
+def check(config: DataConfig, inputs: Sequence[str] | None = None, target: TargetKind | None = None) -> CheckReport:
+    """The report on `config.source`; `inputs` and `target` narrow what it is judged for (a recipe's system)."""
+    report = CheckReport(config.source)
+    path = Path(config.source).expanduser()
+    kind = _kind(config, path)
+    if kind == "text":
+        counts.count_text(report, config, path)
+    elif kind == "images":
+        counts.count_image_files(report, config, path)
+    source = None
+    if kind != "text":
+        try:
+            source = with_given_parts(open_source(config), config)
+        except CanonError as mistake:
+            if not report.kind:  # nothing was counted yet: there is no report to give
+                raise
+            report.warn(str(mistake))
+    if source is not None and source.kind == "features":
+        counts.count_table(report, config, source)
+    elif source is not None and not report.kind:
+        counts.count_arrays(report, config, source)
+    _judge(report, config, source, inputs, target)
+    _judge_counts(report)
+    return report
+
+
+def _kind(config: DataConfig, path: Path) -> str:
+    if config.source in CATALOGUE:
+        record = CATALOGUE[config.source]
+        return "text" if record.kind == "text" else "table" if record.kind == "table" else "arrays"
+    if not config.source or not path.exists():
+        raise missing_path(path)
+    return format_of(path, config.format)
+
+
+# What it suits
+
+
+def _judge(
+    report: CheckReport,
+    config: DataConfig,
+    source: Source | None,
+    inputs: Sequence[str] | None,
+    target: TargetKind | None,
+) -> None:
+    """The systems whose kind of input and target this data has; tried by preparing the data for them."""
+    kinds = {"table": ("features", "text"), "images": ("image",), "text": ("text",)}[report.kind]
+    verdicts: dict[tuple[str, str], str] = {}
+    for kind in kinds:
+        for wanted in TARGET_KINDS:
+            verdicts[kind, wanted] = _verdict(report, config, source, kind, wanted)
+    for system in SYSTEMS:
+        wanted = TARGETS.get(system.task, "none")
+        if any(verdicts.get((kind, wanted), "no") == "" for kind in system.inputs):
+            report.suits.append(system.name)
+    asked = [kind for kind in kinds if inputs is None or kind in inputs]
+    if inputs is not None and not asked:
+        report.warn(f"{report.kind} is not what the system reads ({', '.join(inputs)}).")
+    reasons = [verdicts[kind, target] for kind in asked] if target else []
+    if reasons and all(reasons):
+        report.warn(reasons[0])
+    if not report.suits and report.lengths:
+        report.notes.append("No system of this version reads text yet.")
+    elif not report.suits and not reasons:
+        for reason in dict.fromkeys(verdicts[kinds[0], wanted] for wanted in ("class", "number")):
+            report.warn(reason)
+
+
+def _verdict(report: CheckReport, config: DataConfig, source: Source | None, kind: str, target: TargetKind) -> str:
+    """ "" if the data can be prepared so, else the sentence that says why not."""
+    if source is None:
+        can = report.kind == kind == "text" and target == "none" and bool(report.splits)
+        return "" if can else f"{report.name} has no labels." if report.kind == "text" else "It cannot be read."
+    if kind == "text" and not report.lengths:
+        return f"{report.name} has no column of text."
+    try:
+        if source.kind == "features" and target == "class":
+            label, _ = label_of(source, config, target)
+            values, bad = source.parts["train"].inputs.numbers(label)
+            if not bad.any() and (values != np.rint(values)).any():
+                return f'The label "{label}" has fractions: numbers to predict, not classes.'
+        if source.kind == "image":
+            return _image_verdict(source, target)
+        prepare(source, replace(config, limit=0), (kind,), target)
+    except CanonError as mistake:
+        return str(mistake)
+    return ""
+
+
+def _image_verdict(source: Source, target: TargetKind) -> str:
+    """Without decoding: what `prepare` asks of images is their labels."""
+    if target == "none":
+        return ""
+    if any(part.labels is None for part in source.parts.values()):
+        return f"{source.name} has images but no labels."
+    if target == "number":
+        numeric = all(name.lstrip("-").replace(".", "", 1).isdigit() for name in source.classes)
+        return "" if numeric else f"{source.name} has classes, not numbers to predict."
+    return "" if len(source.classes) > 1 else f"{source.name} has one class."
+
+
+def _judge_counts(report: CheckReport) -> None:
+    for split, count in report.duplicates.items():
+        if count > 0.01 * report.splits[split]:
+            report.warn(f"{count:,} of {report.splits[split]:,} {split} examples repeat an earlier one.")
+    for split, count in report.overlap.items():
+        if count:
+            report.warn(
+                f"{count:,} of {report.splits[split]:,} {split} examples are also in train: scores will flatter.",
+            )
+    small = {name: count for name, count in report.classes.get("train", {}).items() if count < FEW}
+    if small and len(small) < 20:
+        report.warn("few training examples: " + ", ".join(f"{name} ({count})" for name, count in small.items()) + ".")
+    if report.unknown_words is not None and report.unknown_words > 0.2:
+        report.warn(f"{report.unknown_words:.0%} of the test part's words are not in train.")
+    if len(report.image_sizes) > 1:
+        report.warn(f"images have {len(report.image_sizes):,} different sizes; data.size makes them equal.")

@@ -1,0 +1,148 @@
+"""More data for a trained run, read by the schema it was trained with: inputs to predict, labelled ones to evaluate.
+
+Nothing is measured here: encoders, classes, image size and scale are the schema's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from canon.data import features, idx, images, text
+from canon.data.config import DataConfig
+from canon.data.files import ending
+from canon.data.open import missing_path, open_path, open_source
+from canon.data.read import PLURAL, SINGULAR
+from canon.data.schema import Columns, Schema
+from canon.data.source import Part, Source
+from canon.data.tables import ENDINGS as TABLES
+from canon.data.tables import Table, read_table
+from canon.errors import CanonError
+
+
+def encode(schema: Schema, sources: Sequence[str | Path], config: DataConfig) -> tuple[Columns, list[str]]:
+    """The inputs in table files, image files or folders of images, and a name for each example."""
+    paths = [Path(source).expanduser() for source in sources]
+    if schema.input == "text":
+        return _encode_text([str(source) for source in sources], config)
+    for path in paths:
+        if not path.exists():
+            raise missing_path(path, named=False)
+    if schema.input == "features":
+        tables = [_table(path, config) for path in paths]
+        found = [features.apply(table, schema.encoders, config.missing) for table in tables]
+        names = [f"{table.path}, row {row + 1}" for table in tables for row in range(len(table))]
+        return {"input": np.concatenate(found)}, names
+    pixels: list[np.ndarray] = []
+    names = []
+    for path in paths:
+        found_pixels, found_names = _images(path, schema)
+        pixels.append(found_pixels)
+        names += found_names
+    return {"input": np.concatenate(pixels)}, names
+
+
+def read_labelled(schema: Schema, path: Path, config: DataConfig) -> Columns:
+    """Inputs and targets of other labelled data (its test part, where it has one), to evaluate a run on."""
+    kind: Literal["table", "auto"] = "table" if schema.input == "features" and path.is_file() else "auto"
+    plain = replace(config, source=str(path), format=kind, valid=0.0, test=0.0, size=(), channels=0)
+    like = _like(schema)
+    source = open_path(path, plain, like) if path.exists() else open_source(plain)
+    if source.kind != schema.input:
+        raise CanonError(f"The run was trained on {PLURAL[schema.input]}, but {path} is {SINGULAR[source.kind]}.")
+    part = source.parts.get("test") or source.parts["train"]
+    if isinstance(part.inputs, Table):
+        if schema.label not in part.inputs.names:
+            raise CanonError(f'{part.inputs.path} has no column "{schema.label}", which is the label.')
+        return {
+            "input": features.apply(part.inputs, schema.encoders, config.missing),
+            "target": _target(schema, part.inputs),
+        }
+    if part.labels is None:
+        raise CanonError(f"{path} has no labels to evaluate on.")
+    if tuple(part.inputs.shape[1:]) != schema.shape:
+        raise CanonError(
+            f"{path} has images of {_sizes(part.inputs.shape[1:])}, the run was trained on {_sizes(schema.shape)}."
+        )
+    pixels = (
+        part.inputs
+        if isinstance(part.inputs, np.ndarray)
+        else part.inputs.take(np.arange(len(part)), "decoding images")
+    )
+    pixels = _scaled(pixels, schema, source.white)
+    if schema.target == "number":
+        return {"input": pixels, "target": np.array([float(name) for name in source.classes], np.float32)[part.labels]}
+    unknown = [name for name in source.classes if name not in schema.classes]
+    if unknown:
+        raise CanonError(f'{path}: class "{unknown[0]}" is not one of {features.listed(schema.classes)}.')
+    codes = np.array([schema.classes.index(name) for name in source.classes], dtype=np.int64)
+    return {"input": pixels, "target": codes[part.labels]}
+
+
+def _like(schema: Schema) -> Source | None:
+    """A stand-in for the training source: its classes and image shape."""
+    if schema.input != "image":
+        return None
+    return Source("", "image", {"train": Part(np.empty((0, *schema.shape), dtype=np.uint8))}, schema.classes)
+
+
+def _target(schema: Schema, table: Table) -> np.ndarray:
+    if schema.target == "number":
+        return features.number_targets(table, schema.label)
+    return features.class_codes(table, schema.label, schema.classes)
+
+
+def _table(path: Path, config: DataConfig) -> Table:
+    if path.is_dir() or (ending(path) not in TABLES and config.format != "table"):
+        raise CanonError(f"The run was trained on a table; {path} is none of {', '.join(TABLES)}.")
+    return read_table(path, config)
+
+
+def _images(path: Path, schema: Schema) -> tuple[np.ndarray, list[str]]:
+    """Files are converted to the schema's channels, size and scale; an IDX file must have them already."""
+    if idx.NAME.match(path.name):
+        pixels = idx.read_idx(path, 3)[:, None]
+        if tuple(pixels.shape[1:]) != schema.shape:
+            raise CanonError(
+                f"{path} has images of {_sizes(pixels.shape[1:])}, the run was trained on {_sizes(schema.shape)}."
+            )
+        return pixels, [f"{path}, image {index + 1}" for index in range(len(pixels))]
+    if path.is_dir():
+        files = [item for item in sorted(path.rglob("*")) if item.suffix.lower() in images.ENDINGS]
+        if not files:
+            raise CanonError(f"{path} has no images.")
+    else:
+        files = [path]
+    channels, height, width = schema.shape
+    column = images.ImageFiles(tuple(files), (channels, height, width))
+    pixels = column.take(np.arange(len(files)), "decoding images")
+    return _scaled(pixels, schema, 255), [str(file) for file in files]
+
+
+def _scaled(pixels: np.ndarray, schema: Schema, white: int) -> np.ndarray:
+    """Pixels on the scale of the training images, where that is another (digits: 0 to 16)."""
+    if white == schema.white:
+        return pixels
+    return np.rint(pixels.astype(np.float32) * (schema.white / white)).astype(np.uint8)
+
+
+def _sizes(shape: Sequence[int]) -> str:
+    return " x ".join(str(size) for size in shape)
+
+
+def _encode_text(sources: Sequence[str], config: DataConfig) -> tuple[Columns, list[str]]:
+    """Each source is a file of documents, or is itself the text."""
+    found: list[str] = []
+    names: list[str] = []
+    for source in sources:
+        is_file = len(source) < 4096 and "\n" not in source and Path(source).is_file()
+        documents = list(text.documents(Path(source), config.encoding)) if is_file else [source]
+        found += documents
+        names += [f"{source}, document {index + 1}" for index in range(len(documents))] if is_file else [source[:60]]
+    column = np.empty(len(found), dtype=object)
+    column[:] = found
+    return {"input": column}, names

@@ -1,0 +1,112 @@
+"""The counts that `check` reports: 64-bit digests for duplicates, quantiles from counts, words and vocabularies.
+
+A word is what spaces part; a Chinese character (Japanese kana too) is a word by itself. Digests are blake2b's first 64
+bits: among ten million lines the chance of one false duplicate is about 3 in a million.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+HAN = "぀-ヿ㐀-䶿一-鿿豈-﫿\U00020000-\U0003ffff"
+ANY_HAN = re.compile(f"[{HAN}]")
+WORD = re.compile(f"[{HAN}]|[^\\s{HAN}]+")
+LARGEST_VOCABULARY = 2_000_000
+QUANTILES = {"min": 0.0, "25%": 0.25, "median": 0.5, "75%": 0.75, "95%": 0.95, "max": 1.0}
+
+
+def words(text: str) -> list[str]:
+    return WORD.findall(text) if not text.isascii() and ANY_HAN.search(text) else text.split()
+
+
+def digest(content: bytes) -> int:
+    return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "little")
+
+
+def text_digests(texts: Iterable[str]) -> np.ndarray:
+    """uint64 [N]; eight bytes a text, however long."""
+    return np.frombuffer(array("Q", (digest(text.encode("utf-8", "surrogatepass")) for text in texts)), dtype=np.uint64)
+
+
+def array_digests(rows: np.ndarray) -> np.ndarray:
+    """uint64 [N] of the rows of an array."""
+    flat = np.ascontiguousarray(rows).reshape(len(rows), -1)
+    return np.array([digest(row.tobytes()) for row in flat], dtype=np.uint64)
+
+
+def cell_digests(column: np.ndarray) -> np.ndarray:
+    """uint64 [N] of a column of numbers (their bits; all NaN alike) or of texts (each different one hashed once)."""
+    if column.dtype != object:
+        return np.where(np.isnan(column), np.nan, column + 0.0).view(np.uint64)
+    known = {text: digest(text.encode("utf-8", "surrogatepass")) for text in set(column.tolist())}
+    return np.fromiter((known[text] for text in column), dtype=np.uint64, count=len(column))
+
+
+def row_digests(columns: Sequence[np.ndarray]) -> np.ndarray:
+    """uint64 [N] of rows across columns: the cells' digests, mixed in the order of the columns (as splitmix64 does)."""
+    mixed = np.zeros(len(columns[0]), dtype=np.uint64)
+    for column in columns:
+        mixed += cell_digests(column) + np.uint64(0x9E3779B97F4A7C15)
+        mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return mixed
+
+
+def duplicates(digests: np.ndarray) -> int:
+    """How many have an equal one before them."""
+    return len(digests) - len(np.unique(digests))
+
+
+def overlap(first: np.ndarray, second: np.ndarray) -> int:
+    """How many of `second` are in `first`."""
+    return int(np.isin(second, first).sum())
+
+
+def quantiles(counts: Mapping[int, int]) -> dict[str, int]:
+    """Nearest-rank quantiles of lengths that are given as {length: how many}."""
+    lengths = np.array(sorted(counts), dtype=np.int64)
+    reached = np.cumsum([counts[int(length)] for length in lengths])
+    ranks = {name: max(1, int(np.ceil(share * reached[-1]))) for name, share in QUANTILES.items()}
+    return {name: int(lengths[np.searchsorted(reached, rank)]) for name, rank in ranks.items()}
+
+
+class TextStatistics:
+    """Lengths, duplicates and words of a stream of texts, in memory that the vocabulary bounds."""
+
+    def __init__(self) -> None:
+        self.count = self.num_words = self.num_characters = 0
+        self.characters: Counter[int] = Counter()
+        self.word_lengths: Counter[int] = Counter()
+        self.vocabulary: set[str] = set()
+        self._digests = array("Q")
+
+    @property
+    def digests(self) -> np.ndarray:
+        return np.frombuffer(self._digests, dtype=np.uint64)
+
+    def add(self, text: str) -> list[str]:
+        found = words(text)
+        self.count += 1
+        self.num_characters += len(text)
+        self.num_words += len(found)
+        self.characters[len(text)] += 1
+        self.word_lengths[len(found)] += 1
+        self._digests.append(digest(text.encode("utf-8", "surrogatepass")))
+        if len(self.vocabulary) < LARGEST_VOCABULARY:
+            self.vocabulary.update(found)
+        return found
+
+
+def unknown_rate(texts: Iterable[Sequence[str]], vocabulary: set[str]) -> float:
+    """The share of words that are not in the vocabulary."""
+    total = unseen = 0
+    for found in texts:
+        total += len(found)
+        unseen += sum(word not in vocabulary for word in found)
+    return unseen / total if total else 0.0

@@ -1,0 +1,362 @@
+"""The records of the named data sets: what they are, where they lie, and the hashes they must have.
+
+`content` is the sha256 of a file decompressed, so that the same data compressed another way is accepted; `sha256` and
+`bytes` are of the file that the address sends.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class File:
+    name: str
+    split: str  # train, valid, test; "" for an archive of all
+    content: str = ""
+    url: str = ""
+    sha256: str = ""
+    bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Dataset:
+    name: str
+    title: str
+    kind: Literal["table", "images", "text"]
+    size: str  # how many examples
+    source: str
+    licence: str
+    files: tuple[File, ...] = ()
+    builtin: bool = False
+    folders: tuple[str, ...] = ()  # under CANON_DATA, besides its own name; absolute ones are a distribution's
+    format: Literal["table", "idx", "cifar", "text"] = "table"
+    label: str = ""
+    features: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()  # of table files without a header line
+    classes: tuple[str, ...] = ()  # names for the class numbers of images
+
+
+FASHION = "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion/"
+WIKITEXT = "https://raw.githubusercontent.com/pytorch/examples/main/word_language_model/data/wikitext-2/"
+SHAKESPEARE = "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/"
+
+
+def _plain(url: str, name: str, split: str, content: str, size: int) -> File:
+    """A file that is published uncompressed: what is sent is the content."""
+    return File(name, split, content, url + name, content, size)
+
+
+RECORDS = (
+    Dataset(
+        "digits",
+        "Handwritten digits, 8 x 8",
+        "images",
+        "1,797 images, 10 classes",
+        "scikit-learn; Alpaydin and Kaynak 1998, UCI",
+        "CC BY 4.0",
+        builtin=True,
+    ),
+    Dataset(
+        "iris",
+        "Iris flowers",
+        "table",
+        "150 rows, 4 columns, 3 classes",
+        "scikit-learn; Fisher 1936, UCI",
+        "CC BY 4.0",
+        builtin=True,
+    ),
+    Dataset(
+        "wine",
+        "Wine cultivars",
+        "table",
+        "178 rows, 13 columns, 3 classes",
+        "scikit-learn; Forina et al. 1991, UCI",
+        "CC BY 4.0",
+        builtin=True,
+    ),
+    Dataset(
+        "breast-cancer",
+        "Breast cancer Wisconsin (diagnostic)",
+        "table",
+        "569 rows, 30 columns, 2 classes",
+        "scikit-learn; Street, Wolberg and Mangasarian 1993, UCI",
+        "CC BY 4.0",
+        builtin=True,
+    ),
+    Dataset(
+        "diabetes",
+        "Progression of diabetes",
+        "table",
+        "442 rows, 10 columns, a number",
+        "scikit-learn; Efron et al. 2004",
+        "free, none stated",
+        builtin=True,
+    ),
+    Dataset(
+        "python-docs",
+        "Python's own documentation",
+        "text",
+        "about 4,900 documents, 2 MB",
+        "the running Python: pydoc topics and docstrings",
+        "PSF-2.0",
+        builtin=True,
+    ),
+    Dataset(
+        "python-source",
+        "Python's own source",
+        "text",
+        "about 650 modules, 11 MB",
+        "the running Python's standard library",
+        "PSF-2.0",
+        builtin=True,
+    ),
+    Dataset(
+        "fashion-mnist",
+        "Fashion-MNIST, 28 x 28",
+        "images",
+        "60,000 + 10,000 images, 10 classes",
+        "Xiao, Rasul and Vollgraf 2017, Zalando",
+        "MIT",
+        (
+            File(
+                "train-images-idx3-ubyte.gz",
+                "train",
+                "c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888",
+                FASHION + "train-images-idx3-ubyte.gz",
+                "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84",
+                26421880,
+            ),
+            File(
+                "train-labels-idx1-ubyte.gz",
+                "train",
+                "bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9",
+                FASHION + "train-labels-idx1-ubyte.gz",
+                "a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845",
+                29515,
+            ),
+            File(
+                "t10k-images-idx3-ubyte.gz",
+                "test",
+                "5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b",
+                FASHION + "t10k-images-idx3-ubyte.gz",
+                "346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073",
+                4422102,
+            ),
+            File(
+                "t10k-labels-idx1-ubyte.gz",
+                "test",
+                "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34",
+                FASHION + "t10k-labels-idx1-ubyte.gz",
+                "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5",
+                5148,
+            ),
+        ),
+        folders=("/usr/share/datasets/fashion-mnist",),
+        format="idx",
+        classes=(
+            "T-shirt/top",
+            "Trouser",
+            "Pullover",
+            "Dress",
+            "Coat",
+            "Sandal",
+            "Shirt",
+            "Sneaker",
+            "Bag",
+            "Ankle boot",
+        ),
+    ),
+    Dataset(
+        "cifar-10",
+        "CIFAR-10, 32 x 32 colour",
+        "images",
+        "50,000 + 10,000 images, 10 classes",
+        "Krizhevsky 2009, University of Toronto",
+        "none stated; cite the report",
+        (
+            File(
+                "cifar-10-python.tar.gz",
+                "",
+                url="https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz",
+                sha256="6d958be074577803d12ecdefd02955f39262c83c16fe9348329d7fe0b5c001ce",
+                bytes=170498071,
+            ),
+        ),
+        format="cifar",
+    ),
+    Dataset(
+        "tinyshakespeare",
+        "Tiny Shakespeare",
+        "text",
+        "1,115,394 characters",
+        "Karpathy, char-rnn",
+        "public domain",
+        (
+            _plain(
+                SHAKESPEARE,
+                "input.txt",
+                "train",
+                "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed",
+                1115394,
+            ),
+        ),
+        format="text",
+    ),
+    Dataset(
+        "wikitext-2",
+        "WikiText-2, word level",
+        "text",
+        "2.1 + 0.2 + 0.2 million words",
+        "Merity et al. 2016, Salesforce",
+        "CC BY-SA 3.0",
+        (
+            _plain(
+                WIKITEXT,
+                "train.txt",
+                "train",
+                "9e9fa1ad55b1c2c95b08e37dd8e653f638fac2c6de904b79e813611eefbc985f",
+                10797148,
+            ),
+            _plain(
+                WIKITEXT,
+                "valid.txt",
+                "valid",
+                "f0737ed31fc1329026e95cb8b98e19c2a182c39c240ab909dc31abf2f8af58e8",
+                1121681,
+            ),
+            _plain(
+                WIKITEXT,
+                "test.txt",
+                "test",
+                "d790b833ef8cf03a90db7bf1271b7520b83c45ce07ba3c1a9699df81e239eca0",
+                1256449,
+            ),
+        ),
+        format="text",
+    ),
+    Dataset(
+        "ptb",
+        "Penn Treebank, language-model version",
+        "text",
+        "0.93 + 0.07 + 0.08 million words",
+        "Marcus et al. 1993, Mikolov",
+        "LDC; not free to pass on",
+        (
+            File("ptb.train.txt", "train", "fcea919f6cf83f35d4d00c6cbf08040d13d4155226340912e2fef9c9c4102cbf"),
+            File("ptb.valid.txt", "valid", "c9fe6985fe0d4ccb578183407d7668fc6066c20700cb4cf87d8ff1cc34df1bf2"),
+            File("ptb.test.txt", "test", "dd65dff31e70846b2a6030a87482edcd5d199130cdcfa1f3dccbb033728deee0"),
+        ),
+        format="text",
+    ),
+    Dataset(
+        "wikipedia-en",
+        "English Wikipedia articles, 2015",
+        "text",
+        "3,073 + 94 + 92 documents, 59 MB",
+        "Wikipedia, extracted paragraphs",
+        "CC BY-SA 3.0",
+        (
+            File("train.txt", "train", "bc7387f34bc750b9e387b2e29003d2920e24be5f3179ce6afaa7d6f9c088dec4"),
+            File("valid.txt", "valid", "b22a12c020fa3e540ab4ca13f1b27d9305a4d8c0387100bcbaaaad11f1a39322"),
+            File("test.txt", "test", "a971f6ee2d2a970ba70d47cbfe1f2d70ec0721c69ba6eab32a3ff59c644479cb"),
+        ),
+        format="text",
+    ),
+    Dataset(
+        "wiki-text8-style",
+        "English Wikipedia by text8's rules",
+        "text",
+        "6.8 million words on one line",
+        "Wikipedia 2015, first articles",
+        "CC BY-SA 3.0",
+        (File("wiki-clean-40m.txt", "train", "b8115d0a50913c624435ae51082202bc9ff2969c4bfd3d45be037fb9979eda09"),),
+        format="text",
+    ),
+    Dataset(
+        "chnsenticorp",
+        "ChnSentiCorp: Chinese reviews, two classes",
+        "table",
+        "9,600 + 1,200 + 1,200 rows",
+        "Tan Songbo; split of the ERNIE release",
+        "research; none stated",
+        (
+            File("train.tsv", "train", "0b2653c23e5c79f539472e90cb10522f0ada4b80d3da95572d8b48fda47d5b33"),
+            File("dev.tsv", "valid", "d129e443eac08ce7643013dad496a8edf282be39cac1a4f2ad080818b296b331"),
+            File("test.tsv", "test", "34f9d71eba6096cd8689e18913d28cf9a5f3c18a6c2804cd13304a321738c4bc"),
+        ),
+        label="label",
+        features=("text_a",),
+    ),
+    Dataset(
+        "tnews",
+        "TNEWS: Chinese news titles, 15 classes",
+        "table",
+        "53,360 + 10,000 rows",
+        "Xu et al. 2020, CLUE",
+        "research; none stated",
+        (
+            File("train.tsv", "train", "568044502f315abb4da0c36f06255d07932de7a7d4f8a488e267a5bb2f6aa8e4"),
+            File("dev.tsv", "test", "dd51816b956838a5bfaf67310dc3bb511d310eec316a9571947f468dd36efd04"),
+        ),
+        columns=("text", "label"),
+    ),
+    Dataset(
+        "sst-2",
+        "SST-2: movie reviews, two classes (GLUE)",
+        "table",
+        "67,349 + 872 rows",
+        "Socher et al. 2013; Wang et al. 2018",
+        "research",
+        (
+            File("train.tsv", "train", "48eac26399f8456935f81dd9e3a745c1430adb6c62e233ccfe22db4a0d15d1d1"),
+            File("dev.tsv", "test", "54a9c12c77e402fc14d6a66a506f24d999f596b0176eb777c972cccc2f9cc4b0"),
+        ),
+        folders=("glue/SST-2",),
+    ),
+    Dataset(
+        "cola",
+        "CoLA: is the sentence acceptable? (GLUE)",
+        "table",
+        "8,551 + 1,043 rows",
+        "Warstadt et al. 2018; Wang et al. 2018",
+        "research",
+        (
+            File("train.tsv", "train", "cb368ebeb9f27d7ad03720d27ddc95687a311bdb100781a2fe59a5f5b1bc0624"),
+            File("dev.tsv", "test", "8c013e21dc39957cac37378d87bebe225b694a0d5fe13eded66c2856628833fd"),
+        ),
+        folders=("glue/CoLA",),
+        columns=("source", "label", "mark", "sentence"),
+        features=("sentence",),
+    ),
+    Dataset(
+        "rte",
+        "RTE: does one sentence follow from another? (GLUE)",
+        "table",
+        "2,490 + 277 rows",
+        "Dagan et al. 2006 and later; Wang et al. 2018",
+        "research",
+        (
+            File("train.tsv", "train", "41e3a9b063433392343fad9e962cf2f58b681c78d8f71592f4186f0837246c5c"),
+            File("dev.tsv", "test", "80230dfa1347282e7b532b06a1004a76a710087541189bf874223ddf0e3819fb"),
+        ),
+        folders=("glue/RTE",),
+        features=("sentence1", "sentence2"),
+    ),
+    Dataset(
+        "sts-b",
+        "STS-B: likeness of two sentences, 0 to 5 (GLUE)",
+        "table",
+        "5,749 + 1,500 rows",
+        "Cer et al. 2017; Wang et al. 2018",
+        "research",
+        (
+            File("train.tsv", "train", "41c4d978b6162abdcada7e49a982211954cca5459c228db478af333124b257a2"),
+            File("dev.tsv", "test", "fe7dc0632a5033562f3cadff991f6e8d9b9b6311861660e78c3c82eb7db67f59"),
+        ),
+        folders=("glue/STS-B",),
+        label="score",
+        features=("sentence1", "sentence2"),
+    ),
+)

@@ -1,0 +1,95 @@
+"""Figures in the house style, without pyplot: no global state, no display, the same bytes each time.
+
+matplotlib is imported inside, so that importing this costs nothing.
+"""
+
+from __future__ import annotations
+
+import io
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from canon.errors import CanonError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from matplotlib.figure import Figure
+
+COLORS = (
+    *("#2563eb", "#dc2626", "#059669", "#d97706", "#7c3aed", "#0891b2"),
+    *("#db2777", "#65a30d", "#475569", "#a16207", "#111827"),
+)
+INK, FAINT, GRID = "#1f2937", "#6b7280", "#e5e7eb"
+FORMATS = (".png", ".svg", ".pdf")
+
+_STYLE: Any = {
+    "font.family": "sans-serif",
+    "font.size": 9,
+    "text.color": INK,
+    "axes.titlesize": 10,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.titlepad": 7,
+    "axes.labelcolor": FAINT,
+    "axes.edgecolor": "#9ca3af",
+    "axes.linewidth": 0.8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": GRID,
+    "grid.linewidth": 0.7,
+    "xtick.color": FAINT,
+    "ytick.color": FAINT,
+    "xtick.major.size": 0,
+    "ytick.major.size": 0,
+    "xtick.labelsize": 8,
+    "ytick.labelsize": 8,
+    "lines.linewidth": 1.8,
+    "legend.frameon": False,
+    "legend.labelcolor": INK,
+    "svg.hashsalt": "canon",  # else ids, and so the bytes, differ from run to run
+    "svg.fonttype": "none",  # text stays text
+}
+
+
+def style() -> AbstractContextManager[None]:
+    """The house style while a `with` lasts: titles, legends and lines take theirs when they are drawn."""
+    from cycler import cycler
+    from matplotlib import rc_context
+
+    return rc_context({**_STYLE, "axes.prop_cycle": cycler(color=COLORS)})
+
+
+def new_figure(rows: int = 1, cols: int = 1, size: tuple[float, float] = (6.4, 4.0)) -> tuple[Figure, np.ndarray]:
+    """A figure of `size` inches and its axes as an array [rows, cols]; draw on them inside `with style():`."""
+    from matplotlib.figure import Figure
+
+    with style():
+        figure = Figure(figsize=size, layout="constrained", facecolor="white")
+        return figure, figure.subplots(rows, cols, squeeze=False)
+
+
+def to_svg(figure: Figure) -> str:
+    """The figure as an <svg> element to stand inside a page."""
+    buffer = io.StringIO()
+    _write(figure, buffer, "svg")
+    text = buffer.getvalue()
+    return text[text.index("<svg") :]
+
+
+def save(figure: Figure, path: str | Path) -> Path:
+    """Writes the figure in the format that the path's ending names."""
+    path = Path(path)
+    if path.suffix.lower() not in FORMATS:
+        raise CanonError(f'{path}: a figure is written as {", ".join(FORMATS)}, not "{path.suffix}".')
+    path.parent.mkdir(parents=True, exist_ok=True)
+    _write(figure, path, path.suffix.lower()[1:])
+    return path
+
+
+def _write(figure: Figure, target: Any, kind: str) -> None:
+    dateless = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind)
+    with style():
+        figure.savefig(target, format=kind, dpi=160, metadata=dateless)

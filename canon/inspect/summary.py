@@ -1,0 +1,114 @@
+"""A system, or a run's network, on one screen: what it reads and learns, its settings, its layers and their cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from canon import recipe as recipes
+from canon import registry, tasks
+from canon.config import Table, read_toml
+from canon.data.schema import Schema
+from canon.errors import CanonError
+from canon.nn.counting import Summary, summarize
+from canon.registry import System
+from canon.training.run import Run
+
+
+@dataclass(frozen=True)
+class Description:
+    system: System
+    name: str  # with its preset, or the run
+    metrics: list[str]
+    expected: Table  # of the default recipe, by split/metric
+    settings: list[Table]  # name, value, description
+    network: Summary | None  # None: it learns without a network
+    scores: Table  # of a run, by split
+
+    def to_json(self) -> Table:
+        system = self.system
+        layers = [{**row._asdict(), "output_shape": _batchless(row.output_shape)} for row in self._rows()]
+        return {
+            "name": self.name,
+            "system": system.name,
+            "title": system.title,
+            "chapter": system.chapter,
+            "paper": system.paper,
+            "reads": list(system.inputs),
+            "task": system.task,
+            "objective": system.objective,
+            "metrics": self.metrics,
+            "presets": {name: dict(changes) for name, changes in system.presets.items()},
+            "deviations": list(system.deviations),
+            "recipe": system.recipe,
+            "expected": self.expected,
+            "settings": self.settings,
+            "layers": layers,
+            "parameters": self.network.parameters if self.network else None,
+            "multiply_adds": self.network.multiply_adds if self.network else None,
+            "scores": self.scores,
+        }
+
+    def _rows(self) -> list[Any]:
+        return self.network.rows if self.network else []
+
+
+def describe(name: str, changes: Mapping[str, Any] | None = None) -> Description:
+    """The system that "mlp:tiny" names, with `changes` ("system.hidden": [64]) to its settings."""
+    system, preset = registry.find(name)
+    table = {}
+    for key, value in (changes or {}).items():
+        section, _, field = key.partition(".")
+        if section != "system" or not field:
+            raise CanonError(f"canon describe takes only system settings, as in --set system.dropout=0.1; got {key}.")
+        table[field] = value
+    config = system.configure(preset, table, dict.fromkeys(changes or {}, "--set"))
+    return _description(system, name, config, {})
+
+
+def describe_run(path: str | Path) -> Description:
+    """The network of a run, with the sizes that its data gave it."""
+    run = Run.open(path)
+    return _description(run.recipe.system, str(path), run.recipe.config, (run.result or {}).get("scores", {}))
+
+
+def _description(system: System, name: str, config: Any, scores: Table) -> Description:
+    table = read_toml(recipes.RECIPES / f"{system.recipe}.toml") if system.recipe else {}
+    expected = {key: bounds for key, bounds in table.get("expect", {}).items() if key != "curve"}
+    known = config.__pydantic_fields__
+    settings = [
+        {"setting": f.name, "value": _plain(getattr(config, f.name)), "description": known[f.name].description or ""}
+        for f in fields(config)
+    ]
+    return Description(system, name, _metrics(system, config), expected, settings, _network(system, config), scores)
+
+
+def _network(system: System, config: Any) -> Summary | None:
+    if system.loop != "gradient":
+        return None
+    _, cls = system.load()
+    with torch.device("meta"):  # shapes only: a large network costs nothing
+        return summarize(cls(config), torch.zeros(1, *config.shape))
+
+
+def _metrics(system: System, config: Any) -> list[str]:
+    """The names of the scores, from scoring a few zeros."""
+    task = tasks.TASKS[system.task]
+    classes = getattr(config, "num_classes", 0) if task.target == "class" else 0
+    schema = Schema(system.inputs[0], config.shape, task.target, tuple(map(str, range(classes))))  # type: ignore[arg-type]
+    targets = np.arange(2 * classes) % classes if classes else np.arange(4.0)
+    outputs = {"logits": torch.zeros(len(targets), classes or 1)}
+    return list(tasks.create(system, config, schema).score(outputs, {"target": targets}))
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _batchless(shape: tuple[int, ...] | None) -> list[int] | None:
+    return None if shape is None else list(shape[1:])

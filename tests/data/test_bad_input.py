@@ -1,0 +1,277 @@
+"""The table of bad inputs: for each, the one sentence that `read` says, without a traceback."""
+
+from __future__ import annotations
+
+import gzip
+import pickle
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from canon.data import images
+from canon.data.config import DataConfig
+from canon.data.read import read
+from canon.errors import CanonError
+from tests.data.makers import Payload, cifar_folder, idx_bytes, idx_folder, image_folder
+
+GOOD = "age,city,label\n" + "".join(f"{20 + i},{'PL'[i % 2]},{'ab'[i % 2]}\n" for i in range(10))
+
+
+def text(content: str | bytes, name: str = "t.csv") -> Callable[[Path], Path]:
+    def make(folder: Path) -> Path:
+        path = folder / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    return make
+
+
+def pets(change: Callable[[Path], object]) -> Callable[[Path], Path]:
+    def make(folder: Path) -> Path:
+        made = image_folder(folder / "pets", count=3)
+        change(made)
+        return made
+
+    return make
+
+
+def short_labels(folder: Path) -> Path:
+    idx_folder(folder / "m", packed=False)
+    (folder / "m" / "train-labels-idx1-ubyte").write_bytes(idx_bytes(np.zeros(19)))
+    return folder / "m"
+
+
+def malicious(folder: Path) -> Path:
+    cifar_folder(folder / "c")
+    (folder / "c" / "data_batch_3").write_bytes(pickle.dumps({b"data": Payload(folder / "touched")}, protocol=2))
+    return folder / "c"
+
+
+def cut(path: Path, share: float) -> None:
+    path.write_bytes(path.read_bytes()[: int(path.stat().st_size * share)])
+
+
+def with_test_file(folder: Path) -> Path:
+    text(GOOD, "train.csv")(folder)
+    text("age,city,label\n30,P,c\n", "test.csv")(folder)
+    return folder
+
+
+# name: (what makes the bad data, settings, the sentence; {p} is the path, {d} the folder)
+CASES: dict[str, tuple[Callable[[Path], Path], dict[str, Any], str]] = {
+    "empty file": (text(""), {}, "{p} is empty."),
+    "header only": (text("a,b\n"), {}, "{p} has a header but no rows."),
+    "ragged row": (text("a,b\n1,2\n3\n4,5\n"), {}, "{p}, line 3: 1 cell, but there are 2 columns."),
+    "row too long": (text('a,b\n"x\ny",2\n3,4,5\n'), {}, "{p}, line 4: 3 cells, but there are 2 columns."),
+    "open quote": (text('a,b\n1,"2\n'), {}, "{p}, line 2: unexpected end of data (a quote that is not closed?)."),
+    "wrong encoding": (
+        text("nom,y\nété,1\n".encode("latin-1")),
+        {},
+        "{p}, line 2: byte 6 (0xE9) is not utf-8; say how the file is encoded with data.encoding, as in latin-1.",
+    ),
+    "no header": (
+        text("5.1,3.5,a\n4.9,3.0,b\n"),
+        {},
+        '{p}, line 1: "5.1" is not a column\'s name; the first line must name the columns.',
+    ),
+    "same name twice": (text("a,b,a\n1,2,3\n"), {}, '{p}, line 1: columns 1 and 3 are both named "a".'),
+    "unnamed column": (
+        text(",a\n0,1\n"),
+        {},
+        "{p}, line 1: column 1 has no name; name it or remove it (pandas writes one unless told index=False).",
+    ),
+    "wrong delimiter": (
+        text("a;b;c\n1;2;3\n"),
+        {},
+        "{p} has one column, \"a;b;c\"; if ';' parts them, set data.delimiter.",
+    ),
+    "unknown label in test": (with_test_file, {}, '{p}/test.csv, line 2: label "c" is not one of a, b.'),
+    "missing value": (
+        text(GOOD + ",P,a\n"),
+        {},
+        '{p}, line 12: column "age" is empty; give a number, or set data.missing = "mean".',
+    ),
+    "not a number": (
+        text(GOOD + "NaN,P,a\n"),
+        {},
+        '{p}, line 12: column "age" is "NaN"; give a number, or set data.missing = "mean".',
+    ),
+    "infinite": (
+        text(GOOD + "inf,P,a\n"),
+        {"missing": "mean"},
+        '{p}, line 12: column "age" is infinite; give a finite number.',
+    ),
+    "empty label": (text(GOOD + "30,P,\n"), {}, '{p}, line 12: the label (column "label") is empty.'),
+    "unknown data.label": (
+        text(GOOD),
+        {"label": "lable"},
+        'data.label: no column "lable" in {p}; did you mean label?',
+    ),
+    "unknown data.features": (
+        text(GOOD),
+        {"features": ("age", "cty")},
+        'data.features: no column "cty" in {p}; did you mean city?',
+    ),
+    "label among the features": (
+        text(GOOD),
+        {"features": ("age", "label")},
+        'data.features: "label" is the label, so it cannot be predicted from.',
+    ),
+    "only a label": (
+        text("label\na\nb\n"),
+        {},
+        '{p} has no column but the label "label"; there is nothing to predict it from.',
+    ),
+    "one class": (
+        text("a,y\n1,x\n2,x\n3,x\n"),
+        {},
+        '{p}: every row has the label "x"; two classes are the least.',
+    ),
+    "an id column": (
+        text("id,y\n" + "".join(f"n{i},{i % 2}\n" for i in range(30))),
+        {},
+        '{p}: column "id" has 24 different texts in 24 training rows, so it looks like text or an id; '
+        "leave it out by naming the others in data.features.",
+    ),
+    "broken JSON line": (
+        text('{"a": 1, "y": 0}\n{"a": 1, "y"\n', "t.jsonl"),
+        {},
+        "{p}, line 2: not JSON (Expecting ':' delimiter at character 13).",
+    ),
+    "JSON list": (
+        text("[1, 2]\n", "t.jsonl"),
+        {},
+        '{p}, line 1: each line must be an object, as {{"text": "…", "label": "…"}}.',
+    ),
+    "nested JSON": (
+        text('{"a": [1], "y": 0}\n', "t.jsonl"),
+        {},
+        '{p}, line 1: "a" holds a list; a cell is text, a number, true, false or null.',
+    ),
+    "not Parquet": (text(b"PAR0 no", "t.parquet"), {}, "{p} is not a whole Parquet file (*)."),
+    "corrupted gz": (
+        text(gzip.compress(GOOD.encode() * 50)[:-30], "t.csv.gz"),
+        {},
+        "{p} is not a whole gz file (*); fetch it again.",
+    ),
+    "not gz": (text(GOOD, "t.csv.gz"), {}, "{p} is not a whole gz file (*); fetch it again."),
+    "no such path": (
+        lambda folder: text(GOOD, "reviews.csv")(folder).with_name("revews.csv"),
+        {},
+        'There is no data set, file or folder "{p}"; did you mean {d}/reviews.csv?',
+    ),
+    "no such set": (
+        lambda _: Path("digitz"),
+        {},
+        'There is no data set, file or folder "digitz"; did you mean digits?',
+    ),
+    "no source": (
+        lambda _: Path(),
+        {"source": ""},
+        "data.source is missing: name a set (canon list datasets), a file or a folder.",
+    ),
+    "unknown ending": (
+        text("x", "t.xyz"),
+        {},
+        '{p}: the ending ".xyz" is not known; say what it is with data.format.',
+    ),
+    "empty folder": (lambda folder: folder, {}, "{p} is an empty folder."),
+    "not an image by its ending": (
+        pets(lambda folder: (folder / "cat" / "notes.txt").write_text("x")),
+        {},
+        "{p}/cat/notes.txt is not an image (by its ending); remove it from the folder.",
+    ),
+    "not an image": (
+        pets(lambda folder: (folder / "cat" / "1.png").write_text("not a picture")),
+        {},
+        "{p}/cat/1.png is not an image that can be read; remove it or replace it.",
+    ),
+    "truncated image": (
+        pets(lambda folder: cut(folder / "dog" / "2.png", 0.6)),
+        {},
+        "{p}/dog/2.png is damaged or cut short (*); replace it.",
+    ),
+    "empty class folder": (
+        pets(lambda folder: (folder / "bird").mkdir()),
+        {},
+        "{p}/bird has no images; remove the folder or fill it.",
+    ),
+    "one class of images": (
+        lambda folder: image_folder(folder / "pets", ("cat",)),
+        {},
+        'pets: every image is of the class "cat"; two are the least.',
+    ),
+    "unequal images": (
+        pets(lambda folder: Image.new("RGB", (5, 9)).save(folder / "dog" / "1.png")),
+        {},
+        "{p}/dog/1.png is 9 x 5 (height x width) but {p}/cat/0.png is 8 x 8; make them equal with data.size, "
+        "as in data.size = [8, 8].",
+    ),
+    "too large an image": (
+        pets(lambda folder: Image.new("1", (40, 30)).save(folder / "cat" / "0.png")),
+        {},
+        "{p}/cat/0.png claims to be larger than 500 pixels; it is not opened.",
+    ),
+    "images beside class folders": (
+        pets(lambda folder: Image.new("RGB", (8, 8)).save(folder / "a.png")),
+        {},
+        "{p} has both images and class folders; move a.png into the folder of its class.",
+    ),
+    "images without classes": (
+        lambda folder: image_folder(folder, ("flat",)) / "flat",
+        {},
+        "flat has images but no labels.",
+    ),
+    "one image file": (
+        lambda folder: image_folder(folder, ("cat",)) / "cat" / "0.png",
+        {},
+        "{p} is one file of a set of images; give the folder it is in.",
+    ),
+    "fewer labels than images": (
+        short_labels,
+        {},
+        "{p}/train-labels-idx1-ubyte has 19 labels for 20 images in train-images-idx3-ubyte.",
+    ),
+    "malicious pickle": (
+        malicious,
+        {},
+        "{p}: data_batch_3 is not read: it asks for posix.system, and only plain data and numpy arrays are allowed.",
+    ),
+    "wrong kind of test data": (
+        text(GOOD),
+        {"test": "digits-folder"},
+        'There is no file or folder "digits-folder".',
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_bad_input(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make, settings, sentence = CASES[name]
+    if name == "too large an image":
+        monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 500)
+    path = make(tmp_path)
+    with pytest.raises(CanonError) as caught:
+        read(DataConfig(**{"source": str(path), **settings}), ("features", "image"), "class")
+    wanted = re.escape(sentence.format(p=path, d=tmp_path)).replace(r"\*", ".+")
+    assert re.fullmatch(wanted, str(caught.value)), str(caught.value)
+    assert not (tmp_path / "touched").exists()
+
+
+def test_number_targets_name_the_line(tmp_path: Path) -> None:
+    path = text("x,y\n1,2\n3,four\n")(tmp_path)
+    with pytest.raises(CanonError) as caught:
+        read(DataConfig(source=str(path)), ("features",), "number")
+    assert str(caught.value) == f'{path}, line 3: the label (column "y") must be a number, got "four".'
+
+
+def test_a_decompression_bomb_is_not_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Image.new("1", (2000, 2000)).save(tmp_path / "b.png")
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 1000)
+    with pytest.raises(CanonError, match=r"b\.png claims to be larger than 1,000 pixels"):
+        images.decode(tmp_path / "b.png", 1)

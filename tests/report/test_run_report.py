@@ -1,0 +1,262 @@
+"""The report of a run against the files it is made from, an oracle for the confusion matrix, and a reader of HTML."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.metrics import confusion_matrix as oracle
+
+from canon.config import read_toml
+from canon.errors import CanonError
+from canon.report import curves, page, predictions
+from canon.report import run as report
+from canon.report.run import write_report
+from canon.training.run import Run
+from canon.training.trainer import train
+from canon.use.model import load
+
+EXPECTING = """
+[system]
+name = "mlp:tiny"
+[data]
+source = "digits"
+[train]
+epochs = 3
+[optimizer]
+lr = 0.01
+[expect]
+"test/accuracy" = [0.5, 1.0]
+"test/loss" = [90.0, 91.0]
+[expect.curve]
+"valid/accuracy" = [[3, 0.1, 0.5], [60, 0.6, 1.0]]
+"""
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
+    folder = tmp_path_factory.mktemp("runs")
+    (folder / "mine.toml").write_text(EXPECTING)
+    table = folder / "flowers.csv"
+    rows = [f"{i % 7},{i % 5},{'<b>rose</b>' if i % 2 else 'lily & co'}" for i in range(60)]
+    table.write_text("\n".join(["a,b,label", *rows]) + "\n")
+    asked = {
+        "digits": ("digits-mlp", "", {"train.epochs": 3.0, "system.hidden": [32], "train.clip": 5.0}),
+        "boost": ("cancer-adaboost", "", {"train.steps": 12}),
+        "numbers": ("diabetes-linear", "", {"train.steps": 60}),
+        "no-valid": ("digits-softmax", "", {"train.epochs": 2.0, "data.valid": 0.0}),
+        "expecting": (str(folder / "mine.toml"), "", {}),
+        "table": ("mlp:tiny", str(table), {"train.epochs": 2.0}),
+    }
+    made = {}
+    for name, (recipe, data, changes) in asked.items():
+        made[name] = train(recipe, data, folder / name, changes=changes, quiet=True)
+        write_report(made[name])
+    return made
+
+
+def text_of(run: Run) -> str:
+    return (run.path / "report.html").read_text(encoding="utf-8")
+
+
+class Reader(HTMLParser):
+    """Fails on tags that do not close in order; keeps tables as lists of rows of texts."""
+
+    VOID = ("meta", "br", "path", "use", "rect", "image")
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tables: list[list[list[str]]] = []
+        self.feed(text)
+        assert not self.open
+
+    def handle_starttag(self, tag: str, attrs: list) -> None:
+        if tag == "table":
+            self.tables.append([])
+        elif tag == "tr":
+            self.tables[-1].append([])
+        elif tag in ("td", "th"):
+            self.tables[-1][-1].append("")
+        if tag not in self.VOID or tag == "path":
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list) -> None:
+        pass
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in self.VOID or tag == "path":
+            assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if any(tag in self.open for tag in ("td", "th")):
+            self.tables[-1][-1][-1] += data
+
+
+NAMES = ("digits", "boost", "numbers", "no-valid", "expecting", "table")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_page_is_whole_and_fetches_nothing(runs: dict[str, Run], name: str) -> None:
+    text = text_of(runs[name])
+    Reader(text)
+    assert not re.search(r"https?:|//\w|@import|<script|<link|src=|url\((?!#)", text)
+    assert "prefers-color-scheme: dark" in text
+    assert not list(runs[name].path.glob(".*writing"))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_scores_and_risks_are_those_of_the_result(runs: dict[str, Run], name: str) -> None:
+    result, tables = runs[name].result, Reader(text_of(runs[name])).tables
+    assert result is not None
+    scores = next(table for table in tables if table[0][0] == "split")
+    for row, (split, values) in zip(scores[1:], result["scores"].items(), strict=True):
+        assert row[0] == split
+        told = [float(re.split(r" \[", cell)[0].replace(",", "").replace("−", "-")) for cell in row[2:]]
+        assert told == pytest.approx(list(values.values()), rel=2e-3, abs=5e-5)
+    risks = {row[0]: float(row[1].replace(",", "")) for row in next(t for t in tables if t[0][0] == "risk")[1:]}
+    assert list(risks) == ["empirical risk", "structural risk", "generalization"]
+    assert list(risks.values()) == pytest.approx(list(result["risk"].values()), rel=2e-3)
+
+
+def test_every_setting_stands_with_its_value_and_origin(runs: dict[str, Run]) -> None:
+    run = runs["digits"]
+    told = [tuple(row) for table in Reader(text_of(run)).tables for row in table if len(row) == 3]
+    for section, settings in read_toml(run.path / "recipe.toml").items():
+        for key, value in settings.items():
+            assert any(row[0] == key for row in told), f"{section}.{key} = {value}"
+    assert ("hidden", "[32]", "--set") in told
+    assert ("lr", "0.002", "recipe") in told
+    assert ("num_classes", "10", "the data") in told
+    assert ("eps", "1e-08", "default") in told
+
+
+def test_commands_data_and_environment(runs: dict[str, Run]) -> None:
+    text, run = text_of(runs["digits"]), runs["digits"]
+    sets = "--set &#x27;system.hidden=[32]&#x27; --set train.epochs=3.0 --set train.clip=5.0"
+    assert f"canon train linear/digits-mlp {sets}" in text
+    assert run.data["fingerprint"] in text and run.data["files"][0]["sha256"] in text
+    assert run.env["packages"]["torch"] in text and run.env["platform"] in text
+    assert f"--data {runs['table'].path.parent / 'flowers.csv'}" in text_of(runs["table"])
+
+
+def test_the_exact_command_makes_the_same_result(runs: dict[str, Run], tmp_path: Path) -> None:
+    again = train(str(runs["digits"].path / "recipe.toml"), out=tmp_path / "again", quiet=True).result
+    before = runs["digits"].result
+    assert again is not None and before is not None and again["scores"] == before["scores"]
+
+
+def test_confusion_matrix_is_scikit_learns(runs: dict[str, Run]) -> None:
+    for name in ("digits", "boost"):
+        run = runs[name]
+        model = load(run.path)
+        from canon.training.trainer import read_data
+
+        test = read_data(run.recipe).splits["test"]
+        predicted = [model.schema.classes.index(row["prediction"]) for row in model.predict(np.asarray(test["input"]))]
+        wanted = oracle(np.asarray(test["target"]), predicted, labels=range(len(model.schema.classes)))
+        table = next(t for t in Reader(text_of(run)).tables if t[0] == ["", *model.schema.classes])
+        assert [[int(cell) for cell in row[1:]] for row in table[1:]] == wanted.tolist()
+
+
+def test_class_names_cannot_become_html(runs: dict[str, Run]) -> None:
+    text = text_of(runs["table"])
+    assert "&lt;b&gt;rose&lt;/b&gt;" in text and "lily &amp; co" in text and "<b>" not in text
+
+
+def test_figures_by_kind_of_run(runs: dict[str, Run]) -> None:
+    digits, boost, numbers = (text_of(runs[name]) for name in ("digits", "boost", "numbers"))
+    for title in ("Loss", "Accuracy, f1 macro", "Learning rate", "Gradient norm"):
+        assert f">{title}</text>" in digits
+    assert "a guess by uniform or class shares" in digits
+    assert ">Weighted error, loss</text>" in boost and "Learning rate" not in boost
+    assert ">Predicted and true</text>" in numbers and ">MSE</text>" in numbers and "a guess by a constant" in numbers
+    assert "var(--ink)" in digits and "#1f2937" not in re.sub(r"<style>.*?</style>", "", digits, count=1, flags=re.S)
+
+
+def test_expected_ranges_and_curve(runs: dict[str, Run], tmp_path: Path) -> None:
+    text = text_of(runs["expecting"])
+    assert 'class="good">inside</span> the expected 0.5–1' in text
+    assert 'class="bad note">[90–91]' in text
+    assert "expected valid/accuracy" in text
+    recipe = runs["expecting"].path.parent / "mine.toml"
+    changed = train(str(recipe), out=tmp_path / "changed", changes={"optimizer.lr": 0.02}, quiet=True)
+    told = write_report(changed).read_text()
+    assert "no expected range for these settings" in told and "expected valid/accuracy" not in told
+
+
+def test_no_validation_set(runs: dict[str, Run]) -> None:
+    text = text_of(runs["no-valid"])
+    assert "Dots mark" not in text and "valid/loss" not in text and ">Loss</text>" in text
+
+
+def test_unfinished_run(runs: dict[str, Run], tmp_path: Path) -> None:
+    path = Path(shutil.copytree(runs["digits"].path, tmp_path / "half", symlinks=True))
+    (path / "result.json").unlink()
+    lines = (path / "metrics.jsonl").read_text().splitlines()[:7]
+    (path / "metrics.jsonl").write_text("\n".join(lines) + "\n")
+    text = write_report(Run.open(path)).read_text()
+    Reader(text)
+    step = max(json.loads(line)["step"] for line in lines)
+    assert f"it is at step {step:,} of 61" in text and f"canon train {path} --resume" in text
+    assert ">Loss</text>" in text and "<h2>Scores</h2>" not in text
+
+
+def test_data_that_is_gone_is_said(runs: dict[str, Run], tmp_path: Path) -> None:
+    table = runs["table"].path.parent / "flowers.csv"
+    content = table.read_bytes()
+    table.write_bytes(content.replace(b"0,0,lily", b"9,9,lily", 1))
+    try:
+        assert "Not shown: " in write_report(runs["table"]).read_text()
+    finally:
+        table.write_bytes(content)
+    assert "Not shown: " not in write_report(runs["table"]).read_text()
+
+
+def test_without_matplotlib(
+    runs: dict[str, Run], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    monkeypatch.setattr(report, "can_draw", lambda: False)
+    for name in ("digits", "numbers"):
+        text = write_report(runs[name]).read_text()
+        assert "<svg" not in text and "<h2>Scores</h2>" in text and "deepcanon[plots]" in text
+        told = capsys.readouterr().err
+        assert told.count("\n") == 1 and "report.html is written without figures" in told
+    monkeypatch.undo()
+    assert "<svg" in write_report(runs["digits"]).read_text()
+
+
+def test_a_place_that_cannot_be_written(runs: dict[str, Run], tmp_path: Path) -> None:
+    path = Path(shutil.copytree(runs["boost"].path, tmp_path / "blocked", symlinks=True))
+    (path / "report.html").unlink()
+    (path / "report.html").mkdir()
+    with pytest.raises(CanonError, match=r"report.html cannot be written: Is a directory"):
+        write_report(Run.open(path))
+
+
+def test_curves_draw_what_was_logged(runs: dict[str, Run]) -> None:
+    rows = runs["digits"].metrics()
+    figure = curves.metric_figure({"digits": rows}, ["valid/accuracy"])
+    drawn = figure.axes[0].lines[0].get_xydata()
+    assert drawn.tolist() == [[row["step"], row["valid/accuracy"]] for row in rows if "valid/accuracy" in row]
+    two = [[{"step": 1, "a": 1.0}, {"step": 2, "a": 5.0}], [{"step": 1, "a": 3.0}, {"step": 2, "a": 5.0}]]
+    spread = curves.spread_figure({"x": two}, "a")
+    assert spread is not None and spread.axes[0].lines[0].get_xydata().tolist() == [[1, 2], [2, 5]]
+
+
+def test_words_for_numbers() -> None:
+    told = {page.number(value) for value in (9610, 0.96943, -0.5, 0.0, 1234.56, 0.00012346, 1e-9)}
+    assert told == {"9,610", "0.9694", "−0.5000", "0.0000", "1,234.6", "0.0001235", "1e−09"}
+    assert [page.duration(s) for s in (0.5531, 61, 3599.6, 7380)] == ["0.553 s", "1 min 1 s", "1 h 0 min", "2 h 3 min"]
+    assert [page.size(n) for n in (12, 129384, 5e9, 3e12)] == ["12 B", "129 kB", "5 GB", "3 TB"]
+
+
+def test_matrix_of_a_class_never_seen() -> None:
+    text = predictions.confusion_matrix(np.array([0, 0]), np.array([0, 1]), ("a", "b", "c"))
+    rows = [[int(cell) for cell in row[1:]] for row in Reader(text).tables[0][1:]]
+    assert rows == [[1, 1, 0], [0, 0, 0], [0, 0, 0]]

@@ -1,0 +1,85 @@
+"""Imports go one way: a room imports only from rooms above it in the house plan."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parent.parent / "canon"
+# Top to bottom; rooms in one row may import each other.
+ROOMS = [
+    ("errors",),
+    ("config",),
+    ("registry",),
+    ("data",),
+    ("nn",),
+    ("objectives",),
+    ("metrics",),
+    ("tasks",),
+    ("systems",),
+    ("optim",),
+    ("recipe",),
+    ("training",),
+    ("use",),
+    ("figures",),
+    ("inspect",),
+    ("report",),
+    ("compare",),
+    ("api",),
+    ("cli",),
+    ("__main__",),
+]
+LEVEL = {room: level for level, row in enumerate(ROOMS) for room in row}
+
+
+def imports(path: Path) -> set[str]:
+    """The rooms of canon that a file imports, also inside functions."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.split(".")[1] for alias in node.names if alias.name.startswith("canon.")}
+        elif isinstance(node, ast.ImportFrom) and node.module == "canon":
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("canon."):
+            found.add(str(node.module).split(".")[1])
+    return found
+
+
+FILES = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_no_upward_import(path: Path) -> None:
+    room = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+    assert room in LEVEL, f"{room} is a room that the plan does not know"
+    upward = {other for other in imports(path) if LEVEL.get(other, 99) > LEVEL[room]}
+    assert not upward, f"{path.name} imports {upward}, which lie below {room}"
+
+
+def test_the_walk_sees_an_upward_import(tmp_path: Path) -> None:
+    wrong = tmp_path / "wrong.py"
+    wrong.write_text("def f():\n    from canon.cli import main\n    import canon.training.run\n")
+    assert imports(wrong) == {"cli", "training"}
+
+
+@pytest.mark.parametrize("statement", ["import canon", "import canon.registry, canon.recipe", "import canon.cli"])
+def test_starting_imports_no_torch(statement: str) -> None:
+    code = f"{statement}; import sys; print([m for m in ('torch', 'sklearn', 'pandas', 'matplotlib') if m in sys.modules])"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert told.strip() == "[]"
+
+
+def test_oracles_are_never_imported() -> None:
+    oracles = {"transformers", "gensim", "fasttext", "torchvision", "timm", "lightning", "accelerate", "xgboost"}
+    for path in FILES:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = []
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                names = [node.module or ""]
+            assert not oracles & {name.split(".")[0] for name in names}, path
