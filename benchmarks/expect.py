@@ -7,12 +7,12 @@ seeds at ten of the run's evaluations. What a recipe says it reaches is therefor
 from __future__ import annotations
 
 import argparse
-import re
+import json
+import math
 import statistics
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
-
-import tomli_w
 
 from canon import recipe as recipes
 from canon.training.run import Run
@@ -31,44 +31,47 @@ def measure(name: str, seeds: int) -> dict[str, object]:
         expect: dict[str, object] = {}
         for metric in runs[0].result["scores"]["test"]:
             values = [run.result["scores"]["test"][metric] for run in runs]
-            spread = 3 * statistics.stdev(values)
-            expect[f"test/{metric}"] = [_short(statistics.mean(values) - spread), _short(statistics.mean(values) + spread)]
+            mean = statistics.mean(values)
+            expect[f"test/{metric}"] = _bounds([mean], margin=3 * statistics.stdev(values))
         return {**expect, "curve": _curve(runs)}
 
 
 def _curve(runs: list[Run]) -> dict[str, list[list[float]]]:
+    """Least and greatest over the runs, at steps where a run says how it stands."""
+    every = runs[0].recipe.train.evaluate_every
     rows = [run.metrics() for run in runs]
-    evaluated = [row["step"] for row in rows[0] if "valid/loss" in row]
-    logged = [row["step"] for row in rows[0] if "train/loss" in row or "train/weighted_error" in row]
+    names = [name for name in ("train/loss", "train/weighted_error", "valid/accuracy") if any(name in r for r in rows[0])]
     curve = {}
-    for prefix, steps in (("train/", logged), ("valid/", evaluated)):
+    for name in names:
+        values = [{int(row["step"]): row[name] for row in own if name in row} for own in rows]
+        steps = [step for step in values[0] if step % every == 0]
         chosen = steps[:: max(1, len(steps) // _POINTS)]
-        names = [n for n in ("train/loss", "train/weighted_error", "valid/accuracy") if n.startswith(prefix)]
-        for name in names:
-            points = [[s, *_range([_at(own, s, name) for own in rows])] for s in chosen if _at(rows[0], s, name) is not None]
-            if points:
-                curve[name] = points
+        curve[name] = [[step, *_bounds([own[step] for own in values])] for step in chosen]
     return curve
 
 
-def _at(rows: list[dict[str, float]], step: float, name: str) -> float | None:
-    return next((row[name] for row in rows if row["step"] == step and name in row), None)
+def _bounds(values: list[float], margin: float = 0.0) -> list[float]:
+    """Least and greatest to four digits, rounded outwards."""
+    return [_rounded(min(values) - margin, math.floor), _rounded(max(values) + margin, math.ceil)]
 
 
-def _range(values: list[float]) -> list[float]:
-    return [_short(min(values)), _short(max(values))]
-
-
-def _short(value: float) -> float:
-    return float(f"{value:.4g}")
+def _rounded(value: float, towards: Callable[[float], int]) -> float:
+    if value == 0:
+        return 0.0
+    unit = 10.0 ** (math.floor(math.log10(abs(value))) - 3)
+    return float(f"{towards(value / unit) * unit:.4g}")
 
 
 def write(name: str, expect: dict[str, object]) -> None:
     path = recipes.RECIPES / f"{name}.toml"
-    kept = re.split(r"\n+(?=\[expect)", path.read_text(), maxsplit=1)[0].rstrip()
-    text = tomli_w.dumps({"expect": expect}).replace("[\n    ", "[").replace(",\n]", "]").replace(",\n    ", ", ")
-    text = re.sub(r"\[\s*\n\s*", "[", text).replace(",\n    ]", "]").replace(",\n        ", ", ").replace(",\n]", "]")
-    path.write_text(f"{kept}\n\n{text}")
+    kept = path.read_text().split("\n[expect]")[0].rstrip()
+    curve = expect.pop("curve")
+    lines = ["[expect]", *_lines(expect), "", "[expect.curve]", *_lines(curve)]
+    path.write_text("\n".join([kept, "", *lines, ""]))
+
+
+def _lines(table: dict[str, object]) -> list[str]:
+    return [f'"{key}" = {json.dumps(value)}' for key, value in table.items()]  # of numbers, JSON is TOML
 
 
 def main() -> None:

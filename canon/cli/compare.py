@@ -17,7 +17,7 @@ canon compare digits-mlp digits-softmax --seeds 5
 
 canon compare mlp lenet --data photos/ --budget epochs=10
 
-canon compare cancer-logistic cancer-svm cancer-adaboost --budget examples=40000
+canon compare cancer-logistic cancer-adaboost --budget examples=40000
 
 canon compare runs/a runs/b"""
 

@@ -144,7 +144,7 @@ def _data_difference(first: Terms, other: Terms) -> str:
         one, two = (_short(protocol.get(key, "none")) for protocol in (first.protocol, other.protocol))
         if one != two:
             what = {"seed": "the split's seed (data.seed)", "split": "the split", "sizes": "the split"}.get(key, key)
-            return f"{what} of one is {one}, of the other {two}"
+            return f"{what} of one is {one}, of the other {two}; make them alike, as with --set data.valid=0.1"
     return "they read other columns or classes of the data"
 
 

@@ -22,7 +22,8 @@ from canon.data.open import open_source
 from canon.data.progress import bar
 from canon.data.read import choose, label_of
 from canon.data.report import CheckReport
-from canon.data.source import Source
+from canon.data.source import SPLITS, Source
+from canon.data.splits import held_count
 from canon.data.tables import Table, canonical
 from canon.errors import CanonError
 
@@ -189,13 +190,18 @@ def count_text(report: CheckReport, config: DataConfig, path: Path) -> None:
 
 
 def _text_files(config: DataConfig, path: Path) -> dict[str, list[Path]] | None:
-    if config.source not in CATALOGUE:
-        return text.text_parts(path)
-    record = CATALOGUE[config.source]
-    if record.builtin:
-        return None
-    folder = catalogue.require(record.name)
-    return {file.split: [catalogue.find_file(folder, file) or folder] for file in record.files}
+    if config.source in CATALOGUE:
+        record = CATALOGUE[config.source]
+        if record.builtin:
+            return None
+        folder = catalogue.require(record.name)
+        files = {file.split: [catalogue.find_file(folder, file) or folder] for file in record.files}
+    else:
+        files = text.text_parts(path)
+    for split, given in (("valid", config.valid), ("test", config.test)):
+        if isinstance(given, str) and given:
+            files[split] = [file for paths in text.text_parts(Path(given)).values() for file in paths]
+    return files
 
 
 def _measure_lines(report: CheckReport, source: Iterator[str]) -> None:
@@ -214,22 +220,20 @@ def _measure_lines(report: CheckReport, source: Iterator[str]) -> None:
 
 
 def _measure_documents(report: CheckReport, config: DataConfig, streams: Mapping[str, Stream]) -> None:
-    """A single part is cut as `read` cuts it: the last documents are test, those before them valid."""
-    if set(streams) == {"train"}:
-        whole = streams["train"]
-        total = sum(1 for _ in whole())
-        if not total:
-            report.warn("there is no text.")
-            return
-        test = config.test if isinstance(config.test, float) else 0.1
-        cut_test = total - (min(max(round(total * test), 1), total - 1) if test and total > 1 else 0)
-        valid = config.valid if isinstance(config.valid, float) else 0.0
-        cut_valid = cut_test - (min(max(round(cut_test * valid), 1), cut_test - 1) if valid and cut_test > 1 else 0)
-        bounds = {"train": (0, cut_valid), "valid": (cut_valid, cut_test), "test": (cut_test, total)}
-        cut = {split: partial(_between, whole, *bound) for split, bound in bounds.items() if bound[0] < bound[1]}
-        _measure_texts(report, cut)
-    else:
-        _measure_texts(report, streams)
+    """Parts that are not there are cut off the end of train, as `read` does: test, then valid before it."""
+    shares = {"test": config.test if isinstance(config.test, float) else 0.1, "valid": config.valid}
+    whole, cut = streams["train"], dict(streams)
+    stop = sum(1 for _ in whole())
+    if not stop:
+        report.warn("there is no text.")
+        return
+    for split, share in shares.items():
+        held = held_count(stop, share) if isinstance(share, float) and split not in streams else 0
+        if held:
+            cut[split] = partial(_between, whole, stop - held, stop)
+            stop -= held
+    cut["train"] = partial(_between, whole, 0, stop)
+    _measure_texts(report, {split: cut[split] for split in SPLITS if split in cut})
 
 
 def _documents(paths: Sequence[Path], encoding: str) -> Iterator[str]:

@@ -144,7 +144,7 @@ def _open_named(record: Dataset, config: DataConfig) -> Source:
     files = {file.split: path for file, path in found.items() if path is not None}
     records = tuple(FileRecord.of(path) for path in files.values())
     if record.format == "text":
-        parts = {split: Part(list(text.documents(path))) for split, path in files.items()}
+        parts = {split: Part(text.load([path])) for split, path in files.items()}
         return Source(record.name, "text", parts, files=records)
     parts = {split: Part(read_table(path, config, record.columns)) for split, path in files.items()}
     return Source(record.name, "features", parts, label=record.label, features=record.features, files=records)

@@ -19,7 +19,7 @@ from canon.data.config import DataConfig
 from canon.data.open import open_path, open_source
 from canon.data.schema import Column, Columns, Data, Schema, TargetKind
 from canon.data.source import Source
-from canon.data.splits import hold_out
+from canon.data.splits import held_count, hold_out
 from canon.data.tables import Table
 from canon.errors import CanonError
 
@@ -93,7 +93,7 @@ def _draw(
 
 
 def _tail(num_examples: int, share: float) -> tuple[np.ndarray, np.ndarray]:
-    held = min(max(round(num_examples * share), 1), num_examples - 1)
+    held = held_count(num_examples, share)
     return np.arange(num_examples - held), np.arange(num_examples - held, num_examples)
 
 

@@ -10,16 +10,21 @@ from __future__ import annotations
 import numpy as np
 
 
+def held_count(num_examples: int, share: float) -> int:
+    """How many a share holds out: at least one, and at least one is kept."""
+    return min(max(round(num_examples * share), 1), num_examples - 1) if share > 0 and num_examples > 1 else 0
+
+
 def hold_out(
     num_examples: int, share: float, seed: int, name: str, classes: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Indices (kept, held out), each ascending. `name` ("valid", "test", "limit") keeps the draws independent."""
-    if share <= 0 or num_examples < 2:
+    held = held_count(num_examples, share)
+    if not held:
         return np.arange(num_examples), np.empty(0, dtype=np.int64)
     # RandomState, since numpy promises its stream for ever; the generators that replaced it may change.
     key = [seed & 0xFFFFFFFF, seed >> 32 & 0xFFFFFFFF, *name.encode()]
     order = np.random.RandomState(np.array(key, dtype=np.uint32)).permutation(num_examples)
-    held = min(max(round(num_examples * share), 1), num_examples - 1)
     if classes is not None:
         order = order[np.argsort(_keys(classes[order]), kind="stable")]
     return np.sort(order[held:]), np.sort(order[:held])

@@ -5,12 +5,13 @@ Memory is bounded by the longest document (and a line over a megabyte comes in p
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
 from canon.data.config import DataConfig
 from canon.data.files import ending, lines
+from canon.data.progress import bar
 from canon.data.schema import FileRecord
 from canon.data.source import Part, Source, split_of
 from canon.data.tables import ENDINGS as TABLES
@@ -75,12 +76,20 @@ def text_parts(path: Path) -> dict[str, list[Path]]:
     return by_split if "train" in by_split and "" not in by_split else {"train": files}
 
 
+def load(paths: Sequence[Path], encoding: str = "utf-8") -> list[str]:
+    """All documents of some files, in memory."""
+    found: list[str] = []
+    with bar("reading text", 0) as progress:
+        for path in paths:
+            for document in documents(path, encoding):
+                found.append(document)
+                progress.advance()
+    return found
+
+
 def read_text_source(path: Path, config: DataConfig) -> Source:
     files = text_parts(path)
-    parts = {
-        split: Part([text for file in paths for text in documents(file, config.encoding)])
-        for split, paths in files.items()
-    }
+    parts = {split: Part(load(paths, config.encoding)) for split, paths in files.items()}
     for split, part in parts.items():
         if not len(part):
             raise CanonError(f"{files[split][0]} is empty.")

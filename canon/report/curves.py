@@ -17,6 +17,7 @@ Rows = Sequence[Mapping[str, float]]
 Band = Sequence[Sequence[float]]  # (step, low, high)
 
 SIZE = (4.9, 3.0)
+_LONGEST = 32  # letters of a name beside a figure
 _LOG_FROM = 30  # ratio of the largest to the smallest loss from which its axis is logarithmic
 _WORDS = {"lr": "learning rate", "mse": "MSE", "mae": "MAE", "auc": "AUC", "r2": "R²"}
 _NOT_LOSSES = ("lr", "gradient_norm", "skipped_steps")
@@ -102,7 +103,7 @@ def metric_figure(runs: Mapping[str, Rows], wanted: Sequence[str]) -> Figure:
     with figures.style():
         for axis, name in zip(axes.flat, wanted, strict=True):
             for color, (label, rows) in zip(_colors(len(runs)), runs.items(), strict=True):
-                axis.plot(*points(rows, name), color=color, label=label)
+                axis.plot(*points(rows, name), color=color, label=_short(label))
             if name in {loss for rows in runs.values() for loss in training_losses(rows)}:
                 axis.set_yscale("log" if all(_log_scale(rows, [name]) for rows in runs.values()) else "linear")
             axis.set(title=name, xlabel="step")
@@ -126,7 +127,9 @@ def spread_figure(groups: Mapping[str, Sequence[Rows]], name: str, xlabel: str =
             values = np.array([np.interp(common, steps, value) for steps, value in curves])
             if not common:
                 continue
-            axis.plot(common, values.mean(axis=0), color=color, label=label, marker="o" if len(common) == 1 else None)
+            axis.plot(
+                common, values.mean(axis=0), color=color, label=_short(label), marker="o" if len(common) == 1 else None
+            )
             if len(values) > 1:
                 axis.fill_between(common, values.min(axis=0), values.max(axis=0), color=color, alpha=0.16, lw=0)
             drawn += 1
@@ -145,7 +148,12 @@ def dots_figure(values: Mapping[str, Sequence[float]], intervals: Mapping[str, A
             if intervals.get(label):
                 axis.plot(intervals[label], [row, row], color=color, lw=1.4)
             axis.plot([np.mean(found)], [row], "|", color=color, ms=16, mew=2.2)
-        axis.set(title=name, yticks=range(len(values)), yticklabels=list(values), ylim=(len(values) - 0.5, -0.5))
+        axis.set(
+            title=name,
+            yticks=range(len(values)),
+            yticklabels=[_short(label) for label in values],
+            ylim=(len(values) - 0.5, -0.5),
+        )
         axis.grid(False, axis="y")
     return figure
 
@@ -167,6 +175,10 @@ def _title(group: Iterable[str]) -> str:
     kinds = list(dict.fromkeys(name.split("/")[1] for name in group))
     text = ", ".join(_WORDS.get(kind, kind.replace("_", " ")) for kind in kinds)
     return text[0].upper() + text[1:]
+
+
+def _short(label: str) -> str:
+    return label if len(label) <= _LONGEST else f"{label[:10]}…{label[11 - _LONGEST :]}"
 
 
 def _colors(count: int) -> list[str]:

@@ -132,7 +132,8 @@ class Trainer:
         self.waited = 0  # evaluations since the best one
         self.seconds = 0.0  # of training, over all sittings
         self._signal = 0
-        self._valid: dict[str, float] = {}
+        self._told: dict[str, float] = {}  # the newest numbers of training
+        self._valid: dict[str, float] = {}  # and of validation
 
     def _enter(self) -> Run:
         """The run directory: made by the main process, or checked to be of the same data."""
@@ -247,40 +248,40 @@ class Trainer:
         self._told = logs
 
     def _evaluate(self) -> bool:
-        """Scores the validation set; True if this is the best so far."""
-        if "valid" not in self.data.splits:
-            return False
-        self._valid = self.evaluate("valid")
-        if self.monitor not in self._valid:
-            raise unknown("metric (train.monitor)", self.monitor, self._valid)
-        value = self._valid[self.monitor]
-        sign = 1 if self.task.highest_is_best and self.monitor != "loss" else -1
-        # Small validation sets tie often; of equals the one with the lower loss is better.
-        rank = [sign * value, -self._valid["loss"]]
-        better = not self.best or rank > self.best["rank"]
-        self.waited = 0 if better else self.waited + 1
-        if better:
-            self.best = {"value": value, "rank": rank, "step": self.step}
+        """Scores the validation set, if there is one, and says how the run stands; True if this is the best so far."""
+        better = False
+        if "valid" in self.data.splits:
+            self._valid = self.evaluate("valid")
+            if self.monitor not in self._valid:
+                raise unknown("metric (train.monitor)", self.monitor, self._valid)
+            value = self._valid[self.monitor]
+            sign = 1 if self.task.highest_is_best and self.monitor != "loss" else -1
+            # Small validation sets tie often; of equals the one with the lower loss is better.
+            rank = [sign * value, -self._valid["loss"]]
+            better = not self.best or rank > self.best["rank"]
+            self.waited = 0 if better else self.waited + 1
+            if better:
+                self.best = {"value": value, "rank": rank, "step": self.step}
+            if self.world.is_main:
+                self._write({"step": self.step, **{f"valid/{key}": number for key, number in self._valid.items()}})
         if self.world.is_main:
-            self._write({"step": self.step, **{f"valid/{key}": number for key, number in self._valid.items()}})
-            told = "  ".join(f"{key} {number:.4f}" for key, number in self._valid.items())
-            loss = getattr(self, "_told", {}).get("loss")
-            training = f"train loss {loss:.4f}  " if loss is not None else ""
-            self.console.say(f"step {self.step:,}  {training}valid {told}{self._expected_here()}")
+            self._say_standing()
         return better
+
+    def _say_standing(self) -> None:
+        """The newest numbers, each beside what the recipe is known to have at this step."""
+        curve = self.recipe.expected().get("curve", {})
+        known = {name: bounds for name, points in curve.items() for step, *bounds in points if step == self.step}
+        numbers = {f"train/{key}": value for key, value in self._told.items() if key != "lr"}
+        numbers |= {f"valid/{key}": value for key, value in self._valid.items()}
+        told = [f"{key} {value:.4f}{_beside(known.get(key))}" for key, value in numbers.items()]
+        self.console.say(f"step {self.step:,}  {'  '.join(told)}")
 
     def evaluate(self, split: str, limit: int | None = None) -> dict[str, float]:
         columns = self.data.splits[split]
         if limit is not None and num_examples(columns) > limit:
             columns = _first(columns, limit)
         return self.task.score(self.learner.outputs(columns), columns)
-
-    def _expected_here(self) -> str:
-        for name, points in self.recipe.expected().get("curve", {}).items():
-            for step, low, high in points:
-                if step == self.step:
-                    return f"  (expected {name} {low:.4g}–{high:.4g})"
-        return ""
 
     def _checkpoint(self) -> None:
         tensors, learned = self.learner.tensors(), self.learner.state()
@@ -354,8 +355,7 @@ class Trainer:
         for split, found in scores.items():
             told = []
             for key, number in found.items():
-                bounds = expected.get(f"{split}/{key}")
-                told.append(f"{key} {number:.4f}" + (f" (expected {bounds[0]:.4g}–{bounds[1]:.4g})" if bounds else ""))
+                told.append(f"{key} {number:.4f}{_beside(expected.get(f'{split}/{key}'))}")
             self.console.say(f"{split:>5}  {'  '.join(told)}")
 
     def _write(self, row: dict[str, Any]) -> None:
@@ -431,6 +431,10 @@ class Trainer:
         if found is None:
             return "there is no checkpoint yet. Lower optimizer.lr or set train.clip."
         return f"the last good checkpoint is {found.name}. Lower optimizer.lr, set train.clip, or train.nonfinite=skip."
+
+
+def _beside(bounds: list[float] | None) -> str:
+    return f" (expected {bounds[0]:.4g}–{bounds[1]:.4g})" if bounds else ""
 
 
 def _first(columns: Columns, limit: int) -> Columns:

@@ -94,6 +94,7 @@ def test_interrupted_comparison_goes_on(made: Comparison, tmp_path: Path, monkey
     with pytest.raises(trainer.Interrupted):
         compare(NAMES[:2], **arguments)
     monkeypatch.undo()
+    monkeypatch.setattr("canon.compare.compare.write_report", lambda run: None)
     left = Run.open(tmp_path / "out/digits-softmax/seed-0")
     assert left.result is None and not (tmp_path / "out/digits-mlp/seed-1").exists()
     found = compare(NAMES[:2], **arguments)
@@ -102,7 +103,8 @@ def test_interrupted_comparison_goes_on(made: Comparison, tmp_path: Path, monkey
     assert "Resumed from step" in (left.path / "log.txt").read_text()
 
 
-def test_self_comparison_shows_no_difference(tmp_path: Path) -> None:
+def test_self_comparison_shows_no_difference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("canon.compare.compare.write_report", lambda run: None)
     found = compare(["digits-softmax"] * 2, seeds=2, budget=BUDGET, out=tmp_path / "self", quiet=True)
     assert [entry.label for entry in found.entries] == ["digits-softmax", "digits-softmax #2"]
     assert len({run.path for entry in found.entries for run in entry.runs.values()}) == 4
@@ -113,7 +115,8 @@ def test_self_comparison_shows_no_difference(tmp_path: Path) -> None:
 
 def test_one_seed_and_other_objectives(tmp_path: Path) -> None:
     names = ["cancer-logistic", "cancer-svm", "cancer-adaboost"]
-    found = compare(names, seeds=1, budget=("examples", 2000), out=tmp_path / "one", quiet=True)
+    alike = {"data.valid": 0.1}
+    found = compare(names, 1, budget=("examples", 2000), changes=alike, out=tmp_path / "one", quiet=True)
     assert any("no interval" in note for note in found.notes)
     assert found.entries[0].summary["accuracy"].low is None and found.entries[1].against["accuracy"].p is None
     assert "loss" not in found.metrics and any("different objectives" in note for note in found.notes)
@@ -176,7 +179,7 @@ REFUSED: list[tuple[str, Callable[[Path], dict[str, Any]], str]] = [
     ),
     (
         "budget",
-        lambda p: {"names": ["cancer-logistic", "cancer-adaboost"]},
+        lambda p: {"names": ["cancer-logistic", "cancer-adaboost"], "changes": {"data.valid": 0.1}},
         r"cancer-logistic sees 12,288 examples and cancer-adaboost 40,900 examples; give one to all, as in --budget",
     ),
     (

@@ -147,7 +147,7 @@ def test_idx_cifar_and_digits(tmp_path: Path) -> None:
 def test_text_counts(tmp_path: Path) -> None:
     (tmp_path / "train.txt").write_text("a b c\n\nd e\na b c\n\nf\n")
     (tmp_path / "test.txt").write_text("a x\n\nf\n")
-    report = look(tmp_path)
+    report = look(tmp_path, valid=0.0)
     assert report.kind == "text" and report.splits == {"train": 3, "test": 2}
     assert report.lines == {"all": 9, "empty": 3, "repeated": 2}
     assert report.vocabulary == 6 and report.unknown_words == pytest.approx(1 / 3)
@@ -161,6 +161,11 @@ def test_one_text_is_cut_as_read_cuts_it(tmp_path: Path) -> None:
     report = look(path, test=0.2, valid=0.1)
     assert report.splits == read(DataConfig(source=str(path), test=0.2), ("text",), "none").protocol["sizes"]
     assert report.unknown_words == pytest.approx(0.5)
+    other = tmp_path / "other.txt"
+    other.write_text("word1 new\n")
+    given = look(path, test=str(other))
+    assert given.splits == read(DataConfig(source=str(path), test=str(other)), ("text",), "none").protocol["sizes"]
+    assert given.unknown_words == pytest.approx(0.5)
 
 
 def test_text_that_is_not_utf8(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
     asked = {
         "digits": ("digits-mlp", "", {"train.epochs": 3.0, "system.hidden": [32], "train.clip": 5.0}),
         "boost": ("cancer-adaboost", "", {"train.steps": 12}),
-        "numbers": ("diabetes-linear", "", {"train.steps": 60}),
+        "numbers": ("diabetes-linear", "", {"train.steps": 60, "data.valid": 0.1}),
         "no-valid": ("digits-softmax", "", {"train.epochs": 2.0, "data.valid": 0.0}),
         "expecting": (str(folder / "mine.toml"), "", {}),
         "table": ("mlp:tiny", str(table), {"train.epochs": 2.0}),
