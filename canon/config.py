@@ -10,7 +10,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, TypeVar, dataclass_transform
+from typing import Any, TypeVar, dataclass_transform, get_type_hints
 
 from pydantic import ConfigDict, Field, ValidationError
 from pydantic.dataclasses import dataclass as pydantic_dataclass
@@ -25,12 +25,14 @@ Origins = dict[str, str]  # "train.steps" -> "--set"
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(Field,))
 def settings(cls: type[T]) -> type[T]:
     """Makes a class of annotated fields a frozen, validated record that refuses unknown keys and wrong types."""
-    config = ConfigDict(extra="forbid", strict=True, validate_default=True)
+    config = ConfigDict(extra="forbid", strict=True, validate_default=True, allow_inf_nan=False)
     return pydantic_dataclass(kw_only=True, frozen=True, config=config)(cls)
 
 
 def parse(cls: type[T], table: Mapping[str, Any], section: str, origins: Origins | None = None) -> T:
     """A record of class `cls` from `table`; a mistake is a CanonError that names `section.key` and its origin."""
+    if not isinstance(table, Mapping):
+        raise CanonError(f"{section} must be a table of settings, got {table!r}{_origin(section, origins or {})}.")
     try:
         return cls(**{key: _tuples(value) for key, value in table.items()})
     except ValidationError as mistake:
@@ -78,9 +80,12 @@ def _tuples(value: Any) -> Any:
 _WANTED = {
     "int_type": "a whole number",
     "int_from_float": "a whole number",
+    "int_parsing": "a whole number",
     "float_type": "a number",
+    "float_parsing": "a number",
     "finite_number": "a finite number",
     "bool_type": "true or false",
+    "bool_parsing": "true or false",
     "string_type": "a text",
     "tuple_type": "a list",
     "dict_type": "a table",
@@ -99,6 +104,10 @@ def _sentence(cls: type, mistake: ValidationError, section: str, origins: Origin
         prefix = f"{section}." if section else ""
         names = [prefix + field.name for field in fields(cls)]  # type: ignore[arg-type]
         return unknown("setting", key, names)
+    if kind == "missing" and own[-1].isdigit():  # a list that ends too soon
+        key = ".".join([section, *own[:-1]])
+        wanted = f"a list of at least {int(own[-1]) + 1}"
+        return CanonError(f"{key} must be {wanted}, got {list(got)!r}{_origin(key, origins)}.")
     if kind in ("missing", "missing_argument"):
         return CanonError(f"{key} is missing: give it in the recipe or by --set {key}=….")
     context = error.get("ctx", {})
@@ -121,8 +130,7 @@ def _sentence(cls: type, mistake: ValidationError, section: str, origins: Origin
 
 
 def _is_whole(cls: type, path: list[str]) -> bool:
-    annotation = getattr(cls, "__annotations__", {}).get(path[0] if path else "", "")
-    return "int" in str(annotation)
+    return "int" in str(get_type_hints(cls, include_extras=True).get(path[0] if path else "", ""))
 
 
 def _origin(key: str, origins: Origins) -> str:

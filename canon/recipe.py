@@ -7,6 +7,7 @@ Values come, each over the one before, from the settings' defaults, the system's
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, field, fields, replace
 from math import ceil
 from pathlib import Path
@@ -25,9 +26,12 @@ from canon.optim.settings import Settings as OptimizerSettings
 
 RECIPES = Path(__file__).parent / "recipes"
 DEFAULT = "linear/digits-mlp"
+_EFFECTIVE = ": every effective value and where it came from."
+_DEFAULT_OPTIMIZER = "adam"
 
 Positive = Annotated[int, Field(gt=0)]
 Natural = Annotated[int, Field(ge=0)]
+Seed = Annotated[int, Field(ge=0, lt=1 << 63)]
 
 
 @settings
@@ -37,7 +41,7 @@ class TrainConfig:
     seconds: Annotated[float, Field(gt=0)] | None = Field(default=None, description="stop after so much training time")
     batch: Natural = Field(default=64, description="examples per optimiser step over all devices; 0: all of them")
     micro_batch: Natural = Field(default=0, description="most examples a device takes at once; 0: its whole share")
-    seed: Natural = Field(default=0, description="decides first weights, order and noise")
+    seed: Seed = Field(default=0, description="decides first weights, order and noise")
     device: Literal["auto", "cpu", "cuda", "mps"] = Field(default="auto", description="where to train")
     threads: Natural = Field(default=0, description="CPU threads; 0: torch's choice")
     precision: Literal["auto", "float32", "bfloat16", "float16"] = Field(
@@ -49,7 +53,9 @@ class TrainConfig:
     clip_value: Annotated[float, Field(gt=0)] | None = Field(default=None, description="largest value of a gradient")
     nonfinite: Literal["stop", "skip"] = Field(default="stop", description="what a non-finite loss or gradient does")
     parallel: Literal["ddp", "fsdp"] = Field(default="ddp", description="under torchrun: copies, or shards (FSDP2)")
-    log_every: Natural = Field(default=0, description="steps between lines of metrics.jsonl; 0: a hundredth of all, but 10 at least")
+    log_every: Natural = Field(
+        default=0, description="steps between lines of metrics.jsonl; 0: a hundredth of all, but 10 at least"
+    )
     evaluate_every: Natural = Field(default=0, description="steps between evaluations; 0: a twentieth of all")
     checkpoint_every: Natural = Field(default=0, description="steps between checkpoints; 0: as evaluate_every")
     keep: Positive = Field(default=2, description="newest checkpoints kept, beside the best")
@@ -128,8 +134,13 @@ class Recipe:
     def expected(self) -> Table:
         """What this recipe is known to reach, unless something that decides it was changed."""
         harmless = {"train.seed", "train.tensorboard", "train.keep", "train.checkpoint_every", "train.threads"}
-        changed = [key for key, origin in self.origins.items() if origin in ("--set", "--data", "keyword")]
+        changed = [key for key, origin in self.origins.items() if origin in ("--set", "--data")]
         return {} if set(changed) - harmless else self.expect
+
+    def _origin(self, key: str) -> str:
+        """Of a table, what changed anything inside it last."""
+        inside = [origin for name, origin in self.origins.items() if name.startswith(f"{key}.") and origin == "--set"]
+        return inside[0] if inside else self.origins.get(key, "default")
 
     def to_toml(self) -> str:
         """Every effective value with where it came from; can be read back as a recipe."""
@@ -140,19 +151,35 @@ class Recipe:
             "train": _values(self.train),
             "optimizer": _optimizer_table(choice),
         }
-        lines = [f"# {self.name}: every effective value and where it came from."]
+        lines = [f"# {self.name}{_EFFECTIVE}"]
         for section, table in sections.items():
             lines.append(f"\n[{section}]")
             for key, value in table.items():
-                text = tomli_w.dumps({key: value}).strip().replace("\n    ", " ").replace(",\n]", "]").replace("[ ", "[")
-                if "\n" in text:  # a table inside: as an inline one
-                    text = f"{key} = {_inline(value)}"
-                lines.append(f"{text}  # {self.origins.get(f'{section}.{key}', 'default')}")
+                several = isinstance(value, list | dict)  # on one line, so that its origin fits beside it
+                text = f"{key} = {_inline(value)}" if several else tomli_w.dumps({key: value}).strip()
+                lines.append(f"{text}  # {self._origin(f'{section}.{key}')}")
         for phase, other in self.optimizers.items():
-            lines.append(f"\n[optimizers.{phase}]\n{tomli_w.dumps(_optimizer_table(other)).strip()}")
+            whole = {"groups": [], **_optimizer_table(other)}  # no groups is said too: not those of [optimizer]
+            lines.append("\n" + tomli_w.dumps({"optimizers": {phase: whole}}).strip())
         if self.expect:
             lines.append("\n" + tomli_w.dumps({"expect": self.expect}).strip())
         return "\n".join(lines) + "\n"
+
+
+def effective_settings(text: str) -> tuple[str, dict[str, list[tuple[str, str, str]]]]:
+    """What `to_toml` wrote: the recipe's name, and by section (key, value, origin); "" for a recipe of other making."""
+    lines = text.splitlines()
+    if not lines or not lines[0].endswith(_EFFECTIVE):
+        return "", {}
+    part, found = "", {}
+    for line in lines[1:]:
+        if line.startswith("["):
+            part = line.strip("[]")
+        elif " = " in line and not part.startswith("expect"):
+            setting, mark, origin = line.rpartition("  # ")
+            key, _, value = (setting if mark else line).partition(" = ")
+            found.setdefault(part, []).append((key, value, origin if mark else ""))
+    return lines[0].removeprefix("# ").removesuffix(_EFFECTIVE), found
 
 
 def names() -> list[str]:
@@ -162,12 +189,14 @@ def names() -> list[str]:
 
 def load(name: str = "", data: str = "", changes: Table | None = None) -> Recipe:
     """The recipe called `name`: one of canon's, a TOML file, or a system's own default recipe."""
-    table, title = _find(name or DEFAULT)
+    table, title, noted = _find(name or DEFAULT)
     origins: Origins = {}
     _note(origins, table, f"recipe {title}")
+    origins |= noted
     if data:
         table["data"] = {key: value for key, value in table.get("data", {}).items() if key in _PORTABLE}
-        origins = {key: value for key, value in origins.items() if not key.startswith("data.")}
+        kept = {f"data.{key}" for key in table["data"]}
+        origins = {key: value for key, value in origins.items() if not key.startswith("data.") or key in kept}
         assign(table, "data.source", data)
         origins["data.source"] = "--data"
     for key, value in (changes or {}).items():
@@ -179,9 +208,11 @@ def load(name: str = "", data: str = "", changes: Table | None = None) -> Recipe
             origins.pop(f"train.{budget}", None)
         if key == "optimizer.name" and value != table.get("optimizer", {}).get("name"):
             # Another optimiser has other settings; only the rate's plan is common to all.
-            table["optimizer"] = {k: v for k, v in table.get("optimizer", {}).items() if k in ("schedule", "groups")}
+            table["optimizer"] = _common(table.get("optimizer", {}))
+            kept = {f"optimizer.{k}" for k in table["optimizer"]}
+            origins = {k: v for k, v in origins.items() if k in kept or not re.fullmatch(r"optimizer\.\w+", k)}
         assign(table, key, value)
-        origins[key] = "--set"
+        origins = {k: v for k, v in origins.items() if not k.startswith(f"{key}.")} | {key: "--set"}
     return build(table, title, origins)
 
 
@@ -208,7 +239,8 @@ def build(table: Table, title: str, origins: Origins) -> Recipe:
         raise CanonError("train.steps and train.epochs are both given; give one of them.")
     if not train.steps and not train.epochs:
         raise CanonError("Neither train.steps nor train.epochs is given; add --set train.epochs=10.")
-    optimizer = table.get("optimizer", {})
+    optimizer, expect = table.get("optimizer", {}), table.get("expect", {})
+    _check_expect(expect)
     return Recipe(
         name=title,
         system=system,
@@ -218,10 +250,10 @@ def build(table: Table, title: str, origins: Origins) -> Recipe:
         train=train,
         optimizer=_optimizer(optimizer, "optimizer", origins),
         optimizers={
-            phase: _optimizer({**optimizer, **changes}, f"optimizers.{phase}", origins)
+            phase: _optimizer(_merged(optimizer, changes, phase), f"optimizers.{phase}", origins)
             for phase, changes in table.get("optimizers", {}).items()
         },
-        expect=table.get("expect", {}),
+        expect=expect,
         table=table,
         origins=origins,
     )
@@ -229,12 +261,14 @@ def build(table: Table, title: str, origins: Origins) -> Recipe:
 
 def _optimizer(table: Table, section: str, origins: Origins) -> OptimizerChoice:
     rest = dict(table)
-    name = rest.pop("name", "adam")
+    name = rest.pop("name", _DEFAULT_OPTIMIZER)
     if name not in OPTIMIZERS:
         raise unknown("optimizer", str(name), OPTIMIZERS)
     schedule, groups = rest.pop("schedule", {}), rest.pop("groups", [])
     if isinstance(schedule, str):
         schedule = {"name": schedule}
+    if not isinstance(groups, list | tuple):
+        raise CanonError(f'{section}.groups must be a list of tables, as in [{{match = "output.*"}}], got {groups!r}.')
     return OptimizerChoice(
         name=name,
         settings=parse(OPTIMIZERS[name], rest, section, origins),
@@ -243,16 +277,49 @@ def _optimizer(table: Table, section: str, origins: Origins) -> OptimizerChoice:
     )
 
 
-def _find(name: str) -> tuple[Table, str]:
+def _common(optimizer: Table) -> Table:
+    """What another optimiser takes over: it has settings of its own; only the plan of the rates is common to all."""
+    return {key: value for key, value in optimizer.items() if key in ("schedule", "groups")}
+
+
+def _merged(optimizer: Table, changes: Any, phase: str) -> Table:
+    """The optimiser of a phase: the common one with its own changes."""
+    if not isinstance(changes, dict):
+        raise CanonError(f"optimizers.{phase} must be a table of settings, got {changes!r}.")
+    name = optimizer.get("name", _DEFAULT_OPTIMIZER)
+    other = changes.get("name", name) != name
+    return {**(_common(optimizer) if other else optimizer), **changes}
+
+
+def _check_expect(expect: Table) -> None:
+    """`"test/accuracy" = [low, high]`; the curve: `"train/loss" = [[step, low, high], …]`."""
+    curve = expect.get("curve", {})
+    points = curve.values() if isinstance(curve, dict) else [None]
+    bounds = [value for key, value in expect.items() if key != "curve"]
+    if not all(_numbers(value, 2) for value in bounds):
+        raise CanonError('expect takes pairs of numbers, as in "test/accuracy" = [0.95, 0.97].')
+    if not all(isinstance(rows, list) and all(_numbers(row, 3) for row in rows) for rows in points):
+        raise CanonError('expect.curve takes lists of [step, low, high], as in "train/loss" = [[100, 0.4, 0.5]].')
+
+
+def _numbers(value: Any, count: int) -> bool:
+    return isinstance(value, list) and len(value) == count and all(type(item) in (int, float) for item in value)
+
+
+def _find(name: str) -> tuple[Table, str, Origins]:
+    """The recipe's table, its name and, of a run's own recipe, the origins noted there."""
     path = Path(name)
     if path.suffix == ".toml":
         if not path.is_file():
             raise CanonError(f"There is no recipe file {name}.")
-        return read_toml(path), path.stem
+        table = read_toml(path)
+        title, sections = effective_settings(path.read_text(encoding="utf-8"))
+        noted = {f"{part}.{key}": origin for part, rows in sections.items() for key, _, origin in rows if origin}
+        return table, title or path.stem, noted
     known = names()
     matching = [known_name for known_name in known if name in (known_name, known_name.split("/")[1])]
     if len(matching) == 1:
-        return read_toml(RECIPES / f"{matching[0]}.toml"), matching[0]
+        return read_toml(RECIPES / f"{matching[0]}.toml"), matching[0], {}
     if len(matching) > 1:
         raise CanonError(f'"{name}" may be {" or ".join(matching)}; give the whole name.')
     systems = [system.name for system in registry.SYSTEMS]
@@ -262,7 +329,7 @@ def _find(name: str) -> tuple[Table, str]:
         if name != table["system"]["name"]:
             table["system"] = {"name": name}
             table.pop("expect", None)
-        return table, system.recipe
+        return table, system.recipe, {}
     raise unknown("recipe or system", name, [*known, *(n.split("/")[1] for n in known), *systems])
 
 

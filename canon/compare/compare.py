@@ -139,13 +139,14 @@ def _carry_out(plan: Plan, seed: int, path: Path, data: str) -> Run:
         run = Run.open(path)
         _check_same(run, seeded(plan.recipe, seed))
         run.check_same_data(plan.data)
+        if run.result is not None and (path / "report.html").is_file():
+            return run
         if run.result is None:
             run = train(plan.name, data, path, resume=True, quiet=True)
     else:
         _forget_peak()
         run = train(plan.name, data, path, changes={**plan.changes, "train.seed": seed}, quiet=True)
-    if not (path / "report.html").is_file():
-        write_report(run)
+    write_report(run)
     return run
 
 

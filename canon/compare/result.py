@@ -9,6 +9,7 @@ from typing import Any
 
 from canon.compare.statistics import LEVEL, Difference, Spread, holm, paired, spread
 from canon.config import Table
+from canon.report.page import duration
 from canon.tasks import TASKS
 from canon.training.run import Run
 
@@ -56,7 +57,7 @@ class Comparison:
             if len(self.entries) > 1:
                 line["minus first"] = against.mean if against else None
                 line |= {"from": against.low if against else None, "to ": against.high if against else None}
-                line["p"] = against.p_holm if against else None
+                line["p"] = told_p(against.p_holm) if against and against.p_holm is not None else None
             lines.append(line)
         return lines
 
@@ -65,7 +66,7 @@ class Comparison:
             {
                 "recipe": entry.label,
                 "parameters": round(entry.cost["parameters"]),
-                "seconds": round(entry.cost["seconds"], 1),
+                "time": duration(entry.cost["seconds"]),
                 "examples/s": round(entry.cost["examples_per_second"]),
                 "memory MB": round(entry.cost["memory_bytes"] / 1e6),
                 "examples seen": round(entry.cost["examples"]),

@@ -64,13 +64,14 @@ def _panel(
     figure, axes = figures.new_figure(size=SIZE)
     axis = axes[0, 0]
     with figures.style():
-        for color, name in zip(figures.COLORS, group, strict=False):
+        for i, (color, name) in enumerate(zip(figures.COLORS, group, strict=False)):
             if name in curve:
                 steps, low, high = np.array(curve[name], dtype=float).T
                 label = "expected" if len(group) == 1 else f"expected {name}"
                 axis.fill_between(steps, low, high, color=color, alpha=0.16, lw=0, label=label)
             steps, values = points(rows, name)
-            axis.plot(steps, values, color=color, label=name, marker="o" if len(steps) == 1 else None)
+            marker = "o" if len(steps) == 1 else None
+            axis.plot(steps, values, color=color, label=name, marker=marker, zorder=3 - 0.01 * i)  # the first on top
             if name.startswith("valid/") and best in steps:
                 axis.plot(best, values[list(steps).index(best)], "o", color=color, ms=5)
         if log:

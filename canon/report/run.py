@@ -8,14 +8,14 @@ from __future__ import annotations
 import sys
 import tomllib
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from shlex import quote
 from typing import Any
 
 from canon.config import Table
-from canon.recipe import Recipe
+from canon.recipe import Recipe, effective_settings
 from canon.report import curves
 from canon.report.page import (
     NO_FIGURES,
@@ -75,11 +75,8 @@ class Facts:
 
     @classmethod
     def of(cls, run: Run) -> Facts:
-        name, settings = _read_settings(run)
-        origins = {f"{part}.{key}": origin for part, lines in settings.items() for key, _, origin in lines}
-        recipe = replace(run.recipe, origins=origins)
-        result = run.result or {}
-        return cls(run, result.get("recipe", name), recipe, settings, run.metrics(), result, run.data)
+        _, settings = effective_settings((run.path / "recipe.toml").read_text(encoding="utf-8"))
+        return cls(run, run.recipe.name, run.recipe, settings, run.metrics(), run.result or {}, run.data)
 
     @property
     def monitor(self) -> str:
@@ -220,22 +217,6 @@ def _cost(facts: Facts) -> str:
         told["device"] = cost["device"] + (f", {cost['processes']} processes" if cost["processes"] > 1 else "")
         told["parameters"] = int(cost["parameters"])
     return pairs(told)
-
-
-def _read_settings(run: Run) -> tuple[str, dict[str, list[tuple[str, str, str]]]]:
-    """The recipe's name and its lines `key = value  # origin` by section."""
-    name, part = "", ""
-    found: dict[str, list[tuple[str, str, str]]] = {}
-    for line in (run.path / "recipe.toml").read_text(encoding="utf-8").splitlines():
-        if line.startswith("#"):
-            name = name or line[1:].partition(":")[0].strip()
-        elif line.startswith("["):
-            part = line.strip("[]")
-        elif " = " in line and not part.startswith("expect"):
-            setting, mark, origin = line.rpartition("  # ")
-            key, _, value = (setting if mark else line).partition(" = ")
-            found.setdefault(part, []).append((key, value, origin if mark else ""))
-    return name, found
 
 
 def _settings(facts: Facts) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from contextlib import nullcontext
 from fnmatch import fnmatch
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -108,11 +109,17 @@ class Gradient:
     def num_parameters(self) -> int:
         return count_parameters(self.network)
 
+    @cached_property
+    def flops_per_example(self) -> int:
+        """Of a training step: two per multiply-add, and twice as many again for the backward pass."""
+        return 6 * summarize(self.network, self.task.example()).multiply_adds
+
     def begin(self, columns: Columns, seed: int) -> None:
         size = len(next(iter(columns.values())))
         train = self.train
         self._total_steps = train.steps or math.ceil((train.epochs or 0) * size / train.batch)
-        self.flops_per_example = 6 * summarize(self.network, self.task.example()).multiply_adds
+        if self._sharded:
+            _ = self.flops_per_example  # counted on the whole network, before it is cut up
         self.model = self._wrapped()
         self._phases = [
             Phase(name, self._recipe.optimizer_for(name), self.task.parameters(self.network, name))

@@ -1,0 +1,42 @@
+# make demo and make test each set up everything they need: Python 3.11 or newer and a network are enough.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+# One thread per test process: two processes share two cores.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist worksteal
+
+.PHONY: setup demo test test-all check bench docs clean
+
+setup: $(READY)
+
+$(READY): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "canon needs Python 3.11 or newer; give it with make PYTHON=…"; exit 2; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	touch $@
+
+demo: setup
+	rm -rf runs/demo
+	$(BIN)/canon train --out runs/demo
+
+test: setup
+	$(PYTEST) -m "not slow"
+
+test-all: setup
+	$(PYTEST)
+
+check: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python docs/generate.py --check
+
+bench: setup
+	for script in loop startup auc; do $(BIN)/python benchmarks/$$script.py || exit 1; done
+
+docs: setup
+	$(BIN)/python docs/generate.py
+
+clean:
+	rm -rf .venv runs .pytest_cache .mypy_cache .ruff_cache
