@@ -65,14 +65,10 @@ MISTAKES = {
         "optimizer.schedule.warmup must be at least 0, got -1 (from --set)."
     ),
     "optimizer.schedule.warmup=-1": "optimizer.schedule.warmup must be at least 0, got -1 (from --set).",
-    "optimizer.schedule.warm=1": (
-        'No setting "optimizer.schedule.warm"; did you mean optimizer.schedule.warmup?'
-    ),
+    "optimizer.schedule.warm=1": ('No setting "optimizer.schedule.warm"; did you mean optimizer.schedule.warmup?'),
     "optimizer.groups=3": 'optimizer.groups must be a list of tables, as in [{match = "output.*"}], got 3.',
     "optimizer.groups=[3]": "optimizer.groups must be a table of settings, got 3 (from --set).",
-    "optimizer.groups=[{match='a', rate=1}]": (
-        'No setting "optimizer.groups.rate"; did you mean optimizer.groups.lr?'
-    ),
+    "optimizer.groups=[{match='a', rate=1}]": ('No setting "optimizer.groups.rate"; did you mean optimizer.groups.lr?'),
     "optimizer.groups=[{match='a', lr=-1.0}]": "optimizer.groups.lr must be at least 0.0, got -1.0 (from --set).",
     "optimizers.all=3": "optimizers.all must be a table of settings, got 3.",
     "opimizer.lr=1": 'No section "opimizer"; did you mean optimizer?',
@@ -90,7 +86,7 @@ def test_a_wrong_setting_is_its_sentence(assignment: str) -> None:
 
 
 FILES = {
-    "[train]\nsteps = 3\n": "mine: system.name is missing; it names one of `canon list systems`, as in \"mlp:tiny\".",
+    "[train]\nsteps = 3\n": 'mine: system.name is missing; it names one of `canon list systems`, as in "mlp:tiny".',
     '[system]\nname = "mlp"\n': "Neither train.steps nor train.epochs is given; add --set train.epochs=10.",
     '[system]\nname = "mlp"\n[train]\nsteps = 3\nepochs = 2\n': (
         "train.steps and train.epochs are both given; give one of them."
@@ -257,12 +253,10 @@ def test_what_is_written_reads_back_as_itself(tmp_path: Path) -> None:
     assert again.to_toml().count("\n") == found.to_toml().count("\n")
 
 
-def test_a_runs_own_recipe_keeps_its_name_and_origins(tmp_path: Path) -> None:
-    """Read back from a run directory (known by its data.json), origins are those noted, not "recipe recipe"."""
+def test_an_effective_recipe_keeps_its_name_and_origins(tmp_path: Path) -> None:
+    """Read back, the origins are those noted in it, not the file that it was read from."""
     found = load(*STRANGE, "train.steps=5")
-    (tmp_path / "data.json").write_text("{}")
-    (tmp_path / "recipe.toml").write_text(found.to_toml(), encoding="utf-8")
-    again = recipes.load(str(tmp_path / "recipe.toml"))
+    again = recipes.load(written(tmp_path, found.to_toml()))
     same(again, found)
     assert again.name == MLP
     for key in ("train.steps", "train.batch", "data.label", "system.shape", "optimizer.lr", "optimizer.schedule"):

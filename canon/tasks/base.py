@@ -21,7 +21,7 @@ class Task(ABC):
     target: ClassVar[str]  # kind of target column: class, number, none
     monitor: ClassVar[str]  # the metric that decides which checkpoint is best
     highest_is_best: ClassVar[bool]
-    # A training step goes through these in order; each has its own optimiser and draws its own batch.
+    # A training step goes through these in order. Each name has its own optimiser; each turn draws its own batch.
     phases: ClassVar[tuple[str, ...]] = ("all",)
 
     def __init__(self, objective: str, config: Any, schema: Schema) -> None:

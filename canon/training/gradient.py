@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from contextlib import nullcontext
 from fnmatch import fnmatch
-from functools import cached_property
 from typing import Any
 
 import torch
@@ -109,22 +108,20 @@ class Gradient:
     def num_parameters(self) -> int:
         return count_parameters(self.network)
 
-    @cached_property
-    def flops_per_example(self) -> int:
-        """Of a training step: two per multiply-add, and twice as many again for the backward pass."""
-        return 6 * summarize(self.network, self.task.example()).multiply_adds
-
     def begin(self, columns: Columns, seed: int) -> None:
         size = len(next(iter(columns.values())))
         train = self.train
         self._total_steps = train.steps or math.ceil((train.epochs or 0) * size / train.batch)
-        if self._sharded:
-            _ = self.flops_per_example  # counted on the whole network, before it is cut up
+        # Two operations per multiply-add, and the backward pass is twice the forward one.
+        self.flops_per_example = 6 * summarize(self.network, self.task.example()).multiply_adds
         self.model = self._wrapped()
-        self._phases = [
-            Phase(name, self._recipe.optimizer_for(name), self.task.parameters(self.network, name))
-            for name in self.task.phases
-        ]
+        phases = {
+            name: Phase(name, self._recipe.optimizer_for(name), self.task.parameters(self.network, name))
+            for name in dict.fromkeys(self.task.phases)
+        }
+        self._phases = list(phases.values())
+        self._order = [phases[name] for name in self.task.phases]
+        self._parameters = list(self.network.parameters())
         examples = Examples(columns, self.schema, self._device)
         self.loader = Loader(examples, train.batch, seed, train.micro_batch, self.world.rank, self.world.size)
         self._bad = torch.zeros((), device=self._device)
@@ -155,7 +152,7 @@ class Gradient:
 
     def step(self, number: int) -> bool:
         seed_step(self.train.seed, number, self.world.rank, self._device)
-        for phase in self._phases:
+        for phase in self._order:
             phase.set_rate(number, self._total_steps)
             self._run(phase)
         return True
@@ -220,7 +217,7 @@ class Gradient:
             phase.optimizer.step()
         if self._scaling:
             torch._amp_update_scale_(self._scale, self._growth, self._bad, 2.0, 0.5, 2000)
-        for parameter in phase.parameters:
+        for parameter in self._parameters:  # also of the other phases, which this loss went through
             parameter.grad = None
 
     def _set_inverse(self, value: float) -> None:

@@ -34,7 +34,6 @@ from canon.training.learner import Learner
 from canon.training.run import Run, cannot_write
 
 _AGREE_EVERY = 10  # steps between the processes' asking each other whether to stop
-_COUNT_AFTER = 5.0  # seconds of training before operations are counted, which takes one
 _RISK_EXAMPLES = 50_000  # of the training set that the empirical risk is measured on, at most
 # What may be changed when a run is taken up again; the rest decided what it has learned so far.
 _CHANGEABLE = ("steps", "epochs", "seconds", "patience", "keep", "nonfinite", "tensorboard", "threads")
@@ -132,7 +131,6 @@ class Trainer:
         self.best: dict[str, Any] = {}
         self.waited = 0  # evaluations since the best one
         self.seconds = 0.0  # of training, over all sittings
-        self._peak: float | None = None
         self._signal = 0
         self._told: dict[str, float] = {}  # the newest numbers of training
         self._valid: dict[str, float] = {}  # and of validation
@@ -170,6 +168,9 @@ class Trainer:
             self._metrics = _open_truncated(self.run.path / "metrics.jsonl", offset)
             self._timing = _keep_lines(self.run.path / "timing.jsonl", self.step)
             self._board = self._tensorboard()
+        # The share of the device's best rate that one example per second takes.
+        peak = peak_rate(self.world.device)
+        self._share = getattr(self.learner, "flops_per_example", 0) / peak if peak else 0.0
         self._begun, self._first = time.perf_counter(), self.step
         self._before = self.seconds
         self.console.start(self.total, self.step)
@@ -242,7 +243,7 @@ class Trainer:
         self._write(row)
         rate = self._rate()
         timing = {"step": self.step, "seconds": round(elapsed, 3), "examples_per_second": round(rate, 1)}
-        timing |= {"memory_bytes": peak_memory(self.world.device), **self._share_of_peak(rate)}
+        timing |= {"share_of_peak": rate * self._share, "memory_bytes": peak_memory(self.world.device)}
         self._timing.write(json.dumps(timing) + "\n")
         self._timing.flush()
         self._told = logs
@@ -385,16 +386,8 @@ class Trainer:
 
     def _pace(self) -> str:
         rate = self._rate()
-        share = "".join(f", {value:.1%} of peak" for value in self._share_of_peak(rate).values())
+        share = f", {rate * self._share:.1%} of peak" if self._share else ""
         return f"{rate:,.0f} examples/s{share}, {peak_memory(self.world.device) / 2**20:,.0f} MB"
-
-    def _share_of_peak(self, rate: float) -> dict[str, float]:
-        """What share of the device's best rate is used; empty in a run too short for counting operations to pay."""
-        if self._elapsed() < _COUNT_AFTER or not hasattr(self.learner, "flops_per_example"):
-            return {}
-        if self._peak is None:
-            self._peak = peak_rate(self.world.device)
-        return {"share_of_peak": rate * self.learner.flops_per_example / self._peak} if self._peak else {}
 
     def _told_to_stop(self, step: int) -> bool:
         if self.world.size == 1:

@@ -77,7 +77,9 @@ class AdaBoost:
             # Sums in another order differ in the last bits; a new stump must be better by more than that.
             if len(right_N) > 1 and 1 - right_N[cut] < least - 1e-12:
                 least = 1 - right_N[cut]
-                threshold = float((sorted_N[cut] + sorted_N[cut + 1]) / 2)
+                low, high = sorted_N[cut], sorted_N[cut + 1]
+                middle = (low + high) / 2
+                threshold = float(middle if middle < high else low)  # neighbouring floats have nothing between them
                 classes = int(below_NK[cut].argmax()), int((total_K - below_NK[cut]).argmax())
                 best = (feature, threshold, *classes)
         return best, float(max(least, 0.0))

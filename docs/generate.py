@@ -1,0 +1,305 @@
+"""Writes the tables that the pages have from the code: `python docs/generate.py`; with --check, only says what is old.
+
+A table stands between `<!-- generated: NAME -->` and `<!-- end -->`. Names: systems, systems-zh, recipes, train,
+optimizer, schedule, groups, and for a system settings-NAME, logged-NAME, deviations-NAME.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import MISSING, fields
+from pathlib import Path
+from typing import Any
+
+from pydantic_core import PydanticUndefined
+
+from canon import recipe as recipes
+from canon import registry
+from canon.config import read_toml
+from canon.optim.schedules import Schedule
+from canon.optim.settings import OPTIMIZERS
+from canon.registry import System
+
+ROOT = Path(__file__).parent.parent
+_BLOCK = re.compile(r"(<!-- generated: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+_CHINESE = {
+    "linear-regression": "线性回归",
+    "logistic-regression": "逻辑回归",
+    "softmax-regression": "Softmax 回归",
+    "linear-svm": "线性支持向量机",
+    "mlp": "多层感知机",
+    "adaboost": "AdaBoost（决策树桩）",
+    "lenet": "LeNet-5",
+    "features": "表格",
+    "image": "图像",
+    "text": "文本",
+    "classification": "类别",
+    "regression": "数值",
+}
+_READS = {"features": "tables", "image": "images", "text": "text"}
+_PREDICTS = {"classification": "a class", "regression": "a number"}
+
+# The settings of optimisers and schedules have formulas rather than descriptions: what each symbol stands for.
+_OPTIMIZER_SETTINGS = {
+    "lr": "learning rate; the schedule multiplies it",
+    "weight_decay": "λ: an L2 term in the gradient; in adamw and lamb decoupled from it",
+    "momentum": "μ, share of the last step that is kept",
+    "nesterov": "look ahead along the momentum",
+    "eps": "ε, added to the denominator",
+    "rho": "ρ, decay of the running mean of squares",
+    "centered": "subtract the squared running mean of the gradients",
+    "betas": "β₁, β₂, decay of the running means of gradients and their squares",
+    "bias_correction": "divide the running means by 1 − βᵗ; false is the form BERT was trained with",
+    "momentum_decay": "ψ of the momentum's own schedule",
+    "trust_clip": "bounds of the weights' length in the trust ratio",
+    "switch_step": "updates by Adam before SGD takes over; must be given",
+    "sgd_lr": "learning rate after the switch",
+}
+_SCHEDULE_SETTINGS = {
+    "name": "constant, linear, cosine or inverse-sqrt",
+    "warmup": "steps of linear rise at the start",
+    "final": "share of lr left at the last step (linear, cosine)",
+    "dim": "width of the model in the paper's formula (inverse-sqrt)",
+}
+
+_LOSSES = {
+    "squared": "mean of (f(x) − (y − ȳ)/s)², ȳ and s the mean and standard deviation of the training targets",
+    "logistic": "mean of log(1 + e^(−y f(x))), y = ±1; more than two classes: the sum over classes, one against the rest",
+    "cross-entropy": "mean of −log softmax(f(x))_y",
+    "hinge": "mean of max(0, 1 − y f(x)), y = ±1; more than two classes: the sum over classes, one against the rest",
+    "exponential": "mean of e^(−y·f(x)/K), y = 1 for the true class and −1/(K−1) for the others",
+}
+_METRICS = {
+    "classification": {
+        "accuracy": "(1/n) Σ [ŷ = y]; chooses the best checkpoint",
+        "f1_macro": "mean over classes of 2tp/(2tp + fp + fn)",
+        "auc": "P(score of a positive > score of a negative) + ½ P(equal); two classes only",
+    },
+    "regression": {
+        "mse": "(1/n) Σ (ŷ − y)² in the target's own unit; chooses the best checkpoint",
+        "mae": "(1/n) Σ abs(ŷ − y)",
+        "r2": "1 − Σ (ŷ − y)² / Σ (y − ȳ)²",
+    },
+}
+
+
+def systems(page: Path, chinese: bool = False) -> str:
+    heads = ("系统", "名称", "输入", "预测", "论文") if chinese else ("system", "", "reads", "predicts", "paper")
+    rows = []
+    for system in registry.SYSTEMS:
+        link = _relative(page, ROOT / system.docs)
+        reads = [(_CHINESE if chinese else _READS)[kind] for kind in system.inputs]
+        predicts = (_CHINESE if chinese else _PREDICTS)[system.task]
+        title = _CHINESE.get(system.name, system.title) if chinese else system.title
+        cells = [f"[`{system.name}`]({link})", title, ("、" if chinese else ", ").join(reads), predicts, system.paper]
+        rows.append(cells)
+    return _table(heads, rows)
+
+
+def recipe_table(page: Path) -> str:
+    rows = []
+    for name in recipes.names():
+        table = read_toml(recipes.RECIPES / f"{name}.toml")
+        train, optimizer = table["train"], table.get("optimizer", {})
+        budget = f"{train['epochs']:g} epochs" if "epochs" in train else f"{train['steps']:,} steps"
+        batch = f"{train.get('batch', 64) or 'all'}"
+        reached = "<br>".join(
+            f"{key.removeprefix('test/')} {low:.4g} to {high:.4g}"
+            for key, (low, high) in table["expect"].items()
+            if key != "curve"
+        )
+        system, _ = registry.find(table["system"]["name"])
+        link = f"[`{table['system']['name']}`]({_relative(page, ROOT / system.docs)})"
+        how = f"`{optimizer.get('name', 'adam')}`" if system.loop == "gradient" else "–"
+        rows.append([f"`{name}`", link, f"`{table['data']['source']}`", budget, batch, how, reached])
+    return _table(("recipe", "system", "data", "budget", "batch", "optimiser", "expected on the test set"), rows)
+
+
+def train_table(page: Path) -> str:
+    return _settings(recipes.TrainConfig, "train.")
+
+
+def optimizer_table(page: Path) -> str:
+    users: dict[str, list[str]] = {}
+    for name, cls in OPTIMIZERS.items():
+        for field in fields(cls):  # type: ignore[arg-type]
+            users.setdefault(field.name, []).append(name)
+    everyone = list(OPTIMIZERS)
+    rows = [
+        ["`name`", "all", '`"adam"`', "one of the names in this table"],
+    ]
+    for key, names in users.items():
+        if key not in _OPTIMIZER_SETTINGS:
+            raise SystemExit(f"docs/generate.py: say in _OPTIMIZER_SETTINGS what optimizer.{key} is.")
+        defaults: dict[str, list[str]] = {}
+        for name in names:
+            field = next(field for field in fields(OPTIMIZERS[name]) if field.name == key)  # type: ignore[arg-type]
+            defaults.setdefault(_default(field), []).append(name)
+        told = [f"{value} ({', '.join(own)})" if len(defaults) > 1 else value for value, own in defaults.items()]
+        rows.append([f"`{key}`", "all" if names == everyone else ", ".join(names), "; ".join(told), _OPTIMIZER_SETTINGS[key]])
+    return _table(("`optimizer.`", "of", "default", ""), rows)
+
+
+def schedule_table(page: Path) -> str:
+    rows = []
+    for field in fields(Schedule):  # type: ignore[arg-type]
+        if field.name not in _SCHEDULE_SETTINGS:
+            raise SystemExit(f"docs/generate.py: say in _SCHEDULE_SETTINGS what schedule.{field.name} is.")
+        rows.append([f"`{field.name}`", _default(field), _SCHEDULE_SETTINGS[field.name]])
+    return _table(("`optimizer.schedule.`", "default", ""), rows)
+
+
+def group_table(page: Path) -> str:
+    return _settings(recipes.Group, "optimizer.groups.")
+
+
+def settings(system: System) -> str:
+    config, _ = system.load()
+    presets = []
+    for preset, changes in system.presets.items():
+        told = ", ".join(f"`{key} = {_toml(value)}`" for key, value in changes.items()) or "the defaults"
+        presets.append([f"`{system.name}:{preset}`", told])
+    return _settings(config, "system.") + "\n" + _table(("preset", "sets"), presets)
+
+
+def logged(system: System) -> str:
+    """Every number that a run of the system leaves, by file."""
+    loss = _LOSSES[system.objective]
+    rows = [["metrics.jsonl", "`step`, `epoch`", "steps done; examples seen / training examples"]]
+
+    def add(file: str, name: str, meaning: str) -> None:
+        rows.append([file, f"`{name}`", meaning])
+
+    metrics = "metrics.jsonl"
+    if system.loop == "gradient":
+        add(metrics, "train/loss", f"{loss}; over all examples since the last line, in training mode")
+        add(metrics, "train/lr", "learning rate of this step: `optimizer.lr` × the schedule's multiplier")
+        add(metrics, "train/gradient_norm", "‖g‖ before clipping, of the last step; only with `train.clip`")
+        add(metrics, "train/skipped_steps", "steps not made so far; only after the first, with `train.nonfinite = \"skip\"`")
+    else:
+        add(metrics, "train/weighted_error", "err of the last round: Σ w_i [h(x_i) ≠ y_i] / Σ w_i")
+    add(metrics, "valid/loss", loss)
+    for name, formula in _METRICS[system.task].items():
+        add(metrics, f"valid/{name}", formula)
+    timing = "timing.jsonl"
+    add(timing, "seconds", "of training, over all sittings")
+    add(timing, "examples_per_second", "examples since this sitting began / its seconds")
+    add(timing, "share_of_peak", _PEAK if system.loop == "gradient" else "0: its operations are not counted")
+    add(timing, "memory_bytes", "most memory in use so far: the GPU's, or this process's")
+    result = "result.json"
+    add(result, "recipe`, `system`, `seed", "what was run")
+    add(result, "steps`, `best_step`, `ended", "steps made, the step whose weights are used, and why the run ended")
+    add(result, "scores.train`, `.valid`, `.test", "loss and the metrics above at the best weights; train: 50,000 examples at most")
+    add(result, "risk.empirical", "the loss on the training set at the best weights")
+    penalty = " + ½‖w‖²/(C n)" if system.objective == "hinge" else "; this system has no penalty, so the same number"
+    add(result, "risk.structural", f"the empirical risk{penalty}")
+    add(result, "risk.generalization", "the loss on the test set")
+    add(result, "expected", "the recipe's ranges; empty where a setting that decides them was changed")
+    add(result, "protocol.data`, `.source`, `.split`, `.seed`, `.sizes", "fingerprint of the data, and how it was split")
+    parameters = "trained numbers of the network" if system.loop == "gradient" else "5 numbers per round"
+    add(result, "cost.seconds`, `.examples`, `.examples_per_second", "as above; examples = steps × batch")
+    add(result, "cost.parameters", parameters)
+    add(result, "cost.memory_bytes`, `.device`, `.processes", "as above; cpu, cuda or mps; processes of torchrun")
+    return _table(("file", "name", "formula or meaning"), rows)
+
+
+_PEAK = "6 × multiply-adds of the network × examples per second / the device's peak FLOP/s; 0 where unknown or not yet counted"
+
+
+def deviations(system: System) -> str:
+    return "\n".join(f"- {text}" for text in system.deviations) + "\n" if system.deviations else "None.\n"
+
+
+def _relative(page: Path, target: Path) -> str:
+    return str(target.relative_to(page.parent, walk_up=True)) if sys.version_info >= (3, 12) else _walk(page, target)
+
+
+def _walk(page: Path, target: Path) -> str:
+    ours, theirs = page.parent.parts, target.parts
+    shared = next((i for i, (a, b) in enumerate(zip(ours, theirs, strict=False)) if a != b), len(ours))
+    return "/".join([*[".."] * (len(ours) - shared), *theirs[shared:]])
+
+
+def _settings(cls: type, prefix: str) -> str:
+    described = cls.__pydantic_fields__  # type: ignore[attr-defined]
+    rows = [[f"`{field.name}`", _default(field), described[field.name].description] for field in fields(cls)]  # type: ignore[arg-type]
+    return _table((f"`{prefix}`", "default", ""), rows)
+
+
+def _default(field: Any) -> str:
+    value = field.default
+    value = getattr(value, "default", value)  # of a pydantic Field
+    return "–" if value in (MISSING, PydanticUndefined) else f"`{_toml(value)}`"
+
+
+def _toml(value: Any) -> str:
+    if value is None:
+        return "none"
+    return json.dumps(list(value) if isinstance(value, tuple) else value, ensure_ascii=False)
+
+
+def _table(heads: tuple[str, ...], rows: list[list[str]]) -> str:
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def blocks() -> dict[str, Callable[[Path], str]]:
+    """What writes each block, by its name."""
+    found: dict[str, Callable[[Path], str]] = {
+        "systems": systems,
+        "systems-zh": lambda page: systems(page, chinese=True),
+        "recipes": recipe_table,
+        "train": train_table,
+        "optimizer": optimizer_table,
+        "schedule": schedule_table,
+        "groups": group_table,
+    }
+    for system in registry.SYSTEMS:
+        found[f"settings-{system.name}"] = lambda page, own=system: settings(own)
+        found[f"logged-{system.name}"] = lambda page, own=system: logged(own)
+        found[f"deviations-{system.name}"] = lambda page, own=system: deviations(own)
+    return found
+
+
+def pages() -> list[Path]:
+    return [ROOT / "README.md", ROOT / "README.zh-CN.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def renewed(page: Path, text: str) -> str:
+    writers = blocks()
+
+    def write(match: re.Match[str]) -> str:
+        head, name, end = match.groups()
+        if name not in writers:
+            raise SystemExit(f"{page.relative_to(ROOT)}: there is no table {name}.")
+        return head + writers[name](page) + end
+
+    return _BLOCK.sub(write, text)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="change nothing; exit with 1 if a table is out of date")
+    check = parser.parse_args().check
+    old = []
+    for page in pages():
+        text = page.read_text(encoding="utf-8")
+        new = renewed(page, text)
+        if new != text:
+            old.append(str(page.relative_to(ROOT)))
+            if not check:
+                page.write_text(new, encoding="utf-8")
+    if old:
+        print(f"{'Out of date' if check else 'Renewed'}: {', '.join(old)}.")
+    if check and old:
+        print("Renew them with: python docs/generate.py")
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,83 @@
+"""Kills a training run at random moments, resumes it each time, and says whether it ends as an unkilled one.
+
+python -m tests.training.killing FOLDER KILLS SEED. The parent never computes with torch, so it can fork children that
+have torch loaded already: a killed attempt costs a fraction of a second.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import sys
+import time
+from pathlib import Path
+
+CHANGES = {
+    "train.steps": 300,
+    "train.batch": 32,
+    "train.log_every": 3,
+    "train.evaluate_every": 11,
+    "train.checkpoint_every": 7,
+    "train.threads": 1,
+    "train.device": "cpu",
+}
+
+
+def start(out: Path) -> int:
+    """A child that trains, or goes on training, in `out`."""
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            from canon.training.trainer import train
+
+            train("linear/digits-mlp", out=out, resume=True, changes=CHANGES, quiet=True)
+            code = 0
+        finally:
+            os._exit(code)
+    return child
+
+
+def main(folder: str, kills: int, seed: int) -> None:
+    import sklearn.datasets  # noqa: F401  loaded once, for all children
+    import torch._dynamo  # noqa: F401
+
+    import canon.data.read
+    import canon.metrics.classification
+    import canon.nn.counting
+    import canon.training.trainer  # noqa: F401
+    from canon.training import checkpoint
+
+    chance = random.Random(seed)
+    out = Path(folder) / "killed"
+    begun = time.perf_counter()
+    _, status = os.waitpid(start(Path(folder) / "whole"), 0)
+    assert status == 0, "the unkilled run failed"
+    whole_seconds = time.perf_counter() - begun
+    moments: list[int] = []  # newest checkpoint when the kill came
+    unreadable, ends = [], 0
+    while len(moments) < kills or out.exists():
+        child = start(out)
+        if len(moments) < kills:
+            time.sleep(chance.uniform(0.0, 0.8 * whole_seconds))
+            os.kill(child, signal.SIGKILL)
+        _, status = os.waitpid(child, 0)
+        for path in checkpoint.newest_first(out / "checkpoints"):
+            try:
+                checkpoint.verify(path)
+            except checkpoint.Damaged as damage:
+                unreadable.append(str(damage))
+        if os.WIFSIGNALED(status):
+            newest = next(checkpoint.newest_first(out / "checkpoints"), None)
+            moments.append(checkpoint.step_of(newest) if newest else 0)
+        else:  # came to its end before the kill: kept for comparison, and the next attempt begins anew
+            assert os.WEXITSTATUS(status) == 0, "a resumed run failed"
+            out.rename(Path(folder) / f"end-{ends}")
+            ends += 1
+    print(json.dumps({"moments": moments, "unreadable": unreadable, "ends": ends}))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
