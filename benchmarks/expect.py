@@ -40,7 +40,9 @@ def _curve(runs: list[Run]) -> dict[str, list[list[float]]]:
     """Least and greatest over the runs, at steps where a run says how it stands."""
     every = runs[0].recipe.train.evaluate_every
     rows = [run.metrics() for run in runs]
-    names = [name for name in ("train/loss", "train/weighted_error", "valid/accuracy") if any(name in r for r in rows[0])]
+    names = [
+        name for name in ("train/loss", "train/weighted_error", "valid/accuracy") if any(name in r for r in rows[0])
+    ]
     curve = {}
     for name in names:
         values = [{int(row["step"]): row[name] for row in own if name in row} for own in rows]

@@ -26,7 +26,7 @@ Origins = dict[str, str]  # "train.steps" -> "--set"
 def settings(cls: type[T]) -> type[T]:
     """Makes a class of annotated fields a frozen, validated record that refuses unknown keys and wrong types."""
     config = ConfigDict(extra="forbid", strict=True, validate_default=True, allow_inf_nan=False)
-    return pydantic_dataclass(kw_only=True, frozen=True, config=config)(cls)
+    return pydantic_dataclass(kw_only=True, frozen=True, config=config)(cls)  # type: ignore[return-value]
 
 
 def parse(cls: type[T], table: Mapping[str, Any], section: str, origins: Origins | None = None) -> T:
@@ -102,7 +102,7 @@ def _sentence(cls: type, mistake: ValidationError, section: str, origins: Origin
     kind, got = error["type"], error["input"]
     if kind in ("unexpected_keyword_argument", "extra_forbidden"):
         prefix = f"{section}." if section else ""
-        names = [prefix + field.name for field in fields(cls)]  # type: ignore[arg-type]
+        names = [prefix + field.name for field in fields(cls)]
         return unknown("setting", key, names)
     if kind == "missing" and own[-1].isdigit():  # a list that ends too soon
         key = ".".join([section, *own[:-1]])

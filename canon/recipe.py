@@ -118,7 +118,7 @@ class Recipe:
         batch = min(train.batch or num_examples, num_examples)
         total = train.steps or ceil((train.epochs or 0) * num_examples / batch)
         evaluate = train.evaluate_every or max(1, total // 20)
-        changes = {
+        changes: Table = {
             "batch": batch,
             "log_every": train.log_every or max(10, total // 100),
             "evaluate_every": evaluate,
@@ -171,7 +171,8 @@ def effective_settings(text: str) -> tuple[str, dict[str, list[tuple[str, str, s
     lines = text.splitlines()
     if not lines or not lines[0].endswith(_EFFECTIVE):
         return "", {}
-    part, found = "", {}
+    part = ""
+    found: dict[str, list[tuple[str, str, str]]] = {}
     for line in lines[1:]:
         if line.startswith("["):
             part = line.strip("[]")

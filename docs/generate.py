@@ -67,11 +67,12 @@ _SCHEDULE_SETTINGS = {
     "dim": "width of the model in the paper's formula (inverse-sqrt)",
 }
 
+_REST = "; more than two classes: the sum over classes, one against the rest"
 _LOSSES = {
     "squared": "mean of (f(x) − (y − ȳ)/s)², ȳ and s the mean and standard deviation of the training targets",
-    "logistic": "mean of log(1 + e^(−y f(x))), y = ±1; more than two classes: the sum over classes, one against the rest",
+    "logistic": "mean of log(1 + e^(−y f(x))), y = ±1" + _REST,
     "cross-entropy": "mean of −log softmax(f(x))_y",
-    "hinge": "mean of max(0, 1 − y f(x)), y = ±1; more than two classes: the sum over classes, one against the rest",
+    "hinge": "mean of max(0, 1 − y f(x)), y = ±1" + _REST,
     "exponential": "mean of e^(−y·f(x)/K), y = 1 for the true class and −1/(K−1) for the others",
 }
 _METRICS = {
@@ -109,8 +110,8 @@ def recipe_table(page: Path) -> str:
         budget = f"{train['epochs']:g} epochs" if "epochs" in train else f"{train['steps']:,} steps"
         batch = f"{train.get('batch', 64) or 'all'}"
         reached = "<br>".join(
-            f"{key.removeprefix('test/')} {low:.4g} to {high:.4g}"
-            for key, (low, high) in table["expect"].items()
+            f"{key.removeprefix('test/')} {bounds[0]:.4g} to {bounds[1]:.4g}"
+            for key, bounds in table["expect"].items()
             if key != "curve"
         )
         system, _ = registry.find(table["system"]["name"])
@@ -141,7 +142,9 @@ def optimizer_table(page: Path) -> str:
             field = next(field for field in fields(OPTIMIZERS[name]) if field.name == key)  # type: ignore[arg-type]
             defaults.setdefault(_default(field), []).append(name)
         told = [f"{value} ({', '.join(own)})" if len(defaults) > 1 else value for value, own in defaults.items()]
-        rows.append([f"`{key}`", "all" if names == everyone else ", ".join(names), "; ".join(told), _OPTIMIZER_SETTINGS[key]])
+        rows.append(
+            [f"`{key}`", "all" if names == everyone else ", ".join(names), "; ".join(told), _OPTIMIZER_SETTINGS[key]]
+        )
     return _table(("`optimizer.`", "of", "default", ""), rows)
 
 
@@ -169,7 +172,11 @@ def settings(system: System) -> str:
 
 def logged(system: System) -> str:
     """Every number that a run of the system leaves, by file."""
+    if system.objective not in _LOSSES or system.task not in _METRICS:
+        raise SystemExit(f"docs/generate.py: _LOSSES and _METRICS lack {system.objective} or {system.task}.")
     loss = _LOSSES[system.objective]
+    if "label_smoothing" in {field.name for field in fields(system.load()[0])}:  # type: ignore[arg-type]
+        loss += " (with `label_smoothing` = ε: of −Σ_k p_k log softmax(f(x))_k, p = (1 − ε)·[k = y] + ε/K)"
     rows = [["metrics.jsonl", "`step`, `epoch`", "steps done; examples seen / training examples"]]
 
     def add(file: str, name: str, meaning: str) -> None:
@@ -177,13 +184,18 @@ def logged(system: System) -> str:
 
     metrics = "metrics.jsonl"
     if system.loop == "gradient":
-        add(metrics, "train/loss", f"{loss}; over all examples since the last line, in training mode")
+        plain = "; without the penalty" if system.objective == "hinge" else ""
+        add(metrics, "train/loss", f"{loss}; over all examples since the last line, in training mode{plain}")
         add(metrics, "train/lr", "learning rate of this step: `optimizer.lr` × the schedule's multiplier")
         add(metrics, "train/gradient_norm", "‖g‖ before clipping, of the last step; only with `train.clip`")
-        add(metrics, "train/skipped_steps", "steps not made so far; only after the first, with `train.nonfinite = \"skip\"`")
+        add(
+            metrics,
+            "train/skipped_steps",
+            "steps left out so far, where there are any (`train.nonfinite`)",
+        )
     else:
         add(metrics, "train/weighted_error", "err of the last round: Σ w_i [h(x_i) ≠ y_i] / Σ w_i")
-    add(metrics, "valid/loss", loss)
+    add(metrics, "valid/loss", "the same on the validation set" if system.loop == "gradient" else loss)
     for name, formula in _METRICS[system.task].items():
         add(metrics, f"valid/{name}", formula)
     timing = "timing.jsonl"
@@ -194,13 +206,17 @@ def logged(system: System) -> str:
     result = "result.json"
     add(result, "recipe`, `system`, `seed", "what was run")
     add(result, "steps`, `best_step`, `ended", "steps made, the step whose weights are used, and why the run ended")
-    add(result, "scores.train`, `.valid`, `.test", "loss and the metrics above at the best weights; train: 50,000 examples at most")
+    add(
+        result,
+        "scores.train`, `.valid`, `.test",
+        "loss and metrics at the best weights; train: of 50,000 examples at most",
+    )
     add(result, "risk.empirical", "the loss on the training set at the best weights")
     penalty = " + ½‖w‖²/(C n)" if system.objective == "hinge" else "; this system has no penalty, so the same number"
     add(result, "risk.structural", f"the empirical risk{penalty}")
     add(result, "risk.generalization", "the loss on the test set")
     add(result, "expected", "the recipe's ranges; empty where a setting that decides them was changed")
-    add(result, "protocol.data`, `.source`, `.split`, `.seed`, `.sizes", "fingerprint of the data, and how it was split")
+    add(result, "protocol.data`, `.source`, `.split`, `.seed`, `.sizes", "fingerprint of the data; how it was split")
     parameters = "trained numbers of the network" if system.loop == "gradient" else "5 numbers per round"
     add(result, "cost.seconds`, `.examples`, `.examples_per_second", "as above; examples = steps × batch")
     add(result, "cost.parameters", parameters)
@@ -208,7 +224,7 @@ def logged(system: System) -> str:
     return _table(("file", "name", "formula or meaning"), rows)
 
 
-_PEAK = "6 × multiply-adds of the network × examples per second / the device's peak FLOP/s; 0 where unknown or not yet counted"
+_PEAK = "6 × multiply-adds of the network × examples per second / the device's peak FLOP/s; 0 where the peak is unknown"
 
 
 def deviations(system: System) -> str:

@@ -68,7 +68,8 @@ def test_the_walk_sees_an_upward_import(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("statement", ["import canon", "import canon.registry, canon.recipe", "import canon.cli"])
 def test_starting_imports_no_torch(statement: str) -> None:
-    code = f"{statement}; import sys; print([m for m in ('torch', 'sklearn', 'pandas', 'matplotlib') if m in sys.modules])"
+    heavy = ("torch", "sklearn", "pandas", "matplotlib")
+    code = f"{statement}; import sys; print([name for name in {heavy} if name in sys.modules])"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert told.strip() == "[]"
 

@@ -1,4 +1,4 @@
-"""canon list systems|recipes|datasets|optimizers|activations|metrics"""
+"""canon list systems|recipes|datasets|optimizers"""
 
 from __future__ import annotations
 

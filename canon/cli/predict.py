@@ -13,7 +13,9 @@ from canon.cli.options import Json, print_json
 
 def predict(
     run: Annotated[str, typer.Argument(help="A run directory.")],
-    sources: Annotated[list[str], typer.Argument(help="Tables, images or folders of images, as the run was trained on.")],
+    sources: Annotated[
+        list[str], typer.Argument(help="Tables, images or folders of images, as the run was trained on.")
+    ],
     top: Annotated[int, typer.Option(min=1, help="How many classes to give for each.")] = 1,
     json: Json = False,
 ) -> None:

@@ -144,7 +144,6 @@ def _carry_out(plan: Plan, seed: int, path: Path, data: str) -> Run:
         if run.result is None:
             run = train(plan.name, data, path, resume=True, quiet=True)
     else:
-        _forget_peak()
         run = train(plan.name, data, path, changes={**plan.changes, "train.seed": seed}, quiet=True)
     write_report(run)
     return run
@@ -234,15 +233,3 @@ def _progress(text: str, quiet: bool) -> Iterator[None]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         progress.add_task(text, total=None)
         yield
-
-
-def _forget_peak() -> None:
-    """Begins the count of peak memory anew, as runs share this process."""
-    import torch
-
-    if torch.cuda.is_available():
-        torch.cuda.reset_peak_memory_stats()
-    try:
-        Path("/proc/self/clear_refs").write_text("5")  # Linux; elsewhere the peak is that of all runs so far
-    except OSError:
-        return

@@ -1,4 +1,4 @@
-"""Columns to batches: a seeded order that any number of processes share and that any step can be found in by arithmetic.
+"""Columns to batches: a seeded order that all processes share, in which any step is found by arithmetic.
 
 The examples form one endless stream: permutation 0 of the training set, permutation 1, … Batch `s` is the slice
 [s·batch, (s+1)·batch) of that stream, so every batch is full and the position after any step is known without replay.
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import lru_cache
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -45,14 +45,20 @@ class Examples:
             self._columns["input"] = self._scale(inputs.to(device))
             self._scaled = True
 
-    def take(self, indices: np.ndarray) -> Batch:
-        index = torch.from_numpy(indices)
+    @property
+    def index_device(self) -> torch.device:
+        """Where the rows lie, and so where indices of them belong."""
+        columns = [column for column in self._columns.values() if isinstance(column, Tensor)]
+        return columns[0].device if self.in_memory else torch.device("cpu")
+
+    def take(self, indices: Tensor) -> Batch:
+        """The rows at `indices`, which lie on `index_device`."""
         batch: Batch = {}
         for name, column in self._columns.items():
             if isinstance(column, Tensor):
-                rows = column.index_select(0, index if column.device.type == "cpu" else index.to(column.device))
+                rows = column.index_select(0, indices)
             else:
-                rows = torch.from_numpy(column.take(indices))
+                rows = torch.from_numpy(column.take(indices.numpy()))
             batch[name] = rows if rows.device == self.device else rows.to(self.device, non_blocking=True)
         if not self._scaled:
             batch["input"] = self._scale(batch["input"])
@@ -62,7 +68,7 @@ class Examples:
         """All examples once, in batches; each process takes its contiguous share."""
         start, stop = shares(self.size, world)[rank]
         for first in range(start, stop, size):
-            yield self.take(np.arange(first, min(first + size, stop)))
+            yield self.take(torch.arange(first, min(first + size, stop), device=self.index_device))
 
     def _scale(self, inputs: Tensor) -> Tensor:
         return (inputs.float() - self._mean) / self._std
@@ -86,7 +92,8 @@ class Loader:
         self._seed = seed
         self._share = shares(batch, world)[rank]
         self._micro = micro_batch or batch
-        self._permutation = lru_cache(maxsize=2)(self._permute)
+        self._epoch = -1
+        self._order = torch.empty(0, dtype=torch.int64)
         # Rows made on the fly (image files) are made one batch ahead; slicing memory needs no worker.
         self._worker = None if examples.in_memory else ThreadPoolExecutor(1)
         self._ahead: tuple[int, Future[list[Batch]]] | None = None
@@ -101,7 +108,7 @@ class Loader:
         self._ahead = (position + 1, self._worker.submit(self._make, position + 1))
         return pieces
 
-    def indices(self, position: int) -> np.ndarray:
+    def indices(self, position: int) -> Tensor:
         """The global batch at `position`, the same on every process."""
         start, stop = position * self.batch, (position + 1) * self.batch
         epoch, offset = divmod(start, self.examples.size)
@@ -113,19 +120,25 @@ class Loader:
             piece = self._permutation(epoch)[offset : offset + stop - start]
             pieces.append(piece)
             start += len(piece)
-        return np.concatenate(pieces)
+        return torch.cat(pieces)
 
     def _make(self, position: int) -> list[Batch]:
         start, stop = self._share
         mine = self.indices(position)[start:stop]
         return [self.examples.take(mine[i : i + self._micro]) for i in range(0, len(mine), self._micro)]
 
-    def _permute(self, epoch: int) -> np.ndarray:
+    def _permutation(self, epoch: int) -> Tensor:
+        """The order of one epoch; the newest one is kept, where the rows lie."""
+        if epoch != self._epoch:
+            self._epoch, self._order = epoch, self._permute(epoch).to(self.examples.index_device)
+        return self._order
+
+    def _permute(self, epoch: int) -> Tensor:
         key = np.array([self._seed, epoch], dtype=np.uint64)
-        return np.random.Generator(np.random.Philox(key=key)).permutation(self.examples.size)
+        return torch.from_numpy(np.random.Generator(np.random.Philox(key=key)).permutation(self.examples.size))
 
 
 def shares(total: int, parts: int) -> list[tuple[int, int]]:
     """Contiguous [start, stop) shares of `total` things, as even as can be."""
     bounds = [total * part // parts for part in range(parts + 1)]
-    return list(zip(bounds, bounds[1:], strict=False))
+    return list(pairwise(bounds))

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from canon.data.loader import Batch
-from canon.data.schema import Columns, Schema
+from canon.data.schema import Columns, Schema, TargetKind
 
 Outputs = dict[str, Tensor]  # one row per example
 
@@ -18,7 +18,7 @@ Outputs = dict[str, Tensor]  # one row per example
 class Task(ABC):
     """Subclasses say what a network's outputs mean; a loss is a sum that the loop divides by the global count."""
 
-    target: ClassVar[str]  # kind of target column: class, number, none
+    target: ClassVar[TargetKind]  # kind of target column: class, number, none
     monitor: ClassVar[str]  # the metric that decides which checkpoint is best
     highest_is_best: ClassVar[bool]
     # A training step goes through these in order. Each name has its own optimiser; each turn draws its own batch.

@@ -1,7 +1,8 @@
 """Checkpoints that are whole or absent: written beside, synced, renamed, and hashed in a manifest.
 
-A checkpoint is a folder step-00001000/ with one .safetensors file per group of tensors ("model", "optimizer"), state.json
-and manifest.json (size and sha256 of the others, and the system it belongs to). Tensors and JSON only: nothing is pickled.
+A checkpoint is a folder step-00001000/ with one .safetensors file per group of tensors ("model", "optimizer"),
+state.json, and manifest.json (the system it belongs to, size and sha256 of the other files). Tensors and JSON only:
+nothing is pickled.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _SLACK = 1 << 20  # bytes left free beside a checkpoint: for logs, and for the f
 
 
 def save(folder: Path, step: int, system: str, tensors: dict[str, Tensors], state: dict[str, Any]) -> Path:
-    """Writes checkpoint `step` below `folder`; raises CanonError, with the others untouched, if the disk is too full."""
+    """Writes checkpoint `step` below `folder`; a full disk is a CanonError and leaves the others untouched."""
     final = folder / f"step-{step:08d}"
     files = {f"{name}.safetensors": dump_tensors(_storable(group)) for name, group in tensors.items()}
     files["state.json"] = json.dumps(state, indent=1).encode()

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 import torch.distributed as dist
@@ -137,6 +139,14 @@ def peak_rate(device: torch.device) -> float:
         a @ a
         best = min(best, time.perf_counter() - start)
     return 2 * 768**3 / best
+
+
+def reset_peak_memory(device: torch.device) -> None:
+    """Begins the count of `peak_memory` anew, for runs that share a process."""
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+    with suppress(OSError):  # Linux; elsewhere the peak is that of the whole process
+        Path("/proc/self/clear_refs").write_text("5")
 
 
 def peak_memory(device: torch.device) -> int:

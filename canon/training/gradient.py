@@ -183,7 +183,7 @@ class Gradient:
             told = loss.item() if self._on_cpu else loss.detach()
             # A bad loss with good gradients must show in the gradients, which all processes share.
             if not self._on_cpu:
-                total = torch.where(total.isfinite(), total, total * _NAN)
+                total = total * torch.where(total.detach().isfinite(), 1.0, _NAN)
             elif not math.isfinite(told):
                 total = total * _NAN
             if self._scaling:
@@ -334,4 +334,4 @@ def _like(value: Tensor, template: Tensor) -> Tensor:
     from torch.distributed.tensor import distribute_tensor
 
     mesh = template.device_mesh  # type: ignore[attr-defined]
-    return distribute_tensor(value.to(template.device), mesh, template.placements)  # type: ignore[attr-defined]
+    return distribute_tensor(value.to(template.device), mesh, template.placements)

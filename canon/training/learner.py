@@ -1,7 +1,7 @@
 """What the trainer drives: anything that learns in steps and whose whole state is tensors and JSON.
 
-`Gradient` (canon.training.gradient) trains a torch network; a system with loop="learner" in the registry is such a class
-itself and learns in its own way. Runs, curves, checkpoints, resume and all verbs are the same for both.
+`Gradient` (canon.training.gradient) trains a torch network; a system with loop="learner" in the registry is such a
+class itself and learns in its own way. Runs, curves, checkpoints, resume and all verbs are the same for both.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ from canon.errors import CanonError, unknown
 from canon.recipe import Recipe
 from canon.training import checkpoint
 from canon.training.console import Console
-from canon.training.devices import World, enter_world, leave_world, peak_memory, peak_rate, seed_step
+from canon.training.devices import World, enter_world, leave_world, peak_memory, peak_rate, reset_peak_memory, seed_step
 from canon.training.gradient import Gradient, NonFinite
 from canon.training.learner import Learner
 from canon.training.run import Run, cannot_write
@@ -58,6 +58,7 @@ def train(
     """Trains a recipe to its end, or goes on with a run; returns the run."""
     recipe, path = plan(name, data, out, resume, changes or {})
     world = enter_world(recipe.train)
+    reset_peak_memory(world.device)
     try:
         return Trainer(recipe, path, world, quiet).fit()
     finally:
@@ -140,8 +141,11 @@ class Trainer:
         if self.path.exists():
             run = Run.open(self.path)
             run.check_same_data(self.data)
-            if self.world.is_main:
-                checkpoint.write_atomic(self.path / "recipe.toml", self.recipe.to_toml())
+            effective = self.recipe.to_toml()
+            if self.world.is_main and (self.path / "recipe.toml").read_text(encoding="utf-8") != effective:
+                # Another budget: what was the end is the end no more.
+                (self.path / "result.json").unlink(missing_ok=True)
+                checkpoint.write_atomic(self.path / "recipe.toml", effective)
         elif self.world.is_main:
             run = Run.create(self.path, self.recipe, self.data)
         self.world.wait()
@@ -161,26 +165,33 @@ class Trainer:
         self._introduce()
         self.learner.begin(self.data.splits["train"], self.recipe.train.seed)
         offset = self._resume()
-        if self.run.result and self.step >= self.total:
+        if self.run.result:
             self.console.say(f"{self.run.path} is finished; nothing is left to do.")
             return
+        self.open_files(offset)
+        self.start_clock()
+        self.console.start(self.total, self.step)
+        self._finish(self._loop())
+
+    def open_files(self, metrics_bytes: int) -> None:
+        """Opens what is written to while training, cut back to the checkpoint it goes on from."""
         if self.world.is_main:
-            self._metrics = _open_truncated(self.run.path / "metrics.jsonl", offset)
+            self._metrics = _open_truncated(self.run.path / "metrics.jsonl", metrics_bytes)
             self._timing = _keep_lines(self.run.path / "timing.jsonl", self.step)
             self._board = self._tensorboard()
+
+    def start_clock(self) -> None:
         # The share of the device's best rate that one example per second takes.
         peak = peak_rate(self.world.device)
         self._share = getattr(self.learner, "flops_per_example", 0) / peak if peak else 0.0
-        self._begun, self._first = time.perf_counter(), self.step
-        self._before = self.seconds
-        self.console.start(self.total, self.step)
-        self._finish(self._loop())
+        self._first, self._before = self.step, self.seconds
+        self._begun = time.perf_counter()
 
     def _loop(self) -> str:
         """Steps until the budget is used up or something ends it sooner; says what."""
         train, batch = self.recipe.train, self.recipe.train.batch
         step, learner, due = self.step, self.learner, self.console.due
-        reason = ""
+        reason = self._out_of_patience()
         while step < self.total and not reason:
             more = learner.step(step + 1)
             step += 1
@@ -195,8 +206,7 @@ class Trainer:
             better = False
             if last or step % train.evaluate_every == 0:
                 better = self._evaluate()
-                if train.patience and self.waited >= train.patience:
-                    reason = f"no better {self.monitor} in {train.patience} evaluations"
+                reason = reason or self._out_of_patience()
             # A signal changes nothing but that a checkpoint is made here: the run goes on later as if it had not come.
             stopped = self._told_to_stop(step)
             if better or last or reason or stopped or step % train.checkpoint_every == 0:
@@ -206,6 +216,10 @@ class Trainer:
             if due():
                 self.console.paint(step, self._pace())
         return reason
+
+    def _out_of_patience(self) -> str:
+        patience = self.recipe.train.patience
+        return f"no better {self.monitor} in {patience} evaluations" if patience and self.waited >= patience else ""
 
     def _introduce(self) -> None:
         say, recipe, data = self.console.say, self.recipe, self.data
@@ -318,7 +332,9 @@ class Trainer:
         best = best or self.run.best()
         tensors, state = checkpoint.load(best, self.recipe.system.name)
         self.learner.restore(tensors, state["learner"])
-        scores = {split: self.evaluate(split, _RISK_EXAMPLES if split == "train" else None) for split in self.data.splits}
+        scores = {
+            split: self.evaluate(split, _RISK_EXAMPLES if split == "train" else None) for split in self.data.splits
+        }
         penalty = getattr(self.learner, "penalty", lambda: 0.0)()
         if not self.world.is_main:
             return

@@ -10,7 +10,7 @@ import torch
 
 from canon.data.inputs import encode, read_labelled
 from canon.data.schema import Columns
-from canon.errors import unknown
+from canon.errors import CanonError, unknown
 from canon.training import checkpoint
 from canon.training.devices import World
 from canon.training.run import Run
@@ -37,11 +37,14 @@ class Model:
     def predict(self, sources: list[str | Path] | list[str] | np.ndarray, top: int = 1) -> list[dict[str, Any]]:
         """One record per row of the files, or of an array of inputs."""
         if isinstance(sources, np.ndarray):
+            if sources.shape[1:] != self.schema.shape:
+                wanted, got = (", ".join(map(str, shape)) for shape in (("N", *self.schema.shape), sources.shape))
+                raise CanonError(f"An array of inputs for {self.run.path} has the shape [{wanted}], got [{got}].")
             columns: Columns = {"input": sources}
             names = [str(i) for i in range(len(sources))]
         else:
             columns, names = encode(self.schema, list(sources), self.run.recipe.data)
-        rows = self.task.rows(self.learner.outputs(columns), top)
+        rows = self.task.rows(self.learner.outputs(columns), top) if names else []
         return [{"source": name, **row} for name, row in zip(names, rows, strict=True)]
 
     def evaluate(self, data: str | Path | None = None, split: str = "test") -> dict[str, float]:

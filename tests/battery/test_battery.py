@@ -177,9 +177,7 @@ def two_processes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @each_system
 @pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
-def test_two_processes_learn_as_one(
-    name: str, parallel: str, two_processes: dict[str, Path], tmp_path: Path
-) -> None:
+def test_two_processes_learn_as_one(name: str, parallel: str, two_processes: dict[str, Path], tmp_path: Path) -> None:
     """At equal global batch: the same losses and metrics to 1e-6, and the checkpoint of two resumes on one."""
     run = two_processes[parallel] / name
     fit(name, tmp_path / "one", 12, train__precision="float32", train__parallel=parallel)

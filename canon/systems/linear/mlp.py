@@ -9,6 +9,7 @@ weights and alpha dropout. Shapes: B examples, F features, K classes.
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -35,7 +36,7 @@ class MLP(nn.Module):
     def __init__(self, config: Config) -> None:
         super().__init__()
         sizes = [math.prod(config.shape), *config.hidden]
-        layers = [hidden_layer(inputs, units, config) for inputs, units in zip(sizes, sizes[1:], strict=False)]
+        layers = [hidden_layer(inputs, units, config) for inputs, units in pairwise(sizes)]
         self.layers = nn.Sequential(nn.Flatten(), *layers)
         self.output = nn.Linear(sizes[-1], config.num_classes)
         initialize(self, "lecun-normal" if config.activation == "selu" else "he-uniform")

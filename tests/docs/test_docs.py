@@ -1,0 +1,230 @@
+"""The pages against the code: commands run, tables are fresh, links lead somewhere, every setting is told."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import csv
+import io
+import json
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from canon import recipe as recipes
+from canon.data.config import DataConfig
+from canon.optim.schedules import Schedule
+from canon.optim.settings import OPTIMIZERS
+from canon.recipe import Group, TrainConfig
+from canon.registry import SYSTEMS
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", ROOT / "README.zh-CN.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PROSE = [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
+TEXTS = {page: page.read_text(encoding="utf-8") for page in PROSE}
+FEW, MORE = 6, 9  # steps of a shortened training, and of one that is resumed
+
+
+def named(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def blocks(text: str, language: str) -> list[str]:
+    return re.findall(rf"^ *```{language}\n(.*?)^ *```$", text, flags=re.DOTALL | re.MULTILINE)
+
+
+def commands(text: str) -> list[str]:
+    """The lines of sh blocks that the tests run."""
+    lines = [line.strip() for block in blocks(text, "sh") for line in block.splitlines()]
+    ours = [line for line in lines if line.startswith(("canon ", "python -m canon", "python -c"))]
+    return [line for line in ours if "# not run by the tests" not in line]
+
+
+def shortened(arguments: list[str]) -> list[str]:
+    """The command with a budget of a few steps in place of its own; comparisons with two seeds."""
+    verb, rest = arguments[0], list(arguments[1:])
+    if verb not in ("train", "compare"):
+        return arguments
+    kept: list[str] = []
+    while rest:
+        word = rest.pop(0)
+        if word == "--budget" or (word == "--set" and rest[0].startswith(("train.epochs=", "train.steps="))):
+            rest.pop(0)
+        elif word == "--seeds":
+            kept += [word, str(min(2, int(rest.pop(0))))]
+        else:
+            kept.append(word)
+    return [verb, *kept, "--set", f"train.steps={MORE if '--resume' in kept else FEW}"]
+
+
+def example_files() -> None:
+    """Small files of the kinds that pages speak of."""
+    from PIL import Image
+    from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
+
+    for name, found in {"wine": load_wine(), "tumours": load_breast_cancer(), "houses": load_diabetes()}.items():
+        labels = found.target_names[found.target] if "target_names" in found else found.target
+        with Path(f"{name}.csv").open("w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow([*found.feature_names, "label"])
+            writer.writerows([*row, label] for row, label in zip(found.data, labels, strict=True))
+    for shape in ("round", "square"):
+        Path("photos", shape).mkdir(parents=True)
+        for i in range(12):
+            pixels = np.full((20, 24, 3), 255 if shape == "round" else i, dtype=np.uint8)
+            Image.fromarray(pixels).save(Path("photos", shape, f"{i}.png"))
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if commands(TEXTS[page])], ids=named)
+def test_commands_run_in_page_order(page: Path, canon: Callable[..., Any]) -> None:
+    example_files()
+    for line in commands(TEXTS[page]):
+        words = shlex.split(line, comments=True)
+        if words[:2] == ["python", "-c"]:
+            told = io.StringIO()
+            with contextlib.redirect_stdout(told):
+                exec(words[2], {})
+            assert words[3] == ">" and told.getvalue(), line
+            Path(words[4]).write_text(told.getvalue())
+            continue
+        arguments = words[3:] if words[0] == "python" else words[1:]
+        outcome = canon(*shortened(arguments))
+        assert outcome.code == 0, f"{line}\n{outcome.err}"
+        assert outcome.out.strip(), f"{line} printed nothing"
+    if page.parent.name == "systems":
+        section = TEXTS[page].split("## Logged numbers")[1].split("\n## ")[0]
+        told_names = set(re.findall(r"`([^`]+)`", section))
+        own = [run for run in sorted(Path("runs").iterdir()) if (run / "result.json").is_file()]
+        assert own, "a page trains its system"
+        for name in {name for run in own for name in logged(run)}:
+            assert name in told_names or f".{name.rpartition('.')[2]}" in told_names, name
+
+
+def logged(run: Path) -> Iterator[str]:
+    """The names of all numbers that a run has left."""
+    for file in ("metrics.jsonl", "timing.jsonl"):
+        for line in (run / file).read_text().splitlines():
+            yield from json.loads(line)
+    for key, value in json.loads((run / "result.json").read_text()).items():
+        if key in ("risk", "protocol", "cost", "scores"):
+            yield from (f"{key}.{name}" for name in value)
+        else:
+            yield key
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(TEXTS[page], "python")], ids=named)
+def test_python_runs(page: Path) -> None:
+    space: dict[str, Any] = {}
+    for block in blocks(TEXTS[page], "python"):
+        with contextlib.redirect_stdout(io.StringIO()):
+            exec(compile(block, named(page), "exec"), space)
+
+
+def test_skipped_commands_say_what_they_need() -> None:
+    for page, text in TEXTS.items():
+        for line in text.splitlines():
+            if "# not run by the tests" in line and not line.startswith("- "):
+                assert re.search(r"# not run by the tests: needs \w+", line), f"{named(page)}: {line}"
+
+
+def test_tables_are_up_to_date() -> None:
+    script = [sys.executable, str(ROOT / "docs" / "generate.py"), "--check"]
+    outcome = subprocess.run(script, capture_output=True, text=True)
+    assert outcome.returncode == 0, outcome.stdout + outcome.stderr
+
+
+def test_an_old_table_is_seen(tmp_path: Path) -> None:
+    sys.path.insert(0, str(ROOT / "docs"))
+    try:
+        import generate  # type: ignore[import-not-found]
+    finally:
+        sys.path.pop(0)
+    page = ROOT / "README.md"
+    fresh = generate.renewed(page, TEXTS[page])
+    assert fresh == TEXTS[page]
+    assert generate.renewed(page, TEXTS[page].replace("Multilayer perceptron |", "Perceptron |")) == fresh
+
+
+def slug(heading: str) -> str:
+    """The anchor that a heading gets."""
+    return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
+
+
+@pytest.mark.parametrize("page", PROSE, ids=named)
+def test_links_lead_somewhere(page: Path) -> None:
+    text = re.sub(r"^ *```.*?^ *```$", "", TEXTS[page], flags=re.DOTALL | re.MULTILINE)
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if re.match(r"https?://", target):
+            continue
+        file, _, anchor = target.partition("#")
+        found = (page.parent / file).resolve() if file else page
+        assert found.exists(), target
+        if anchor:
+            headings = re.findall(r"^#+ (.*)$", found.read_text(encoding="utf-8"), flags=re.MULTILINE)
+            assert anchor in map(slug, headings), target
+
+
+@pytest.mark.parametrize("page", PROSE, ids=named)
+def test_no_local_path_and_no_package_host(page: Path) -> None:
+    for pattern in (r"(?<![\w.])/(work|root|home|Users)/", r"pypi\.|pythonhosted|anaconda\.org|localhost|127\.0\.0\.1"):
+        found = re.search(pattern, TEXTS[page])
+        assert not found, found
+
+
+@pytest.mark.parametrize("page", PROSE, ids=named)
+def test_named_tests_exist(page: Path) -> None:
+    for file, name in re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", TEXTS[page]):
+        if "NAME" in file:
+            continue
+        assert (ROOT / file).is_file(), file
+        tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
+        assert not name or name in {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}, name
+
+
+def test_every_setting_is_told() -> None:
+    docs = "\n".join(text for page, text in TEXTS.items() if page.parent.name == "docs")
+    for cls in (TrainConfig, DataConfig, Group, Schedule, *OPTIMIZERS.values()):
+        for field in fields(cls):  # type: ignore[arg-type]
+            assert f"`{field.name}`" in docs, f"{cls.__name__}.{field.name}"
+    for name in OPTIMIZERS:
+        assert f"`{name}`" in docs, name
+
+
+def test_every_system_and_recipe_is_told() -> None:
+    listed = TEXTS[ROOT / "docs" / "recipes.md"]
+    for name in recipes.names():
+        assert f"| `{name}` |" in listed, name
+    for system in SYSTEMS:
+        for page in (ROOT / "README.md", ROOT / "README.zh-CN.md", ROOT / "docs" / "index.md"):
+            assert f"[`{system.name}`]" in TEXTS[page], f"{named(page)}: {system.name}"
+        page = TEXTS[ROOT / system.docs]
+        for name in (f"settings-{system.name}", f"logged-{system.name}", f"deviations-{system.name}"):
+            assert f"<!-- generated: {name} -->" in page, name
+
+
+def test_every_page_is_in_the_index() -> None:
+    index = TEXTS[ROOT / "docs" / "index.md"]
+    for page in (ROOT / "docs").glob("*.md"):
+        assert page.name == "index.md" or f"]({page.name})" in index, page.name
+
+
+def test_the_two_readmes_say_the_same() -> None:
+    """Equal commands, outputs and named tests; short enough to be read."""
+    english, chinese = TEXTS[ROOT / "README.md"], TEXTS[ROOT / "README.zh-CN.md"]
+    assert len(english.splitlines()) <= 150
+
+    def bare(text: str) -> list[str]:
+        found = re.findall(r"^```\w*\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+        return [re.sub(r"\s+# .*", "", line) for block in found for line in block.splitlines()]
+
+    assert bare(english) == bare(chinese)
+    assert re.findall(r"tests/[\w/.:]+", english) == re.findall(r"tests/[\w/.:]+", chinese)
+    assert english.count("\n## ") == chinese.count("\n## ")
