@@ -172,6 +172,7 @@ class Trainer:
         self.start_clock()
         self.console.start(self.total, self.step)
         self._finish(self._loop())
+        self.world.wait()  # nobody leaves while another still writes
 
     def open_files(self, metrics_bytes: int) -> None:
         """Opens what is written to while training, cut back to the checkpoint it goes on from."""

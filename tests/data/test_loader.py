@@ -207,7 +207,7 @@ def test_inputs_are_scaled_as_the_schema_says(
 ) -> None:
     """(x − mean) / std, in float32 by numpy; the same bits whether scaled once ahead or batch by batch."""
     monkeypatch.setattr(loading, "_SCALE_AHEAD_BYTES", ahead_bytes)
-    found = Examples({"input": rows}, schema, CPU).take(np.array([3, 0, 12]))["input"]
+    found = Examples({"input": rows}, schema, CPU).take(torch.tensor([3, 0, 12]))["input"]
     trailing = (-1,) + (1,) * (rows.ndim - 2)
     mean, std = (np.array(values, np.float32).reshape(trailing) for values in (schema.mean, schema.std))
     wanted = (rows[[3, 0, 12]].astype(np.float32) - mean) / std
