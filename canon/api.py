@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from canon import recipe as _recipe
 from canon import registry
 from canon.config import Table
+from canon.errors import CanonError
 
 if TYPE_CHECKING:
     from canon.training.run import Run
@@ -31,6 +32,9 @@ def train(
     **changes: Table,
 ) -> Run:
     """Trains a recipe; changes are tables by section, as in train("mlp", train={"epochs": 5})."""
+    for section, table in changes.items():
+        if not isinstance(table, dict):
+            raise CanonError(f'{section} must be a table of settings, as in train={{"epochs": 5}}, got {table!r}.')
     flat = {f"{section}.{key}": value for section, table in changes.items() for key, value in table.items()}
     run = train_run(recipe, data=data, out=out, resume=resume, changes=flat, quiet=quiet)
     assert run is not None, "canon.train is for one process; under torchrun use python -m canon train"

@@ -207,6 +207,10 @@ def load(name: str = "", data: str = "", changes: Table | None = None) -> Recipe
         if budget and f"train.{budget}" not in (changes or {}):
             table.get("train", {}).pop(budget, None)
             origins.pop(f"train.{budget}", None)
+        if key == "system.name" and value != table.get("system", {}).get("name"):
+            # Another system or preset has its own settings.
+            table["system"] = {}
+            origins = {k: v for k, v in origins.items() if not k.startswith("system.")}
         if key == "optimizer.name" and value != table.get("optimizer", {}).get("name"):
             # Another optimiser has other settings; only the rate's plan is common to all.
             table["optimizer"] = _common(table.get("optimizer", {}))

@@ -11,6 +11,9 @@ import typer
 
 from canon.errors import CanonError
 
+# Its parent is click's UsageError: typer's own copy of click or the installed one, by version.
+UsageError: type[typer.BadParameter] = typer.BadParameter.__mro__[1]
+
 app = typer.Typer(
     name="canon",
     help="Train, compare and use the classic systems of deep learning, on your own data with one command.",
@@ -27,9 +30,15 @@ def main() -> None:
     for verb in (train, check, evaluate, predict, compare, list_, describe, plot, data):
         verb.register(app)
     try:
-        app()
+        sys.exit(app(standalone_mode=False))
     except CanonError as mistake:
         print(f"canon: {mistake}", file=sys.stderr)
         sys.exit(2)
+    except UsageError as mistake:
+        asked = mistake.ctx.command_path if mistake.ctx else "canon"
+        print(f"canon: {mistake.format_message().rstrip('.')}; see {asked} --help.", file=sys.stderr)
+        sys.exit(2)
+    except (typer.Abort, KeyboardInterrupt):
+        sys.exit(130)
     except BrokenPipeError:
         sys.exit(141)  # the reader of our output, such as head, has gone

@@ -11,13 +11,13 @@ from __future__ import annotations
 import math
 from typing import Annotated, Literal
 
-from pydantic import ConfigDict, Field, model_validator
-from pydantic.dataclasses import dataclass
+from pydantic import Field, model_validator
 
+from canon.config import settings
 from canon.errors import CanonError
 
 
-@dataclass(config=ConfigDict(extra="forbid"), kw_only=True, frozen=True)
+@settings
 class Schedule:
     """`final` is the fraction of `lr` left at the last step (linear, cosine); `dim` the paper's (inverse-sqrt)."""
 
@@ -29,9 +29,9 @@ class Schedule:
     @model_validator(mode="after")
     def _fields_that_act(self) -> Schedule:
         if self.final and self.name not in ("linear", "cosine"):
-            raise CanonError(f'schedule.final belongs to linear and cosine; the schedule is "{self.name}".')
+            raise CanonError(f'optimizer.schedule.final belongs to linear and cosine; the schedule is "{self.name}".')
         if self.dim and self.name != "inverse-sqrt":
-            raise CanonError(f'schedule.dim belongs to inverse-sqrt; the schedule is "{self.name}".')
+            raise CanonError(f'optimizer.schedule.dim belongs to inverse-sqrt; the schedule is "{self.name}".')
         return self
 
 

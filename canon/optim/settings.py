@@ -9,19 +9,17 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar
 
-from pydantic import ConfigDict, Field, model_validator
-from pydantic.dataclasses import dataclass
+from pydantic import Field, model_validator
 
+from canon.config import settings
 from canon.errors import CanonError
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Decay = Annotated[float, Field(ge=0, lt=1)]  # of a running average; 1 would never take anything in
 
-_STRICT = ConfigDict(extra="forbid")
 
-
-@dataclass(config=_STRICT, kw_only=True, frozen=True)
+@settings
 class Settings:
     """What all optimisers share."""
 
@@ -30,7 +28,7 @@ class Settings:
     weight_decay: NonNegative = 0.0
 
 
-@dataclass(config=_STRICT, kw_only=True, frozen=True)
+@settings
 class SGD(Settings):
     """Gradient descent, with heavy-ball or Nesterov momentum if `momentum` > 0."""
 
@@ -46,7 +44,7 @@ class SGD(Settings):
         return self
 
 
-@dataclass(config=_STRICT, kw_only=True, frozen=True)
+@settings
 class AdaGrad(Settings):
     """Divides each rate by the root of all squared gradients so far."""
 
@@ -55,7 +53,7 @@ class AdaGrad(Settings):
     eps: Positive = 1e-10
 
 
-@dataclass(config=_STRICT, kw_only=True, frozen=True)
+@settings
 class AdaDelta(Settings):
     """Divides by a running root mean square of gradients, multiplies by that of updates."""
 
@@ -65,7 +63,7 @@ class AdaDelta(Settings):
     eps: Positive = 1e-6
 
 
-@dataclass(config=_STRICT, kw_only=True, frozen=True)
+@settings
 class RMSProp(Settings):
     """Divides each rate by a running root mean square of gradients."""
 
@@ -77,7 +75,7 @@ class RMSProp(Settings):
     centered: bool = False
 
 
-@dataclass(config=_STRICT, kw_only=True, frozen=True)
+@settings
 class Adam(Settings):
     """Running mean over running root mean square of gradients, with or without bias correction."""
 
@@ -88,7 +86,7 @@ class Adam(Settings):
     bias_correction: bool = True
 
 
-@dataclass(config=_STRICT, kw_only=True, frozen=True)
+@settings
 class NAdam(Settings):
     """Adam with Nesterov momentum on a warming schedule."""
 
@@ -99,7 +97,7 @@ class NAdam(Settings):
     momentum_decay: NonNegative = 0.004
 
 
-@dataclass(config=_STRICT, kw_only=True, frozen=True)
+@settings
 class AdamW(Settings):
     """Adam with weight decay outside the adaptive step; without bias correction, the form BERT was trained with."""
 
@@ -111,7 +109,7 @@ class AdamW(Settings):
     bias_correction: bool = True
 
 
-@dataclass(config=_STRICT, kw_only=True, frozen=True)
+@settings
 class LAMB(Settings):
     """Adam's direction, per tensor rescaled to the length of the weights (clipped to `trust_clip` if given)."""
 
@@ -129,7 +127,7 @@ class LAMB(Settings):
         return self
 
 
-@dataclass(config=_STRICT, kw_only=True, frozen=True)
+@settings
 class AdamThenSGD(Settings):
     """Adam for `switch_step` steps, then SGD with momentum at `sgd_lr`."""
 

@@ -59,6 +59,10 @@ class Task(ABC):
         return {"loss": losses.mean().item(), **self.metrics(outputs, np.asarray(columns["target"]))}
 
     @abstractmethod
+    def names(self) -> tuple[str, ...]:
+        """What `score` may give; one of them may be train.monitor."""
+
+    @abstractmethod
     def metrics(self, outputs: Outputs, targets: np.ndarray) -> dict[str, float]:
         """Metrics of all examples of a split, in the units of the data."""
 

@@ -48,6 +48,9 @@ class Classification(Task):
         logits_BC = self.run(network, batch)["logits"]
         return classification.cross_entropy(logits_BC, batch["target"], self._smoothing, reduction="sum")
 
+    def names(self) -> tuple[str, ...]:
+        return ("loss", "accuracy", "f1_macro", *(["auc"] if len(self.schema.classes) == 2 else []))
+
     def metrics(self, outputs: Outputs, targets: np.ndarray) -> dict[str, float]:
         scores_BC = self.scores(outputs).numpy()
         predicted_B = scores_BC.argmax(axis=1)

@@ -38,6 +38,9 @@ class Regression(Task):
         numbers = outputs["logits"].double().squeeze(1) * self.schema.target_std + self.schema.target_mean
         return numbers.numpy()
 
+    def names(self) -> tuple[str, ...]:
+        return ("loss", "mse", "mae", "r2")
+
     def metrics(self, outputs: Outputs, targets: np.ndarray) -> dict[str, float]:
         predicted = self.predictions(outputs)
         return {

@@ -34,8 +34,10 @@ class Run:
     @classmethod
     def open(cls, path: str | Path) -> Run:
         path = Path(path)
-        if not path.is_dir():
+        if not path.exists():
             raise CanonError(f"There is no run {path}.")
+        if not path.is_dir():
+            raise CanonError(f"{path} is a file, not a run directory.")
         if not (path / "recipe.toml").is_file():
             raise CanonError(f"{path} is not a run: it has no recipe.toml.")
         return cls(path)

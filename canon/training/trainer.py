@@ -101,6 +101,9 @@ def build(recipe: Recipe, schema: Schema, world: World) -> tuple[Learner, tasks.
     """The learner of a recipe whose sizes are those of `schema`, and its task."""
     _, cls = recipe.system.load()
     task = tasks.create(recipe.system, recipe.config, schema)
+    for phase in recipe.optimizers:
+        if phase not in task.phases:
+            raise unknown("phase (optimizers)", phase, task.phases)
     seed_step(recipe.train.seed, 0, 0, world.device)  # the same first weights on every process
     built = cls(recipe.config)
     if recipe.system.loop == "gradient":
@@ -126,6 +129,10 @@ class Trainer:
             raise CanonError(f"train.batch is {self.recipe.train.batch}, less than the {world.size} processes.")
         self.learner, self.task = build(self.recipe, self.data.schema, world)
         self.monitor = self.recipe.train.monitor or self.task.monitor
+        if self.monitor not in self.task.names():
+            raise unknown("metric (train.monitor)", self.monitor, self.task.names())
+        # Whatever is wrong with the settings shows before the run directory is made.
+        self.learner.begin(self.data.splits["train"], self.recipe.train.seed)
         self.run = self._enter()
         self.console = Console(self.run.path / "log.txt" if world.is_main else None, world.is_main and not quiet)
         self.step = 0
@@ -141,11 +148,6 @@ class Trainer:
         if self.path.exists():
             run = Run.open(self.path)
             run.check_same_data(self.data)
-            effective = self.recipe.to_toml()
-            if self.world.is_main and (self.path / "recipe.toml").read_text(encoding="utf-8") != effective:
-                # Another budget: what was the end is the end no more.
-                (self.path / "result.json").unlink(missing_ok=True)
-                checkpoint.write_atomic(self.path / "recipe.toml", effective)
         elif self.world.is_main:
             run = Run.create(self.path, self.recipe, self.data)
         self.world.wait()
@@ -163,8 +165,8 @@ class Trainer:
 
     def _fit(self) -> None:
         self._introduce()
-        self.learner.begin(self.data.splits["train"], self.recipe.train.seed)
         offset = self._resume()
+        self._take_new_budget()
         if self.run.result:
             self.console.say(f"{self.run.path} is finished; nothing is left to do.")
             return
@@ -173,6 +175,14 @@ class Trainer:
         self.console.start(self.total, self.step)
         self._finish(self._loop())
         self.world.wait()  # nobody leaves while another still writes
+
+    def _take_new_budget(self) -> None:
+        """Writes a changed budget into the run; what was its end is the end no more."""
+        effective, file = self.recipe.to_toml(), self.run.path / "recipe.toml"
+        if self.world.is_main and file.read_text(encoding="utf-8") != effective:
+            (self.run.path / "result.json").unlink(missing_ok=True)
+            checkpoint.write_atomic(file, effective)
+        self.world.wait()
 
     def open_files(self, metrics_bytes: int) -> None:
         """Opens what is written to while training, cut back to the checkpoint it goes on from."""
@@ -268,8 +278,6 @@ class Trainer:
         better = False
         if "valid" in self.data.splits:
             self._valid = self.evaluate("valid")
-            if self.monitor not in self._valid:
-                raise unknown("metric (train.monitor)", self.monitor, self._valid)
             value = self._valid[self.monitor]
             sign = 1 if self.task.highest_is_best and self.monitor != "loss" else -1
             # Small validation sets tie often; of equals the one with the lower loss is better.
