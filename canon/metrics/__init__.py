@@ -4,219 +4,38 @@ Names are imported on first use, so `import canon.metrics` costs nothing and loa
 scikit-learn. One file per family; docs/metrics.md has each formula and convention.
 """
 
-# ruff: noqa: F401 (the imports below are for type checkers; at run time __getattr__ does them)
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from .classification import (
-        ClassScores,
-        accuracy,
-        class_scores,
-        confusion_matrix,
-        f1,
-        log_loss,
-        precision,
-        recall,
-        zero_one_loss,
-    )
-    from .clicks import (
-        ClickMetrics,
-        click_metrics,
-    )
-    from .curves import (
-        PrCurve,
-        RocCurve,
-        auc,
-        auc_by_pairs,
-        auc_by_ranks,
-        average_precision,
-        gini,
-        ks_statistic,
-        pr_area,
-        pr_curve,
-        roc_curve,
-    )
-    from .information import (
-        cross_entropy,
-        entropy,
-        js_divergence,
-        kl_divergence,
-        perplexity,
-        sequence_perplexity,
-    )
-    from .queries import (
-        Ranked,
-        average_precision_by_query,
-        cg_by_query,
-        dcg_by_query,
-        expected_reciprocal_rank_by_query,
-        hit_by_query,
-        mean_over_queries,
-        ndcg_by_query,
-        precision_by_query,
-        rank,
-        recall_by_query,
-        reciprocal_rank_by_query,
-    )
-    from .ranking import (
-        CONVENTIONS,
-        Convention,
-        cg,
-        convention,
-        dcg,
-        expected_reciprocal_rank,
-        hit_rate,
-        mean_average_precision,
-        mean_reciprocal_rank,
-        ndcg,
-        precision_at,
-        recall_at,
-    )
-    from .regression import (
-        mean_absolute_error,
-        mean_squared_error,
-        r2,
-        root_mean_squared_error,
-    )
-    from .spans import (
-        SpanScores,
-        exact_match,
-        normalize_answer,
-        span_scores,
-        token_f1,
-    )
-    from .tagging import (
-        EntityScore,
-        EntityScores,
-        entities,
-        entity_scores,
-    )
-    from .text import (
-        BleuScore,
-        corpus_bleu,
-        sequence_bleu,
-    )
-    from .two_sample import (
-        TwoSampleResult,
-        classifier_two_sample_test,
-    )
-    from .vectors import (
-        AnalogyResult,
-        AnalogySection,
-        SimilarityResult,
-        analogy_accuracy,
-        read_analogies,
-        read_pairs,
-        similarity_correlation,
-    )
-
-_HOME = {
-    "classification": (
-        "ClassScores",
-        "accuracy",
-        "class_scores",
-        "confusion_matrix",
-        "f1",
-        "log_loss",
-        "precision",
-        "recall",
-        "zero_one_loss",
-    ),
-    "clicks": (
-        "ClickMetrics",
-        "click_metrics",
-    ),
+_NAMES = {
+    "classification": "ClassScores accuracy class_scores confusion_matrix f1 log_loss precision recall zero_one_loss",
+    "clicks": "ClickMetrics click_metrics",
     "curves": (
-        "PrCurve",
-        "RocCurve",
-        "auc",
-        "auc_by_pairs",
-        "auc_by_ranks",
-        "average_precision",
-        "gini",
-        "ks_statistic",
-        "pr_area",
-        "pr_curve",
-        "roc_curve",
+        "PrCurve RocCurve auc auc_by_pairs auc_by_ranks average_precision gini ks_statistic pr_area pr_curve roc_curve"
     ),
-    "information": (
-        "cross_entropy",
-        "entropy",
-        "js_divergence",
-        "kl_divergence",
-        "perplexity",
-        "sequence_perplexity",
-    ),
+    "information": "cross_entropy entropy js_divergence kl_divergence perplexity sequence_perplexity",
     "queries": (
-        "Ranked",
-        "average_precision_by_query",
-        "cg_by_query",
-        "dcg_by_query",
-        "expected_reciprocal_rank_by_query",
-        "hit_by_query",
-        "mean_over_queries",
-        "ndcg_by_query",
-        "precision_by_query",
-        "rank",
-        "recall_by_query",
-        "reciprocal_rank_by_query",
+        "Ranked average_precision_by_query cg_by_query dcg_by_query expected_reciprocal_rank_by_query "
+        "hit_by_query mean_over_queries ndcg_by_query precision_by_query rank recall_by_query "
+        "reciprocal_rank_by_query"
     ),
     "ranking": (
-        "CONVENTIONS",
-        "Convention",
-        "cg",
-        "convention",
-        "dcg",
-        "expected_reciprocal_rank",
-        "hit_rate",
-        "mean_average_precision",
-        "mean_reciprocal_rank",
-        "ndcg",
-        "precision_at",
-        "recall_at",
+        "CONVENTIONS Convention cg convention dcg expected_reciprocal_rank hit_rate mean_average_precision "
+        "mean_reciprocal_rank ndcg precision_at recall_at"
     ),
-    "regression": (
-        "mean_absolute_error",
-        "mean_squared_error",
-        "r2",
-        "root_mean_squared_error",
-    ),
-    "spans": (
-        "SpanScores",
-        "exact_match",
-        "normalize_answer",
-        "span_scores",
-        "token_f1",
-    ),
-    "tagging": (
-        "EntityScore",
-        "EntityScores",
-        "entities",
-        "entity_scores",
-    ),
-    "text": (
-        "BleuScore",
-        "corpus_bleu",
-        "sequence_bleu",
-    ),
-    "two_sample": (
-        "TwoSampleResult",
-        "classifier_two_sample_test",
-    ),
+    "regression": "mean_absolute_error mean_squared_error r2 root_mean_squared_error",
+    "spans": "SpanScores exact_match normalize_answer span_scores token_f1",
+    "tagging": "EntityScore EntityScores entities entity_scores",
+    "text": "BleuScore corpus_bleu sequence_bleu",
+    "two_sample": "TwoSampleResult classifier_two_sample_test",
     "vectors": (
-        "AnalogyResult",
-        "AnalogySection",
-        "SimilarityResult",
-        "analogy_accuracy",
-        "read_analogies",
-        "read_pairs",
-        "similarity_correlation",
+        "AnalogyResult AnalogySection SimilarityResult analogy_accuracy read_analogies read_pairs "
+        "similarity_correlation"
     ),
 }
-_MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
+_MODULE_OF = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 __all__ = sorted(_MODULE_OF)
 
