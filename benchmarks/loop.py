@@ -28,7 +28,14 @@ from canon.training.devices import World
 
 BATCH = 64
 REPEATS = 40
-CHANGES = {"train.epochs": 1, "train.device": "cpu", "train.threads": 1, "data.valid": 0.0}
+CHANGES = {
+    "train.epochs": 1,
+    "train.device": "cpu",
+    "train.threads": 1,
+    "train.evaluate_every": 1000,
+    "train.checkpoint_every": 1000,
+    "data.valid": 0.0,
+}
 
 
 class TimedTrainer(trainer.Trainer):

@@ -43,7 +43,7 @@ class TrainConfig:
     micro_batch: Natural = Field(default=0, description="most examples a device takes at once; 0: its whole share")
     seed: Seed = Field(default=0, description="decides first weights, order and noise")
     device: Literal["auto", "cpu", "cuda", "mps"] = Field(default="auto", description="where to train")
-    threads: Natural = Field(default=0, description="CPU threads; 0: torch's choice")
+    threads: Natural = Field(default=0, description="CPU threads; 0: all cores, but one for tiny networks")
     precision: Literal["auto", "float32", "bfloat16", "float16"] = Field(
         default="auto", description="of the arithmetic; auto: bfloat16 on CUDA, else float32"
     )
@@ -56,7 +56,9 @@ class TrainConfig:
     log_every: Natural = Field(
         default=0, description="steps between lines of metrics.jsonl; 0: a hundredth of all, but 10 at least"
     )
-    evaluate_every: Natural = Field(default=0, description="steps between evaluations; 0: a twentieth of all")
+    evaluate_every: Natural = Field(
+        default=0, description="steps between evaluations; 0: a twentieth of all, but 10 at least"
+    )
     checkpoint_every: Natural = Field(default=0, description="steps between checkpoints; 0: as evaluate_every")
     keep: Positive = Field(default=2, description="newest checkpoints kept, beside the best")
     monitor: str = Field(default="", description="validation metric that decides best; default: the task's")
@@ -117,7 +119,7 @@ class Recipe:
         train = self.train
         batch = min(train.batch or num_examples, num_examples)
         total = train.steps or ceil((train.epochs or 0) * num_examples / batch)
-        evaluate = train.evaluate_every or max(1, total // 20)
+        evaluate = train.evaluate_every or max(10, total // 20)
         changes: Table = {
             "batch": batch,
             "log_every": train.log_every or max(10, total // 100),

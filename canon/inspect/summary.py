@@ -68,18 +68,19 @@ def describe(name: str, changes: Mapping[str, Any] | None = None) -> Description
             raise CanonError(f"canon describe takes only system settings, as in --set system.dropout=0.1; got {key}.")
         table[field] = value
     config = system.configure(preset, table, dict.fromkeys(changes or {}, "--set"))
-    return _description(system, name, config, {})
+    table = read_toml(recipes.RECIPES / f"{system.recipe}.toml") if system.recipe else {}
+    return _description(system, name, config, table.get("expect", {}), {})
 
 
 def describe_run(path: str | Path) -> Description:
     """The network of a run, with the sizes that its data gave it."""
     run = Run.open(path)
-    return _description(run.recipe.system, str(path), run.recipe.config, (run.result or {}).get("scores", {}))
+    scores = (run.result or {}).get("scores", {})
+    return _description(run.recipe.system, str(path), run.recipe.config, run.recipe.expected(), scores)
 
 
-def _description(system: System, name: str, config: Any, scores: Table) -> Description:
-    table = read_toml(recipes.RECIPES / f"{system.recipe}.toml") if system.recipe else {}
-    expected = {key: bounds for key, bounds in table.get("expect", {}).items() if key != "curve"}
+def _description(system: System, name: str, config: Any, expect: Table, scores: Table) -> Description:
+    expected = {key: bounds for key, bounds in expect.items() if key != "curve"}
     known = config.__pydantic_fields__
     settings = [
         {"setting": f.name, "value": _plain(getattr(config, f.name)), "description": known[f.name].description or ""}

@@ -135,7 +135,8 @@ def spread_figure(groups: Mapping[str, Sequence[Rows]], name: str, xlabel: str =
                 axis.fill_between(common, values.min(axis=0), values.max(axis=0), color=color, alpha=0.16, lw=0)
             drawn += 1
         axis.set(title=name, xlabel=xlabel)
-        axis.legend(fontsize=8)
+        if axis.get_legend_handles_labels()[0]:
+            axis.legend(fontsize=8)
     return figure if drawn else None
 
 

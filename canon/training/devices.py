@@ -33,6 +33,9 @@ _PEAKS = {
 }
 
 
+_ALL_THREADS = torch.get_num_threads()
+
+
 @dataclass(frozen=True)
 class World:
     """This process among all of them."""
@@ -85,8 +88,7 @@ def enter_world(train: TrainConfig) -> World:
         raise CanonError("train.device is cuda, but torch sees no CUDA device here; use train.device=cpu or auto.")
     if kind == "mps" and not torch.backends.mps.is_available():
         raise CanonError("train.device is mps, but torch sees no Apple GPU here; use train.device=cpu or auto.")
-    if train.threads:
-        torch.set_num_threads(train.threads)
+    torch.set_num_threads(train.threads or _ALL_THREADS)
     if train.deterministic and kind == "cuda":
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         torch.use_deterministic_algorithms(True)

@@ -30,6 +30,8 @@ from canon.training.learner import Tensors
 
 _EVALUATION_BATCH = 512
 _COMPILE_FROM = 1000  # steps: compiling takes tens of seconds, which a shorter run does not earn back
+# Operations per step: below, a second CPU thread gains little (here 15 %), and loses much where the cores are busy.
+_SHARED_FROM = 5e7
 _LEAST_SCALE = 1.0  # of float16 losses; below it the numbers themselves overflow
 _NAN = float("nan")
 _NOTHING = nullcontext()
@@ -114,6 +116,8 @@ class Gradient:
         self._total_steps = train.steps or math.ceil((train.epochs or 0) * size / train.batch)
         # Two operations per multiply-add, and the backward pass is twice the forward one.
         self.flops_per_example = 6 * summarize(self.network, self.task.example()).multiply_adds
+        if not train.threads and self.flops_per_example * train.batch < _SHARED_FROM:
+            torch.set_num_threads(1)
         self.model = self._wrapped()
         phases = {
             name: Phase(name, self._recipe.optimizer_for(name), self.task.parameters(self.network, name))

@@ -299,7 +299,8 @@ class Trainer:
         numbers = {f"train/{key}": value for key, value in self._told.items() if key != "lr"}
         numbers |= {f"valid/{key}": value for key, value in self._valid.items()}
         told = [f"{key} {value:.4f}{_beside(known.get(key))}" for key, value in numbers.items()]
-        self.console.say(f"step {self.step:,}  {'  '.join(told)}")
+        if told:
+            self.console.say(f"step {self.step:,}  {'  '.join(told)}")
 
     def evaluate(self, split: str, limit: int | None = None) -> dict[str, float]:
         columns = self.data.splits[split]
