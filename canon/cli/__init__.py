@@ -17,7 +17,6 @@ UsageError: type[typer.BadParameter] = typer.BadParameter.__mro__[1]
 app = typer.Typer(
     name="canon",
     help="Train, compare and use the classic systems of deep learning, on your own data with one command.",
-    no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -29,6 +28,8 @@ def main() -> None:
 
     for verb in (train, check, evaluate, predict, compare, list_, describe, plot, data):
         verb.register(app)
+    if len(sys.argv) == 1:
+        sys.argv.append("--help")
     try:
         sys.exit(app(standalone_mode=False))
     except CanonError as mistake:

@@ -24,7 +24,7 @@ def fetch(
 
 
 def register(app: typer.Typer) -> None:
-    group = typer.Typer(help="Fetch named data sets.", no_args_is_help=True, rich_markup_mode=None)
+    group = typer.Typer(help="Fetch named data sets.", rich_markup_mode=None)
     # A callback keeps the group a group although it has one verb.
     group.callback()(lambda: None)
     group.command(epilog="Example: canon data fetch fashion-mnist")(fetch)
