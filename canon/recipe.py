@@ -42,6 +42,7 @@ class TrainConfig:
     batch: Natural = Field(default=64, description="examples per optimiser step over all devices; 0: all of them")
     micro_batch: Natural = Field(default=0, description="most examples a device takes at once; 0: its whole share")
     seed: Seed = Field(default=0, description="decides first weights, order and noise")
+    init: str = Field(default="", description="weights to start from: a run, or a checkpoint of another tool")
     device: Literal["auto", "cpu", "cuda", "mps"] = Field(default="auto", description="where to train")
     threads: Natural = Field(default=0, description="CPU threads; 0: all cores, but one for tiny networks")
     precision: Literal["auto", "float32", "bfloat16", "float16"] = Field(

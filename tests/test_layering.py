@@ -23,6 +23,7 @@ ROOMS = [
     ("systems",),
     ("optim",),
     ("recipe",),
+    ("interop",),
     ("training",),
     ("use",),
     ("figures",),

@@ -30,4 +30,5 @@ class DataConfig:
     encoding: str = Field(default="utf-8", description="of text files")
     size: tuple[Annotated[int, Field(gt=0)], ...] = Field(default=(), description="height, width of images in a folder")
     channels: Literal[0, 1, 3] = Field(default=0, description="1 grey, 3 colour, 0 as the first image is")
+    augment: tuple[str, ...] = Field(default=(), description="changes to training images, in this order (docs/data.md)")
     limit: Annotated[int, Field(ge=0)] = Field(default=0, description="use only so many training examples; 0 all")

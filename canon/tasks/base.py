@@ -28,6 +28,12 @@ class Task(ABC):
         self.objective = objective
         self.config = config
         self.schema = schema
+        self.observed: dict[str, tuple[Any, int]] = {}  # sums and counts since the last log
+
+    def observe(self, name: str, total: Tensor, count: int) -> None:
+        """Logs the mean of something beside the loss, without waiting for the device."""
+        before, counted = self.observed.get(name, (0.0, 0))
+        self.observed[name] = (before + total.detach(), counted + count)
 
     def parameters(self, network: nn.Module, phase: str) -> list[tuple[str, nn.Parameter]]:
         """What the optimiser of `phase` may change."""

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from canon import optim
+from canon.data.augment import augmenter
 from canon.data.loader import Batch, Examples, Loader
 from canon.data.schema import Columns, Schema
 from canon.errors import CanonError
@@ -103,6 +104,10 @@ class Gradient:
         self._dtype = precision_of(recipe.train, world.device)
         self._sharded = world.size > 1 and recipe.train.parallel == "fsdp"
         self._penalty = getattr(network, "penalty", None)
+        # The layout in which convolutions are fastest on tensor cores.
+        self._channels_last = world.device.type == "cuda" and schema.input == "image"
+        if self._channels_last:
+            self.network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self._phases: list[Phase] = []
         self._skipped = 0
 
@@ -128,6 +133,7 @@ class Gradient:
         self._parameters = list(self.network.parameters())
         examples = Examples(columns, self.schema, self._device)
         self.loader = Loader(examples, train.batch, seed, train.micro_batch, self.world.rank, self.world.size)
+        self._augment = augmenter(self._recipe.data.augment, self.schema)
         self._bad = torch.zeros((), device=self._device)
         self._inverse = torch.ones((), device=self._device)
         self._inverse_value = 1.0
@@ -167,6 +173,10 @@ class Gradient:
         if self.world.size > 1:
             count = int(self.world.total([count])[0])
         for i, batch in enumerate(batches):
+            if self._augment is not None:
+                batch["input"] = self._augment(batch["input"])
+            if self._channels_last:
+                batch["input"] = batch["input"].contiguous(memory_format=torch.channels_last)
             loss = self._backward(phase, batch, count, first=i == 0, last=i == len(batches) - 1)
             phase.loss = phase.loss + loss
         phase.count += count
@@ -249,9 +259,16 @@ class Gradient:
             if phase.norm is not None:
                 found[f"gradient_norm{ending}"] = phase.norm.item()
             phase.reset()
+        for name, (total, count) in self._observations().items():
+            found[name] = total / max(count, 1)
+        self.task.observed.clear()
         if self._skipped:
             found["skipped_steps"] = self._skipped
         return found
+
+    def _observations(self) -> dict[str, list[float]]:
+        """What the task observed since the last log, summed over all processes."""
+        return {n: self.world.total([float(total), float(count)]) for n, (total, count) in self.task.observed.items()}
 
     def tensors(self) -> dict[str, Tensors]:
         """Whole tensors, also of shards; every process must call this."""
@@ -269,6 +286,7 @@ class Gradient:
         return {
             "position": self.loader.position,
             "sums": sums,
+            "observed": self._observations(),
             "skipped": self._skipped,
             "scale": self._scale.item(),
             "growth": self._growth.item(),
@@ -294,8 +312,11 @@ class Gradient:
                     }
             phase.optimizer.load_state_dict(stored)
             loss, phase.count, phase.bad = state["sums"][phase.name]
-            phase.loss = loss if self.world.is_main else 0.0  # a sum over processes, kept by one of them
+            phase.loss = loss if self.world.is_main else 0.0
             phase.multiplier = math.nan
+        # Sums over processes are kept by one of them.
+        observed = state["observed"] if self.world.is_main else {}
+        self.task.observed = {name: (total, int(count)) for name, (total, count) in observed.items()}
         self.loader.position = state["position"]
         self._skipped = state["skipped"]
         self._scale.fill_(state["scale"])

@@ -25,6 +25,7 @@ from canon.config import Table, read_toml
 from canon.data.read import read
 from canon.data.schema import Columns, Data, Schema, num_examples
 from canon.errors import CanonError, unknown
+from canon.interop.weights import read_tensors, start_from
 from canon.recipe import Recipe
 from canon.training import checkpoint
 from canon.training.console import Console
@@ -132,6 +133,7 @@ class Trainer:
         if self.monitor not in self.task.names():
             raise unknown("metric (train.monitor)", self.monitor, self.task.names())
         # Whatever is wrong with the settings shows before the run directory is made.
+        self._origin = self._start_from(self.recipe.train.init)
         self.learner.begin(self.data.splits["train"], self.recipe.train.seed)
         self.run = self._enter()
         self.console = Console(self.run.path / "log.txt" if world.is_main else None, world.is_main and not quiet)
@@ -142,6 +144,16 @@ class Trainer:
         self._signal = 0
         self._told: dict[str, float] = {}  # the newest numbers of training
         self._valid: dict[str, float] = {}  # and of validation
+
+    def _start_from(self, source: str) -> str:
+        """Weights learned elsewhere, for whatever part of the network they fit; says which."""
+        if not source or self.path.exists():
+            return ""
+        if not isinstance(self.learner, Gradient):
+            raise CanonError(f"train.init is for networks; {self.recipe.system.name} learns in its own way.")
+        taken, anew = start_from(self.learner.network, read_tensors(source), source)
+        rest = f"; made anew: {', '.join(anew)}" if anew else ""
+        return f"Started from {source}: {len(taken)} tensors taken{rest}."
 
     def _enter(self) -> Run:
         """The run directory: made by the main process, or checked to be of the same data."""
@@ -236,7 +248,7 @@ class Trainer:
         say, recipe, data = self.console.say, self.recipe, self.data
         sizes = ", ".join(f"{num_examples(columns):,} {name}" for name, columns in data.splits.items())
         say(f"{recipe.system.title} ({recipe.system_name}) on {data.name}: {sizes}.")
-        for note in data.notes:
+        for note in (*data.notes, *filter(None, [self._origin])):
             say(note)
         processes = f", {self.world.size} processes" if self.world.size > 1 else ""
         say(f"{self.total:,} steps of {recipe.train.batch:,} examples on {self.world.device}{processes}.")

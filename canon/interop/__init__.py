@@ -1,0 +1,1 @@
+"""Other people's checkpoints and formats, both ways, one file per project."""
