@@ -12,7 +12,7 @@ from canon.errors import CanonError
 
 
 def read_tensors(source: str) -> dict[str, Tensor]:
-    """The tensors by name of a run's best checkpoint, a .safetensors file, or a .pt/.pth file without foreign objects."""
+    """The tensors of a run's best checkpoint, a .safetensors file, or a .pt/.pth file without foreign objects."""
     path = Path(source)
     for link in ("best", "last"):
         if (path / link / "model.safetensors").is_file():
