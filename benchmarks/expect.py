@@ -26,7 +26,11 @@ def measure(name: str, seeds: int) -> dict[str, object]:
         runs = []
         for seed in range(seeds):
             out = Path(folder) / str(seed)
-            runs.append(train(name, out=out, changes={"train.seed": seed}, quiet=True))
+            changes: dict[str, object] = {"train.seed": seed}
+            if needed := recipes.load(name).needs:
+                first = Path(folder) / f"{seed}-first"
+                changes["train.init"] = str(train(needed, out=first, changes={"train.seed": seed}, quiet=True).path)
+            runs.append(train(name, out=out, changes=changes, quiet=True))
             print(name, seed, runs[-1].result["scores"]["test"], flush=True)
         expect: dict[str, object] = {}
         for metric in runs[0].result["scores"]["test"]:
@@ -41,7 +45,12 @@ def _curve(runs: list[Run]) -> dict[str, list[list[float]]]:
     every = runs[0].recipe.train.evaluate_every
     rows = [run.metrics() for run in runs]
     names = [
-        name for name in ("train/loss", "train/weighted_error", "valid/accuracy") if any(name in r for r in rows[0])
+        name
+        for name in (
+            *("train/loss", "train/weighted_error", "valid/accuracy", "valid/probe_accuracy"),
+            "valid/two_sample_accuracy",
+        )
+        if any(name in r for r in rows[0])
     ]
     curve = {}
     for name in names:

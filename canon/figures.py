@@ -79,6 +79,12 @@ def to_svg(figure: Figure) -> str:
     return text[text.index("<svg") :]
 
 
+def to_png(figure: Figure) -> bytes:
+    buffer = io.BytesIO()
+    _write(figure, buffer, "png")
+    return buffer.getvalue()
+
+
 def save(figure: Figure, path: str | Path) -> Path:
     """Writes the figure in the format that the path's ending names."""
     path = Path(path)

@@ -100,6 +100,11 @@ class Recipe:
     def system_name(self) -> str:
         return f"{self.system.name}:{self.preset}" if self.preset else self.system.name
 
+    @property
+    def needs(self) -> str:
+        """The recipe whose run this one starts from; "" for none."""
+        return recipe_of(self.train.init)
+
     def optimizer_for(self, phase: str) -> OptimizerChoice:
         return self.optimizers.get(phase, self.optimizer)
 
@@ -109,7 +114,8 @@ class Recipe:
         changes = {key: value for key, value in sizes.items() if key in known}
         for key, value in changes.items():
             said = self.origins.get(f"system.{key}", "default")
-            if said not in ("default", "the data") and getattr(self.config, key) != value:
+            fixed = said not in ("default", "the data") and not said.startswith("preset ")
+            if fixed and getattr(self.config, key) != value:
                 asked = getattr(self.config, key)
                 raise CanonError(f"system.{key} is {asked!r} (from {said}), but the data says {value!r}: leave it out.")
         origins = self.origins | {f"system.{key}": "the data" for key in changes}
@@ -130,6 +136,11 @@ class Recipe:
         changed = {key: value for key, value in changes.items() if getattr(train, key) != value}
         origins = self.origins | {f"train.{key}": "worked out" for key in changed}
         return replace(self, train=replace(train, **changes), origins=origins)
+
+    def with_monitor(self, name: str) -> Recipe:
+        """Judged by another metric than its task's, because the data lacks what that one needs."""
+        origins = self.origins | {"train.monitor": "the data"}
+        return replace(self, train=replace(self.train, monitor=name), origins=origins)
 
     def total_steps(self, num_examples: int) -> int:
         return self.train.steps or ceil((self.train.epochs or 0) * num_examples / self.train.batch)
@@ -189,6 +200,11 @@ def effective_settings(text: str) -> tuple[str, dict[str, list[tuple[str, str, s
 def names() -> list[str]:
     """All recipes that come with canon, as chapter/name."""
     return sorted(str(path.relative_to(RECIPES).with_suffix("")) for path in RECIPES.glob("*/*.toml"))
+
+
+def recipe_of(run: str) -> str:
+    """The recipe whose own run directory `run` is, runs/NAME; "" for none."""
+    return next((name for name in names() if run and Path(run) == Path("runs") / name.split("/")[1]), "")
 
 
 def load(name: str = "", data: str = "", changes: Table | None = None) -> Recipe:

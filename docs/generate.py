@@ -35,14 +35,22 @@ _CHINESE = {
     "mlp": "多层感知机",
     "adaboost": "AdaBoost（决策树桩）",
     "lenet": "LeNet-5",
+    "resnet": "残差网络（ResNet）",
+    "plain": "无捷径网络（ResNet 的对照）",
+    "nin": "网络中的网络（NiN）",
+    "simclr": "SimCLR（对比学习）",
+    "gan": "生成对抗网络",
+    "dcgan": "深度卷积生成对抗网络",
     "features": "表格",
     "image": "图像",
     "text": "文本",
     "classification": "类别",
     "regression": "数值",
+    "generation": "样本",
+    "contrastive": "特征",
 }
 _READS = {"features": "tables", "image": "images", "text": "text"}
-_PREDICTS = {"classification": "a class", "regression": "a number"}
+_PREDICTS = {"classification": "a class", "regression": "a number", "generation": "samples", "contrastive": "features"}
 
 # The settings of optimisers and schedules have formulas rather than descriptions: what each symbol stands for.
 _OPTIMIZER_SETTINGS = {
@@ -73,8 +81,26 @@ _LOSSES = {
     "logistic": "mean of log(1 + e^(−y f(x))), y = ±1" + _REST,
     "cross-entropy": "mean of −log softmax(f(x))_y",
     "hinge": "mean of max(0, 1 − y f(x)), y = ±1" + _REST,
+    "adversarial": "C(G) = E log D(x) + E log(1 − D(G(z))) of a fresh classifier D, that of the two-sample test, on "
+    "held-out points; −log 4 = −1.386 at best",
+    "nt-xent": "mean over both views i of every image of −log( e^(cos(z_i, z_j)/τ) / Σ_{k≠i} e^(cos(z_i, z_k)/τ) ), j "
+    "the other view, k over all views of the global batch",
     "exponential": "mean of e^(−y·f(x)/K), y = 1 for the true class and −1/(K−1) for the others",
 }
+# Of systems whose phases have losses of their own: what each is, by phase, and what the task observes beside them.
+_PHASES = {
+    "adversarial": {
+        "discriminator": "mean of −log D(x) − log(1 − D(G(z))) over its turns; log 4 = 1.386 where it cannot tell",
+        "generator": 'mean of −log D(G(z)); with `loss = "minimax"` of log(1 − D(G(z)))',
+    },
+}
+_OBSERVED = {
+    "adversarial": {
+        "D(x)": "mean probability that D gives to data, in its own turns, before it learns from them",
+        "D(G(z))": "the same of samples",
+    },
+}
+_AMONG = {"nt-xent": ", in groups of at most 256 images; two views of each, made with the same noise in every run"}
 _METRICS = {
     "classification": {
         "accuracy": "(1/n) Σ [ŷ = y]; chooses the best checkpoint",
@@ -85,6 +111,18 @@ _METRICS = {
         "mse": "(1/n) Σ (ŷ − y)² in the target's own unit; chooses the best checkpoint",
         "mae": "(1/n) Σ abs(ŷ − y)",
         "r2": "1 − Σ (ŷ − y)² / Σ (y − ȳ)²",
+    },
+    "contrastive": {
+        "probe_accuracy": "share of right answers of a linear classifier of h (ridge regression onto ±1, λ = 0.1), "
+        "fitted on one half of the split and tested on the other, each once; needs labels; chooses the best checkpoint",
+        "alignment": "mean of ‖z_i − z_j‖² over the two views of each image, z of length 1; 0 where views are one",
+        "uniformity": "log of the mean of e^(−2‖z_i − z_k‖²) over pairs of images; −4 is about as spread as can be",
+    },
+    "generation": {
+        "two_sample_accuracy": "share of held-out points that a classifier, trained on the other half of at most 4,000 "
+        "examples and as many samples, places rightly; ½ where they cannot be told apart; chooses the best checkpoint",
+        "modes": "modes of a built-in mixture with at least 1 % of the samples within 3σ of their centre",
+        "high_quality": "share of samples within 3σ of a centre of a built-in mixture",
     },
 }
 
@@ -111,7 +149,7 @@ def recipe_table(page: Path) -> str:
         batch = f"{train.get('batch', 64) or 'all'}"
         reached = "<br>".join(
             f"{key.removeprefix('test/')} {bounds[0]:.4g} to {bounds[1]:.4g}"
-            for key, bounds in table["expect"].items()
+            for key, bounds in table.get("expect", {}).items()
             if key != "curve"
         )
         system, _ = registry.find(table["system"]["name"])
@@ -185,9 +223,17 @@ def logged(system: System) -> str:
     metrics = "metrics.jsonl"
     if system.loop == "gradient":
         plain = "; without the penalty" if system.objective == "hinge" else ""
-        add(metrics, "train/loss", f"{loss}; over all examples since the last line, in training mode{plain}")
-        add(metrics, "train/lr", "learning rate of this step: `optimizer.lr` × the schedule's multiplier")
-        add(metrics, "train/gradient_norm", "‖g‖ before clipping, of the last step; only with `train.clip`")
+        phases = _PHASES.get(system.objective, {"": loss})
+        for phase, formula in phases.items():
+            ending = f"/{phase}" if phase else ""
+            rate = f"optimizers.{phase}.lr`, else `optimizer.lr" if phase else "optimizer.lr"
+            told = f"{formula}; over all examples since the last line, in training mode{plain}"
+            add(metrics, f"train/loss{ending}", told)
+            add(metrics, f"train/lr{ending}", f"learning rate of this step: `{rate}` × the schedule's multiplier")
+            norm = "‖g‖ before clipping, of the last step; only with `train.clip`"
+            add(metrics, f"train/gradient_norm{ending}", norm)
+        for name, formula in _OBSERVED.get(system.objective, {}).items():
+            add(metrics, f"train/{name}", formula)
         add(
             metrics,
             "train/skipped_steps",
@@ -195,7 +241,9 @@ def logged(system: System) -> str:
         )
     else:
         add(metrics, "train/weighted_error", "err of the last round: Σ w_i [h(x_i) ≠ y_i] / Σ w_i")
-    add(metrics, "valid/loss", "the same on the validation set" if system.loop == "gradient" else loss)
+    same = system.loop == "gradient" and system.objective not in _PHASES
+    told = "the same on the validation set" + _AMONG.get(system.objective, "")
+    add(metrics, "valid/loss", told if same else loss)
     for name, formula in _METRICS[system.task].items():
         add(metrics, f"valid/{name}", formula)
     timing = "timing.jsonl"

@@ -18,8 +18,10 @@ from torch import nn
 import canon as library
 from canon import recipe as recipes
 from canon.data.catalogue import CATALOGUE
+from canon.data.schema import Schema
 from canon.errors import CanonError
 from canon.registry import SYSTEMS
+from canon.tasks import create
 from canon.training.run import Run
 
 BUDGET: dict[str, Any] = {"steps": 4, "batch": 32, "threads": 1}
@@ -61,8 +63,9 @@ def test_create_makes_every_system_with_its_presets_settings(name: str) -> None:
     assert isinstance(made, nn.Module) == (system.loop == "gradient")
     if isinstance(made, nn.Module):
         config = system.configure(preset, {})
-        outputs = made.eval()(torch.zeros(2, *config.shape))
-        assert len(outputs) == 2 and torch.isfinite(outputs).all()
+        schema = Schema(system.inputs[-1], config.shape, "class", ("a", "b"))  # type: ignore[arg-type]
+        outputs = made.eval()(*create(system, config, schema).example())
+        assert all(torch.isfinite(tensor).all() for tensor in (outputs if isinstance(outputs, tuple) else [outputs]))
 
 
 def test_create_takes_changes_by_name() -> None:

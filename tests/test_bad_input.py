@@ -209,7 +209,7 @@ MISTAKES: dict[str, Row] = {
     "nothing left to train": (
         no_change,
         ("train", "mlp", "--set", 'optimizer.groups=[{match="*", lr=0.0}]', *FRESH),
-        "There is nothing to train: the network has no parameters that take gradients.",
+        "optimizer.groups freezes every parameter, so nothing is left to train.",
     ),
     # files
     "empty file": (file("bad.csv", ""), ("train", "mlp", "--data", "bad.csv", *FRESH), "bad.csv is empty."),

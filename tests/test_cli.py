@@ -21,7 +21,10 @@ from canon.optim import OPTIMIZERS
 from canon.registry import SYSTEMS
 from canon.training.trainer import train
 
-VERBS = ("train", "check", "evaluate", "predict", "compare", "list", "describe", "plot", "data fetch")
+VERBS = (
+    *("train", "check", "evaluate", "predict", "generate", "compare", "list", "describe", "plot"),
+    *("inspect filters", "inspect features", "convert", "data fetch"),
+)
 LISTS = {
     "systems": ("system", [system.name for system in SYSTEMS]),
     "recipes": ("recipe", recipes.names()),

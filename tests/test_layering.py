@@ -13,6 +13,7 @@ PACKAGE = Path(__file__).parent.parent / "canon"
 # Top to bottom; rooms in one row may import each other.
 ROOMS = [
     ("errors",),
+    ("figures",),
     ("config",),
     ("registry",),
     ("data",),
@@ -26,7 +27,6 @@ ROOMS = [
     ("interop",),
     ("training",),
     ("use",),
-    ("figures",),
     ("inspect",),
     ("report",),
     ("compare",),

@@ -24,9 +24,24 @@ app = typer.Typer(
 
 
 def main() -> None:
-    from canon.cli import check, compare, data, describe, evaluate, list_, plot, predict, train
+    from canon.cli import (
+        check,
+        compare,
+        convert,
+        data,
+        describe,
+        evaluate,
+        generate,
+        inspect,
+        list_,
+        plot,
+        predict,
+        train,
+    )
 
-    for verb in (train, check, evaluate, predict, compare, list_, describe, plot, data):
+    app.registered_commands.clear()  # main may be called again, as tests do
+    app.registered_groups.clear()
+    for verb in (train, check, evaluate, predict, generate, compare, list_, describe, plot, inspect, convert, data):
         verb.register(app)
     if len(sys.argv) == 1:
         sys.argv.append("--help")

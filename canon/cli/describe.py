@@ -1,7 +1,9 @@
-"""canon describe SYSTEM[:preset] | RUN"""
+"""canon describe SYSTEM[:preset] | RUN [--figure FILE]"""
 
 from __future__ import annotations
 
+import shutil
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,6 +13,7 @@ from canon.cli.options import Json, Sets, changes_of, print_json, print_table
 from canon.errors import CanonError
 
 if TYPE_CHECKING:
+    from canon.inspect.stages import Repeated, Stage
     from canon.inspect.summary import Description
 
 _EPILOG = """Examples:
@@ -19,15 +22,16 @@ canon describe lenet
 
 canon describe mlp:base --set 'system.hidden=[64, 64]'
 
-canon describe runs/digits-mlp"""
+canon describe runs/digits-mlp --figure network.png"""
 
 
 def describe(
     name: Annotated[str, typer.Argument(metavar="SYSTEM|RUN", help="A system, with its preset; or a run directory.")],
     set_: Sets = [],  # noqa: B006  typer reads it and never changes it
+    figure: Annotated[Path | None, typer.Option(help="Draw its stages too: a .png, .svg or .pdf file.")] = None,
     json: Json = False,
 ) -> None:
-    """Describe a system or a run's network: paper, settings, layers with shapes, parameters and multiply-adds."""
+    """Describe a system or a run's network: paper, settings, layers and stages with shapes and costs."""
     from canon.inspect import summary
 
     if Path(name).is_dir():
@@ -36,13 +40,24 @@ def describe(
         found = summary.describe_run(name)
     else:
         found = summary.describe(name, changes_of(set_))
+    if figure is not None:
+        if found.network is None:
+            raise CanonError(f"{found.name} learns without a network: there is nothing to draw.")
+        from canon.cli.options import save_figure
+        from canon.inspect.layers_figure import layers_figure
+
+        save_figure(lambda: layers_figure(found), figure)
     if json:
-        print_json(found.to_json())
+        print_json({**found.to_json(), **({"figure": str(figure)} if figure else {})})
     else:
         _print(found)
+        if figure:
+            print(f"\n{figure}")
 
 
 def _print(found: Description) -> None:
+    from canon.inspect.stages import without_repeats
+
     system = found.system
     print(f"{system.title} ({found.name})\n{system.paper}\n")
     presets = (_told(preset, changes) for preset, changes in system.presets.items())
@@ -60,28 +75,44 @@ def _print(found: Description) -> None:
         facts[f"{split} scores"] = ", ".join(f"{key} {value:.4f}" for key, value in scores.items())
     for name, text in facts.items():
         if text:
-            print(f"{name:<12} {text}")
+            _print_fact(name, text)
     for i, text in enumerate(system.deviations):
-        print(f"{'' if i else 'deviations':<12} {text}")
+        _print_fact("" if i else "deviations", text)
     print()
     print_table([{key: str(value) for key, value in row.items()} for row in found.settings])
     if found.network is None:
         print("\nIt learns without a network: there are no layers to list.")
         return
-    rows: list[dict[str, Any]] = [
-        {
-            "layer": row.name or "(whole)",
-            "kind": row.kind,
-            "output": "×".join(map(str, row.output_shape[1:])) if row.output_shape else "–",
-            "parameters": row.parameters,
-            "multiply-adds": row.multiply_adds,
-        }
-        for row in found.network.rows
-    ]
-    total: dict[str, Any] = {"layer": "total", "kind": "", "output": ""}
-    total |= {"parameters": found.network.parameters, "multiply-adds": found.network.multiply_adds}
-    print()
-    print_table([*rows, total])
+    print("\nlayers; equal blocks in a row are told once, with the sum of all")
+    layers = [repeated for stage in found.stages for repeated in without_repeats(stage)]
+    print_table([_layer(repeated) for repeated in layers if repeated.row.kind != "Identity"])
+    print("\nstages")
+    total = {"stage": "total", "of": "", "output": "", **_costs(found.network.parameters, found.network.multiply_adds)}
+    print_table([*map(_stage, found.stages), total])
+
+
+def _print_fact(name: str, text: str) -> None:
+    width = max(60, min(120, shutil.get_terminal_size((120, 24)).columns))
+    print(textwrap.fill(text, width, initial_indent=f"{name:<12} ", subsequent_indent=" " * 13))
+
+
+def _layer(repeated: Repeated) -> dict[str, Any]:
+    name, times, row = repeated
+    costs = _costs(times * row.parameters, times * row.multiply_adds)
+    return {"layer": name or "(whole)", "kind": row.kind, "output": _shape(row.output_shape), **costs}
+
+
+def _stage(stage: Stage) -> dict[str, Any]:
+    costs = _costs(stage.parameters, stage.multiply_adds)
+    return {"stage": stage.name, "of": stage.kind, "output": _shape(stage.output_shape), **costs}
+
+
+def _costs(parameters: int, multiply_adds: int) -> dict[str, Any]:
+    return {"parameters": parameters, "multiply-adds": multiply_adds}
+
+
+def _shape(shape: tuple[int, ...] | None) -> str:
+    return "×".join(map(str, shape[1:])) or "1" if shape else "–"
 
 
 def _told(preset: str, changes: Any) -> str:

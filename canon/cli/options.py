@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from canon.config import parse_assignment
+from canon.errors import CanonError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Sets = Annotated[
@@ -21,6 +27,20 @@ def changes_of(assignments: list[str]) -> dict[str, Any]:
 
 def print_json(value: Any) -> None:
     print(json.dumps(value, ensure_ascii=False, indent=1))
+
+
+def save_figure(draw: Callable[[], Figure], path: Path) -> None:
+    """Draws and writes a figure; what stands in the way is a sentence."""
+    from canon.figures import save
+    from canon.report.page import NO_FIGURES, can_draw
+    from canon.training.run import cannot_write
+
+    if not can_draw():
+        raise CanonError(NO_FIGURES)
+    try:
+        save(draw(), path)
+    except OSError as failure:
+        raise cannot_write(path, failure) from None
 
 
 def print_table(rows: list[dict[str, Any]]) -> None:

@@ -28,10 +28,10 @@ def predict(
         return
     writer = csv.writer(sys.stdout, delimiter="\t", lineterminator="\n")
     for row in rows:
-        cells = [row["source"]]
-        for choice in row.get("top", [{"prediction": row["prediction"]}]):
-            cells += [f"{value:.4f}" if isinstance(value, float) else value for value in choice.values()]
-        writer.writerow(cells)
+        name = row.pop("source")
+        told = [value for choice in row.get("top", [row]) for value in choice.values()]
+        numbers = [item for value in told for item in (value if isinstance(value, list) else [value])]
+        writer.writerow([name, *(f"{item:.4f}" if isinstance(item, float) else item for item in numbers)])
 
 
 def register(app: typer.Typer) -> None:

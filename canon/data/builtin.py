@@ -1,4 +1,5 @@
-"""Sets that need no download: scikit-learn's small tables and digits, the running Python's documentation and source."""
+"""Sets that need no download: scikit-learn's small tables and digits, mixtures of Gaussians, the running Python's
+documentation and source."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ import numpy as np
 
 from canon.data.progress import bar
 from canon.data.source import Part, Source, array_record
+from canon.data.synthetic import MIXTURES, read_mixture
 from canon.data.tables import Table
 
 # name -> (loader in sklearn.datasets, its arguments, name of the label's column)
@@ -28,6 +30,8 @@ def read_builtin(name: str) -> Source:
         return _digits()
     if name in TABLES:
         return _table(name)
+    if name in MIXTURES:
+        return read_mixture(name)
     documents = list(python_docs() if name == "python-docs" else python_source())
     version = ".".join(map(str, sys.version_info[:3]))
     record = array_record(f"Python {version} {name}", np.frombuffer("\0".join(documents).encode(), dtype=np.uint8))

@@ -37,6 +37,12 @@ def encode(schema: Schema, sources: Sequence[str | Path], config: DataConfig) ->
         found = [features.apply(table, schema.encoders, config.missing) for table in tables]
         names = [f"{table.path}, row {row + 1}" for table in tables for row in range(len(table))]
         return {"input": np.concatenate(found)}, names
+    if not any(idx.NAME.match(path.name) for path in paths):
+        files = images.ImageFiles(tuple(file for path in paths for file in _files(path)), _image_shape(schema))
+        names = [str(file) for file in files.paths]
+        if int(np.prod(files.shape, dtype=np.int64)) > images.IN_MEMORY and schema.white == 255:
+            return {"input": files}, names  # decoded when they are taken
+        return {"input": _scaled(files.take(np.arange(len(files)), "decoding images"), schema, 255)}, names
     pixels: list[np.ndarray] = []
     names = []
     for path in paths:
@@ -56,13 +62,15 @@ def read_labelled(schema: Schema, path: Path, config: DataConfig) -> Columns:
         raise CanonError(f"The run was trained on {PLURAL[schema.input]}, but {path} is {SINGULAR[source.kind]}.")
     part = source.parts.get("test") or source.parts["train"]
     if isinstance(part.inputs, Table):
+        if schema.target == "none":
+            return {"input": features.apply(part.inputs, schema.encoders, config.missing)}
         if schema.label not in part.inputs.names:
             raise CanonError(f'{part.inputs.path} has no column "{schema.label}", which is the label.')
         return {
             "input": features.apply(part.inputs, schema.encoders, config.missing),
             "target": _target(schema, part.inputs),
         }
-    if part.labels is None:
+    if part.labels is None and schema.target != "none":
         raise CanonError(f"{path} has no labels to evaluate on.")
     if tuple(part.inputs.shape[1:]) != schema.shape:
         raise CanonError(
@@ -74,6 +82,8 @@ def read_labelled(schema: Schema, path: Path, config: DataConfig) -> Columns:
         else part.inputs.take(np.arange(len(part)), "decoding images")
     )
     pixels = _scaled(pixels, schema, source.white)
+    if part.labels is None or schema.target == "none":
+        return {"input": pixels}
     if schema.target == "number":
         return {"input": pixels, "target": np.array([float(name) for name in source.classes], np.float32)[part.labels]}
     unknown = [name for name in source.classes if name not in schema.classes]
@@ -111,16 +121,24 @@ def _images(path: Path, schema: Schema) -> tuple[np.ndarray, list[str]]:
                 f"{path} has images of {_sizes(pixels.shape[1:])}, the run was trained on {_sizes(schema.shape)}."
             )
         return pixels, [f"{path}, image {index + 1}" for index in range(len(pixels))]
-    if path.is_dir():
-        files = [item for item in sorted(path.rglob("*")) if item.suffix.lower() in images.ENDINGS]
-        if not files:
-            raise CanonError(f"{path} has no images.")
-    else:
-        files = [path]
-    channels, height, width = schema.shape
-    column = images.ImageFiles(tuple(files), (channels, height, width))
-    pixels = column.take(np.arange(len(files)), "decoding images")
+    files = _files(path)
+    pixels = images.ImageFiles(tuple(files), _image_shape(schema)).take(np.arange(len(files)), "decoding images")
     return _scaled(pixels, schema, 255), [str(file) for file in files]
+
+
+def _files(path: Path) -> list[Path]:
+    """The image itself, or all images in the folder and below it."""
+    if not path.is_dir():
+        return [path]
+    files = [item for item in sorted(path.rglob("*")) if item.suffix.lower() in images.ENDINGS]
+    if not files:
+        raise CanonError(f"{path} has no images.")
+    return files
+
+
+def _image_shape(schema: Schema) -> tuple[int, int, int]:
+    channels, height, width = schema.shape
+    return channels, height, width
 
 
 def _scaled(pixels: np.ndarray, schema: Schema, white: int) -> np.ndarray:

@@ -37,6 +37,9 @@ def prepare(
     source: Source, config: DataConfig, inputs: Sequence[str], target: TargetKind, system: str = "this system"
 ) -> Data:
     """`read` for a source that is open already."""
+    if target == "any":
+        labelled = len(source.classes) > 1 and all(part.labels is not None for part in source.parts.values())
+        target = "class" if labelled else "none"
     if source.kind == "features" and "features" not in inputs and "text" in inputs:
         return _read_text_table(source, config, target)
     if source.kind not in inputs:
@@ -158,9 +161,11 @@ def _read_table(source: Source, config: DataConfig, target: TargetKind) -> Data:
 
 def label_of(source: Source, config: DataConfig, target: TargetKind) -> tuple[str, str]:
     """The label's column and a note; "" where nothing is to be predicted and none was named."""
+    table: Table = source.parts["train"].inputs
     if target == "none":
-        return config.label, ""
-    return features.choose_label(source.parts["train"].inputs, config.label or source.label)
+        wanted = config.label or source.label
+        return (table.require(wanted, "data.label"), f'The column "{wanted}" is left out.') if wanted else ("", "")
+    return features.choose_label(table, config.label or source.label)
 
 
 # Images

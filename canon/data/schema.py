@@ -18,7 +18,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 InputKind = Literal["features", "image", "text"]
-TargetKind = Literal["class", "number", "none"]
+TargetKind = Literal["class", "number", "none", "any"]  # any: a class where the data has classes
 
 
 class Column(Protocol):

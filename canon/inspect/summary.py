@@ -7,14 +7,13 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from canon import recipe as recipes
 from canon import registry, tasks
 from canon.config import Table, read_toml
 from canon.data.schema import Schema
 from canon.errors import CanonError
-from canon.nn.counting import Summary, summarize
+from canon.inspect.stages import Stage, on_meta
+from canon.nn.counting import Summary
 from canon.registry import System
 from canon.training.run import Run
 
@@ -26,12 +25,25 @@ class Description:
     metrics: list[str]
     expected: Table  # of the default recipe, by split/metric
     settings: list[Table]  # name, value, description
+    input_shape: tuple[int, ...]
     network: Summary | None  # None: it learns without a network
+    stages: list[Stage]  # the network's layers, grouped
     scores: Table  # of a run, by split
 
     def to_json(self) -> Table:
         system = self.system
         layers = [{**row._asdict(), "output_shape": _batchless(row.output_shape)} for row in self._rows()]
+        stages = [
+            {
+                "name": stage.name,
+                "kind": stage.kind,
+                "output_shape": _batchless(stage.output_shape),
+                "layers": [row.name for row in stage.rows],
+                "parameters": stage.parameters,
+                "multiply_adds": stage.multiply_adds,
+            }
+            for stage in self.stages
+        ]
         return {
             "name": self.name,
             "system": system.name,
@@ -47,7 +59,9 @@ class Description:
             "recipe": system.recipe,
             "expected": self.expected,
             "settings": self.settings,
+            "input_shape": list(self.input_shape),
             "layers": layers,
+            "stages": stages,
             "parameters": self.network.parameters if self.network else None,
             "multiply_adds": self.network.multiply_adds if self.network else None,
             "scores": self.scores,
@@ -85,23 +99,21 @@ def _description(system: System, name: str, config: Any, expect: Table, scores: 
         {"setting": f.name, "value": _plain(getattr(config, f.name)), "description": known[f.name].description or ""}
         for f in fields(config)
     ]
-    return Description(system, name, _metrics(system, config), expected, settings, _network(system, config), scores)
+    task = _task(system, config)
+    stages: list[Stage] = []
+    network = None
+    if system.loop == "gradient":
+        stages, network = on_meta(system.load()[1], config, *task.example())
+    input_shape = tuple(task.example()[0].shape[1:])
+    return Description(system, name, list(task.names()), expected, settings, input_shape, network, stages, scores)
 
 
-def _network(system: System, config: Any) -> Summary | None:
-    if system.loop != "gradient":
-        return None
-    _, cls = system.load()
-    with torch.device("meta"):  # shapes only: a large network costs nothing
-        return summarize(cls(config), torch.zeros(1, *config.shape))
-
-
-def _metrics(system: System, config: Any) -> list[str]:
-    """The names of the scores."""
+def _task(system: System, config: Any) -> tasks.Task:
+    """The task on data of the sizes that the settings have."""
     target = tasks.TASKS[system.task].target
     classes = tuple(map(str, range(getattr(config, "num_classes", 0))))
     schema = Schema(system.inputs[0], config.shape, target, classes)  # type: ignore[arg-type]
-    return list(tasks.create(system, config, schema).names())
+    return tasks.create(system, config, schema)
 
 
 def _plain(value: Any) -> Any:

@@ -2,53 +2,96 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
+from canon import recipe as recipes
 from canon.errors import CanonError
+
+_NESTED = ("state_dict", "model_state_dict", "model")  # where training scripts keep the weights in what they save
+_SHOWN = 3  # tensors of each side in the sentence that says that they do not fit
 
 
 def read_tensors(source: str) -> dict[str, Tensor]:
-    """The tensors of a run's best checkpoint, a .safetensors file, or a .pt/.pth file without foreign objects."""
+    """The tensors by name of a run's best checkpoint, a .safetensors file, or a .pt or .pth file of tensors alone."""
     path = Path(source)
     for link in ("best", "last"):
         if (path / link / "model.safetensors").is_file():
-            return load_file(path / link / "model.safetensors")
+            return _read_safetensors(path / link / "model.safetensors")
     if path.suffix == ".safetensors" and path.is_file():
-        return load_file(path)
+        return _read_safetensors(path)
     if path.suffix in (".pt", ".pth", ".bin") and path.is_file():
-        try:
-            content = torch.load(path, map_location="cpu", weights_only=True)
-        except Exception as refusal:  # pickle's errors have no common class
-            raise CanonError(
-                f"{path} holds more than tensors and is not read: {str(refusal).splitlines()[0]}"
-            ) from None
-        content = content.get("state_dict", content) if isinstance(content, dict) else content
-        if isinstance(content, dict) and all(isinstance(value, Tensor) for value in content.values()):
-            return content
-        raise CanonError(f"{path} is not a table of tensors.")
+        return _read_pickled(path)
+    if needed := recipes.recipe_of(source):
+        raise CanonError(f"train.init: there is no run {source} yet; make it with: canon train {needed}")
     raise CanonError(f"train.init: {source} is neither a run nor a .safetensors, .pt or .pth file.")
+
+
+def _read_safetensors(path: Path) -> dict[str, Tensor]:
+    try:
+        return load_file(path)
+    except SafetensorError as damage:
+        raise CanonError(f"{path} is not a whole .safetensors file ({damage}).") from None
+
+
+def _read_pickled(path: Path) -> dict[str, Tensor]:
+    try:
+        content: Any = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as refusal:  # pickle's errors have no common class
+        reason = str(refusal).splitlines()[0] if str(refusal) else type(refusal).__name__
+        raise CanonError(f"{path} holds more than tensors, or is damaged, and is not read: {reason}") from None
+    if isinstance(content, dict):
+        content = next((content[key] for key in _NESTED if isinstance(content.get(key), dict)), content)
+    if isinstance(content, dict) and content and all(isinstance(value, Tensor) for value in content.values()):
+        return content
+    raise CanonError(f"{path} is not a table of tensors.")
 
 
 def start_from(network: nn.Module, tensors: dict[str, Tensor], source: str) -> tuple[list[str], list[str]]:
     """Copies every tensor whose name and shape fit, in place; returns the names taken and those made anew.
 
-    A part of a larger network fits too: its tensors are found behind their common first name, as in encoder.conv1.
+    A part of a larger network fits too, on either side: its tensors are found behind their common first names, as in
+    encoder.conv1.weight or module.encoder.conv1.weight.
     """
     own = network.state_dict()
-    seen: dict[str, Tensor] = {}
-    taken: list[str] = []
-    for prefix in ["", *sorted({name.split(".")[0] + "." for name in tensors})]:
-        behind = {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
-        fitting = [name for name in own if name in behind and behind[name].shape == own[name].shape]
-        if len(fitting) > len(taken):
-            seen, taken = behind, fitting
-    if 2 * len(taken) < len(own):
-        raise CanonError(f"train.init: only {len(taken)} of the network's {len(own)} tensors are in {source}.")
+    pairs: dict[str, str] = {}  # own name -> name in the source
+    for theirs in _prefixes(tensors):
+        behind = {name.removeprefix(theirs): name for name in tensors if name.startswith(theirs)}
+        for ours in _prefixes(own) if not theirs else [""]:
+            fitting = {
+                ours + name: found
+                for name, found in behind.items()
+                if ours + name in own and tensors[found].shape == own[ours + name].shape
+            }
+            if len(fitting) > len(pairs):
+                pairs = fitting
+    if 2 * len(pairs) < len(own):
+        raise CanonError(
+            f"train.init: of the network's {len(own)} tensors {len(pairs) or 'none'} can be taken from {source}, where "
+            f"half must be: the network has {_shown(own, pairs)}; the other has {_shown(tensors, pairs.values())}."
+        )
     with torch.no_grad():
-        for name in taken:
-            own[name].copy_(seen[name])
-    return taken, [name for name in own if name not in taken]
+        for name, found in pairs.items():
+            own[name].copy_(tensors[found])
+    return [name for name in own if name in pairs], [name for name in own if name not in pairs]
+
+
+def _prefixes(names: Iterable[str]) -> list[str]:
+    """ "", then every beginning that ends in a dot, shorter ones first."""
+    found = {""}
+    for name in names:
+        parts = name.split(".")
+        found |= {".".join(parts[:depth]) + "." for depth in range(1, len(parts))}
+    return sorted(found, key=lambda prefix: (prefix.count("."), prefix))
+
+
+def _shown(tensors: dict[str, Tensor], fitting: Iterable[str]) -> str:
+    taken = set(fitting)
+    rest = [f"{name} {list(tensor.shape)}" for name, tensor in tensors.items() if name not in taken]
+    return ", ".join(rest[:_SHOWN]) + (" …" if len(rest) > _SHOWN else "")

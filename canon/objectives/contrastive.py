@@ -46,7 +46,9 @@ def info_nce(
     return F.cross_entropy(query_BD @ key_ND.T / temperature, positive_B, reduction="none")
 
 
-def nt_xent(first_BD: Tensor, second_BD: Tensor, temperature: float = 0.5) -> Tensor:
+def nt_xent(
+    first_BD: Tensor, second_BD: Tensor, temperature: float = 0.5, rows: tuple[int, int] | None = None
+) -> Tensor:
     """−log( e^(cos(z_i, z_j)/τ) / Σ_{k≠i} e^(cos(z_i, z_k)/τ) ) for each of the 2B views i, j its other view: [2B].
 
     | input | shape | meaning |
@@ -54,6 +56,7 @@ def nt_xent(first_BD: Tensor, second_BD: Tensor, temperature: float = 0.5) -> Te
     | first_BD | [B, D] | one view of each example |
     | second_BD | [B, D] | the other view, in the same order |
     | temperature | — | τ |
+    | rows | — | the losses of the examples [start, stop) only, against all views: [2·(stop − start)] |
 
     Relations: `info_nce` with all 2B views as keys and the view itself struck out.
     """
@@ -61,10 +64,12 @@ def nt_xent(first_BD: Tensor, second_BD: Tensor, temperature: float = 0.5) -> Te
     require_same_shape(first=first_BD, second=second_BD)
     B = len(first_BD)
     z = F.normalize(torch.cat([first_BD, second_BD]), dim=1)  # [2B, D]
-    itself = torch.eye(2 * B, dtype=torch.bool, device=z.device)
-    scores = (z @ z.T / temperature).masked_fill(itself, -math.inf)
-    other = torch.arange(2 * B, device=z.device).roll(B)
-    return F.cross_entropy(scores, other, reduction="none")
+    every = torch.arange(2 * B, device=z.device)
+    start, stop = rows or (0, B)
+    anchors = torch.cat([every[start:stop], every[B + start : B + stop]])  # [A]
+    itself = anchors[:, None] == every
+    scores = (z[anchors] @ z.T / temperature).masked_fill(itself, -math.inf)  # [A, 2B]
+    return F.cross_entropy(scores, (anchors + B) % (2 * B), reduction="none")
 
 
 def nce(score_B: Tensor, noise_score_BK: Tensor, log_noise_B: Tensor, log_noise_BK: Tensor) -> Tensor:

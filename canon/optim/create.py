@@ -30,8 +30,11 @@ def create(settings: s.Settings, param_groups: Iterable[dict[str, Any]]) -> torc
     if not params:
         raise CanonError("There is nothing to train: the network has no parameters that take gradients.")
 
-    def kernel(*fused_on: str) -> dict[str, bool]:
+    sharded = any(hasattr(p, "placements") for p in params)
+
+    def kernel(*fused_on: str, of_shards: bool = False) -> dict[str, bool]:
         fused = all(p.device.type in fused_on and p.is_floating_point() for p in params)
+        fused = fused and (of_shards or not sharded)
         return {"fused": True} if fused else {"foreach": True}
 
     common: dict[str, Any] = {"lr": settings.lr, "weight_decay": settings.weight_decay}
@@ -49,9 +52,9 @@ def create(settings: s.Settings, param_groups: Iterable[dict[str, Any]]) -> torc
             common |= {"betas": betas, "momentum_decay": momentum_decay}
             return torch.optim.NAdam(groups, eps=eps, **common, foreach=True)
         case s.Adam(betas=betas, eps=eps, bias_correction=True):
-            return torch.optim.Adam(groups, betas=betas, eps=eps, **common, **kernel("cpu", "cuda"))
+            return torch.optim.Adam(groups, betas=betas, eps=eps, **common, **kernel("cpu", "cuda", of_shards=True))
         case s.AdamW(betas=betas, eps=eps, bias_correction=True):
-            return torch.optim.AdamW(groups, betas=betas, eps=eps, **common, **kernel("cpu", "cuda"))
+            return torch.optim.AdamW(groups, betas=betas, eps=eps, **common, **kernel("cpu", "cuda", of_shards=True))
         case s.Adam(betas=betas, eps=eps) | s.AdamW(betas=betas, eps=eps):
             return ours.UncorrectedAdam(groups, betas=betas, eps=eps, decoupled=isinstance(settings, s.AdamW), **common)
         case s.LAMB(betas=betas, eps=eps, trust_clip=trust_clip):

@@ -43,11 +43,13 @@ def training_losses(rows: Rows) -> list[str]:
 
 
 def run_figures(rows: Rows, curve: Mapping[str, Band], floors: Mapping[str, float], best: int | None) -> list[Figure]:
-    """Losses, validation metrics (shares of one together, others each by itself) and the learning rate."""
+    """Losses, validation metrics (shares of one together, others each by itself), what the task observed, the rate."""
     losses = [name for name in (*training_losses(rows), "valid/loss") if len(points(rows, name)[0])]
     metrics = [name for name in names(rows) if name.startswith("valid/") and name != "valid/loss"]
     together = [name for name in metrics if _is_share(points(rows, name)[1])]
-    groups = [losses, together, *([name] for name in metrics if name not in together)]
+    observed = [name for name in names(rows) if name.startswith("train/") and name not in losses]
+    observed = [name for name in observed if name.split("/")[1] not in _NOT_LOSSES]
+    groups = [losses, together, *([name] for name in metrics if name not in together), observed]
     groups += [[name for name in names(rows) if name.startswith(f"train/{kind}")] for kind in ("lr", "gradient_norm")]
     made = []
     for group in groups:

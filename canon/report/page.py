@@ -6,6 +6,7 @@ they follow the page's colours.
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
@@ -125,6 +126,15 @@ def drawing(figure: Figure) -> str:
     for ink, variable in _INKS.items():
         svg = svg.replace(ink, variable)
     return f"<figure>{svg}</figure>"
+
+
+def picture(png: bytes, caption: str) -> str:
+    """A PNG inside the page, with what it shows."""
+    data = base64.b64encode(png).decode()
+    return (
+        f'<figure><img src="data:image/png;base64,{data}" alt="{escape(caption)}" style="max-width: 100%">'
+        f'<figcaption class="note">{escape(caption)}</figcaption></figure>'
+    )
 
 
 def drawings(all_of: Iterable[Figure]) -> str:

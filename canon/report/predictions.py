@@ -36,8 +36,8 @@ def predictions(run: Run, draw: bool, shown: bool) -> tuple[dict[str, float], st
         return floors, ""
     outputs = model.learner.outputs({"input": test[0]})
     true, told = test[1], f"Of {len(test[1]):,} test examples." if len(test[1]) == _MOST_EXAMPLES else ""
-    if run.schema.target == "class" and len(run.schema.classes) <= _MOST_CLASSES:
-        predicted = model.task.scores(outputs).argmax(dim=1).numpy()  # type: ignore[attr-defined]
+    if hasattr(model.task, "scores") and len(run.schema.classes) <= _MOST_CLASSES:
+        predicted = model.task.scores(outputs).argmax(dim=1).numpy()
         return floors, confusion_matrix(true, predicted, run.schema.classes) + note(told)
     if run.schema.target == "number" and draw:
         predicted = model.task.predictions(outputs)  # type: ignore[attr-defined]

@@ -31,6 +31,7 @@ from canon.report.page import (
     number,
     page,
     pairs,
+    picture,
     section,
     size,
     table,
@@ -107,6 +108,7 @@ def render(run: Run, draw: bool) -> str:
             "" if facts.result else _unfinished(facts),
             _cards(facts),
             section("Curves", drawn if draw else note(NO_FIGURES), _curve_note(facts)),
+            section("Samples", _pictures(facts)),
             section("Scores", _scores(facts)),
             section("Risk", _risks(facts)),
             section("Predictions on the test set", mistakes),
@@ -171,6 +173,18 @@ def _curve_note(facts: Facts) -> str:
     if facts.recipe.expected().get("curve"):
         told.append("The band is what this recipe is known to do.")
     return note(" ".join(told)) if told else ""
+
+
+def _pictures(facts: Facts) -> str:
+    """The newest picture of each folder, and the one of the weights that are used, where that is another."""
+    shown = []
+    for folder in sorted({path.parent for path in facts.run.path.glob("*/step-*.png")}):
+        newest = max(folder.glob("step-*.png"))
+        best = folder / f"step-{int(facts.result.get('best_step', 0)):08d}.png"
+        for path in dict.fromkeys((best, newest)):
+            if path.is_file():
+                shown.append(picture(path.read_bytes(), f"{folder.name} at step {int(path.stem[5:]):,}"))
+    return f'<div class="figures">{"".join(shown)}</div>' if shown else ""
 
 
 def _scores(facts: Facts) -> str:

@@ -13,9 +13,16 @@ from canon.errors import unknown
 from canon.registry import System
 from canon.tasks.base import Task
 from canon.tasks.classification import Classification
+from canon.tasks.contrastive import Contrastive
+from canon.tasks.generation import Generation
 from canon.tasks.regression import Regression
 
-TASKS: dict[str, type[Task]] = {"classification": Classification, "regression": Regression}
+TASKS: dict[str, type[Task]] = {
+    "classification": Classification,
+    "regression": Regression,
+    "contrastive": Contrastive,
+    "generation": Generation,
+}
 
 
 def create(system: System, config: Any, schema: Schema) -> Task:

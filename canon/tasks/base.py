@@ -18,17 +18,23 @@ Outputs = dict[str, Tensor]  # one row per example
 class Task(ABC):
     """Subclasses say what a network's outputs mean; a loss is a sum that the loop divides by the global count."""
 
-    target: ClassVar[TargetKind]  # kind of target column: class, number, none
-    monitor: ClassVar[str]  # the metric that decides which checkpoint is best
+    target: ClassVar[TargetKind]  # kind of target column: class, number, none, any
+    monitor: str  # the metric that decides which checkpoint is best
     highest_is_best: ClassVar[bool]
     # A training step goes through these in order. Each name has its own optimiser; each turn draws its own batch.
-    phases: ClassVar[tuple[str, ...]] = ("all",)
+    phases: tuple[str, ...] = ("all",)
+    least: ClassVar[int] = 1  # examples that a split must have to be scored
+    divisible: ClassVar[bool] = True  # whether the loss of a batch is the sum of those of its micro-batches
 
     def __init__(self, objective: str, config: Any, schema: Schema) -> None:
         self.objective = objective
         self.config = config
         self.schema = schema
         self.observed: dict[str, tuple[Any, int]] = {}  # sums and counts since the last log
+        # Set by the loop before `loss` and `run`: noise that is the same on every process, and the rows [start, stop)
+        # of all `total` (the global batch, or the split) that it gives. Draw for all rows, use your own.
+        self.generator: torch.Generator | None = None
+        self.share: tuple[int, int, int] | None = None
 
     def observe(self, name: str, total: Tensor, count: int) -> None:
         """Logs the mean of something beside the loss, without waiting for the device."""
@@ -39,9 +45,9 @@ class Task(ABC):
         """What the optimiser of `phase` may change."""
         return list(network.named_parameters())
 
-    def example(self) -> Tensor:
-        """An input of the right shape, to count operations with."""
-        return torch.zeros(1, *self.schema.shape)
+    def example(self) -> tuple[Any, ...]:
+        """What the network takes, of the right shape, to count operations with."""
+        return (torch.zeros(1, *self.schema.shape),)
 
     def run(self, network: nn.Module, batch: Batch) -> Outputs:
         return {"logits": network(batch["input"])}
@@ -75,6 +81,10 @@ class Task(ABC):
     @abstractmethod
     def floors(self, targets: np.ndarray) -> dict[str, float]:
         """The loss of predictors that look at no input, to read a first loss against."""
+
+    def pictures(self, outputs: Outputs, columns: Columns) -> dict[str, bytes]:
+        """What is to be seen at an evaluation: PNG files, by the folder of the run that they go to."""
+        return {}
 
     @abstractmethod
     def rows(self, outputs: Outputs, top: int) -> list[dict[str, Any]]:

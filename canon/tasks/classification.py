@@ -20,6 +20,7 @@ from canon.objectives import classification, margin
 from canon.tasks.base import Outputs, Task
 
 _MARGIN_LOSSES = {"logistic": margin.logistic, "hinge": margin.hinge}
+_SIDE = 0.3  # weight of a classifier on the side: Szegedy et al. 2015, section 5
 _OBJECTIVES = ("cross-entropy", "exponential", *_MARGIN_LOSSES)
 
 
@@ -45,8 +46,13 @@ class Classification(Task):
     def loss(self, network: nn.Module, batch: Batch, phase: str) -> Tensor:
         if self.objective != "cross-entropy":
             return super().loss(network, batch, phase)
-        logits_BC = self.run(network, batch)["logits"]
-        return classification.cross_entropy(logits_BC, batch["target"], self._smoothing, reduction="sum")
+        output: Tensor | tuple[Tensor, ...] = self.run(network, batch)["logits"]
+        logits_BC, *side = output if isinstance(output, tuple) else (output,)
+        loss = classification.cross_entropy(logits_BC, batch["target"], self._smoothing, reduction="sum")
+        for side_BC in side:  # classifiers on the side, which a network has only while it trains
+            side_loss = classification.cross_entropy(side_BC, batch["target"], self._smoothing, reduction="sum")
+            loss = loss + _SIDE * side_loss
+        return loss
 
     def names(self) -> tuple[str, ...]:
         return ("loss", "accuracy", "f1_macro", *(["auc"] if len(self.schema.classes) == 2 else []))

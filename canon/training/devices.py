@@ -99,6 +99,7 @@ def enter_world(train: TrainConfig) -> World:
         torch.cuda.set_device(device)
         torch.backends.cuda.matmul.allow_tf32 = True
         torch.backends.cudnn.allow_tf32 = True
+        torch.backends.cudnn.benchmark = not train.deterministic  # batches have one shape: the search pays
     if size > 1 and not dist.is_initialized():
         dist.init_process_group("nccl" if kind == "cuda" else "gloo")
     return World(device, dist.get_rank(), size) if size > 1 else World(device)
@@ -117,13 +118,22 @@ def precision_of(train: TrainConfig, device: torch.device) -> torch.dtype:
 
 def seed_step(seed: int, step: int, rank: int, device: torch.device) -> None:
     """All randomness of a step is a function of (seed, step, rank): nothing of it needs storing to resume exactly."""
-    # The odd constants keep neighbouring steps, ranks and seeds apart; torch's generators hash the number further.
-    number = (seed * 0x9E3779B97F4A7C15 + step * 0xBF58476D1CE4E5B9 + rank * 0x94D049BB133111EB) % (1 << 63)
+    number = _mixed(seed, step, rank)
     torch.default_generator.manual_seed(number)
     if device.type == "cuda":
         torch.cuda.default_generators[device.index or 0].manual_seed(number)
     elif device.type == "mps":
         torch.mps.manual_seed(number % (1 << 32))
+
+
+def shared_generator(seed: int, step: int, device: torch.device) -> torch.Generator:
+    """The same numbers on every process: for noise that must not depend on how many there are."""
+    return torch.Generator(device).manual_seed(_mixed(seed, step, -1))
+
+
+def _mixed(seed: int, step: int, rank: int) -> int:
+    # The odd constants keep neighbouring steps, ranks and seeds apart; torch's generators hash the number further.
+    return (seed * 0x9E3779B97F4A7C15 + step * 0xBF58476D1CE4E5B9 + rank * 0x94D049BB133111EB) % (1 << 63)
 
 
 def peak_rate(device: torch.device) -> float:

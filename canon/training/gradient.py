@@ -17,8 +17,8 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from canon import optim
-from canon.data.augment import augmenter
-from canon.data.loader import Batch, Examples, Loader
+from canon.data.augment import Draws, augmenter
+from canon.data.loader import Batch, Examples, Loader, shares
 from canon.data.schema import Columns, Schema
 from canon.errors import CanonError
 from canon.nn.counting import count_parameters, summarize
@@ -26,7 +26,7 @@ from canon.optim.clipping import clip_by_norm, clip_by_value
 from canon.optim.schedules import multiplier
 from canon.recipe import OptimizerChoice, Recipe
 from canon.tasks.base import Outputs, Task
-from canon.training.devices import World, precision_of, seed_step
+from canon.training.devices import World, precision_of, seed_step, shared_generator
 from canon.training.learner import Tensors
 
 _EVALUATION_BATCH = 512
@@ -52,10 +52,9 @@ class Phase:
         self.names: list[str] = []
         groups: dict[int, dict[str, Any]] = {}
         for parameter_name, parameter in parameters:
-            index = next((i for i, group in enumerate(choice.groups) if fnmatch(parameter_name, group.match)), -1)
+            index = _group_of(parameter_name, choice)
             group = choice.groups[index] if index >= 0 else None
             if group and group.lr == 0:
-                parameter.requires_grad_(False)
                 continue
             made = groups.setdefault(index, {"params": [], "names": []})
             if group and group.lr is not None:
@@ -70,6 +69,8 @@ class Phase:
         for made in groups.values():  # torch numbers parameters group by group
             self.names += made.pop("names")
             self.parameters += made["params"]
+        if not self.parameters:
+            raise CanonError("optimizer.groups freezes every parameter, so nothing is left to train.")
         self.optimizer = optim.create(choice.settings, groups.values())
         self.rates = [group["lr"] for group in self.optimizer.param_groups]
         self.skips_on_device = bool(self.optimizer.defaults.get("fused"))
@@ -109,6 +110,7 @@ class Gradient:
         if self._channels_last:
             self.network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self._phases: list[Phase] = []
+        self._frozen: list[nn.Module] = []  # modules all of whose parameters have the rate 0
         self._skipped = 0
 
     @property
@@ -120,16 +122,25 @@ class Gradient:
         train = self.train
         self._total_steps = train.steps or math.ceil((train.epochs or 0) * size / train.batch)
         # Two operations per multiply-add, and the backward pass is twice the forward one.
-        self.flops_per_example = 6 * summarize(self.network, self.task.example()).multiply_adds
+        self.flops_per_example = 6 * summarize(self.network, *self.task.example()).multiply_adds
         if not train.threads and self.flops_per_example * train.batch < _SHARED_FROM:
             torch.set_num_threads(1)
-        self.model = self._wrapped()
+        most = math.ceil(train.batch / self.world.size)
+        if not self.task.divisible and 0 < train.micro_batch < most:
+            name = self._recipe.system.name
+            raise CanonError(
+                f"train.micro_batch is {train.micro_batch}, but {name} compares whole batches; leave it out."
+            )
+        self._freeze()
+        if self._sharded:
+            self._shard()
         phases = {
             name: Phase(name, self._recipe.optimizer_for(name), self.task.parameters(self.network, name))
             for name in dict.fromkeys(self.task.phases)
         }
         self._phases = list(phases.values())
         self._order = [phases[name] for name in self.task.phases]
+        self._models = self._wrapped()
         self._parameters = list(self.network.parameters())
         examples = Examples(columns, self.schema, self._device)
         self.loader = Loader(examples, train.batch, seed, train.micro_batch, self.world.rank, self.world.size)
@@ -142,28 +153,66 @@ class Gradient:
         self._scaling = self._dtype == torch.float16
         self._scale = torch.tensor(2.0**16 if self._scaling else 1.0, device=self._device)
         self._growth = torch.zeros((), dtype=torch.int32, device=self._device)
+        self._enter_training()
+
+    def _freeze(self) -> None:
+        """No gradients for what has the rate 0; before the network is wrapped, which counts the gradients to expect."""
+        for phase in dict.fromkeys(self.task.phases):
+            choice = self._recipe.optimizer_for(phase)
+            for name, parameter in self.task.parameters(self.network, phase):
+                index = _group_of(name, choice)
+                if index >= 0 and choice.groups[index].lr == 0:
+                    parameter.requires_grad_(False)
+        for module in self.network.modules():
+            own = list(module.parameters())
+            if own and not any(parameter.requires_grad for parameter in own):
+                self._frozen.append(module)
+
+    def _enter_training(self) -> None:
+        """What is frozen is a fixed function: its batch norms keep their statistics, its dropouts drop nothing."""
         self.network.train()
+        for module in self._frozen:
+            module.eval()
 
-    def _wrapped(self) -> nn.Module:
-        model = self.network
-        if self._sharded:
-            from torch.distributed.fsdp import fully_shard
+    def _shard(self) -> None:
+        from torch.distributed.fsdp import fully_shard
 
-            for child in model.children():
-                if any(True for _ in child.parameters()):
-                    fully_shard(child)
-            fully_shard(model)
+        for child in self.network.children():
+            if any(True for _ in child.parameters()):
+                fully_shard(child)
+        fully_shard(self.network)
+
+    def _wrapped(self) -> dict[str, nn.Module]:
+        """The network as each phase runs it. DDP waits for the gradients of all that it was made with, so it is made
+        once for each phase, with what that phase changes."""
         compiled = self.train.compile == "on" or (
             self.train.compile == "auto" and self._device.type == "cuda" and self._total_steps >= _COMPILE_FROM
         )
-        if self.world.size > 1 and not self._sharded:
-            model = DistributedDataParallel(model, gradient_as_bucket_view=True)
-        return torch.compile(model) if compiled else model  # type: ignore[return-value]
+        models: dict[str, nn.Module] = {}
+        for phase in self._phases:
+            model = self.network
+            if self.world.size > 1 and not self._sharded:
+                self._give_turn(phase)
+                model = DistributedDataParallel(model, gradient_as_bucket_view=True)
+            models[phase.name] = torch.compile(model) if compiled else model  # type: ignore[assignment]
+        return models
+
+    def _give_turn(self, phase: Phase) -> None:
+        """Gradients only for what the phase changes. Shards keep theirs, since FSDP2 reads the flag only once; what is
+        not the phase's is thrown away there."""
+        if len(self._phases) == 1 or self._sharded:
+            return
+        for other in self._phases:
+            for parameter in other.parameters:
+                parameter.requires_grad_(False)
+        for parameter in phase.parameters:
+            parameter.requires_grad_(True)
 
     def step(self, number: int) -> bool:
         seed_step(self.train.seed, number, self.world.rank, self._device)
         for phase in self._order:
             phase.set_rate(number, self._total_steps)
+            self._give_turn(phase)
             self._run(phase)
         return True
 
@@ -172,9 +221,16 @@ class Gradient:
         count = sum(map(self.task.count, batches))
         if self.world.size > 1:
             count = int(self.world.total([count])[0])
+        start, stop = shares(self.train.batch, self.world.size)[self.world.rank]
         for i, batch in enumerate(batches):
+            # Micro-batches of one batch draw the same numbers and use each their own rows of them.
+            self.task.generator = shared_generator(self.train.seed, self.loader.position, self._device)
+            end = min(start + (self.train.micro_batch or stop), stop)
+            self.task.share, start = (start, end, self.train.batch), end
             if self._augment is not None:
-                batch["input"] = self._augment(batch["input"])
+                batch["input"] = self._augment(
+                    batch["input"], Draws(self._device, self.task.generator, self.task.share)
+                )
             if self._channels_last:
                 batch["input"] = batch["input"].contiguous(memory_format=torch.channels_last)
             loss = self._backward(phase, batch, count, first=i == 0, last=i == len(batches) - 1)
@@ -184,13 +240,14 @@ class Gradient:
 
     def _backward(self, phase: Phase, batch: Batch, count: int, first: bool, last: bool) -> Tensor | float:
         """Adds the gradients of one micro-batch; returns its sum of losses, as a number where reading it is free."""
-        waits = isinstance(self.model, DistributedDataParallel) and not last
-        with self.model.no_sync() if waits else _NOTHING:  # type: ignore[operator]
+        model = self._models[phase.name]
+        waits = isinstance(model, DistributedDataParallel) and not last
+        with model.no_sync() if waits else _NOTHING:  # type: ignore[operator]
             if self._dtype == torch.float32:
-                loss = self.task.loss(self.model, batch, phase.name)
+                loss = self.task.loss(model, batch, phase.name)
             else:
                 with torch.autocast(self._device.type, self._dtype):
-                    loss = self.task.loss(self.model, batch, phase.name)
+                    loss = self.task.loss(model, batch, phase.name)
             total = loss
             if first and self._penalty is not None:
                 total = total + self._whole(self._penalty()) * (count / self.world.size)
@@ -331,11 +388,16 @@ class Gradient:
         training = self.network.training
         self.network.eval()
         found: list[Outputs] = []
+        start, stop = shares(examples.size, size)[rank]
         for batch in examples.in_order(_EVALUATION_BATCH, rank, size):
+            end = min(start + _EVALUATION_BATCH, stop)
+            self.task.generator = shared_generator(0, 0, self._device)  # every run is judged with the same noise
+            self.task.share, start = (start, end, examples.size), end
             with torch.autocast(self._device.type, self._dtype, enabled=self._dtype != torch.float32):
                 outputs = self.task.run(self.network, batch)
             found.append({name: rows.float().cpu() for name, rows in outputs.items()})
-        self.network.train(training)
+        if training:
+            self._enter_training()
         merged = {name: torch.cat([part[name] for part in found]) for name in (found[0] if found else ())}
         return {name: self.world.gather(rows) for name, rows in merged.items()} if spread else merged
 
@@ -346,6 +408,11 @@ class Gradient:
     @staticmethod
     def _whole(tensor: Tensor) -> Tensor:
         return tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor
+
+
+def _group_of(name: str, choice: OptimizerChoice) -> int:
+    """The first of optimizer.groups that matches a parameter; -1 for none."""
+    return next((i for i, group in enumerate(choice.groups) if fnmatch(name, group.match)), -1)
 
 
 def _local(gradient: Tensor) -> Tensor:

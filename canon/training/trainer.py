@@ -129,6 +129,14 @@ class Trainer:
         if self.recipe.train.batch < world.size:
             raise CanonError(f"train.batch is {self.recipe.train.batch}, less than the {world.size} processes.")
         self.learner, self.task = build(self.recipe, self.data.schema, world)
+        if not recipe.train.monitor and self.task.monitor != type(self.task).monitor:  # for want of labels
+            self.recipe = recipe = recipe.with_monitor(self.task.monitor)
+        for split, columns in self.data.splits.items():
+            if (few := num_examples(columns)) < self.task.least:
+                raise CanonError(
+                    f"{recipe.system.name} is scored on {self.task.least} examples at least, but the {split} split of "
+                    f"{self.data.name} has {few}; give more data, or another data.{split}."
+                )
         self.monitor = self.recipe.train.monitor or self.task.monitor
         if self.monitor not in self.task.names():
             raise unknown("metric (train.monitor)", self.monitor, self.task.names())
@@ -289,7 +297,7 @@ class Trainer:
         """Scores the validation set, if there is one, and says how the run stands; True if this is the best so far."""
         better = False
         if "valid" in self.data.splits:
-            self._valid = self.evaluate("valid")
+            self._valid = self.evaluate("valid", shown=True)
             value = self._valid[self.monitor]
             sign = 1 if self.task.highest_is_best and self.monitor != "loss" else -1
             # Small validation sets tie often; of equals the one with the lower loss is better.
@@ -314,11 +322,16 @@ class Trainer:
         if told:
             self.console.say(f"step {self.step:,}  {'  '.join(told)}")
 
-    def evaluate(self, split: str, limit: int | None = None) -> dict[str, float]:
+    def evaluate(self, split: str, limit: int | None = None, shown: bool = False) -> dict[str, float]:
         columns = self.data.splits[split]
         if limit is not None and num_examples(columns) > limit:
             columns = _first(columns, limit)
-        return self.task.score(self.learner.outputs(columns), columns)
+        outputs = self.learner.outputs(columns)
+        if shown and self.world.is_main:
+            for name, png in self.task.pictures(outputs, columns).items():
+                (self.run.path / name).mkdir(exist_ok=True)
+                (self.run.path / name / f"step-{self.step:08d}.png").write_bytes(png)
+        return self.task.score(outputs, columns)
 
     def _checkpoint(self) -> None:
         tensors, learned = self.learner.tensors(), self.learner.state()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +10,16 @@ import numpy as np
 import torch
 
 from canon.data.inputs import encode, read_labelled
+from canon.data.progress import bar
 from canon.data.schema import Columns
 from canon.errors import CanonError, unknown
+from canon.tasks.base import Outputs
 from canon.training import checkpoint
 from canon.training.devices import World
 from canon.training.run import Run
 from canon.training.trainer import build, read_data
+
+_AT_ONCE = 512  # rows that are predicted together
 
 
 class Model:
@@ -44,8 +49,18 @@ class Model:
             names = [str(i) for i in range(len(sources))]
         else:
             columns, names = encode(self.schema, list(sources), self.run.recipe.data)
-        rows = self.task.rows(self.learner.outputs(columns), top) if names else []
+        rows = [row for part in self._parts(columns, len(names)) for row in self.task.rows(part, top)]
         return [{"source": name, **row} for name, row in zip(names, rows, strict=True)]
+
+    def _parts(self, columns: Columns, size: int) -> Iterator[Outputs]:
+        """The outputs for some rows at a time, with a bar where it takes long."""
+        at_once = _AT_ONCE if self.task.target != "none" else max(size, 1)  # samples are drawn for all together
+        with bar("predicting", size) as progress:
+            for start in range(0, size, at_once):
+                rows = np.arange(start, min(start + at_once, size))
+                taken = {name: c[rows] if isinstance(c, np.ndarray) else c.take(rows) for name, c in columns.items()}
+                yield self.learner.outputs(taken)
+                progress.advance(len(rows))
 
     def evaluate(self, data: str | Path | None = None, split: str = "test") -> dict[str, float]:
         """Loss and metrics on a split of the run's own data, or on other labelled data."""

@@ -11,7 +11,15 @@ from canon.registry import SYSTEMS, System
 
 NAMES = [system.name for system in SYSTEMS]
 BY_NAME = {system.name: system for system in SYSTEMS}
-SOURCE = {"classification": "digits", "regression": "diabetes"}
+SOURCE = {"classification": "digits", "regression": "diabetes", "contrastive": "digits", "generation": "digits"}
+
+
+def built_in_recipes() -> list[str]:
+    """Recipes whose data needs no download: they are run, and measured, on any machine."""
+    from canon import recipe
+    from canon.data.catalogue import CATALOGUE
+
+    return [name for name in recipe.names() if CATALOGUE[recipe.load(name).data.source].builtin]
 
 
 def short(system: System, steps: int, **more: Any) -> dict[str, Any]:

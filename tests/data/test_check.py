@@ -90,7 +90,7 @@ def test_numbers_to_predict_suit_regression(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("x,y\n" + "".join(f"{i},{i * 0.37}\n" for i in range(50)))
     report = look(path)
-    assert report.suits == ["linear-regression"] and report.classes == {}
+    assert report.suits == ["linear-regression", "gan"] and report.classes == {}
 
 
 def test_a_table_of_text(tmp_path: Path) -> None:

@@ -1,0 +1,90 @@
+"""canon convert SRC DST --to torchvision|timm|canon|onnx"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from canon.cli.options import Json, Sets, changes_of, print_json
+from canon.errors import CanonError
+
+if TYPE_CHECKING:
+    from canon.use.export import Converted
+
+_EPILOG = """Examples:
+
+canon convert resnet50.pth runs/resnet50 --to canon --classes names.txt
+
+canon convert runs/flowers flowers.safetensors --to timm
+
+canon convert runs/flowers flowers.onnx --to onnx"""
+
+
+def convert(
+    source: Annotated[str, typer.Argument(metavar="SRC", help="A run, a .safetensors or .pth file, or SYSTEM:preset.")],
+    target: Annotated[Path, typer.Argument(metavar="DST", help="The file or run directory to write.")],
+    to: Annotated[str, typer.Option(help="torchvision, timm, canon or onnx.")],
+    system: Annotated[str, typer.Option(help="Of a file: the SYSTEM:preset it must be; default as its keys say.")] = "",
+    set_: Sets = [],  # noqa: B006  typer reads it and never changes it
+    classes: Annotated[Path | None, typer.Option(help="Of a file: names of its classes, one on each line.")] = None,
+    mean: Annotated[str, typer.Option(help="Of a file: mean of pixels, 0 to 255, as in 124,116,104.")] = "",
+    std: Annotated[str, typer.Option(help="Of a file: their standard deviation; default both ImageNet's.")] = "",
+    unscaled: Annotated[bool, typer.Option("--unscaled", help="ONNX without (pixel - mean) / std inside.")] = False,
+    json: Json = False,
+) -> None:
+    """Convert weights to and from torchvision and timm, or write an ONNX file."""
+    from canon.use import export
+
+    found = export.convert(
+        source,
+        target,
+        to,
+        system=system,
+        changes=changes_of(set_),
+        classes=_names(classes),
+        mean=_numbers("--mean", mean),
+        std=_numbers("--std", std),
+        scaled=not unscaled,
+    )
+    if json:
+        print_json(found.to_json())
+    else:
+        _print(found)
+
+
+def _print(found: Converted) -> None:
+    network, report = found.network, found.network.report
+    sizes = f"{len(network.schema.classes)} classes, images of {'×'.join(map(str, network.schema.shape))}"
+    told = f"{network.name}: {sizes}" if len(network.schema.shape) == 3 else network.name
+    print(told)
+    if report is not None:
+        print(f"{len(report.used)} tensors of {network.source} used, 0 missing, 0 unexpected")
+        if report.left_out:
+            print(f"left out: {', '.join(report.left_out)}")
+    if found.difference is not None:
+        print(f"onnxruntime and torch differ by {found.difference:.1e} at most")
+    print(found.target)
+
+
+def _names(path: Path | None) -> list[str]:
+    if path is None:
+        return []
+    if not path.is_file():
+        raise CanonError(f"--classes: there is no file {path}.")
+    try:
+        return [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    except UnicodeDecodeError:
+        raise CanonError(f"--classes: {path} is not a text in UTF-8.") from None
+
+
+def _numbers(option: str, text: str) -> list[float]:
+    try:
+        return [float(part) for part in text.split(",")] if text else []
+    except ValueError:
+        raise CanonError(f'{option} takes numbers with commas between, as in 124,116,104; got "{text}".') from None
+
+
+def register(app: typer.Typer) -> None:
+    app.command(epilog=_EPILOG)(convert)

@@ -1,0 +1,162 @@
+"""Two views of one example among those of all others: nothing is predicted, features are learned.
+
+NT-Xent (canon.objectives.contrastive) over the global batch: 2N views are anchors, each against the 2N − 1 others.
+Labels, where there are some, only judge the features: a linear classifier on half of a split is tested on the other.
+Alignment and uniformity: Wang and Isola 2020 (arXiv:2005.10242), equations 1 and 2, of z scaled to length 1.
+Shapes: B images, N images of the global batch, F features, D projected features, K classes.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from canon.data.augment import Draws, augmenter
+from canon.data.loader import Batch, shares
+from canon.data.schema import Columns, Schema
+from canon.errors import CanonError, unknown
+from canon.objectives.contrastive import nt_xent
+from canon.tasks.base import Outputs, Task
+
+_TOGETHER = 256  # examples of a split that are compared with each other; more negatives make a higher loss
+_RIDGE = 0.1  # λ of the probe, for features of variance 1 and a mean over the examples
+
+
+class Contrastive(Task):
+    target = "any"
+    monitor = "probe_accuracy"
+    highest_is_best = True
+    divisible = False
+
+    def __init__(self, objective: str, config: Any, schema: Schema) -> None:
+        super().__init__(objective, config, schema)
+        if objective != "nt-xent":
+            raise unknown("objective", objective, ("nt-xent",))
+        augment = augmenter(config.augment, schema, "system.augment")
+        if augment is None:
+            raise CanonError("system.augment is empty, but views that are all equal teach nothing; name some changes.")
+        self._augment = augment
+        if schema.target == "none":
+            self.monitor = "loss"
+
+    def example(self) -> tuple[Any, ...]:
+        return (torch.zeros(2, *self.schema.shape),)  # two views
+
+    def count(self, batch: Batch) -> int:
+        """Anchors: both views of every image."""
+        return 2 * len(batch["input"])
+
+    def loss(self, network: nn.Module, batch: Batch, phase: str) -> Tensor:
+        """The sum over this process's anchors, each against the views of the global batch."""
+        _, z_2BD = network(self.views(batch["input"]))
+        with torch.autocast(z_2BD.device.type, enabled=False):  # cosines are divided by a small τ
+            first_BD, second_BD = z_2BD.float().chunk(2)
+            start, stop, total = self._rows(batch["input"])
+            if stop - start == total:
+                return nt_xent(first_BD, second_BD, self.config.temperature).sum()
+            first_ND, second_ND = _GatherRows.apply(torch.stack([first_BD, second_BD], dim=1), total).unbind(1)
+            return nt_xent(first_ND, second_ND, self.config.temperature, rows=(start, stop)).sum()
+
+    def views(self, images_BCHW: Tensor) -> Tensor:
+        """[2B, C, H, W]: all images changed once, then all changed in another way."""
+        draws = Draws(images_BCHW.device, self.generator, self._rows(images_BCHW))
+        views = torch.cat([self._augment(images_BCHW, draws), self._augment(images_BCHW, draws)])
+        if images_BCHW.is_contiguous(memory_format=torch.channels_last):
+            views = views.contiguous(memory_format=torch.channels_last)
+        return views
+
+    def _rows(self, images_BCHW: Tensor) -> tuple[int, int, int]:
+        return self.share or (0, len(images_BCHW), len(images_BCHW))
+
+    def run(self, network: nn.Module, batch: Batch) -> Outputs:
+        """Features of the images as they are, and z of two views of each, made with the same noise in every run."""
+        images_BCHW = batch["input"]
+        B = len(images_BCHW)
+        features, z = network(torch.cat([images_BCHW, self.views(images_BCHW)]))
+        return {"features": features[:B], "first": z[B : 2 * B], "second": z[2 * B :]}
+
+    def losses(self, outputs: Outputs, batch: Batch) -> Tensor:
+        """The mean of both anchors of each example, against at most 255 others of its split."""
+        found = []
+        for start, stop in _groups(len(outputs["first"])):
+            both = nt_xent(outputs["first"][start:stop], outputs["second"][start:stop], self.config.temperature)
+            found.append(both.reshape(2, -1).mean(0))
+        return torch.cat(found)
+
+    def score(self, outputs: Outputs, columns: Columns) -> dict[str, float]:
+        loss = self.losses(outputs, {}).double().mean().item()
+        return {"loss": loss, **self.metrics(outputs, np.asarray(columns.get("target", ())))}
+
+    def names(self) -> tuple[str, ...]:
+        probe = [] if self.schema.target == "none" else ["probe_accuracy"]
+        return ("loss", *probe, "alignment", "uniformity")
+
+    def metrics(self, outputs: Outputs, targets: np.ndarray) -> dict[str, float]:
+        found = {}
+        if self.schema.target != "none":
+            found["probe_accuracy"] = probe_accuracy(outputs["features"], torch.from_numpy(targets))
+        first, second = (F.normalize(outputs[name].double(), dim=1) for name in ("first", "second"))
+        found["alignment"] = (first - second).square().sum(1).mean().item()
+        pairs = [torch.pdist(first[start:stop]).square() for start, stop in _groups(len(first))]
+        found["uniformity"] = torch.cat(pairs).mul(-2).exp().mean().log().item()
+        return found
+
+    def floors(self, targets: np.ndarray) -> dict[str, float]:
+        return {}
+
+    def rows(self, outputs: Outputs, top: int) -> list[dict[str, Any]]:
+        return [{"features": features} for features in outputs["features"].tolist()]
+
+
+def probe_accuracy(features_BF: Tensor, target_B: Tensor) -> float:
+    """Share of right answers of a linear classifier of the features, fitted on one half and tested on the other.
+
+    Ridge regression onto ±1 per class, W = (XᵀX/n + λI)⁻¹ XᵀY/n with X and Y centred and X scaled on the half it is
+    fitted on; each half is tested once. Which half an example is in is drawn with a fixed seed.
+    """
+    features_BF = features_BF.double()
+    sign_BK = 2 * F.one_hot(target_B).double() - 1
+    order = torch.from_numpy(np.random.RandomState(0).permutation(len(features_BF)))
+    halves = order.tensor_split(2)
+    right = 0
+    for fit, test in (halves, halves[::-1]):
+        std, mean = torch.std_mean(features_BF[fit], dim=0, correction=0)
+        scaled_BF = (features_BF - mean) / std.where(std > 0, 1.0)
+        offset_K = sign_BK[fit].mean(0)
+        X, Y = scaled_BF[fit], sign_BK[fit] - offset_K
+        covariance_FF = X.T @ X / len(fit) + _RIDGE * torch.eye(X.shape[1], dtype=X.dtype)
+        weight_FK = torch.linalg.solve(covariance_FF, X.T @ Y / len(fit))
+        right += int((scaled_BF[test] @ weight_FK + offset_K).argmax(1).eq(target_B[test]).sum())
+    return right / len(order)
+
+
+class _GatherRows(torch.autograd.Function):
+    """The rows of all processes. Every process's loss depends on every row, so the gradients of a row are summed."""
+
+    @staticmethod
+    def forward(ctx, rows: Tensor, total: int) -> Tensor:  # type: ignore[no-untyped-def]
+        bounds = shares(total, dist.get_world_size())
+        ctx.bounds = bounds[dist.get_rank()]
+        padded = rows.new_zeros((max(stop - start for start, stop in bounds), *rows.shape[1:]))
+        padded[: len(rows)] = rows
+        parts = [torch.empty_like(padded) for _ in bounds]
+        dist.all_gather(parts, padded)
+        return torch.cat([part[: stop - start] for part, (start, stop) in zip(parts, bounds, strict=True)])
+
+    @staticmethod
+    def backward(ctx, grad: Tensor) -> tuple[Tensor, None]:  # type: ignore[no-untyped-def]
+        summed = grad.contiguous().clone()
+        dist.all_reduce(summed)
+        start, stop = ctx.bounds
+        return summed[start:stop], None
+
+
+def _groups(size: int) -> list[tuple[int, int]]:
+    """Examples that are compared with each other: consecutive, about equally many, 256 at most."""
+    return shares(size, math.ceil(size / _TOGETHER))

@@ -1,0 +1,212 @@
+"""Samples like the data, by a game of two players: k turns of the discriminator, then one of the generator.
+
+Goodfellow et al. 2014 (arXiv:1406.2661), algorithm 1. Samples are judged as they would be written down, pixels rounded
+and categories chosen, by the classifier two-sample test (canon.metrics.two_sample): its accuracy is ½ where they cannot
+be told from data. `loss` is C(G) = max_D E log D(x) + E log(1 − D(G(z))) of the paper's theorem 1, estimated by the
+test's own classifier on held-out points; it is −log 4 at best, which D = ½ always reaches.
+Shapes: B examples, Z length of the noise, N examples of a split.
+"""
+
+from __future__ import annotations
+
+from math import isqrt, log
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from canon.data.augment import Draws, Scale
+from canon.data.loader import Batch
+from canon.data.schema import Columns, Schema
+from canon.data.synthetic import mixture_of
+from canon.errors import CanonError, unknown
+from canon.metrics.two_sample import classifier_two_sample_test
+from canon.objectives import adversarial
+from canon.tasks import pictures
+from canon.tasks.base import Outputs, Task
+
+_GENERATOR_LOSSES = {
+    "non-saturating": adversarial.non_saturating_generator,
+    "minimax": adversarial.minimax_generator,
+}
+_JUDGED = 4000  # examples and samples that the test looks at, at most; its accuracy is then known to 0.008
+_HIT = 0.01  # share of samples from which a mode counts as hit
+
+
+class Generation(Task):
+    target = "none"
+    monitor = "two_sample_accuracy"
+    highest_is_best = False
+    least = 4  # half of them train the judge
+
+    def __init__(self, objective: str, config: Any, schema: Schema) -> None:
+        super().__init__(objective, config, schema)
+        if objective != "adversarial":
+            raise unknown("objective", objective, ("adversarial",))
+        self.phases = ("discriminator",) * config.discriminator_steps + ("generator",)
+        self._scale = Scale(schema)
+        self._mixture = mixture_of([encoder.name for encoder in schema.encoders])
+
+    def parameters(self, network: nn.Module, phase: str) -> list[tuple[str, nn.Parameter]]:
+        return [(name, p) for name, p in network.named_parameters() if name.startswith(f"{phase}.")]
+
+    def example(self) -> tuple[Any, ...]:
+        return torch.zeros(1, self.config.latent), "generator"  # goes through both players once
+
+    # The game
+
+    def loss(self, network: nn.Module, batch: Batch, phase: str) -> Tensor:
+        z_BZ = self.noise(batch["input"])
+        if phase == "generator":
+            return self.losses({"fake": network(z_BZ, phase)}, batch).sum()
+        real_B, fake_B = network(z_BZ, phase, self.scaled(batch["input"]))
+        self.observe("D(x)", real_B.detach().float().sigmoid().sum(), len(real_B))
+        self.observe("D(G(z))", fake_B.detach().float().sigmoid().sum(), len(fake_B))
+        return self.losses({"real": real_B, "fake": fake_B}, batch).sum()
+
+    def losses(self, outputs: Outputs, batch: Batch) -> Tensor:
+        """From logits: the discriminator's where there are some of data, else the generator's."""
+        if "real" in outputs:
+            return adversarial.discriminator(outputs["real"], outputs["fake"])
+        return _GENERATOR_LOSSES[self.config.loss](outputs["fake"])
+
+    def noise(self, like: Tensor) -> Tensor:
+        """z for the examples of a batch; by their places in the global batch, so that processes can share it."""
+        whole = (0, len(like), len(like))
+        draws = Draws(like.device, self.generator, self.share or whole)
+        shape = (self.config.latent,)
+        return draws.normal(shape) if self.config.prior == "normal" else draws.uniform(-1.0, 1.0, shape)
+
+    def scaled(self, inputs: Tensor) -> Tensor:
+        """Inputs as the players see them: pixels from −1 (black) to 1 (white), tanh's range; tables as they are."""
+        return 2 * self._scale.pixels(inputs) - 1 if self.schema.input == "image" else inputs
+
+    # Samples
+
+    def run(self, network: nn.Module, batch: Batch) -> Outputs:
+        """As many samples as there are examples, from noise that is the same at every evaluation."""
+        return {"samples": network(self.noise(batch["input"]))}
+
+    def written(self, outputs: Outputs) -> np.ndarray:
+        """Samples as the data has them: pixels uint8 0 … white; of a table's categories exactly one."""
+        samples = outputs["samples"]
+        if self.schema.input == "image":
+            return ((samples + 1) * (self.schema.white / 2)).round().to(torch.uint8).numpy()
+        samples = samples.clone()
+        for start, stop in self._categories:
+            chosen = samples[:, start:stop].argmax(dim=1)
+            samples[:, start:stop] = nn.functional.one_hot(chosen, stop - start).to(samples.dtype)
+        return samples.numpy()
+
+    @property
+    def _categories(self) -> list[tuple[int, int]]:
+        """Where in a row of a table each category's columns lie."""
+        found, start = [], 0
+        for encoder in self.schema.encoders:
+            stop = start + max(1, len(encoder.categories))
+            if encoder.kind == "category":
+                found.append((start, stop))
+            start = stop
+        return found
+
+    def table(self, outputs: Outputs) -> dict[str, np.ndarray]:
+        """Samples of a table as its columns, in the data's own units."""
+        rows, columns, start = self.written(outputs), {}, 0
+        for encoder in self.schema.encoders:
+            if encoder.kind == "number":
+                columns[encoder.name] = rows[:, start].astype(np.float64) * encoder.std + encoder.mean
+                start += 1
+            else:
+                chosen = rows[:, start : start + len(encoder.categories)].argmax(axis=1)
+                columns[encoder.name] = np.array(encoder.categories, dtype=object)[chosen]
+                start += len(encoder.categories)
+        return columns
+
+    def rows(self, outputs: Outputs, top: int) -> list[dict[str, Any]]:
+        raise CanonError("A generator predicts nothing of an input: see its samples with canon generate RUN.")
+
+    # How they are judged
+
+    def names(self) -> tuple[str, ...]:
+        return ("loss", "two_sample_accuracy", *(("modes", "high_quality") if self._mixture else ()))
+
+    def score(self, outputs: Outputs, columns: Columns) -> dict[str, float]:
+        return self.metrics(outputs, self._spread(columns["input"]))
+
+    @staticmethod
+    def _spread(inputs: Any) -> np.ndarray:
+        """Rows from all over a split, whose order may be one class after the other."""
+        index = np.linspace(0, len(inputs) - 1, min(_JUDGED, len(inputs))).astype(np.int64)
+        return inputs[index] if isinstance(inputs, np.ndarray) else inputs.take(index)
+
+    def metrics(self, outputs: Outputs, targets: np.ndarray) -> dict[str, float]:
+        """`targets` are examples; the samples are independent, so the first of them do."""
+        samples = self.written(outputs)[: len(targets)]
+        judge = _Judge(self.schema.input == "image")
+        sets = [rows.reshape(len(rows), -1) / self._unit for rows in (targets, samples)]
+        accuracy = classifier_two_sample_test(sets[0], sets[1], classifier=judge).accuracy
+        found = {"loss": judge.value(), "two_sample_accuracy": accuracy}
+        if self._mixture:
+            points = np.stack(list(self.table(outputs).values()), axis=1)
+            shares = self._mixture.share_of_modes(points)
+            found |= {"modes": float((shares >= _HIT).sum()), "high_quality": float(shares.sum())}
+        return found
+
+    @property
+    def _unit(self) -> float:
+        return self.schema.white / 2 if self.schema.input == "image" else 1.0
+
+    def floors(self, targets: np.ndarray) -> dict[str, float]:
+        return {}
+
+    def pictures(self, outputs: Outputs, columns: Columns) -> dict[str, bytes]:
+        if self.schema.input == "image":
+            return {"samples": pictures.grid(self.written(outputs)[: pictures.GRID**2], self.schema.white)}
+        if len(self.schema.encoders) > 2 or self._categories or not pictures.can_draw():
+            return {}
+        names = [encoder.name for encoder in self.schema.encoders]
+        stds, means = (np.array([getattr(e, key) for e in self.schema.encoders]) for key in ("std", "mean"))
+        real = self._spread(columns["input"]) * stds + means
+        made = np.stack(list(self.table(outputs).values()), axis=1)[: len(real)]
+        return {"samples": pictures.points(real, made, names)}
+
+
+class _Judge:
+    """The two-sample test's classifier, one of the two in its paper; remembers its probabilities.
+
+    Tables: k nearest neighbours, k = √n, which follow a density of few columns closely and need no training. Images,
+    where distances between pixels say little: one hidden layer of 20 units.
+    """
+
+    def __init__(self, is_image: bool) -> None:
+        self._is_image = is_image
+
+    def fit(self, inputs: np.ndarray, labels: np.ndarray) -> None:
+        import warnings
+
+        from sklearn.exceptions import ConvergenceWarning
+        from sklearn.neighbors import KNeighborsClassifier
+        from sklearn.neural_network import MLPClassifier
+
+        self._seen = isqrt(len(inputs)) | 1  # odd: no ties
+        self._classifier: Any = (
+            MLPClassifier((20,), max_iter=300, tol=1e-3, random_state=0)
+            if self._is_image
+            else KNeighborsClassifier(min(self._seen, len(inputs)))
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # it is only a judge: as good as it got
+            self._classifier.fit(inputs, labels)
+
+    def predict(self, inputs: np.ndarray) -> np.ndarray:
+        sampled_N = self._classifier.predict_proba(inputs)[:, 1]
+        # Of k neighbours that are all alike one cannot conclude 1: half a neighbour more of either kind.
+        data_N = 1 - sampled_N if self._is_image else ((1 - sampled_N) * self._seen + 0.5) / (self._seen + 1)
+        self._data_N = np.clip(data_N, 1e-7, 1 - 1e-7)  # D(x)
+        return (sampled_N > 0.5).astype(np.int64)
+
+    def value(self) -> float:
+        """V(D, G) = E log D(x) + E log(1 − D(G(z))) on the held-out points, of which the first half is data."""
+        real, fake = np.array_split(self._data_N, 2)
+        return max(-log(4), float(np.log(real).mean() + np.log(1 - fake).mean()))

@@ -1,0 +1,255 @@
+"""Networks in other people's files, both ways: `canon convert`.
+
+From a run, a foreign state dict, or a system with random weights; to a state dict of torchvision or timm, an ONNX file,
+or a run directory that `predict`, `evaluate --data` and train.init take like any other.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+from torch import nn
+
+from canon import recipe as recipes
+from canon import registry
+from canon.config import Table
+from canon.data.schema import Data, FileRecord, Schema
+from canon.errors import CanonError, unknown
+from canon.interop import onnx, vision
+from canon.interop.vision import Report, Tensors
+from canon.interop.weights import read_tensors
+from canon.training import checkpoint
+from canon.training.devices import seed_step
+from canon.training.run import Run, cannot_write
+
+FORMATS = (*vision.PROJECTS, "canon", "onnx")
+FILES = (".safetensors", ".pt", ".pth", ".bin")
+# What torchvision's and most of timm's weights were trained with, on the scale of pixels from 0 to 255.
+IMAGENET_MEAN, IMAGENET_STD = (123.675, 116.28, 103.53), (58.395, 57.12, 57.375)
+_ONNX_TASKS = ("classification", "regression")
+_EPOCHS = 10  # of the recipe in a run that was made from a file; it is never trained as it is
+
+
+@dataclass(frozen=True)
+class Network:
+    """A network with its weights and all that is known of its data."""
+
+    source: str
+    system: registry.System
+    preset: str
+    config: Any
+    tensors: Tensors
+    schema: Schema
+    report: Report | None = None  # of a foreign file
+
+    @property
+    def name(self) -> str:
+        return f"{self.system.name}:{self.preset}" if self.preset else self.system.name
+
+    def build(self) -> nn.Module:
+        with torch.device("meta"):
+            network: nn.Module = self.system.load()[1](self.config)
+        network.load_state_dict(self.tensors, assign=True)
+        return network.eval()
+
+
+@dataclass(frozen=True)
+class Converted:
+    network: Network
+    target: str
+    format: str
+    names: list[str]  # of the tensors in the target
+    difference: float | None = None  # of ONNX: to torch, relative to the largest output where that is over 1
+
+    def to_json(self) -> Table:
+        schema, report = self.network.schema, self.network.report
+        told: Table = {
+            "source": self.network.source,
+            "target": self.target,
+            "format": self.format,
+            "system": self.network.name,
+            "shape": list(schema.shape),
+            "num_classes": len(schema.classes),
+            "parameters": sum(p.numel() for p in self.network.build().parameters()),
+        }
+        if report is not None:
+            told["keys"] = {f.name: getattr(report, f.name) for f in fields(report)}
+        if self.names:
+            told["written"] = self.names
+        if self.difference is not None:
+            told["difference"] = self.difference
+        return told
+
+
+def convert(
+    source: str,
+    target: str | Path,
+    to: str,
+    *,
+    system: str = "",
+    changes: Table | None = None,
+    classes: Sequence[str] = (),
+    mean: Sequence[float] = (),
+    std: Sequence[float] = (),
+    scaled: bool = True,
+) -> Converted:
+    """Writes `target` in the format `to`; nothing is written where something does not fit."""
+    if to not in FORMATS:
+        raise unknown("format (--to)", to, FORMATS)
+    target = Path(target)
+    _check_target(target, to)
+    network = open_network(source, system, changes, classes, mean, std)
+    names: list[str] = []
+    difference = None
+    try:
+        if to == "onnx":
+            if network.system.loop != "gradient" or network.system.task not in _ONNX_TASKS:
+                raise CanonError(
+                    f"{source} is a {network.system.name}; ONNX is for networks that tell a class or a number."
+                )
+            difference = onnx.export(network.build(), network.schema, target, network.name, scaled)
+        elif to == "canon":
+            _write_run(network, target)
+            names = list(network.tensors)
+        else:
+            tensors = vision.to_project(to, network.system.name, network.config, network.tensors, source)
+            _write_tensors(tensors, target)
+            names = list(tensors)
+    except OSError as failure:
+        raise cannot_write(target, failure) from None
+    return Converted(network, str(target), to, names, difference)
+
+
+def _check_target(target: Path, to: str) -> None:
+    if to == "canon":
+        if target.exists():
+            raise CanonError(f"{target} already exists: give another name for the run.")
+        return
+    endings = (".onnx",) if to == "onnx" else FILES[:3]
+    if target.suffix not in endings:
+        raise CanonError(f'{target}: --to {to} writes {" or ".join(endings)}, not "{target.suffix}".')
+
+
+def open_network(
+    source: str,
+    system: str = "",
+    changes: Table | None = None,
+    classes: Sequence[str] = (),
+    mean: Sequence[float] = (),
+    std: Sequence[float] = (),
+) -> Network:
+    """A run's best weights, a foreign file's, or random ones for SYSTEM:preset."""
+    path = Path(source)
+    if path.is_dir():
+        if system or changes or classes or mean or std:
+            raise CanonError(f"{source} is a run, which knows its system, classes and scale: leave these options out.")
+        return _from_run(source)
+    settings = {}
+    for key, value in (changes or {}).items():
+        section, _, name = key.partition(".")
+        if section != "system" or not name:
+            raise CanonError(
+                f"canon convert takes only system settings, as in --set system.shape=[3,64,64]; got {key}."
+            )
+        settings[name] = value
+    if path.suffix in FILES:
+        if not path.is_file():
+            raise CanonError(f"There is no file {source}.")
+        found = vision.recognise(read_tensors(source), source, system, settings)
+        schema = _schema(source, found.config, classes, mean, std)
+        return Network(source, found.system, found.preset, found.config, found.tensors, schema, found.report)
+    if path.is_file():
+        raise CanonError(f"{source} is neither a run nor a checkpoint: {', '.join(FILES)} are read.")
+    if source.partition(":")[0] not in {known.name for known in registry.SYSTEMS}:
+        raise CanonError(f'There is no run, checkpoint or system "{source}".')
+    if system and system != source:
+        raise CanonError(f"{source} is a system itself: leave out --system {system}.")
+    return _random(source, settings, classes, mean, std)
+
+
+def _from_run(source: str) -> Network:
+    run = Run.open(source)
+    recipe = run.recipe
+    tensors, _ = checkpoint.load(run.best(), recipe.system.name, groups=("model",))
+    return Network(source, recipe.system, recipe.preset, recipe.config, tensors["model"], run.schema)
+
+
+def _random(
+    source: str, settings: Table, classes: Sequence[str], mean: Sequence[float], std: Sequence[float]
+) -> Network:
+    system, preset = registry.find(source)
+    if system.loop != "gradient":
+        raise CanonError(f"{source} learns without a network: there is nothing to convert before it is trained.")
+    config = system.configure(preset, settings, {f"system.{key}": "--set" for key in settings})
+    seed_step(0, 0, 0, torch.device("cpu"))
+    network = system.load()[1](config)
+    schema = _schema(source, config, classes, mean or (0.0,), std or (1.0,))
+    return Network(source, system, preset, config, network.state_dict(), schema)
+
+
+def _schema(source: str, config: Any, classes: Sequence[str], mean: Sequence[float], std: Sequence[float]) -> Schema:
+    """What is known of the data of a network that canon did not train."""
+    count = getattr(config, "num_classes", 0)
+    if classes and len(classes) != count:
+        raise CanonError(f"--classes has {len(classes)} names, but {source} tells {count} classes apart.")
+    if len(set(classes)) < len(classes):
+        twice = next(name for name in classes if list(classes).count(name) > 1)
+        raise CanonError(f'--classes has the name "{twice}" twice.')
+    shape = tuple(config.shape)
+    scale = []
+    for option, values, usual in (("--mean", mean, IMAGENET_MEAN), ("--std", std, IMAGENET_STD)):
+        if not values and shape[0] != len(usual):
+            raise CanonError(
+                f"{source} reads {shape[0]} channel(s): give {option}, on the scale of pixels from 0 to 255."
+            )
+        values = tuple(values) or usual
+        if len(values) not in (1, shape[0]):
+            raise CanonError(f"{option} needs a number for each of the {shape[0]} channels, got {len(values)}.")
+        scale.append(values)
+    if min(scale[1]) <= 0:
+        raise CanonError("--std must be positive.")
+    names = tuple(classes) or tuple(map(str, range(count)))
+    kind = "image" if len(shape) == 3 else "features"
+    target = "class" if count else "number"
+    return Schema(kind, shape, target, names, mean=scale[0], std=scale[1])  # type: ignore[arg-type]
+
+
+def _write_tensors(tensors: Tensors, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = target.with_name(f".{target.name}.writing")
+    whole = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
+    if target.suffix == ".safetensors":
+        save_file(whole, temporary, metadata={"format": "pt"})
+    else:
+        torch.save(whole, temporary)  # tensors only: read it with weights_only=True
+    temporary.replace(target)
+
+
+def _write_run(network: Network, target: Path) -> None:
+    """A run at step 0 with the given weights."""
+    if network.report is None:
+        kind = "a run already" if Path(network.source).is_dir() else "a system; canon train makes runs of it"
+        raise CanonError(f"{network.source} is {kind}.")
+    chosen = {f.name: getattr(network.config, f.name) for f in fields(network.config)}
+    table: Table = {"system": {"name": network.name, **chosen}, "train": {"epochs": _EPOCHS}}
+    origin = f"file {Path(network.source).name}"
+    origins = {f"system.{key}": origin for key in chosen}
+    recipe = recipes.build(table, f"weights of {Path(network.source).name}", origins)
+    recipe = replace(recipe, config=network.config).resolved(1)
+    record = FileRecord.of(Path(network.source))
+    data = Data(record.name, network.schema, {}, (record,), notes=(f"Weights made elsewhere: {record.name}.",))
+    run = Run.create(target, recipe, data)
+    state = {"step": 0, "best": {}, "waited": 0, "valid": {}, "seconds": 0.0, "metrics_bytes": 0, "learner": {}}
+    try:
+        saved = checkpoint.save(run.checkpoints, 0, network.system.name, {"model": network.tensors}, state)
+    except (OSError, CanonError):
+        shutil.rmtree(target, ignore_errors=True)  # a run without weights is of no use
+        raise
+    for link in ("best", "last"):
+        checkpoint.point(run.path / link, saved)

@@ -1,0 +1,61 @@
+"""Samples of a trained generator: images to a PNG grid, rows to a CSV table."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import torch
+
+from canon.errors import CanonError
+from canon.tasks import pictures
+from canon.tasks.base import Outputs
+from canon.tasks.generation import Generation
+from canon.training.devices import shared_generator
+from canon.training.run import cannot_write
+from canon.use.model import Model
+
+_AT_ONCE = 512
+
+
+@torch.no_grad()
+def generate(model: Model, count: int = 64, seed: int = 0) -> Outputs:
+    """`count` samples from noise that `seed` decides; at seed 0 the noise of the run's own evaluations."""
+    task, network = _task(model), model.network.eval()
+    device = next(network.parameters()).device
+    found = []
+    for start in range(0, count, _AT_ONCE):
+        stop = min(start + _AT_ONCE, count)
+        task.generator, task.share = shared_generator(seed, 0, device), (start, stop, count)
+        found.append(task.run(network, {"input": torch.empty(stop - start, device=device)})["samples"].float().cpu())
+    return {"samples": torch.cat(found)}
+
+
+def write_samples(model: Model, outputs: Outputs, path: Path | None = None) -> Path:
+    """Images as a grid (.png), rows of a table as they stood in the data (.csv)."""
+    task = _task(model)
+    ending = ".png" if model.schema.input == "image" else ".csv"
+    path = path or Path(f"samples{ending}")
+    if path.suffix.lower() != ending:
+        what = "images" if ending == ".png" else "rows of a table"
+        raise CanonError(f'{path}: samples of {model.run.path} are {what}, written as {ending}, not "{path.suffix}".')
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if ending == ".png":
+            path.write_bytes(pictures.grid(task.written(outputs), model.schema.white))
+        else:
+            columns = task.table(outputs)
+            with path.open("w", newline="", encoding="utf-8") as file:
+                writer = csv.writer(file)
+                writer.writerow(columns)
+                writer.writerows(zip(*(column.tolist() for column in columns.values()), strict=True))
+    except OSError as failure:
+        raise cannot_write(path, failure) from None
+    return path
+
+
+def _task(model: Model) -> Generation:
+    if not isinstance(model.task, Generation):
+        name = model.run.recipe.system.name
+        raise CanonError(f"{model.run.path} is a run of {name}, which generates nothing; canon predict uses it.")
+    return model.task
