@@ -65,7 +65,7 @@ class _GlobalBatchNorm(nn.modules.batchnorm._BatchNorm):
         """For compiled half-precision training: Σx and Σx² in one read of the batch, where torch's way takes longer.
 
         E[x²] − E[x]² in float32 loses fewer digits than the 8 or 11 bits that the inputs have. One H200, ResNet-50,
-        bf16: +5 %.
+        bf16, one run of each in a row: about +5 %.
         """
         places = tuple(place for place in range(input.dim()) if place != 1)
         x = input.float()

@@ -80,7 +80,7 @@ def worker(rank: int, folder: str) -> None:
 def processes(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, dict[str, Tensor]]]:
     folder: Path = tmp_path_factory.mktemp("gloo")
     mp.spawn(worker, (str(folder),), nprocs=2)
-    return [torch.load(folder / f"{rank}.pt") for rank in range(2)]
+    return [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in range(2)]
 
 
 @pytest.mark.parametrize("momentum", [0.1, None])
