@@ -1,7 +1,8 @@
 """Convolutions written as the products that tensor cores do best; same parameters, names and sums as nn.Conv2d.
 
 The other forms are used only in compiled CUDA code, where the reshapes around them cost nothing (one H200, ResNet-50,
-bf16, channels-last, one run of each in a row: about +5 % for the stem, +2 % for the 1×1 convolutions). Everywhere else these are nn.Conv2d itself.
+bf16, channels-last, one run of each in a row: about +5 % for the stem, +2 % for the 1×1 convolutions). Everywhere
+else these are nn.Conv2d itself.
 Shapes: B images, C channels, H height, W width, O outputs.
 """
 
