@@ -25,7 +25,7 @@ from canon.optim.settings import OPTIMIZERS
 from canon.optim.settings import Settings as OptimizerSettings
 
 RECIPES = Path(__file__).parent / "recipes"
-DEFAULT = "linear/digits-mlp"
+DEFAULT = "sequence/pronounce"
 _EFFECTIVE = ": every effective value and where it came from."
 _DEFAULT_OPTIMIZER = "adam"
 
@@ -40,6 +40,9 @@ class TrainConfig:
     epochs: Annotated[float, Field(gt=0)] | None = Field(default=None, description="passes over the training set")
     seconds: Annotated[float, Field(gt=0)] | None = Field(default=None, description="stop after so much training time")
     batch: Natural = Field(default=64, description="examples per optimiser step over all devices; 0: all of them")
+    tokens: Natural = Field(
+        default=0, description="target tokens per step, sentences of like length together; in place of batch"
+    )
     micro_batch: Natural = Field(default=0, description="most examples a device takes at once; 0: its whole share")
     seed: Seed = Field(default=0, description="decides first weights, order and noise")
     init: str = Field(default="", description="weights to start from: a run, or a checkpoint of another tool")
@@ -121,10 +124,18 @@ class Recipe:
         origins = self.origins | {f"system.{key}": "the data" for key in changes}
         return replace(self, config=replace(self.config, **changes), origins=origins)
 
-    def resolved(self, num_examples: int) -> Recipe:
-        """With every automatic interval worked out for a training set of this size."""
+    def resolved(self, num_examples: int, per_epoch: int = 0) -> Recipe:
+        """With every automatic interval worked out for a training set of this size.
+
+        `per_epoch`: the steps of an epoch where they are not examples / batch (batches by tokens, streams); epochs
+        then become steps.
+        """
         train = self.train
         batch = min(train.batch or num_examples, num_examples)
+        if train.tokens:
+            batch = max(round(num_examples / per_epoch), 1)
+        if per_epoch and train.epochs:
+            train = replace(train, steps=ceil(train.epochs * per_epoch), epochs=None)
         total = train.steps or ceil((train.epochs or 0) * num_examples / batch)
         evaluate = train.evaluate_every or max(10, total // 20)
         changes: Table = {
@@ -133,7 +144,9 @@ class Recipe:
             "evaluate_every": evaluate,
             "checkpoint_every": train.checkpoint_every or evaluate,
         }
-        changed = {key: value for key, value in changes.items() if getattr(train, key) != value}
+        changed = {
+            key for key in ("steps", *changes) if getattr(replace(train, **changes), key) != getattr(self.train, key)
+        }
         origins = self.origins | {f"train.{key}": "worked out" for key in changed}
         return replace(self, train=replace(train, **changes), origins=origins)
 

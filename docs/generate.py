@@ -23,6 +23,7 @@ from canon.config import read_toml
 from canon.optim.schedules import Schedule
 from canon.optim.settings import OPTIMIZERS
 from canon.registry import System
+from canon.tasks import TASKS
 
 ROOT = Path(__file__).parent.parent
 _BLOCK = re.compile(r"(<!-- generated: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -44,13 +45,32 @@ _CHINESE = {
     "features": "表格",
     "image": "图像",
     "text": "文本",
+    "pairs": "成对文本",
+    "nadaraya-watson": "Nadaraya–Watson 核回归",
+    "rnn-lm": "循环语言模型（RNN、GRU、LSTM）",
+    "seq2seq": "序列到序列（无注意力）",
+    "bahdanau": "Bahdanau 注意力",
+    "luong": "Luong 注意力",
+    "local-attention": "局部注意力",
+    "hard-attention": "硬注意力",
+    "transformer": "Transformer",
+    "transformer-xl": "Transformer-XL",
     "classification": "类别",
     "regression": "数值",
     "generation": "样本",
     "contrastive": "特征",
+    "transduction": "另一段文本",
+    "language-model": "下一个词元",
 }
-_READS = {"features": "tables", "image": "images", "text": "text"}
-_PREDICTS = {"classification": "a class", "regression": "a number", "generation": "samples", "contrastive": "features"}
+_READS = {"features": "tables", "image": "images", "text": "text", "pairs": "pairs of texts"}
+_PREDICTS = {
+    "classification": "a class",
+    "regression": "a number",
+    "generation": "samples",
+    "contrastive": "features",
+    "transduction": "another text",
+    "language-model": "the next token",
+}
 
 # The settings of optimisers and schedules have formulas rather than descriptions: what each symbol stands for.
 _OPTIMIZER_SETTINGS = {
@@ -69,9 +89,10 @@ _OPTIMIZER_SETTINGS = {
     "sgd_lr": "learning rate after the switch",
 }
 _SCHEDULE_SETTINGS = {
-    "name": "constant, linear, cosine or inverse-sqrt",
+    "name": "constant, linear, cosine, exponential or inverse-sqrt",
     "warmup": "steps of linear rise at the start",
-    "final": "share of lr left at the last step (linear, cosine)",
+    "final": "share of lr left at the last step (linear, cosine, exponential)",
+    "hold": "share of the steps before the fall begins (exponential)",
     "dim": "width of the model in the paper's formula (inverse-sqrt)",
 }
 
@@ -100,6 +121,7 @@ _OBSERVED = {
         "D(G(z))": "the same of samples",
     },
 }
+_PER = {"transduction": " per target token", "language-model": " per token"}
 _AMONG = {"nt-xent": ", in groups of at most 256 images; two views of each, made with the same noise in every run"}
 _METRICS = {
     "classification": {
@@ -117,6 +139,20 @@ _METRICS = {
         "fitted on one half of the split and tested on the other, each once; needs labels; chooses the best checkpoint",
         "alignment": "mean of ‖z_i − z_j‖² over the two views of each image, z of length 1; 0 where views are one",
         "uniformity": "log of the mean of e^(−2‖z_i − z_k‖²) over pairs of images; −4 is about as spread as can be",
+    },
+    "transduction": {
+        "perplexity": "e^loss, per target token, <eos> among them",
+        "token_accuracy": "share of target tokens that are the most likely ones, given the right tokens before them",
+        "wer": "share of the decoded sequences that equal none of their references; where the target is separate "
+        "symbols; chooses the best checkpoint",
+        "per": "edits (insertions, deletions, substitutions) to the nearest reference / the length of those references",
+        "bleu": "corpus BLEU of the decoded text by sacreBLEU, 0 to 100 (13a; Chinese: zh); where the target is text; "
+        "chooses the best checkpoint",
+    },
+    "language-model": {
+        "perplexity": "e^loss, per token; chooses the best checkpoint",
+        "token_accuracy": "share of tokens that are the most likely ones",
+        "bits_per_character": "loss / log 2; where tokens are characters",
     },
     "generation": {
         "two_sample_accuracy": "share of held-out points that a classifier, trained on the other half of at most 4,000 "
@@ -146,7 +182,7 @@ def recipe_table(page: Path) -> str:
         table = read_toml(recipes.RECIPES / f"{name}.toml")
         train, optimizer = table["train"], table.get("optimizer", {})
         budget = f"{train['epochs']:g} epochs" if "epochs" in train else f"{train['steps']:,} steps"
-        batch = f"{train.get('batch', 64) or 'all'}"
+        batch = f"{train['tokens']:,} tokens" if "tokens" in train else f"{train.get('batch', 64) or 'all'}"
         reached = "<br>".join(
             f"{key.removeprefix('test/')} {bounds[0]:.4g} to {bounds[1]:.4g}"
             for key, bounds in table.get("expect", {}).items()
@@ -212,7 +248,7 @@ def logged(system: System) -> str:
     """Every number that a run of the system leaves, by file."""
     if system.objective not in _LOSSES or system.task not in _METRICS:
         raise SystemExit(f"docs/generate.py: _LOSSES and _METRICS lack {system.objective} or {system.task}.")
-    loss = _LOSSES[system.objective]
+    loss = _LOSSES[system.objective] + _PER.get(system.task, "")
     if "label_smoothing" in {field.name for field in fields(system.load()[0])}:  # type: ignore[arg-type]
         loss += " (with `label_smoothing` = ε: of −Σ_k p_k log softmax(f(x))_k, p = (1 − ε)·[k = y] + ε/K)"
     rows = [["metrics.jsonl", "`step`, `epoch`", "steps done; examples seen / training examples"]]
@@ -243,6 +279,8 @@ def logged(system: System) -> str:
         add(metrics, "train/weighted_error", "err of the last round: Σ w_i [h(x_i) ≠ y_i] / Σ w_i")
     same = system.loop == "gradient" and system.objective not in _PHASES
     told = "the same on the validation set" + _AMONG.get(system.objective, "")
+    if system.task == "transduction":
+        told += ", without label smoothing; metrics from greedy decoding (in result.json: with `system.beam`)"
     add(metrics, "valid/loss", told if same else loss)
     for name, formula in _METRICS[system.task].items():
         add(metrics, f"valid/{name}", formula)
@@ -257,14 +295,16 @@ def logged(system: System) -> str:
     add(
         result,
         "scores.train`, `.valid`, `.test",
-        "loss and metrics at the best weights; train: of 50,000 examples at most",
+        f"loss and metrics at the best weights; train: of {TASKS[system.task].risk_examples:,} examples at most",
     )
+    add(result, "remarks", "what is told beside the scores: the signature of sacreBLEU")
     add(result, "risk.empirical", "the loss on the training set at the best weights")
     penalty = " + ½‖w‖²/(C n)" if system.objective == "hinge" else "; this system has no penalty, so the same number"
     add(result, "risk.structural", f"the empirical risk{penalty}")
     add(result, "risk.generalization", "the loss on the test set")
     add(result, "expected", "the recipe's ranges; empty where a setting that decides them was changed")
     add(result, "protocol.data`, `.source`, `.split`, `.seed`, `.sizes", "fingerprint of the data; how it was split")
+    add(result, "protocol.python`, `.languages", "of some sets: the Python they are part of; from which to which")
     parameters = "trained numbers of the network" if system.loop == "gradient" else "5 numbers per round"
     add(result, "cost.seconds`, `.examples`, `.examples_per_second", "as above; examples = steps × batch")
     add(result, "cost.parameters", parameters)

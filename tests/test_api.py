@@ -14,14 +14,14 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from torch import nn
+from torch.utils._pytree import tree_leaves
 
 import canon as library
 from canon import recipe as recipes
 from canon.data.catalogue import CATALOGUE
-from canon.data.schema import Schema
 from canon.errors import CanonError
+from canon.inspect.summary import task_of
 from canon.registry import SYSTEMS
-from canon.tasks import create
 from canon.training.run import Run
 
 BUDGET: dict[str, Any] = {"steps": 4, "batch": 32, "threads": 1}
@@ -63,9 +63,8 @@ def test_create_makes_every_system_with_its_presets_settings(name: str) -> None:
     assert isinstance(made, nn.Module) == (system.loop == "gradient")
     if isinstance(made, nn.Module):
         config = system.configure(preset, {})
-        schema = Schema(system.inputs[-1], config.shape, "class", ("a", "b"))  # type: ignore[arg-type]
-        outputs = made.eval()(*create(system, config, schema).example())
-        assert all(torch.isfinite(tensor).all() for tensor in (outputs if isinstance(outputs, tuple) else [outputs]))
+        outputs = made.eval()(*task_of(system, config).example())
+        assert all(torch.isfinite(tensor).all() for tensor in tree_leaves(outputs))
 
 
 def test_create_takes_changes_by_name() -> None:

@@ -22,8 +22,9 @@ from canon.registry import SYSTEMS
 from canon.training.trainer import train
 
 VERBS = (
-    *("train", "check", "evaluate", "predict", "generate", "compare", "list", "describe", "plot"),
-    *("inspect filters", "inspect features", "convert", "data fetch"),
+    *("train", "check", "evaluate", "predict", "translate", "generate", "compare", "list", "describe", "plot"),
+    *("inspect filters", "inspect features", "inspect attention", "inspect gradients", "convert"),
+    *("tokenizer train", "data fetch"),
 )
 LISTS = {
     "systems": ("system", [system.name for system in SYSTEMS]),
@@ -126,10 +127,12 @@ def test_train_quietly_says_nothing_but_the_result(canon: Callable[..., Any]) ->
     assert "Softmax regression" in Path("here/log.txt").read_text()
 
 
-def test_train_alone_runs_the_default_recipe(canon: Callable[..., Any]) -> None:
+def test_train_alone_runs_the_default_recipe(canon: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("canon.data.cmudict.TEST", 50)  # words to decode
+    monkeypatch.setattr("canon.data.cmudict.VALID", 50)
     code, out, _ = canon("train", "--json", *TINY)
     told = json.loads(out)
-    assert (code, told["recipe"], told["run"]) == (0, recipes.DEFAULT, "runs/digits-mlp")
+    assert (code, told["recipe"], told["run"]) == (0, recipes.DEFAULT, "runs/pronounce")
 
 
 def test_train_json_is_the_result_file(canon: Callable[..., Any]) -> None:

@@ -156,3 +156,20 @@ def test_unknown_names_the_nearest_or_all_or_how_many() -> None:
     assert str(unknown("colour", "gren", few)) == 'No colour "gren"; did you mean green?'
     assert str(unknown("colour", "xyz", few)) == 'No colour "xyz"; there are: blue, green, red.'
     assert str(unknown("number", "xyz", many)) == 'No number "xyz"; there are 13 of them.'
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("resnet:35", "resnet:34"),
+        ("resnet:60", "resnet:56"),
+        ("resnet:1000", "resnet:1202"),
+        ("resnet:42", "resnet:34"),  # as near as resnet:50: the first of the names
+        ("vgg:15bn", "vgg:16bn"),
+        ("resnet:tiney", "resnet:tiny"),
+        ("resnt:34", "resnet:34"),
+    ],
+)
+def test_unknown_number_names_the_nearest_number(name: str, meant: str) -> None:
+    known = ["resnet:18", "resnet:34", "resnet:50", "resnet:56", "resnet:1202", "resnet:tiny", "vgg:16bn", "vgg:11"]
+    assert str(unknown("system", name, known)) == f'No system "{name}"; did you mean {meant}?'

@@ -57,7 +57,7 @@ MISTAKES = {
     "optimizer.lr=big": "optimizer.lr must be a number, got 'big' (from --set).",
     "optimizer.betas=[0.9]": "optimizer.betas must be a list of at least 2, got [0.9] (from --set).",
     "optimizer.schedule=cosin": (
-        "optimizer.schedule.name must be one of 'constant', 'linear', 'cosine', 'inverse-sqrt', "
+        "optimizer.schedule.name must be one of 'constant', 'linear', 'cosine', 'exponential', 'inverse-sqrt', "
         "got 'cosin' (from --set)."
     ),
     "optimizer.schedule=3": "optimizer.schedule must be a table of settings, got 3 (from --set).",
@@ -218,7 +218,7 @@ def test_toml_says_where_every_value_came_from() -> None:
         'source = "digits"  # --data',
         "steps = 5  # --set",
         "batch = 64  # recipe vision/digits-lenet",
-        "lr = 0.001  # recipe vision/digits-lenet",
+        "lr = 0.002  # recipe vision/digits-lenet",
     ):
         assert f"\n{line}\n" in text
     assert "epochs" not in text

@@ -36,12 +36,15 @@ def main() -> None:
         list_,
         plot,
         predict,
+        tokenizer,
         train,
+        translate,
     )
 
     app.registered_commands.clear()  # main may be called again, as tests do
     app.registered_groups.clear()
-    for verb in (train, check, evaluate, predict, generate, compare, list_, describe, plot, inspect, convert, data):
+    verbs = (train, check, evaluate, predict, translate, generate, compare, list_, describe, plot, inspect, convert)
+    for verb in (*verbs, tokenizer, data):
         verb.register(app)
     if len(sys.argv) == 1:
         sys.argv.append("--help")

@@ -1,39 +1,75 @@
-"""canon generate RUN [--count N] [--seed N] [--out FILE]"""
+"""canon generate RUN [--count N] [--seed N] [--out FILE] · canon generate RUN [PROMPT] [--length N] …"""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from canon.cli.options import Json, print_json
+from canon.errors import CanonError
 
 _EPILOG = """Examples:
 
 canon generate runs/digits-dcgan --count 100 --out digits.png
 
-canon generate runs/ring-gan --count 1000 --seed 1 --out ring.csv"""
+canon generate runs/ring-gan --count 1000 --seed 1 --out ring.csv
+
+canon generate runs/novels "It was a" --length 200 --temperature 0.8 --top-p 0.95"""
+_SAMPLES = 64  # of a generator, where --count does not say
 
 
 def generate(
-    run: Annotated[str, typer.Argument(help="The run directory of a generator.")],
-    count: Annotated[int, typer.Option(min=1, help="How many samples.")] = 64,
+    run: Annotated[str, typer.Argument(help="The run directory of a generator or a language model.")],
+    prompt: Annotated[str | None, typer.Argument(help="Language models: the text to go on with.")] = None,
+    count: Annotated[
+        int | None, typer.Option(min=1, help=f"How many samples; default {_SAMPLES}, of a language model 1.")
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Decides the noise.")] = 0,
     out: Annotated[
         Path | None,
         typer.Option(help="A .png for images, a .csv for a table; default samples.png or samples.csv here."),
     ] = None,
+    length: Annotated[int | None, typer.Option(min=1, help="Language models: how many tokens; default 100.")] = None,
+    temperature: Annotated[
+        float | None,
+        typer.Option(min=0.0, help="Language models: logits are divided by it; default 1, 0 takes the likeliest."),
+    ] = None,
+    top_k: Annotated[
+        int | None, typer.Option(min=1, help="Language models: draw from the k likeliest tokens only.")
+    ] = None,
+    top_p: Annotated[
+        float | None, typer.Option(help="Language models: draw from the likeliest that hold a share p only.")
+    ] = None,
     json: Json = False,
 ) -> None:
-    """Draw samples from a run's best generator."""
-    from canon.use import generate as use
+    """Draw samples from a run's best generator, or go on with a text by its best language model."""
     from canon.use.model import load
 
     model = load(run)
-    path = use.write_samples(model, use.generate(model, count, seed), out)
+    options: dict[str, Any] = {"length": length, "temperature": temperature, "top_k": top_k, "top_p": top_p}
+    given = {name: value for name, value in options.items() if value is not None}
+    if model.schema.target == "next":
+        from canon.use.complete import complete
+
+        if out is not None:
+            raise CanonError(f"{run} is a language model, whose text is printed; leave out --out.")
+        found = complete(model, prompt or "", count=count or 1, seed=seed, **given)
+        if json:
+            print_json([asdict(one) for one in found])
+        else:
+            print("\n\n".join(one.text for one in found))
+        return
+    from canon.use import generate as use
+
+    if prompt is not None or given:
+        wrong = "PROMPT" if prompt is not None else f"--{next(iter(given)).replace('_', '-')}"
+        raise CanonError(f"{run} is no language model; leave out {wrong}.")
+    path = use.write_samples(model, use.generate(model, count or _SAMPLES, seed), out)
     if json:
-        print_json({"samples": str(path), "count": count, "seed": seed})
+        print_json({"samples": str(path), "count": count or _SAMPLES, "seed": seed})
     else:
         print(path)
 

@@ -1,7 +1,9 @@
-"""canon inspect filters RUN · canon inspect features RUN IMAGE…"""
+"""canon inspect filters RUN · features RUN IMAGE… · attention RUN TEXT · gradients RUN"""
 
 from __future__ import annotations
 
+import json as json_format
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -47,6 +49,58 @@ def features(
     _give(run, "features", lambda: looking.features_figure(found, model.schema.white), found.to_json, out, json)
 
 
+def attention(
+    run: RunDirectory,
+    text: Annotated[str, typer.Argument(help="The source, or the text that a language model reads.")],
+    target: Annotated[str | None, typer.Option(help="What is said; default: what the network says itself.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="A .png, .svg or .pdf file; default NAME-attention.png here.")
+    ] = None,
+    json: Annotated[
+        Path | None, typer.Option(help="The file for the weights; - prints them; default NAME-attention.json here.")
+    ] = None,
+) -> None:
+    """Draw where a network looks: heads by layers of a Transformer, the alignment of a recurrent one."""
+    from canon.inspect import attention as looking
+    from canon.training.run import cannot_write
+    from canon.use.model import load
+
+    found = looking.attention(load(run), text, target)
+    name = f"{Path(run).resolve().name}-attention"
+    figure, weights = out or Path(f"{name}.png"), json or Path(f"{name}.json")
+    told = {"run": run, "figure": str(figure), **found.to_json()}
+    if str(weights) == "-":
+        print_json(told)
+    else:
+        try:
+            weights.parent.mkdir(parents=True, exist_ok=True)
+            weights.write_text(json_format.dumps(told, ensure_ascii=False) + "\n", encoding="utf-8")
+        except OSError as failure:
+            raise cannot_write(weights, failure) from None
+    save_figure(lambda: looking.attention_figure(found), figure)
+    if warning := found.labels().warning:
+        print(warning, file=sys.stderr)
+    if str(weights) != "-":
+        print(f"{figure}\n{weights}")
+
+
+def gradients(
+    run: RunDirectory,
+    split: Annotated[str, typer.Option(help="Of the run's data: train, valid or test.")] = "train",
+    length: Annotated[
+        int, typer.Option(min=0, help="Recurrent language models: steps to go back; 0 is data.window.")
+    ] = 0,
+    out: Out = None,
+    json: Json = False,
+) -> None:
+    """Draw the norm of each parameter's gradient, and of a recurrent language model's back through time."""
+    from canon.inspect import gradients as looking
+    from canon.use.model import load
+
+    found = looking.gradients(load(run), split, length)
+    _give(run, "gradients", lambda: looking.gradients_figure(found), found.to_json, out, json)
+
+
 def _give(
     run: str, what: str, draw: Callable[[], Figure], to_json: Callable[[], dict[str, Any]], out: Path | None, json: bool
 ) -> None:
@@ -60,7 +114,11 @@ def _give(
 
 
 def register(app: typer.Typer) -> None:
-    group = typer.Typer(help="Look into a trained network: filters, features.", rich_markup_mode=None)
+    group = typer.Typer(
+        help="Look into a trained network: filters, features, attention, gradients.", rich_markup_mode=None
+    )
     group.command(epilog="Example: canon inspect filters runs/digits-lenet --out filters.png")(filters)
     group.command(epilog="Example: canon inspect features runs/digits-lenet seven.png --layer features.2")(features)
+    group.command(epilog="Example: canon inspect attention runs/pronounce attention --out attention.png")(attention)
+    group.command(epilog="Example: canon inspect gradients runs/python-gru --length 100 --out flow.png")(gradients)
     app.add_typer(group, name="inspect")

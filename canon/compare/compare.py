@@ -29,13 +29,15 @@ from canon.compare.protocol import (
 )
 from canon.compare.result import Comparison, Entry, summarize
 from canon.config import Table, read_toml
+from canon.data.loader import steps_per_epoch
 from canon.data.schema import Data, num_examples
 from canon.errors import CanonError
 from canon.recipe import Recipe
 from canon.report.run import write_report
 from canon.training.checkpoint import write_atomic
+from canon.training.plan import read_data
 from canon.training.run import Run, cannot_write
-from canon.training.trainer import read_data, train
+from canon.training.trainer import train
 
 _OWN = ("train.seed",)  # settings that the comparison itself decides
 
@@ -115,10 +117,11 @@ def _plan(names: Sequence[str], data: str, budget: Budget | None, changes: Table
         key = recipe.data, recipe.system.inputs, recipe.system.task
         if key not in read:
             read[key] = read_data(recipe)
-        size = num_examples(read[key].splits["train"])
+        train = read[key].splits["train"]
+        size, steps = num_examples(train), steps_per_epoch(train, recipe.train.batch, recipe.train.tokens)
         own = {**changes, **budget_changes(budget, min(recipe.train.batch or size, size))}
         sizes = {**read[key].schema.sizes(), "num_examples": size}
-        recipe = recipes.load(name, data, own).fitted(sizes).resolved(size)
+        recipe = recipes.load(name, data, own).fitted(sizes).resolved(size, steps)
         label = Path(name).stem if name.endswith(".toml") else name
         times = 1 + sum(label == plan.label.partition(" #")[0] for plan in plans)
         label += f" #{times}" if times > 1 else ""

@@ -126,7 +126,7 @@ def summarize(entries: list[Entry], folder: Path, command: str) -> Comparison:
             )
         )
     filled = _tested(filled)
-    higher = task.highest_is_best and main != "loss"
+    higher = main in task.rising
     notes = _notes(filled, split, comparable, main)
     return Comparison(folder, command, filled, main, higher, split, one["protocol"], notes)
 

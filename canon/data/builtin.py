@@ -32,10 +32,26 @@ def read_builtin(name: str) -> Source:
         return _table(name)
     if name in MIXTURES:
         return read_mixture(name)
+    if name == "cmudict":
+        return _pronunciations()
     documents = list(python_docs() if name == "python-docs" else python_source())
     version = ".".join(map(str, sys.version_info[:3]))
     record = array_record(f"Python {version} {name}", np.frombuffer("\0".join(documents).encode(), dtype=np.uint8))
     return Source(name, "text", {"train": Part(documents)}, files=(record,), origin={"python": version})
+
+
+def _pronunciations() -> Source:
+    from canon.data.cmudict import cmudict_notes, cmudict_record, read_cmudict
+
+    parts = {split: Part(pairs) for split, pairs in read_cmudict().items()}
+    return Source(
+        "cmudict",
+        "pairs",
+        parts,
+        files=(cmudict_record(),),
+        notes=cmudict_notes(),
+        tokenizers=("char", "split"),
+    )
 
 
 def _digits() -> Source:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from canon.data import counts
+from canon.data import counts, pair_counts
 from canon.data.catalogue import CATALOGUE
 from canon.data.config import DataConfig
 from canon.data.open import format_of, missing_path, open_source
@@ -24,8 +24,8 @@ from canon.errors import CanonError
 from canon.registry import SYSTEMS
 
 FEW = 10  # training examples; a class with fewer is told
-TARGET_KINDS: tuple[TargetKind, ...] = ("class", "number", "none")
-TARGETS: dict[str, TargetKind] = {"classification": "class", "regression": "number"}
+TARGET_KINDS: tuple[TargetKind, ...] = ("class", "number", "none", "sequence")
+TARGETS: dict[str, TargetKind] = {"classification": "class", "regression": "number", "transduction": "sequence"}
 
 
 def check(config: DataConfig, inputs: Sequence[str] | None = None, target: TargetKind | None = None) -> CheckReport:
@@ -33,6 +33,8 @@ def check(config: DataConfig, inputs: Sequence[str] | None = None, target: Targe
     report = CheckReport(config.source)
     path = Path(config.source).expanduser()
     kind = _kind(config, path)
+    if kind == "pairs":
+        return _check_pairs(report, config)
     if kind == "text":
         counts.count_text(report, config, path)
     elif kind == "images":
@@ -57,10 +59,18 @@ def check(config: DataConfig, inputs: Sequence[str] | None = None, target: Targe
 def _kind(config: DataConfig, path: Path) -> str:
     if config.source in CATALOGUE:
         record = CATALOGUE[config.source]
-        return "text" if record.kind == "text" else "table" if record.kind == "table" else "arrays"
+        return record.kind if record.kind != "images" else "arrays"
     if not config.source or not path.exists():
         raise missing_path(path)
     return format_of(path, config.format)
+
+
+def _check_pairs(report: CheckReport, config: DataConfig) -> CheckReport:
+    """Parallel text: two files that do not fit together are a mistake that nothing can be counted behind."""
+    pair_counts.count_pairs(report, config, with_given_parts(open_source(config), config))
+    report.suits = [system.name for system in SYSTEMS if "pairs" in system.inputs]
+    _judge_counts(report)
+    return report
 
 
 # What it suits
@@ -74,7 +84,7 @@ def _judge(
     target: TargetKind | None,
 ) -> None:
     """The systems whose kind of input and target this data has; tried by preparing the data for them."""
-    kinds = {"table": ("features", "text"), "images": ("image",), "text": ("text",)}[report.kind]
+    kinds = {"table": ("features", "text", "pairs"), "images": ("image",), "text": ("text",)}[report.kind]
     verdicts: dict[tuple[str, str], str] = {}
     for kind in kinds:
         for wanted in TARGET_KINDS:
@@ -89,9 +99,7 @@ def _judge(
     reasons = [verdicts[kind, target] for kind in asked] if target else []
     if reasons and all(reasons):
         report.warn(reasons[0])
-    if not report.suits and report.lengths:
-        report.notes.append("No system of this version reads text yet.")
-    elif not report.suits and not reasons:
+    if not report.suits and not reasons:
         for reason in dict.fromkeys(verdicts[kinds[0], wanted] for wanted in ("class", "number")):
             report.warn(reason)
 
@@ -103,6 +111,10 @@ def _verdict(report: CheckReport, config: DataConfig, source: Source | None, kin
         return "" if can else f"{report.name} has no labels." if report.kind == "text" else "It cannot be read."
     if kind == "text" and not report.lengths:
         return f"{report.name} has no column of text."
+    if "pairs" in (kind, source.kind) or target == "sequence":
+        texts = [column for column in report.columns if column["kind"] == "text"]
+        two = kind == "pairs" and target == "sequence" and len(texts) == len(report.columns) == 2
+        return "" if two else f"{report.name} is not two columns of text."
     try:
         if source.kind == "features" and target == "class":
             label, _ = label_of(source, config, target)

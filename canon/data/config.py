@@ -14,7 +14,7 @@ Share = Annotated[float, Field(ge=0, lt=1)]
 @settings
 class DataConfig:
     source: str = Field(default="", description="a named set (canon list datasets), or a file or folder")
-    format: Literal["auto", "table", "images", "idx", "cifar", "text"] = Field(
+    format: Literal["auto", "table", "images", "idx", "cifar", "text", "pairs"] = Field(
         default="auto", description="kind of file; auto looks at names and contents"
     )
     label: str = Field(default="", description="column to predict; default: label, target, class or y, else the last")
@@ -31,4 +31,18 @@ class DataConfig:
     size: tuple[Annotated[int, Field(gt=0)], ...] = Field(default=(), description="height, width of images in a folder")
     channels: Literal[0, 1, 3] = Field(default=0, description="1 grey, 3 colour, 0 as the first image is")
     augment: tuple[str, ...] = Field(default=(), description="changes to training images, in this order (docs/data.md)")
+    languages: tuple[str, ...] = Field(default=(), description="endings of two parallel files: from, to (en, de)")
+    tokenizer: str = Field(
+        default="",
+        description="word, char, bpe, wordpiece, unigram, byte-bpe or split (at spaces), or a tokenizer.json; "
+        "default: the set's own, else bpe",
+    )
+    target_tokenizer: str = Field(default="", description="of the target; default: one vocabulary for both sides")
+    vocab_size: Annotated[int, Field(ge=0)] = Field(default=0, description="most tokens; 0: all words, or 8000 pieces")
+    min_count: Annotated[int, Field(gt=0)] = Field(default=1, description="rarer words and characters are <unk>")
+    lowercase: bool = Field(default=False, description="text to lower case")
+    max_length: Annotated[int, Field(gt=0)] = Field(
+        default=256, description="tokens; longer training pairs are left out"
+    )
+    window: Annotated[int, Field(gt=0)] = Field(default=35, description="tokens of a running text read at a time")
     limit: Annotated[int, Field(ge=0)] = Field(default=0, description="use only so many training examples; 0 all")

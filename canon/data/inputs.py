@@ -14,10 +14,11 @@ import numpy as np
 
 from canon.data import features, idx, images, text
 from canon.data.config import DataConfig
-from canon.data.files import ending
+from canon.data.files import ending, lines
 from canon.data.open import missing_path, open_path, open_source
-from canon.data.read import PLURAL, SINGULAR
+from canon.data.read import PLURAL, SINGULAR, pair_columns
 from canon.data.schema import Columns, Schema
+from canon.data.sequences import Ragged, Windows, lined
 from canon.data.source import Part, Source
 from canon.data.tables import ENDINGS as TABLES
 from canon.data.tables import Table, read_table
@@ -27,8 +28,8 @@ from canon.errors import CanonError
 def encode(schema: Schema, sources: Sequence[str | Path], config: DataConfig) -> tuple[Columns, list[str]]:
     """The inputs in table files, image files or folders of images, and a name for each example."""
     paths = [Path(source).expanduser() for source in sources]
-    if schema.input == "text":
-        return _encode_text([str(source) for source in sources], config)
+    if schema.input in ("text", "pairs"):
+        return _encode_text(schema, [str(source) for source in sources], config)
     for path in paths:
         if not path.exists():
             raise missing_path(path, named=False)
@@ -61,6 +62,10 @@ def read_labelled(schema: Schema, path: Path, config: DataConfig) -> Columns:
     if source.kind != schema.input:
         raise CanonError(f"The run was trained on {PLURAL[schema.input]}, but {path} is {SINGULAR[source.kind]}.")
     part = source.parts.get("test") or source.parts["train"]
+    if schema.target == "next":
+        return {"input": Windows(lined(schema.tokenizers["text"], part.inputs), config.window)}
+    if schema.input == "pairs":
+        return pair_columns(schema.tokenizers["source"], schema.tokenizers["target"], part.inputs)
     if isinstance(part.inputs, Table):
         if schema.target == "none":
             return {"input": features.apply(part.inputs, schema.encoders, config.missing)}
@@ -152,15 +157,30 @@ def _sizes(shape: Sequence[int]) -> str:
     return " x ".join(str(size) for size in shape)
 
 
-def _encode_text(sources: Sequence[str], config: DataConfig) -> tuple[Columns, list[str]]:
-    """Each source is a file of documents, or is itself the text."""
+def _encode_text(schema: Schema, sources: Sequence[str], config: DataConfig) -> tuple[Columns, list[str]]:
+    """Each source is a file of documents (of pairs: of sentences, one a line), or is itself the text."""
     found: list[str] = []
     names: list[str] = []
     for source in sources:
         is_file = len(source) < 4096 and "\n" not in source and Path(source).is_file()
-        documents = list(text.documents(Path(source), config.encoding)) if is_file else [source]
+        if schema.input == "pairs":
+            documents = list(lines(Path(source), config.encoding)) if is_file else [source]
+        else:
+            documents = list(text.documents(Path(source), config.encoding)) if is_file else [source]
         found += documents
         names += [f"{source}, document {index + 1}" for index in range(len(documents))] if is_file else [source[:60]]
+    if schema.target == "next":
+        tokens = lined(schema.tokenizers["text"], found)
+        if len(tokens) < 2:
+            raise CanonError("The text has no tokens.")
+        windows = Windows(tokens, config.window)
+        return {"input": windows}, [f"window {index + 1}" for index in range(len(windows))]
+    if schema.input == "pairs":
+        inputs = Ragged.encode(schema.tokenizers["source"], found)
+        return {
+            "input": inputs,
+            "target": Ragged.encode(schema.tokenizers["target"], [""] * len(found), bos=True),
+        }, names
     column = np.empty(len(found), dtype=object)
     column[:] = found
     return {"input": column}, names

@@ -3,24 +3,30 @@
 The examples form one endless stream: permutation 0 of the training set, permutation 1, … Batch `s` is the slice
 [s·batch, (s+1)·batch) of that stream, so every batch is full and the position after any step is known without replay.
 Each process takes its contiguous share of the batch. Permutations come from Philox keyed by (seed, epoch).
+Sentences may be batched by tokens instead (`ByLength`), and windows of a text are read as streams (`Streams`).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import pairwise
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from canon.data.schema import Columns, Schema, num_examples
+from canon.data.sequences import Ragged, Windows
+from canon.errors import CanonError
 
 Batch = dict[str, Tensor]
 
 _SCALE_AHEAD_BYTES = 512 << 20  # scaling all inputs once is worth so much memory; it changes no number
 _RESIDENT_SHARE = 0.25  # of a GPU's free memory that the columns may take
+_POOL = 100  # batches whose sentences are sorted by length together: more is less padding, less is more chance
 
 
 class Examples:
@@ -29,7 +35,8 @@ class Examples:
     def __init__(self, columns: Columns, schema: Schema, device: torch.device) -> None:
         self.size = num_examples(columns)
         self.device = device
-        self._columns = {name: torch.from_numpy(c) if isinstance(c, np.ndarray) else c for name, c in columns.items()}
+        told = {name: c for name, c in columns.items() if c.dtype != object}  # strings are for scoring
+        self._columns = {name: torch.from_numpy(c) if isinstance(c, np.ndarray) else c for name, c in told.items()}
         self.in_memory = all(isinstance(column, Tensor) for column in self._columns.values())
         in_memory = [column for column in self._columns.values() if isinstance(column, Tensor)]
         if device.type == "cuda" and self.in_memory:
@@ -57,12 +64,34 @@ class Examples:
         for name, column in self._columns.items():
             if isinstance(column, Tensor):
                 rows = column.index_select(0, indices)
+            elif isinstance(column, Ragged | Windows):
+                batch |= {key: self._send(key, rows) for key, rows in column.batch(name, indices.numpy()).items()}
+                continue
             else:
                 rows = torch.from_numpy(column.take(indices.numpy()))
             batch[name] = rows if rows.device == self.device else rows.to(self.device, non_blocking=True)
         if not self._scaled:
             batch["input"] = self._scale(batch["input"])
         return batch
+
+    def _send(self, name: str, rows: np.ndarray) -> Tensor:
+        """Tokens to the device; lengths stay on the host, which makes layouts of them."""
+        found = torch.from_numpy(rows)
+        if self.device.type != "cuda" or name.endswith("_lengths"):
+            return found if name.endswith("_lengths") else found.to(self.device)
+        return found.pin_memory().to(self.device, non_blocking=True)
+
+    @property
+    def in_streams(self) -> bool:
+        """Whether the rows are pieces of one text, to be read in its order."""
+        return isinstance(self._columns.get("input"), Windows)
+
+    def streams(self, count: int) -> Iterator[Batch]:
+        """All windows once, as `count` streams side by side; towards the end some streams are over."""
+        order = Streams(math.ceil(self.size / count) * count, count)
+        for position in range(order.steps):
+            rows = order.indices(position)
+            yield self.take(rows[rows < self.size])
 
     def in_order(self, size: int, rank: int = 0, world: int = 1) -> Iterator[Batch]:
         """All examples once, in batches; each process takes its contiguous share."""
@@ -74,31 +103,152 @@ class Examples:
         return (inputs.float() - self._mean) / self._std
 
 
+class Order(Protocol):
+    """Which rows make the global batch at a position, the same on every process."""
+
+    per_epoch: float  # batches
+
+    def indices(self, position: int) -> Tensor: ...
+
+
+class Shuffled:
+    """Every epoch a permutation; batches run on from one into the next."""
+
+    def __init__(self, size: int, batch: int, seed: int, device: torch.device | None = None) -> None:
+        self.size, self.batch, self.seed, self.device = size, batch, seed, device
+        self.per_epoch = size / batch
+        self._epoch = -1
+        self._order = torch.empty(0, dtype=torch.int64)
+
+    def indices(self, position: int) -> Tensor:
+        start, stop = position * self.batch, (position + 1) * self.batch
+        epoch, offset = divmod(start, self.size)
+        if offset + self.batch <= self.size:
+            return self._permutation(epoch)[offset : offset + self.batch]
+        pieces = []
+        while start < stop:
+            epoch, offset = divmod(start, self.size)
+            piece = self._permutation(epoch)[offset : offset + stop - start]
+            pieces.append(piece)
+            start += len(piece)
+        return torch.cat(pieces)
+
+    def _permutation(self, epoch: int) -> Tensor:
+        """The order of one epoch; the newest one is kept, where the rows lie."""
+        if epoch != self._epoch:
+            order = torch.from_numpy(generator(self.seed, epoch).permutation(self.size))
+            self._epoch, self._order = epoch, order.to(self.device)
+        return self._order
+
+
+class ByLength:
+    """Batches of about `tokens` tokens, sentences of like length together, composed and ordered anew in every epoch.
+
+    A permutation is cut into pools, each pool sorted by length, and the whole cut where its running number of tokens
+    passes multiples of total / n: n = ⌈total / tokens⌉ batches in every epoch, so positions stay arithmetic.
+    """
+
+    def __init__(self, keys: np.ndarray, weights: np.ndarray, tokens: int, seed: int) -> None:
+        self.keys, self.weights, self.seed = keys, weights, seed
+        self.batches = min(math.ceil(weights.sum() / tokens), len(weights))
+        self.per_epoch: float = self.batches
+        self._epoch = -1
+        self._cut: list[np.ndarray] = []
+
+    def indices(self, position: int) -> Tensor:
+        epoch, index = divmod(position, self.batches)
+        if epoch != self._epoch:
+            self._epoch, self._cut = epoch, self._compose(epoch)
+        return torch.from_numpy(self._cut[index])
+
+    def _compose(self, epoch: int) -> list[np.ndarray]:
+        draws = generator(self.seed, epoch)
+        order = draws.permutation(len(self.keys))
+        pools = max(self.batches // _POOL, 1)
+        # A stable sort keeps sentences of equal length in the order they were drawn.
+        order = np.concatenate(
+            [pool[np.argsort(self.keys[pool], kind="stable")] for pool in np.array_split(order, pools)]
+        )
+        done = np.cumsum(self.weights[order])
+        bounds = np.searchsorted(done, done[-1] * np.arange(1, self.batches) / self.batches, side="right")
+        # Each batch has a sentence at least, even where one is longer than a batch.
+        bounds = np.maximum.accumulate(np.maximum(bounds, np.arange(1, self.batches)) - np.arange(self.batches - 1))
+        bounds = np.minimum(bounds + np.arange(self.batches - 1), len(order) - np.arange(self.batches - 1, 0, -1))
+        cut = np.split(order, bounds)
+        return [cut[i] for i in draws.permutation(self.batches)]
+
+
+class Streams:
+    """A text as `batch` streams side by side: position p is the p-th window of each, and state can be carried on."""
+
+    def __init__(self, size: int, batch: int) -> None:
+        self.steps = size // batch
+        self.per_epoch: float = self.steps
+        self._starts = torch.arange(batch) * self.steps
+
+    def indices(self, position: int) -> Tensor:
+        return self._starts + position % self.steps
+
+
+def generator(seed: int, epoch: int) -> np.random.Generator:
+    return np.random.Generator(np.random.Philox(key=np.array([seed, epoch], dtype=np.uint64)))
+
+
+def order_of(columns: Columns, batch: int, tokens: int, seed: int, device: torch.device | None = None) -> Order:
+    """The order that the data asks for: streams for a text, by length if `tokens` are given, else shuffled."""
+    size, inputs, target = num_examples(columns), columns["input"], columns.get("target")
+    if isinstance(inputs, Windows):
+        return Streams(size, batch)
+    if tokens:
+        if not isinstance(inputs, Ragged) or not isinstance(target, Ragged):
+            raise CanonError("train.tokens is for sentences in two languages; give train.batch.")
+        # By target, then source: both are padded for attention on a CPU.
+        keys = target.lengths * (inputs.lengths.max() + 1) + inputs.lengths
+        return ByLength(keys, target.lengths - 1, tokens, seed)
+    return Shuffled(size, batch, seed, device)
+
+
+def steps_per_epoch(columns: Columns, batch: int, tokens: int) -> int:
+    """Of data whose epochs are whole batches (sentences by tokens, streams); 0 where they are examples / batch."""
+    if not tokens and not isinstance(columns["input"], Windows):
+        return 0
+    order = order_of(columns, min(batch or num_examples(columns), num_examples(columns)), tokens, seed=0)
+    return int(order.per_epoch)
+
+
+class Piece(NamedTuple):
+    """What a process takes at once, and which rows of the global batch that is."""
+
+    batch: Batch
+    share: tuple[int, int, int]  # [start, stop) of total
+
+
 class Loader:
     """The training batches of one process; `position` (batches served) is its whole state."""
 
     def __init__(
         self,
         examples: Examples,
-        batch: int,
-        seed: int,
+        order: Order,
         micro_batch: int = 0,
         rank: int = 0,
         world: int = 1,
     ) -> None:
         self.examples = examples
-        self.batch = batch
+        self.order = order
         self.position = 0
-        self._seed = seed
-        self._share = shares(batch, world)[rank]
-        self._micro = micro_batch or batch
-        self._epoch = -1
-        self._order = torch.empty(0, dtype=torch.int64)
-        # Rows made on the fly (image files) are made one batch ahead; slicing memory needs no worker.
+        self._rank, self._world = rank, world
+        self._micro = micro_batch
+        # Rows made on the fly (image files, sentences) are made one batch ahead; slicing memory needs no worker.
         self._worker = None if examples.in_memory else ThreadPoolExecutor(1)
-        self._ahead: tuple[int, Future[list[Batch]]] | None = None
+        self._ahead: tuple[int, Future[list[Piece]]] | None = None
 
-    def next(self) -> list[Batch]:
+    @property
+    def at_start(self) -> bool:
+        """Whether the next batch is the first of an epoch, where streams begin."""
+        return self.position % self.order.per_epoch == 0
+
+    def next(self) -> list[Piece]:
         """This process's share of the next global batch, in pieces of at most `micro_batch` examples."""
         position, self.position = self.position, self.position + 1
         if self._worker is None:
@@ -108,34 +258,14 @@ class Loader:
         self._ahead = (position + 1, self._worker.submit(self._make, position + 1))
         return pieces
 
-    def indices(self, position: int) -> Tensor:
-        """The global batch at `position`, the same on every process."""
-        start, stop = position * self.batch, (position + 1) * self.batch
-        epoch, offset = divmod(start, self.examples.size)
-        if offset + self.batch <= self.examples.size:
-            return self._permutation(epoch)[offset : offset + self.batch]
-        pieces = []
-        while start < stop:
-            epoch, offset = divmod(start, self.examples.size)
-            piece = self._permutation(epoch)[offset : offset + stop - start]
-            pieces.append(piece)
-            start += len(piece)
-        return torch.cat(pieces)
-
-    def _make(self, position: int) -> list[Batch]:
-        start, stop = self._share
-        mine = self.indices(position)[start:stop]
-        return [self.examples.take(mine[i : i + self._micro]) for i in range(0, len(mine), self._micro)]
-
-    def _permutation(self, epoch: int) -> Tensor:
-        """The order of one epoch; the newest one is kept, where the rows lie."""
-        if epoch != self._epoch:
-            self._epoch, self._order = epoch, self._permute(epoch).to(self.examples.index_device)
-        return self._order
-
-    def _permute(self, epoch: int) -> Tensor:
-        key = np.array([self._seed, epoch], dtype=np.uint64)
-        return torch.from_numpy(np.random.Generator(np.random.Philox(key=key)).permutation(self.examples.size))
+    def _make(self, position: int) -> list[Piece]:
+        rows = self.order.indices(position)
+        start, stop = shares(len(rows), self._world)[self._rank]
+        if start == stop:
+            raise CanonError(f"A batch has {len(rows)} examples for {self._world} processes: raise train.tokens.")
+        step = self._micro or stop - start
+        bounds = [(first, min(first + step, stop)) for first in range(start, stop, step)]
+        return [Piece(self.examples.take(rows[first:last]), (first, last, len(rows))) for first, last in bounds]
 
 
 def shares(total: int, parts: int) -> list[tuple[int, int]]:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-HAN = "぀-ヿ㐀-䶿一-鿿豈-﫿\U00020000-\U0003ffff"
+HAN = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 ANY_HAN = re.compile(f"[{HAN}]")
 WORD = re.compile(f"[{HAN}]|[^\\s{HAN}]+")
 LARGEST_VOCABULARY = 2_000_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 from difflib import get_close_matches
 from pathlib import Path
 
-from canon.data import catalogue, cifar, idx, images, text
+from canon.data import catalogue, cifar, idx, images, pairs, text
 from canon.data.builtin import read_builtin
 from canon.data.catalogue import CATALOGUE, Dataset
 from canon.data.config import DataConfig
@@ -48,6 +48,8 @@ def open_path(path: Path, config: DataConfig, like: Source | None = None) -> Sou
         return _open_tables(path, config)
     if kind == "text":
         return text.read_text_source(path, config)
+    if kind == "pairs":
+        return _open_pairs(path, config)
     if kind == "idx":
         return idx.read_folder(_folder(path, "idx"), like.classes if like else ())
     if kind == "cifar":
@@ -65,7 +67,7 @@ def _folder(path: Path, kind: str) -> Path:
 
 
 def format_of(path: Path, wanted: str = "auto") -> str:
-    """table, text, images, idx or cifar: as the setting says, else by names and contents."""
+    """table, text, pairs, images, idx or cifar: as the setting says, else by names and contents."""
     if wanted != "auto":
         return wanted
     if path.is_file():
@@ -83,6 +85,8 @@ def format_of(path: Path, wanted: str = "auto") -> str:
     if cifar.find(path) is not None:
         return "cifar"
     files = [item for item in images.visible(path) if item.is_file()]
+    if pairs.pair_languages(path):
+        return "pairs"
     if any(ending(item) in TABLES for item in files):
         return "table"
     if text.text_files(path) and not any(item.suffix.lower() in images.ENDINGS for item in _sample(path)):
@@ -127,6 +131,27 @@ def _open_tables(path: Path, config: DataConfig) -> Source:
     return Source(path.name, "features", parts, files=tuple(FileRecord.of(file) for file in files.values()))
 
 
+def _open_pairs(path: Path, config: DataConfig) -> Source:
+    """Two files by their languages, or tables of two columns."""
+    parts: dict[str, Part] = {}
+    notes: list[str] = []
+    if path.is_dir() and (config.languages or pairs.pair_languages(path)):
+        if len(config.languages) not in (0, 2):
+            raise CanonError(f"data.languages must name two, from and to; got {len(config.languages)}.")
+        both = pairs.pair_files(path, *config.languages)
+        found = {split: pairs.read_pair_files(*files, config.encoding) for split, files in both.items()}
+        files = [file for two in both.values() for file in two]
+    else:
+        tables = {"train": path} if path.is_file() else table_files(path)
+        found = {split: pairs.read_pair_table(file, config.features, config.encoding) for split, file in tables.items()}
+        files = list(tables.values())
+    for split, (read, told) in found.items():
+        parts[split] = Part(read)
+        notes += told
+    records = tuple(FileRecord.of(file) for file in files)
+    return Source(path.name, "pairs", parts, files=records, notes=tuple(notes))
+
+
 def _open_named(record: Dataset, config: DataConfig) -> Source:
     from dataclasses import replace
 
@@ -141,10 +166,14 @@ def _open_named(record: Dataset, config: DataConfig) -> Source:
         place = cifar.find(folder)
         assert place is not None
         return replace(cifar.read_cifar(place), name=record.name)
+    if record.format == "pairs":
+        languages = config.languages or record.languages
+        source = _open_pairs(folder, replace(config, languages=languages))
+        return replace(source, name=record.name, tokenizers=record.tokenizers, origin={"languages": list(languages)})
     files = {file.split: path for file, path in found.items() if path is not None}
     records = tuple(FileRecord.of(path) for path in files.values())
     if record.format == "text":
         parts = {split: Part(text.load([path])) for split, path in files.items()}
-        return Source(record.name, "text", parts, files=records)
+        return Source(record.name, "text", parts, files=records, tokenizers=record.tokenizers)
     parts = {split: Part(read_table(path, config, record.columns)) for split, path in files.items()}
     return Source(record.name, "features", parts, label=record.label, features=record.features, files=records)

@@ -10,26 +10,34 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from canon.data import features
+from canon.data.catalogue import CATALOGUE
 from canon.data.config import DataConfig
 from canon.data.open import open_path, open_source
 from canon.data.schema import Column, Columns, Data, Schema, TargetKind
-from canon.data.source import Source
+from canon.data.sequences import Ragged, Windows, lined
+from canon.data.source import Part, Source
 from canon.data.splits import held_count, hold_out
 from canon.data.tables import Table
 from canon.errors import CanonError
 
-PLURAL = {"features": "tables", "image": "images", "text": "text"}
-SINGULAR = {"features": "a table", "image": "a set of images", "text": "text"}
+if TYPE_CHECKING:
+    from canon.data.pairs import Pairs
+    from canon.data.tokenizers import Tokenizer
+
+PLURAL = {"features": "tables", "image": "images", "text": "text", "pairs": "pairs of texts"}
+SINGULAR = {"features": "a table", "image": "a set of images", "text": "text", "pairs": "a set of pairs of texts"}
 Chosen = dict[str, tuple[str, np.ndarray]]  # split -> (part, rows of it)
 
 
 def read(config: DataConfig, inputs: Sequence[str], target: TargetKind, system: str = "this system") -> Data:
     """Everything of `config.source`, split and ready; `inputs` are the kinds of data that `system` reads."""
+    if "pairs" in inputs and config.format == "auto" and config.source not in CATALOGUE:
+        config = replace(config, format="pairs")  # a table is then one of two texts
     return prepare(with_given_parts(open_source(config), config), config, inputs, target, system)
 
 
@@ -41,11 +49,19 @@ def prepare(
         labelled = len(source.classes) > 1 and all(part.labels is not None for part in source.parts.values())
         target = "class" if labelled else "none"
     if source.kind == "features" and "features" not in inputs and "text" in inputs:
-        return _read_text_table(source, config, target)
+        return (
+            _read_windows(_documents(source, config), config)
+            if target == "next"
+            else _read_text_table(source, config, target)
+        )
     if source.kind not in inputs:
         wanted = " or ".join(PLURAL[kind] for kind in inputs)
         name = system[0].upper() + system[1:] if system == "this system" else system
         raise CanonError(f"{name} reads {wanted}, but {source.name} is {SINGULAR[source.kind]}.")
+    if source.kind == "text" and target == "next":
+        return _read_windows(source, config)
+    if source.kind == "pairs":
+        return _read_pairs(source, config)
     reader = {"features": _read_table, "image": _read_images, "text": _read_text}[source.kind]
     return reader(source, config, target)
 
@@ -241,7 +257,94 @@ def _read_text_table(source: Source, config: DataConfig, target: TargetKind) -> 
     return _finish(source, schema, splits, rule, config, [note, f'The text is the column "{column}".'])
 
 
-def _objects(documents: Sequence[str]) -> np.ndarray:
-    column = np.empty(len(documents), dtype=object)
-    column[:] = documents
+def _documents(source: Source, config: DataConfig) -> Source:
+    """The text column of a table as documents."""
+    label = config.label or source.label
+    column = features.choose_text(source.parts["train"].inputs, config.features or source.features, label)
+    parts = {name: Part(part.inputs.texts(column).tolist()) for name, part in source.parts.items()}
+    return replace(source, kind="text", parts=parts, notes=(*source.notes, f'The text is the column "{column}".'))
+
+
+def _read_windows(source: Source, config: DataConfig) -> Data:
+    """Running text for a language model: one long row of tokens, cut into windows."""
+    chosen, rule = choose(source, config, None, tail=True)
+    texts = {name: [source.parts[part].inputs[row] for row in rows] for name, (part, rows) in chosen.items()}
+    tokenizer, note = tokenizer_for(config.tokenizer, source.tokenizers[:1], texts["train"], config)
+    splits: dict[str, Columns] = {}
+    for name, documents in texts.items():
+        tokens = lined(tokenizer, documents)
+        if len(tokens) < 2:
+            raise CanonError(f"The {name} split of {source.name} has {len(tokens)} tokens; two are the least.")
+        splits[name] = {"input": Windows(tokens, config.window)}
+    schema = Schema("text", (), "next", tokenizers={"text": tokenizer})
+    counted = ", ".join(f"{len(columns['input'].tokens):,} {name}" for name, columns in splits.items())  # type: ignore[union-attr]
+    return _finish(source, schema, splits, rule, config, [note, f"Tokens: {counted}."])
+
+
+def _read_pairs(source: Source, config: DataConfig) -> Data:
+    """Sentences and what they become, for a system that turns one into the other."""
+    chosen, rule = choose(source, config, None)
+    pairs = {name: source.parts[part].inputs.take(rows) for name, (part, rows) in chosen.items()}
+    train = pairs["train"]
+    own = source.tokenizers
+    kind = config.tokenizer or (own[0] if own else "")
+    target_kind = config.target_tokenizer or (own[1] if len(own) > 1 and not config.tokenizer else "")
+    if target_kind:
+        first, note = tokenizer_for(kind, (), train.source, config, "source ")
+        second, more = tokenizer_for(target_kind, (), train.target, config, "target ")
+        notes = [note, more]
+    else:
+        first, note = tokenizer_for(kind, (), [*train.source, *train.target], config, "shared ")
+        second, notes = first, [note]
+    splits: dict[str, Columns] = {}
+    for name, part in pairs.items():
+        columns = pair_columns(first, second, part)
+        fits = np.all([columns[name].lengths <= config.max_length for name in ("input", "target")], axis=0)  # type: ignore[union-attr]
+        if name == "train" and not fits.all():
+            kept = np.flatnonzero(fits)
+            if not len(kept):
+                raise CanonError(f"{source.name}: every pair is longer than data.max_length = {config.max_length}.")
+            notes.append(f"{len(fits) - len(kept):,} pairs over {config.max_length} tokens are left out.")
+            columns = {name: c[kept] if isinstance(c, np.ndarray) else c.take(kept) for name, c in columns.items()}
+        splits[name] = columns
+    lengths = [splits["train"][column].lengths for column in ("input", "target")]  # type: ignore[union-attr]
+    schema = Schema(
+        "pairs",
+        (),
+        "sequence",
+        longest=tuple(int(side.max()) for side in lengths),
+        typical=tuple(round(float(side.mean())) for side in lengths),
+        tokenizers={"source": first, "target": second},
+    )
+    return _finish(source, schema, splits, rule, config, notes)
+
+
+def pair_columns(source: Tokenizer, target: Tokenizer, pairs: Pairs) -> Columns:
+    columns: dict[str, Any] = {
+        "input": Ragged.encode(source, pairs.source),
+        "target": Ragged.encode(target, pairs.target, bos=True),
+    }
+    if pairs.references is not None:  # several right answers: strings, for scoring
+        columns["references"] = _objects(pairs.references)
+    return columns
+
+
+def tokenizer_for(
+    kind: str, own: Sequence[str], texts: Sequence[str], config: DataConfig, whose: str = ""
+) -> tuple[Tokenizer, str]:
+    """A tokeniser trained on the training texts, or read from a file; and a note that tells its size."""
+    from canon.data.tokenizers import Tokenizer
+
+    kind = kind or (own[0] if own else "bpe")
+    if kind.endswith(".json"):
+        tokenizer = Tokenizer.load(Path(kind).expanduser())
+    else:
+        tokenizer = Tokenizer.train(texts, kind, config.vocab_size, config.lowercase, config.min_count)
+    return tokenizer, f"The {whose}vocabulary ({kind}) has {tokenizer.size:,} tokens."
+
+
+def _objects(values: Sequence[Any]) -> np.ndarray:
+    column = np.empty(len(values), dtype=object)
+    for row, value in enumerate(values):  # a slice would unpack values that are tuples
+        column[row] = value
     return column

@@ -9,8 +9,8 @@ from typing import Any
 @dataclass
 class CheckReport:
     name: str
-    kind: str = ""  # table, images, text
-    splits: dict[str, int] = field(default_factory=dict)  # examples: rows, images, documents
+    kind: str = ""  # table, images, text, pairs
+    splits: dict[str, int] = field(default_factory=dict)  # examples: rows, images, documents, pairs
     classes: dict[str, dict[str, int]] = field(default_factory=dict)  # of each split
     columns: list[dict[str, Any]] = field(default_factory=list)  # tables: name, kind, missing, distinct
     duplicates: dict[str, int] = field(default_factory=dict)  # examples of a split equal to an earlier one of it
@@ -19,6 +19,7 @@ class CheckReport:
     image_sizes: dict[str, int] = field(default_factory=dict)  # "28 x 28 x 1": how many
     lines: dict[str, int] = field(default_factory=dict)  # text: all, empty, repeated
     lengths: dict[str, dict[str, int]] = field(default_factory=dict)  # characters, words: quantiles
+    pairs: dict[str, dict[str, Any]] = field(default_factory=dict)  # of each split: lengths, ratio, alignment
     vocabulary: int = 0  # distinct words of the training part
     unknown_words: float | None = None  # share of the test part's words that the training part does not have
     suits: list[str] = field(default_factory=list)
@@ -48,6 +49,12 @@ class CheckReport:
             shown.append("  lines       " + ", ".join(f"{count:,} {name}" for name, count in self.lines.items()))
         for unit, values in self.lengths.items():
             shown.append(f"  {unit:<11} " + ", ".join(f"{name} {value:,}" for name, value in values.items()))
+        for split, told in self.pairs.items():
+            fits = "" if told["alignment"] is None else f", alignment {told['alignment']:.2f}"
+            for side in ("source", "target"):
+                words = ", ".join(f"{name} {value:,}" for name, value in told[side]["words"].items())
+                shown.append(f"  {split:<11} {side} words {words}")
+            shown.append(f"  {split:<11} target / source characters {told['ratio'].get('median', 0):.2f}{fits}")
         if self.vocabulary:
             rate = (
                 "" if self.unknown_words is None else f"; {self.unknown_words:.2%} of the test words are not among them"

@@ -11,25 +11,30 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 
-InputKind = Literal["features", "image", "text"]
-TargetKind = Literal["class", "number", "none", "any"]  # any: a class where the data has classes
+if TYPE_CHECKING:
+    from canon.data.tokenizers import Tokenizer
+
+InputKind = Literal["features", "image", "text", "pairs"]
+# any: a class where the data has classes; next: the text itself, one token on; sequence: another text
+TargetKind = Literal["class", "number", "none", "any", "next", "sequence"]
 
 
 class Column(Protocol):
-    """A column that is not in memory: rows are made when they are taken (images decoded from files, memory maps)."""
+    """A column that is no array: rows are made when they are taken (images decoded from files), or of unequal length
+    (canon.data.sequences), when some rows are such a column again."""
 
     @property
     def shape(self) -> tuple[int, ...]: ...
     @property
     def dtype(self) -> np.dtype: ...
     def __len__(self) -> int: ...
-    def take(self, indices: np.ndarray) -> np.ndarray: ...
+    def take(self, indices: np.ndarray) -> Any: ...
 
 
 Columns = Mapping[str, np.ndarray | Column]
@@ -61,20 +66,48 @@ class Schema:
     # A number to predict is trained on as (target - target_mean) / target_std.
     target_mean: float = 0.0
     target_std: float = 1.0
+    # Sequences: the longest source and target of the training set, their mean lengths, and the tokenisers ("source" and
+    # "target", which may be one and the same, or "text"). Tokenisers are files of their own beside the schema.
+    longest: tuple[int, ...] = ()
+    typical: tuple[int, ...] = ()
+    tokenizers: Mapping[str, Tokenizer] = field(default_factory=dict)
+
+    @property
+    def shared(self) -> bool:
+        """Whether source and target have one vocabulary."""
+        return self.tokenizers.get("source") is self.tokenizers.get("target")
 
     def sizes(self) -> dict[str, Any]:
         """The settings of a system that the data decides."""
         sizes: dict[str, Any] = {"shape": self.shape}
         if self.target == "class":
             sizes["num_classes"] = len(self.classes)
+        if self.target == "sequence":
+            sizes |= {f"{role}_vocab": self.tokenizers[role].size for role in ("source", "target")}
+            sizes["shared_vocab"] = self.shared
+        if self.target == "next":
+            sizes["vocab_size"] = self.tokenizers["text"].size
         return sizes
 
-    def to_json(self) -> str:
-        return json.dumps(asdict(self), ensure_ascii=False, indent=1)
+    def files(self) -> dict[str, str]:
+        """Everything, as JSON files by name: schema.json, and one for each tokeniser."""
+        plain = asdict(replace(self, tokenizers={}))
+        plain["tokenizers"] = {
+            role: next(other for other, known in self.tokenizers.items() if known is own)
+            for role, own in self.tokenizers.items()
+        }
+        found = {"schema.json": json.dumps(plain, ensure_ascii=False, indent=1)}
+        return found | {f"{name}.json": self.tokenizers[name].to_json() for name in set(plain["tokenizers"].values())}
 
     @classmethod
-    def from_json(cls, text: str) -> Schema:
-        rows: dict[str, Any] = json.loads(text)
+    def open(cls, folder: Path) -> Schema:
+        """What `files` gave, from where it was written to."""
+        rows: dict[str, Any] = json.loads((folder / "schema.json").read_text(encoding="utf-8"))
+        if names := rows.pop("tokenizers"):
+            from canon.data.tokenizers import Tokenizer
+
+            made = {name: Tokenizer.load(folder / f"{name}.json") for name in set(names.values())}
+            rows["tokenizers"] = {role: made[name] for role, name in names.items()}
         table: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in rows.items()}
         encoders = ({**row, "categories": tuple(row["categories"])} for row in table.pop("encoders"))
         return cls(**table, encoders=tuple(Encoder(**row) for row in encoders))
@@ -105,7 +138,7 @@ class Data:
 
     def fingerprint(self) -> str:
         """One hash for the content of all files and the way they were split."""
-        content = [sorted(record.sha256 for record in self.files), self.protocol, asdict(self.schema)]
+        content = [sorted(record.sha256 for record in self.files), self.protocol, sorted(self.schema.files().items())]
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 

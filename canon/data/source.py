@@ -20,9 +20,9 @@ SPLITS = {
 
 @dataclass(frozen=True)
 class Part:
-    """Examples that lie together: a table, images [N, C, H, W] or documents; class indices beside images."""
+    """Examples that lie together: a table, images [N, C, H, W], documents or pairs; class indices beside images."""
 
-    inputs: Any  # Table | np.ndarray | Column | list[str]
+    inputs: Any  # Table | np.ndarray | Column | list[str] | Pairs
     labels: np.ndarray | None = None
 
     def __len__(self) -> int:
@@ -41,6 +41,7 @@ class Source:
     notes: tuple[str, ...] = ()
     test: float = 0.1  # share held out where there is no test part
     white: int = 255  # the value of a white pixel
+    tokenizers: tuple[str, ...] = ()  # kinds that the named set asks for: of its text, or of source and target
     origin: dict[str, Any] = field(default_factory=dict)  # what the protocol says of the source
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from canon import recipe as recipes
 from canon import registry, tasks
@@ -99,7 +99,7 @@ def _description(system: System, name: str, config: Any, expect: Table, scores: 
         {"setting": f.name, "value": _plain(getattr(config, f.name)), "description": known[f.name].description or ""}
         for f in fields(config)
     ]
-    task = _task(system, config)
+    task = task_of(system, config)
     stages: list[Stage] = []
     network = None
     if system.loop == "gradient":
@@ -108,12 +108,22 @@ def _description(system: System, name: str, config: Any, expect: Table, scores: 
     return Description(system, name, list(task.names()), expected, settings, input_shape, network, stages, scores)
 
 
-def _task(system: System, config: Any) -> tasks.Task:
+def task_of(system: System, config: Any) -> tasks.Task:
     """The task on data of the sizes that the settings have."""
     target = tasks.TASKS[system.task].target
     classes = tuple(map(str, range(getattr(config, "num_classes", 0))))
-    schema = Schema(system.inputs[0], config.shape, target, classes)  # type: ignore[arg-type]
+    roles = {"text": "vocab_size"} if target == "next" else {"source": "source_vocab", "target": "target_vocab"}
+    sizes = {role: getattr(config, field, 0) for role, field in roles.items()}
+    tokenizers: Any = {role: _Vocabulary(size) for role, size in sizes.items() if size}
+    schema = Schema(system.inputs[0], getattr(config, "shape", ()), target, classes, tokenizers=tokenizers)  # type: ignore[arg-type]
     return tasks.create(system, config, schema)
+
+
+class _Vocabulary(NamedTuple):
+    """As much of a tokeniser as a description needs."""
+
+    size: int
+    kind: str = "bpe"
 
 
 def _plain(value: Any) -> Any:

@@ -15,6 +15,7 @@ _NAMES = {
     "curves": (
         "PrCurve RocCurve auc auc_by_pairs auc_by_ranks average_precision gini ks_statistic pr_area pr_curve roc_curve"
     ),
+    "edits": "edit_distance sequence_error_rate token_error_rate",
     "information": "cross_entropy entropy js_divergence kl_divergence perplexity sequence_perplexity",
     "queries": (
         "Ranked average_precision_by_query cg_by_query dcg_by_query expected_reciprocal_rank_by_query "
@@ -28,7 +29,7 @@ _NAMES = {
     "regression": "mean_absolute_error mean_squared_error r2 root_mean_squared_error",
     "spans": "SpanScores exact_match normalize_answer span_scores token_f1",
     "tagging": "EntityScore EntityScores entities entity_scores",
-    "text": "BleuScore corpus_bleu sequence_bleu",
+    "text": "BleuScore bleu_tokenizer corpus_bleu sequence_bleu",
     "two_sample": "TwoSampleResult classifier_two_sample_test",
     "vectors": (
         "AnalogyResult AnalogySection SimilarityResult analogy_accuracy read_analogies read_pairs "

@@ -18,6 +18,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._pytree import tree_map_only
 from torch.utils.flop_counter import FlopCounterMode
 
+from canon.nn.ragged import Layout
+
 
 class Row(NamedTuple):
     """One layer, or what a larger module owns itself."""
@@ -42,10 +44,10 @@ def count_parameters(module: nn.Module, trainable_only: bool = False) -> int:
     return sum(p.numel() for p in module.parameters() if p.requires_grad or not trainable_only)
 
 
-def summarize(module: nn.Module, *example_inputs: Any, device: str = "meta") -> Summary:
-    """Runs `module` on the shapes of the inputs in evaluation mode and reports layer by layer.
+def summarize(module: nn.Module, *example_inputs: Any) -> Summary:
+    """Runs a copy of `module` on the inputs in evaluation mode and reports layer by layer.
 
-    A module whose path depends on values (lengths, sampled tokens) cannot run on "meta"; give it the device it is on.
+    On the meta device, where nothing is computed.
     """
     shapes: dict[str, tuple[int, ...]] = {}
     flops: dict[str, int] = {}
@@ -65,11 +67,10 @@ def summarize(module: nn.Module, *example_inputs: Any, device: str = "meta") -> 
         layer.register_forward_hook(after)
 
     # A copy whose numbers were swapped for meta ones beforehand: the original is not touched, nothing large is copied.
-    swapped: dict[int, Any] = {}
-    if device == "meta":
-        swapped = {id(p): nn.Parameter(p.detach().to("meta"), p.requires_grad) for p in module.parameters()}
-        swapped |= {id(buffer): buffer.to("meta") for buffer in module.buffers()}
-        example_inputs = tree_map_only(Tensor, lambda tensor: tensor.to("meta"), example_inputs)
+    swapped: dict[int, Any] = {id(p): nn.Parameter(p.detach().to("meta"), p.requires_grad) for p in module.parameters()}
+    swapped |= {id(buffer): buffer.to("meta") for buffer in module.buffers()}
+    example_inputs = tree_map_only(Tensor, lambda tensor: tensor.to("meta"), example_inputs)
+    example_inputs = tree_map_only(Layout, lambda layout: Layout(layout.lengths, "meta"), example_inputs)
     module = copy.deepcopy(module, swapped).eval()
     for name, layer in module.named_modules():
         if _is_leaf(layer):
@@ -91,8 +92,9 @@ def summarize(module: nn.Module, *example_inputs: Any, device: str = "meta") -> 
             numbers = sum(p.numel() for p in own)
             rows.append(Row(name, type(layer).__name__, shapes.get(name), numbers, flops.get(name, 0) // 2))
     total = counter.get_total_flops() // 2
-    if rest := total - sum(row.multiply_adds for row in rows):
-        rows.append(Row("", "between layers", None, 0, rest))  # attention and products written as functions
+    if rest := total - sum(row.multiply_adds for row in rows):  # attention and products written as functions
+        own_numbers = sum(row.parameters for row in rows if not row.name)  # parameters of the network itself
+        rows = [*(row for row in rows if row.name), Row("", "between layers", None, own_numbers, rest)]
     return Summary(rows, sum(row.parameters for row in rows), total)
 
 

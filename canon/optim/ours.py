@@ -10,6 +10,7 @@ under torch's names (step, exp_avg, exp_avg_sq, momentum_buffer), so it is store
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -19,7 +20,7 @@ from torch import Tensor
 Group = dict[str, Any]
 
 
-class _MultiTensor(torch.optim.Optimizer):
+class _MultiTensor(torch.optim.Optimizer, ABC):
     """Runs `_update` once per group, over the parameters that have gradients."""
 
     def __init__(self, groups: Iterable[Group], **defaults: Any) -> None:
@@ -62,8 +63,9 @@ class _MultiTensor(torch.optim.Optimizer):
             torch._foreach_div_(update, [1 - beta1**t for t in steps])
         return list(update)
 
+    @abstractmethod
     def _update(self, group: Group, params: list[Tensor]) -> None:
-        raise NotImplementedError
+        """Changes the parameters of one group, whose gradients are there and whose step is counted."""
 
 
 def _gradients(params: list[Tensor], weight_decay: float) -> list[Tensor]:

@@ -1,7 +1,8 @@
 """How the learning rate moves over a run; importing this imports no torch.
 
 Papers: inverse-sqrt is Vaswani et al. 2017, section 5.3; cosine is one period of Loshchilov & Hutter 2017 (SGDR);
-linear is the decay of Devlin et al. 2019. Each warms up linearly over the first `warmup` steps.
+linear is the decay of Devlin et al. 2019; exponential is Zaremba et al. 2014 (constant, then divided by a number each
+epoch), without its steps. Each warms up linearly over the first `warmup` steps.
 Deviations: steps count from 1, so no step is made at rate 0 while warming up; without `dim`, inverse-sqrt is scaled
 so that its peak is `lr` itself.
 """
@@ -19,17 +20,25 @@ from canon.errors import CanonError
 
 @settings
 class Schedule:
-    """`final` is the fraction of `lr` left at the last step (linear, cosine); `dim` the paper's (inverse-sqrt)."""
+    """`final` is the fraction of `lr` left at the last step (linear, cosine, exponential); `hold` the share of the
+    steps before the fall (exponential); `dim` the paper's (inverse-sqrt)."""
 
-    name: Literal["constant", "linear", "cosine", "inverse-sqrt"] = "constant"
+    name: Literal["constant", "linear", "cosine", "exponential", "inverse-sqrt"] = "constant"
     warmup: Annotated[int, Field(ge=0)] = 0
     final: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    hold: Annotated[float, Field(ge=0, lt=1)] = 0.0
     dim: Annotated[int, Field(gt=0)] | None = None
 
     @model_validator(mode="after")
     def _fields_that_act(self) -> Schedule:
-        if self.final and self.name not in ("linear", "cosine"):
-            raise CanonError(f'optimizer.schedule.final belongs to linear and cosine; the schedule is "{self.name}".')
+        if self.final and self.name not in ("linear", "cosine", "exponential"):
+            raise CanonError(
+                f'optimizer.schedule.final belongs to linear, cosine and exponential; the schedule is "{self.name}".'
+            )
+        if self.name == "exponential" and not self.final:
+            raise CanonError("optimizer.schedule.final must be more than 0 for exponential, as in 0.01.")
+        if self.hold and self.name != "exponential":
+            raise CanonError(f'optimizer.schedule.hold belongs to exponential; the schedule is "{self.name}".')
         if self.dim and self.name != "inverse-sqrt":
             raise CanonError(f'optimizer.schedule.dim belongs to inverse-sqrt; the schedule is "{self.name}".')
         return self
@@ -48,6 +57,9 @@ def multiplier(schedule: Schedule, step: int, total_steps: int) -> float:
         return step / peak
     if schedule.name == "constant":
         return 1.0
+    if schedule.name == "exponential":
+        first = max(schedule.hold * total_steps, peak)
+        return schedule.final ** (max(step - first, 0.0) / max(total_steps - first, 1))
     left = 1 - min((step - peak) / max(total_steps - peak, 1), 1.0)  # 1 at the peak, 0 at the last step
     if schedule.name == "cosine":
         left = 0.5 * (1 + math.cos(math.pi * (1 - left)))

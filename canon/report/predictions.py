@@ -9,15 +9,18 @@ from html import escape
 
 import numpy as np
 
-from canon.data.schema import Data
+from canon.data.schema import Columns, Data
 from canon.errors import CanonError
+from canon.inspect.attention import attention, attention_figure
 from canon.report import curves
-from canon.report.page import drawing, note
+from canon.report.page import Html, drawing, note, table
+from canon.tasks.transduction import Transduction
+from canon.training.plan import floors_of, read_data
 from canon.training.run import Run
-from canon.training.trainer import read_data
 from canon.use.model import Model
 
 _MOST_CLASSES = 30  # of a confusion matrix that can still be read
+_MOST_SHOWN = 20  # translations
 _MOST_EXAMPLES = 10_000  # of the test set that predictions are shown for
 
 
@@ -29,8 +32,9 @@ def predictions(run: Run, draw: bool, shown: bool) -> tuple[dict[str, float], st
         model = Model(run)
     except CanonError as mistake:
         return {}, note(f"Not shown: {mistake}")
-    targets = data.splits["train"].get("target")
-    floors = model.task.floors(targets) if isinstance(targets, np.ndarray) and len(targets) else {}
+    floors = floors_of(model.task, data)
+    if isinstance(model.task, Transduction):
+        return floors, _translations(model.task, model, data, draw) if shown and "test" in data.splits else ""
     test = _test_rows(data)
     if test is None or not shown:
         return floors, ""
@@ -48,11 +52,39 @@ def predictions(run: Run, draw: bool, shown: bool) -> tuple[dict[str, float], st
 
 def _test_rows(data: Data) -> tuple[np.ndarray, np.ndarray] | None:
     columns = data.splits.get("test", {})
-    if "target" not in columns or "input" not in columns:
+    if not isinstance(columns.get("target"), np.ndarray):
         return None
     inputs, index = columns["input"], np.arange(min(_MOST_EXAMPLES, len(columns["input"])))
     rows = inputs[index] if isinstance(inputs, np.ndarray) else inputs.take(index)
     return rows, np.asarray(columns["target"])[index]
+
+
+def _translations(task: Transduction, model: Model, data: Data, draw: bool) -> str:
+    """What the network says of some test examples, beside what is right; and where it looked in one of them."""
+    test = data.splits["test"]
+    rows = np.linspace(0, len(test["input"]) - 1, min(_MOST_SHOWN, len(test["input"]))).astype(np.int64)
+    some: Columns = {name: c[rows] if isinstance(c, np.ndarray) else c.take(rows) for name, c in test.items()}
+    lines = []
+    for given, said, right in task.shown(model.learner.outputs(some), some):
+        good = said in right
+        mark = "" if good else escape(" or ".join(right))
+        lines.append(
+            {
+                "given": given,
+                "said": Html(f'<span class="{"good" if good else "bad"}">{escape(said)}</span>'),
+                "right": Html(mark),
+            }
+        )
+    told = table(lines) + note(f"{len(lines)} of {len(test['input']):,} test examples, spread over all of them.")
+    if not draw or not hasattr(model.network, "attention"):
+        return told
+    text = lines[len(lines) // 2]["given"]
+    figure = attention_figure(attention(model, str(text)))
+    return (
+        told
+        + f'<h3>Attention</h3><div class="figures">{drawing(figure)}</div>'
+        + note(f'Of "{text}"; others: canon inspect attention {model.run.path} TEXT.')
+    )
 
 
 def confusion_matrix(true: np.ndarray, predicted: np.ndarray, classes: tuple[str, ...]) -> str:

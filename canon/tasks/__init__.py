@@ -15,13 +15,17 @@ from canon.tasks.base import Task
 from canon.tasks.classification import Classification
 from canon.tasks.contrastive import Contrastive
 from canon.tasks.generation import Generation
+from canon.tasks.language_model import LanguageModel
 from canon.tasks.regression import Regression
+from canon.tasks.transduction import Transduction
 
 TASKS: dict[str, type[Task]] = {
     "classification": Classification,
     "regression": Regression,
     "contrastive": Contrastive,
     "generation": Generation,
+    "transduction": Transduction,
+    "language-model": LanguageModel,
 }
 
 

@@ -20,11 +20,15 @@ class Task(ABC):
 
     target: ClassVar[TargetKind]  # kind of target column: class, number, none, any
     monitor: str  # the metric that decides which checkpoint is best
-    highest_is_best: ClassVar[bool]
+    rising: ClassVar[tuple[str, ...]] = ()  # the metrics of which more is better
     # A training step goes through these in order. Each name has its own optimiser; each turn draws its own batch.
     phases: tuple[str, ...] = ("all",)
     least: ClassVar[int] = 1  # examples that a split must have to be scored
     divisible: ClassVar[bool] = True  # whether the loss of a batch is the sum of those of its micro-batches
+    carries: ClassVar[bool] = False  # whether `state` goes on from one batch to the next
+    # Whether the network is used by other ways than its forward (decoding): then it cannot be sharded part by part.
+    whole: ClassVar[bool] = False
+    risk_examples: ClassVar[int] = 50_000  # of the training set that the empirical risk is measured on, at most
 
     def __init__(self, objective: str, config: Any, schema: Schema) -> None:
         self.objective = objective
@@ -35,6 +39,11 @@ class Task(ABC):
         # of all `total` (the global batch, or the split) that it gives. Draw for all rows, use your own.
         self.generator: torch.Generator | None = None
         self.share: tuple[int, int, int] | None = None
+        # Carried over batches where `carries` is set: tensors with one row per row of the batch. The loop empties it
+        # where a stream begins, and keeps it in checkpoints.
+        self.state: dict[str, Tensor] | None = None
+        self.final = False  # whether this is the last evaluation, or one that was asked for
+        self.remarks: tuple[str, ...] = ()  # what is to be told beside the scores
 
     def observe(self, name: str, total: Tensor, count: int) -> None:
         """Logs the mean of something beside the loss, without waiting for the device."""
@@ -81,6 +90,10 @@ class Task(ABC):
     @abstractmethod
     def floors(self, targets: np.ndarray) -> dict[str, float]:
         """The loss of predictors that look at no input, to read a first loss against."""
+
+    def samples(self, outputs: Outputs, columns: Columns) -> list[str]:
+        """Lines to print at an evaluation: some inputs and what the network makes of them."""
+        return []
 
     def pictures(self, outputs: Outputs, columns: Columns) -> dict[str, bytes]:
         """What is to be seen at an evaluation: PNG files, by the folder of the run that they go to."""

@@ -27,7 +27,7 @@ _OBJECTIVES = ("cross-entropy", "exponential", *_MARGIN_LOSSES)
 class Classification(Task):
     target = "class"
     monitor = "accuracy"
-    highest_is_best = True
+    rising = ("accuracy", "f1_macro", "auc")
 
     def __init__(self, objective: str, config: Any, schema: Schema) -> None:
         super().__init__(objective, config, schema)

@@ -31,7 +31,7 @@ _RIDGE = 0.1  # λ of the probe, for features of variance 1 and a mean over the 
 class Contrastive(Task):
     target = "any"
     monitor = "probe_accuracy"
-    highest_is_best = True
+    rising = ("probe_accuracy",)
     divisible = False
 
     def __init__(self, objective: str, config: Any, schema: Schema) -> None:

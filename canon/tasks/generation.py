@@ -37,7 +37,7 @@ _HIT = 0.01  # share of samples from which a mode counts as hit
 class Generation(Task):
     target = "none"
     monitor = "two_sample_accuracy"
-    highest_is_best = False
+    rising = ("modes", "high_quality")
     least = 4  # half of them train the judge
 
     def __init__(self, objective: str, config: Any, schema: Schema) -> None:

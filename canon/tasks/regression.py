@@ -23,7 +23,7 @@ _OBJECTIVES = {"squared": regression.squared, "absolute": regression.absolute}
 class Regression(Task):
     target = "number"
     monitor = "mse"
-    highest_is_best = False
+    rising = ("r2",)
 
     def __init__(self, objective: str, config: Any, schema: Schema) -> None:
         super().__init__(objective, config, schema)

@@ -100,6 +100,8 @@ def enter_world(train: TrainConfig) -> World:
         torch.backends.cuda.matmul.allow_tf32 = True
         torch.backends.cudnn.allow_tf32 = True
         torch.backends.cudnn.benchmark = not train.deterministic  # batches have one shape: the search pays
+        # cuDNN's attention plans anew for every shape, which takes longer than a step; sentences have many shapes.
+        torch.backends.cuda.enable_cudnn_sdp(False)
     if size > 1 and not dist.is_initialized():
         dist.init_process_group("nccl" if kind == "cuda" else "gloo")
     return World(device, dist.get_rank(), size) if size > 1 else World(device)

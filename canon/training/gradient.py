@@ -18,7 +18,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from canon import optim
 from canon.data.augment import Draws, augmenter
-from canon.data.loader import Batch, Examples, Loader, shares
+from canon.data.loader import Batch, Examples, Loader, order_of, shares
 from canon.data.schema import Columns, Schema
 from canon.errors import CanonError
 from canon.nn.counting import count_parameters, summarize
@@ -30,6 +30,7 @@ from canon.training.devices import World, precision_of, seed_step, shared_genera
 from canon.training.learner import Tensors
 
 _EVALUATION_BATCH = 512
+_EVALUATION_STREAMS = 16  # of a text: one would be exact from its first word to its last, and much slower
 _COMPILE_FROM = 1000  # steps: compiling takes tens of seconds, which a shorter run does not earn back
 # Operations per step: below, a second CPU thread gains little (here 15 %), and loses much where the cores are busy.
 _SHARED_FROM = 5e7
@@ -118,9 +119,11 @@ class Gradient:
         return count_parameters(self.network)
 
     def begin(self, columns: Columns, seed: int) -> None:
-        size = len(next(iter(columns.values())))
         train = self.train
-        self._total_steps = train.steps or math.ceil((train.epochs or 0) * size / train.batch)
+        examples = Examples(columns, self.schema, self._device)
+        order = order_of(columns, train.batch, train.tokens, seed, examples.index_device)
+        self.loader = Loader(examples, order, train.micro_batch, self.world.rank, self.world.size)
+        self._total_steps = train.steps or math.ceil((train.epochs or 0) * order.per_epoch)
         # Two operations per multiply-add, and the backward pass is twice the forward one.
         self.flops_per_example = 6 * summarize(self.network, *self.task.example()).multiply_adds
         if not train.threads and self.flops_per_example * train.batch < _SHARED_FROM:
@@ -128,9 +131,10 @@ class Gradient:
         most = math.ceil(train.batch / self.world.size)
         if not self.task.divisible and 0 < train.micro_batch < most:
             name = self._recipe.system.name
-            raise CanonError(
-                f"train.micro_batch is {train.micro_batch}, but {name} compares whole batches; leave it out."
-            )
+            raise CanonError(f"train.micro_batch is {train.micro_batch}, but {name} takes whole batches; leave it out.")
+        if hasattr(self.network, "take"):  # a network that is made of the training rows themselves
+            rows = examples.take(torch.arange(examples.size, device=examples.index_device))
+            self.network.take(rows, self.schema)  # type: ignore[operator]
         self._freeze()
         if self._sharded:
             self._shard()
@@ -142,8 +146,6 @@ class Gradient:
         self._order = [phases[name] for name in self.task.phases]
         self._models = self._wrapped()
         self._parameters = list(self.network.parameters())
-        examples = Examples(columns, self.schema, self._device)
-        self.loader = Loader(examples, train.batch, seed, train.micro_batch, self.world.rank, self.world.size)
         self._augment = augmenter(self._recipe.data.augment, self.schema)
         self._bad = torch.zeros((), device=self._device)
         self._inverse = torch.ones((), device=self._device)
@@ -177,7 +179,7 @@ class Gradient:
     def _shard(self) -> None:
         from torch.distributed.fsdp import fully_shard
 
-        for child in self.network.children():
+        for child in () if self.task.whole else self.network.children():
             if any(True for _ in child.parameters()):
                 fully_shard(child)
         fully_shard(self.network)
@@ -185,8 +187,13 @@ class Gradient:
     def _wrapped(self) -> dict[str, nn.Module]:
         """The network as each phase runs it. DDP waits for the gradients of all that it was made with, so it is made
         once for each phase, with what that phase changes."""
+        even = self.schema.input in ("image", "features")  # batches of one shape
         compiled = self.train.compile == "on" or (
-            self.train.compile == "auto" and self._device.type == "cuda" and self._total_steps >= _COMPILE_FROM
+            self.train.compile == "auto" and self._device.type == "cuda" and even and self._total_steps >= _COMPILE_FROM
+        )
+        # CUDA graphs: ResNet-18 on 28×28 images is bound by launches, and trains 2.7 times as fast with them (H200).
+        self._graphs = (
+            compiled and even and self._device.type == "cuda" and self.world.size == 1 and len(self._phases) == 1
         )
         models: dict[str, nn.Module] = {}
         for phase in self._phases:
@@ -194,7 +201,8 @@ class Gradient:
             if self.world.size > 1 and not self._sharded:
                 self._give_turn(phase)
                 model = DistributedDataParallel(model, gradient_as_bucket_view=True)
-            models[phase.name] = torch.compile(model) if compiled else model  # type: ignore[assignment]
+            mode = "reduce-overhead" if self._graphs else None
+            models[phase.name] = torch.compile(model, mode=mode) if compiled else model  # type: ignore[assignment]
         return models
 
     def _give_turn(self, phase: Phase) -> None:
@@ -217,23 +225,25 @@ class Gradient:
         return True
 
     def _run(self, phase: Phase) -> None:
-        batches = self.loader.next()
-        count = sum(map(self.task.count, batches))
+        if self.task.carries and self.loader.at_start:
+            self.task.state = None
+        if self._graphs:
+            torch.compiler.cudagraph_mark_step_begin()
+        pieces = self.loader.next()
+        count = sum(self.task.count(piece.batch) for piece in pieces)
         if self.world.size > 1:
             count = int(self.world.total([count])[0])
-        start, stop = shares(self.train.batch, self.world.size)[self.world.rank]
-        for i, batch in enumerate(batches):
+        for i, (batch, share) in enumerate(pieces):
             # Micro-batches of one batch draw the same numbers and use each their own rows of them.
             self.task.generator = shared_generator(self.train.seed, self.loader.position, self._device)
-            end = min(start + (self.train.micro_batch or stop), stop)
-            self.task.share, start = (start, end, self.train.batch), end
+            self.task.share = share
             if self._augment is not None:
                 batch["input"] = self._augment(
                     batch["input"], Draws(self._device, self.task.generator, self.task.share)
                 )
             if self._channels_last:
                 batch["input"] = batch["input"].contiguous(memory_format=torch.channels_last)
-            loss = self._backward(phase, batch, count, first=i == 0, last=i == len(batches) - 1)
+            loss = self._backward(phase, batch, count, first=i == 0, last=i == len(pieces) - 1)
             phase.loss = phase.loss + loss
         phase.count += count
         self._update(phase, count)
@@ -336,7 +346,10 @@ class Gradient:
                 for key, value in phase.optimizer.state[parameter].items():
                     if value is not None:
                         optimizer[f"{phase.name}/{name}/{key}"] = self._whole(value)
-        return {"model": model, "optimizer": optimizer}
+        found = {"model": model, "optimizer": optimizer}
+        if self.task.carries:
+            found["carried"] = {name: self.world.gather(rows.cpu()) for name, rows in (self.task.state or {}).items()}
+        return found
 
     def state(self) -> dict[str, Any]:
         sums = {p.name: [self.world.total([float(p.loss)])[0], p.count, float(p.bad)] for p in self._phases}
@@ -353,6 +366,12 @@ class Gradient:
         own = self.network.state_dict()
         if own.keys() != tensors["model"].keys():
             raise CanonError("The checkpoint's weights have other names than this system's.")
+        for name, tensor in own.items():
+            found = tensors["model"][name].shape
+            if found != tensor.shape:
+                raise CanonError(
+                    f"The checkpoint's {name} has the shape {list(found)}, this system's {list(tensor.shape)}."
+                )
         with torch.no_grad():
             for name, tensor in own.items():
                 tensor.copy_(_like(tensors["model"][name], tensor))
@@ -375,6 +394,9 @@ class Gradient:
         observed = state["observed"] if self.world.is_main else {}
         self.task.observed = {name: (total, int(count)) for name, (total, count) in observed.items()}
         self.loader.position = state["position"]
+        if carried := tensors.get("carried"):
+            start, stop = shares(self.train.batch, self.world.size)[self.world.rank]
+            self.task.state = {name: rows[start:stop].to(self._device) for name, rows in carried.items()}
         self._skipped = state["skipped"]
         self._scale.fill_(state["scale"])
         self._growth.fill_(state["growth"])
@@ -382,20 +404,31 @@ class Gradient:
     @torch.no_grad()
     def outputs(self, columns: Columns) -> Outputs:
         examples = Examples(columns, self.schema, self._device)
-        # Shards of one network must go through it together, so then every process does all rows.
-        spread = self.world.size > 1 and not self._sharded
+        # Shards of one network must go through it together, so then every process does all rows; so it does of a text.
+        spread = self.world.size > 1 and not self._sharded and not self.task.carries
         rank, size = (self.world.rank, self.world.size) if spread else (0, 1)
         training = self.network.training
         self.network.eval()
+        if self._sharded and self.task.whole:
+            self.network.unshard()  # type: ignore[operator]
         found: list[Outputs] = []
         start, stop = shares(examples.size, size)[rank]
-        for batch in examples.in_order(_EVALUATION_BATCH, rank, size):
+        carried, self.task.state = self.task.state, None
+        batches = (
+            examples.streams(min(_EVALUATION_STREAMS, examples.size))
+            if self.task.carries
+            else examples.in_order(_EVALUATION_BATCH, rank, size)
+        )
+        for batch in batches:
             end = min(start + _EVALUATION_BATCH, stop)
             self.task.generator = shared_generator(0, 0, self._device)  # every run is judged with the same noise
             self.task.share, start = (start, end, examples.size), end
             with torch.autocast(self._device.type, self._dtype, enabled=self._dtype != torch.float32):
                 outputs = self.task.run(self.network, batch)
             found.append({name: rows.float().cpu() for name, rows in outputs.items()})
+        self.task.state = carried
+        if self._sharded and self.task.whole:
+            self.network.reshard()  # type: ignore[operator]
         if training:
             self._enter_training()
         merged = {name: torch.cat([part[name] for part in found]) for name in (found[0] if found else ())}

@@ -53,7 +53,8 @@ class Run:
             write_atomic(temporary / "recipe.toml", recipe.to_toml())
             write_atomic(temporary / "data.json", json.dumps(_data_record(data), ensure_ascii=False, indent=1))
             write_atomic(temporary / "env.json", json.dumps(environment(), indent=1))
-            write_atomic(temporary / "vocab" / "schema.json", data.schema.to_json())
+            for name, text in data.schema.files().items():
+                write_atomic(temporary / "vocab" / name, text)
             temporary.rename(path)
         except OSError as failure:
             shutil.rmtree(temporary, ignore_errors=True)
@@ -66,7 +67,7 @@ class Run:
 
     @cached_property
     def schema(self) -> Schema:
-        return Schema.from_json((self.path / "vocab" / "schema.json").read_text(encoding="utf-8"))
+        return Schema.open(self.path / "vocab")
 
     @property
     def data(self) -> dict[str, Any]:

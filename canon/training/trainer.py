@@ -19,25 +19,21 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from canon import recipe as recipes
-from canon import tasks
-from canon.config import Table, read_toml
-from canon.data.read import read
-from canon.data.schema import Columns, Data, Schema, num_examples
+from canon.config import Table
+from canon.data.loader import steps_per_epoch
+from canon.data.schema import Columns, num_examples
+from canon.data.sequences import Windows
 from canon.errors import CanonError, unknown
 from canon.interop.weights import read_tensors, start_from
 from canon.recipe import Recipe
 from canon.training import checkpoint
 from canon.training.console import Console
-from canon.training.devices import World, enter_world, leave_world, peak_memory, peak_rate, reset_peak_memory, seed_step
+from canon.training.devices import World, enter_world, leave_world, peak_memory, peak_rate, reset_peak_memory
 from canon.training.gradient import Gradient, NonFinite
-from canon.training.learner import Learner
+from canon.training.plan import build, floors_of, plan, read_data
 from canon.training.run import Run, cannot_write
 
 _AGREE_EVERY = 10  # steps between the processes' asking each other whether to stop
-_RISK_EXAMPLES = 50_000  # of the training set that the empirical risk is measured on, at most
-# What may be changed when a run is taken up again; the rest decided what it has learned so far.
-_CHANGEABLE = ("steps", "epochs", "seconds", "patience", "keep", "nonfinite", "tensorboard", "threads")
 
 
 class Interrupted(Exception):
@@ -66,56 +62,6 @@ def train(
         leave_world()
 
 
-def plan(name: str, data: str, out: str | Path | None, resume: bool, changes: Table) -> tuple[Recipe, Path]:
-    """The recipe to carry out and the directory to do it in; a run that exists must be asked for with --resume."""
-    if out is None and (Path(name) / "recipe.toml").is_file():  # canon train runs/NAME --resume
-        path = Path(name)
-    else:
-        asked = recipes.load(name, data, changes)
-        path = Path(out) if out is not None else Path("runs") / asked.name.split("/")[-1]
-        if not path.exists():
-            return asked, path
-        kept = Run.open(path).recipe
-        if name and asked.system.name != kept.system.name:
-            raise CanonError(f"{path} is a run of {kept.system.name}, not of {asked.system.name}: give another --out.")
-        if data and data != kept.data.source:
-            raise CanonError(f"{path} was trained on {kept.data.source}, not on {data}: give another --out.")
-    if not resume:
-        raise CanonError(f"{path} already exists: add --resume to go on with it, or give another name with --out.")
-    table = read_toml(path / "recipe.toml")
-    new = {key: value for key, value in changes.items() if _value(table, key) != value}
-    for key in new:
-        section, _, field = key.partition(".")
-        if section != "train" or field not in _CHANGEABLE:
-            allowed = ", ".join(f"train.{field}" for field in _CHANGEABLE)
-            raise CanonError(f"{key} cannot change when {path} is resumed; what can: {allowed}.")
-    return recipes.load(str(path / "recipe.toml"), changes=new), path
-
-
-def _value(table: Table, key: str) -> Any:
-    for part in key.split("."):
-        table = table.get(part, {}) if isinstance(table, dict) else {}
-    return table
-
-
-def build(recipe: Recipe, schema: Schema, world: World) -> tuple[Learner, tasks.Task]:
-    """The learner of a recipe whose sizes are those of `schema`, and its task."""
-    _, cls = recipe.system.load()
-    task = tasks.create(recipe.system, recipe.config, schema)
-    for phase in recipe.optimizers:
-        if phase not in task.phases:
-            raise unknown("phase (optimizers)", phase, task.phases)
-    seed_step(recipe.train.seed, 0, 0, world.device)  # the same first weights on every process
-    built = cls(recipe.config)
-    if recipe.system.loop == "gradient":
-        return Gradient(built, task, recipe, schema, world), task
-    return built, task
-
-
-def read_data(recipe: Recipe) -> Data:
-    return read(recipe.data, recipe.system.inputs, tasks.TASKS[recipe.system.task].target, recipe.system.name)
-
-
 class Trainer:
     def __init__(self, recipe: Recipe, path: Path, world: World, quiet: bool = False) -> None:
         self.world = world
@@ -123,7 +69,8 @@ class Trainer:
         self.data = read_data(recipe)
         self.size = num_examples(self.data.splits["train"])
         # An existing run has its intervals worked out already.
-        recipe = recipe.fitted({**self.data.schema.sizes(), "num_examples": self.size}).resolved(self.size)
+        steps = steps_per_epoch(self.data.splits["train"], recipe.train.batch, recipe.train.tokens)
+        recipe = recipe.fitted({**self.data.schema.sizes(), "num_examples": self.size}).resolved(self.size, steps)
         self.recipe = recipe
         self.total = self.recipe.total_steps(self.size)
         if self.recipe.train.batch < world.size:
@@ -152,6 +99,7 @@ class Trainer:
         self._signal = 0
         self._told: dict[str, float] = {}  # the newest numbers of training
         self._valid: dict[str, float] = {}  # and of validation
+        self._samples: list[str] = []  # and what the network makes of some examples
 
     def _start_from(self, source: str) -> str:
         """Weights learned elsewhere, for whatever part of the network they fit; says which."""
@@ -260,10 +208,8 @@ class Trainer:
             say(note)
         processes = f", {self.world.size} processes" if self.world.size > 1 else ""
         say(f"{self.total:,} steps of {recipe.train.batch:,} examples on {self.world.device}{processes}.")
-        targets = data.splits["train"].get("target")
-        if isinstance(targets, np.ndarray):
-            for name, loss in self.task.floors(targets).items():
-                say(f"A guess by {name} has loss {loss:.4f}.")
+        for name, loss in floors_of(self.task, data).items():
+            say(f"A guess by {name} has loss {loss:.4f}.")
 
     def _resume(self) -> int:
         """Takes up the last valid checkpoint, if there is one; returns the bytes of metrics.jsonl that belong to it."""
@@ -299,7 +245,7 @@ class Trainer:
         if "valid" in self.data.splits:
             self._valid = self.evaluate("valid", shown=True)
             value = self._valid[self.monitor]
-            sign = 1 if self.task.highest_is_best and self.monitor != "loss" else -1
+            sign = 1 if self.monitor in self.task.rising else -1
             # Small validation sets tie often; of equals the one with the lower loss is better.
             rank = [sign * value, -self._valid["loss"]]
             better = not self.best or rank > self.best["rank"]
@@ -321,16 +267,19 @@ class Trainer:
         told = [f"{key} {value:.4f}{_beside(known.get(key))}" for key, value in numbers.items()]
         if told:
             self.console.say(f"step {self.step:,}  {'  '.join(told)}")
+        for line in self._samples:
+            self.console.say(line)
 
     def evaluate(self, split: str, limit: int | None = None, shown: bool = False) -> dict[str, float]:
         columns = self.data.splits[split]
         if limit is not None and num_examples(columns) > limit:
-            columns = _first(columns, limit)
+            columns = _some(columns, limit)
         outputs = self.learner.outputs(columns)
         if shown and self.world.is_main:
             for name, png in self.task.pictures(outputs, columns).items():
                 (self.run.path / name).mkdir(exist_ok=True)
                 (self.run.path / name / f"step-{self.step:08d}.png").write_bytes(png)
+            self._samples = self.task.samples(outputs, columns)
         return self.task.score(outputs, columns)
 
     def _checkpoint(self) -> None:
@@ -367,9 +316,9 @@ class Trainer:
         best = best or self.run.best()
         tensors, state = checkpoint.load(best, self.recipe.system.name)
         self.learner.restore(tensors, state["learner"])
-        scores = {
-            split: self.evaluate(split, _RISK_EXAMPLES if split == "train" else None) for split in self.data.splits
-        }
+        self.task.final = True
+        most = self.task.risk_examples
+        scores = {split: self.evaluate(split, most if split == "train" else None) for split in self.data.splits}
         penalty = getattr(self.learner, "penalty", lambda: 0.0)()
         if not self.world.is_main:
             return
@@ -385,6 +334,7 @@ class Trainer:
             "best_step": checkpoint.step_of(best),
             "ended": reason or "all steps done",
             "scores": scores,
+            "remarks": list(self.task.remarks),
             "risk": risk,
             "expected": expected,
             "protocol": {"data": self.data.fingerprint(), **self.data.protocol},
@@ -409,6 +359,8 @@ class Trainer:
             for key, number in found.items():
                 told.append(f"{key} {number:.4f}{_beside(expected.get(f'{split}/{key}'))}")
             self.console.say(f"{split:>5}  {'  '.join(told)}")
+        for remark in self.task.remarks:
+            self.console.say(remark)
 
     def _write(self, row: dict[str, Any]) -> None:
         self._metrics.write(json.dumps(row) + "\n")
@@ -489,8 +441,10 @@ def _beside(bounds: list[float] | None) -> str:
     return f" (expected {bounds[0]:.4g}–{bounds[1]:.4g})" if bounds else ""
 
 
-def _first(columns: Columns, limit: int) -> Columns:
-    index = np.arange(limit)
+def _some(columns: Columns, limit: int) -> Columns:
+    """So many rows from all over a split, whose order may mean something; of a running text its beginning."""
+    running = isinstance(columns["input"], Windows)
+    index = np.arange(limit) if running else np.linspace(0, num_examples(columns) - 1, limit).astype(np.int64)
     return {name: c[:limit] if isinstance(c, np.ndarray) else c.take(index) for name, c in columns.items()}
 
 

@@ -16,8 +16,8 @@ from canon.errors import CanonError, unknown
 from canon.tasks.base import Outputs
 from canon.training import checkpoint
 from canon.training.devices import World
+from canon.training.plan import build, read_data
 from canon.training.run import Run
-from canon.training.trainer import build, read_data
 
 _AT_ONCE = 512  # rows that are predicted together
 
@@ -30,7 +30,11 @@ class Model:
         self.schema = run.schema
         device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         self.learner, self.task = build(run.recipe, run.schema, World(device))
+        self.task.final = True
         self.checkpoint = run.best()
+        for role, tokenizer in self.schema.tokenizers.items():
+            rows = getattr(run.recipe.config, "vocab_size" if role == "text" else f"{role}_vocab")
+            tokenizer.require_rows(rows, run.path / "vocab" / f"{role}.json", self.checkpoint / "model.safetensors")
         tensors, state = checkpoint.load(self.checkpoint, run.recipe.system.name, groups=("model",))
         self.learner.restore(tensors, state["learner"])
 

@@ -11,15 +11,31 @@ from canon.registry import SYSTEMS, System
 
 NAMES = [system.name for system in SYSTEMS]
 BY_NAME = {system.name: system for system in SYSTEMS}
-SOURCE = {"classification": "digits", "regression": "diabetes", "contrastive": "digits", "generation": "digits"}
+HERE = Path(__file__).parent
+SOURCE = {
+    "classification": "digits",
+    "regression": "diabetes",
+    "contrastive": "digits",
+    "generation": "digits",
+    "transduction": str(HERE / "pairs.tsv"),  # numbers in words, and in digits
+    "language-model": str(HERE / "text.txt"),  # counting
+}
+# Of text: whole words, so that vocabularies are small; tokens and windows so that an epoch has about ten steps.
+TEXT = {"data.tokenizer": "split", "data.target_tokenizer": "split", "train.tokens": 70, "optimizer.lr": 0.03}
+OF_TASK = {"transduction": TEXT, "language-model": {"data.tokenizer": "split", "data.window": 10, "data.limit": 320}}
+
+OF_SYSTEM = {"nadaraya-watson": {"system.width": 5.0, "optimizer.lr": 0.1}}  # far too narrow at first
 
 
 def built_in_recipes() -> list[str]:
-    """Recipes whose data needs no download: they are run, and measured, on any machine."""
+    """Recipes whose data needs no download and that are not for a GPU: they are run, and measured, on any machine."""
     from canon import recipe
     from canon.data.catalogue import CATALOGUE
 
-    return [name for name in recipe.names() if CATALOGUE[recipe.load(name).data.source].builtin]
+    def is_small(name: str) -> bool:
+        return "H200" not in (recipe.RECIPES / f"{name}.toml").read_text().splitlines()[0]
+
+    return [name for name in recipe.names() if CATALOGUE[recipe.load(name).data.source].builtin and is_small(name)]
 
 
 def short(system: System, steps: int, **more: Any) -> dict[str, Any]:
@@ -39,6 +55,7 @@ def short(system: System, steps: int, **more: Any) -> dict[str, Any]:
         "train.threads": 1,
         "train.device": "cpu",
     }
+    own |= OF_TASK.get(system.task, {}) | OF_SYSTEM.get(system.name, {})
     return own | {key.replace("__", "."): value for key, value in more.items()}
 
 

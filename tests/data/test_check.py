@@ -17,6 +17,7 @@ from canon.data.check import check
 from canon.data.config import DataConfig
 from canon.data.read import read
 from canon.errors import CanonError
+from canon.registry import SYSTEMS
 from tests.data.makers import cifar_folder, idx_folder, image_folder
 
 
@@ -90,7 +91,7 @@ def test_numbers_to_predict_suit_regression(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("x,y\n" + "".join(f"{i},{i * 0.37}\n" for i in range(50)))
     report = look(path)
-    assert report.suits == ["linear-regression", "gan"] and report.classes == {}
+    assert report.suits == ["linear-regression", "gan", "nadaraya-watson"] and report.classes == {}
 
 
 def test_a_table_of_text(tmp_path: Path) -> None:
@@ -99,7 +100,36 @@ def test_a_table_of_text(tmp_path: Path) -> None:
     report = look(path, test=0.25)
     assert report.lengths["words"] == dict.fromkeys(measure.QUANTILES, 4)
     assert report.unknown_words == pytest.approx(0.25)  # every number is new
-    assert report.suits == [] and report.vocabulary == 3 + report.splits["train"]
+    assert report.suits == ["rnn-lm", "transformer-xl"] and report.vocabulary == 3 + report.splits["train"]
+
+
+def test_two_columns_of_text_are_pairs_too(tmp_path: Path) -> None:
+    path = tmp_path / "t.tsv"
+    path.write_text("source\ttarget\n" + "".join(f"word {i} and {i * i}\t{i * i} und {i} Wort\n" for i in range(60)))
+    assert {"transformer", "bahdanau"} <= set(look(path).suits)
+
+
+def parallel(folder: Path, shuffled: bool) -> Path:
+    """Sentences of many lengths and their translations, which may be of other sentences."""
+    lengths = [3 + (7 * i) % 23 for i in range(120)]
+    order = lengths if not shuffled else [lengths[(i * 37 + 11) % 120] for i in range(120)]
+    folder.mkdir()
+    (folder / "train.en").write_text("".join(f"{'word ' * length}{i}\n" for i, length in enumerate(lengths)))
+    (folder / "train.de").write_text("".join(f"{'Wort ' * length}{i * 7}\n" for i, length in enumerate(order)))
+    return folder
+
+
+def test_parallel_text(tmp_path: Path) -> None:
+    report = look(parallel(tmp_path / "fits", shuffled=False), languages=("en", "de"))
+    assert report.kind == "pairs" and report.splits == {"train": 97, "valid": 11, "test": 12}
+    assert report.pairs["train"]["alignment"] > 0.9 and not any("aligned" in text for text in report.warnings)
+    assert report.suits == [system.name for system in SYSTEMS if system.task == "transduction"]
+    assert "alignment" in "\n".join(report.render())
+
+
+def test_parallel_text_that_does_not_fit_is_told(tmp_path: Path) -> None:
+    report = look(parallel(tmp_path / "loose", shuffled=True), languages=("en", "de"))
+    assert any("do not look aligned" in text for text in report.warnings)
 
 
 def test_what_a_recipe_asks_for(tmp_path: Path) -> None:

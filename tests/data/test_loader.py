@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from canon.data import loader as loading
-from canon.data.loader import Examples, Loader, shares
+from canon.data.loader import Examples, Loader, Shuffled, generator, shares
 from canon.data.schema import Schema
 
 CPU = torch.device("cpu")
@@ -23,9 +23,13 @@ def examples(size: int, schema: Schema | None = None) -> Examples:
     return Examples(columns, schema or Schema("features", (2,)), CPU)
 
 
+def loader_of(rows: Examples, batch: int, seed: int, **more: int) -> Loader:
+    return Loader(rows, Shuffled(rows.size, batch, seed, rows.index_device), **more)
+
+
 def stream(loader: Loader, count: int) -> np.ndarray:
     """The targets (row numbers) of the next `count` batches, one after the other."""
-    return torch.cat([piece["target"] for _ in range(count) for piece in loader.next()]).numpy()
+    return torch.cat([piece.batch["target"] for _ in range(count) for piece in loader.next()]).numpy()
 
 
 def oracle(size: int, seed: int, length: int) -> np.ndarray:
@@ -38,7 +42,7 @@ def oracle(size: int, seed: int, length: int) -> np.ndarray:
 @pytest.mark.parametrize(("size", "batch"), [(10, 5), (10, 3), (7, 7), (11, 4), (5, 13), (1, 3)])
 def test_the_stream_is_one_permutation_after_another(size: int, batch: int) -> None:
     """Also where a batch straddles two epochs (10 by 3), or holds several (5 by 13)."""
-    found = stream(Loader(examples(size), batch, seed=3), 3 * size)
+    found = stream(loader_of(examples(size), batch, seed=3), 3 * size)
     epochs = found[: len(found) // size * size].reshape(-1, size)
     assert (np.sort(epochs, axis=1) == np.arange(size)).all()
     np.testing.assert_array_equal(found, oracle(size, 3, len(found)))
@@ -47,20 +51,20 @@ def test_the_stream_is_one_permutation_after_another(size: int, batch: int) -> N
 
 
 def test_a_straddling_batch_is_the_end_of_one_epoch_and_the_start_of_the_next() -> None:
-    loader = Loader(examples(10), 4, seed=0)
+    loader = loader_of(examples(10), 4, seed=0)
     first, second = oracle(10, 0, 20)[:10], oracle(10, 0, 20)[10:]
-    np.testing.assert_array_equal(loader.indices(2), [*first[8:], *second[:2]])
+    np.testing.assert_array_equal(loader.order.indices(2), [*first[8:], *second[:2]])
 
 
 def test_seeds_give_other_orders_and_the_same_seed_the_same() -> None:
-    orders = [stream(Loader(examples(50), 10, seed=seed), 5) for seed in (0, 1, 0, 2**63 - 1)]
+    orders = [stream(loader_of(examples(50), 10, seed=seed), 5) for seed in (0, 1, 0, 2**63 - 1)]
     np.testing.assert_array_equal(orders[0], orders[2])
     assert not (orders[0] == orders[1]).all() and not (orders[0] == orders[3]).all()
 
 
 @pytest.mark.parametrize("position", [0, 1, 6, 7, 23, 1000])
 def test_a_position_is_the_same_stepped_to_or_set(position: int) -> None:
-    stepped, set_ = Loader(examples(11), 3, seed=5), Loader(examples(11), 3, seed=5)
+    stepped, set_ = loader_of(examples(11), 3, seed=5), loader_of(examples(11), 3, seed=5)
     for _ in range(position):
         stepped.next()
     set_.position = position
@@ -72,10 +76,11 @@ def test_a_position_is_the_same_stepped_to_or_set(position: int) -> None:
 
 def test_a_position_is_reached_without_replay() -> None:
     """The permutations drawn to serve batch 10¹² of 100 rows: only the one or two that it lies in."""
-    loader = Loader(examples(100), 30, seed=0)
+    loader = loader_of(examples(100), 30, seed=0)
     drawn: list[int] = []
-    permute = loader._permutation
-    loader._permutation = lambda epoch: drawn.append(epoch) or permute(epoch)  # type: ignore[assignment, func-returns-value]
+    assert isinstance(loader.order, Shuffled)
+    permute = loader.order._permutation
+    loader.order._permutation = lambda epoch: drawn.append(epoch) or permute(epoch)  # type: ignore[assignment, func-returns-value]
     position = 10**12 + 3  # starts 90 rows into its epoch, so it straddles
     loader.position = position
     found = stream(loader, 1)
@@ -86,12 +91,15 @@ def test_a_position_is_reached_without_replay() -> None:
     np.testing.assert_array_equal(found, [*last[90:], *first[:20]])
 
 
-def test_an_epoch_is_drawn_once() -> None:
-    loader = Loader(examples(100), 10, seed=0)
+def test_an_epoch_is_drawn_once(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[int] = []
-    permute = loader._permute
-    loader._permute = lambda epoch: drawn.append(epoch) or permute(epoch)  # type: ignore[assignment, func-returns-value]
-    stream(loader, 30)
+
+    def noted(seed: int, epoch: int) -> np.random.Generator:
+        drawn.append(epoch)
+        return generator(seed, epoch)
+
+    monkeypatch.setattr(loading, "generator", noted)
+    stream(loader_of(examples(100), 10, seed=0), 30)
     assert drawn == [0, 1, 2]
 
 
@@ -99,8 +107,8 @@ def test_an_epoch_is_drawn_once() -> None:
 @pytest.mark.parametrize("batch", [12, 7, 4])
 def test_the_shares_of_all_processes_make_the_batch_of_one(batch: int, world: int) -> None:
     """In rank order, over several epochs, also where the batch cannot be divided evenly."""
-    alone = Loader(examples(17), batch, seed=2)
-    ranks = [Loader(examples(17), batch, seed=2, rank=rank, world=world) for rank in range(world)]
+    alone = loader_of(examples(17), batch, seed=2)
+    ranks = [loader_of(examples(17), batch, seed=2, rank=rank, world=world) for rank in range(world)]
     for _ in range(9):
         parts = [stream(loader, 1) for loader in ranks]
         np.testing.assert_array_equal(np.concatenate(parts), stream(alone, 1))
@@ -112,13 +120,16 @@ def test_the_shares_of_all_processes_make_the_batch_of_one(batch: int, world: in
 @pytest.mark.parametrize("micro", [1, 2, 5, 100])
 def test_micro_batches_make_the_share(micro: int, world: int) -> None:
     for rank in range(world):
-        whole = Loader(examples(17), 11, seed=2, rank=rank, world=world)
-        pieces = Loader(examples(17), 11, seed=2, micro_batch=micro, rank=rank, world=world)
+        whole = loader_of(examples(17), 11, seed=2, rank=rank, world=world)
+        pieces = loader_of(examples(17), 11, seed=2, micro_batch=micro, rank=rank, world=world)
         for _ in range(4):
             (share,), cut = whole.next(), pieces.next()
-            assert all(len(piece["input"]) <= micro for piece in cut)
+            assert all(len(piece.batch["input"]) <= micro for piece in cut)
+            assert [piece.share[0] for piece in cut] == [share.share[0], *(piece.share[1] for piece in cut[:-1])]
+            assert cut[-1].share[1:] == share.share[1:] and share.share[2] == 11
             for name in ("input", "target"):
-                torch.testing.assert_close(torch.cat([piece[name] for piece in cut]), share[name], rtol=0, atol=0)
+                whole_rows, cut_rows = share.batch[name], torch.cat([piece.batch[name] for piece in cut])
+                torch.testing.assert_close(cut_rows, whole_rows, rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("total", [0, 1, 5, 12])
@@ -154,15 +165,15 @@ COLOUR = Schema("image", (3, 4, 5), mean=(10.0, 20.0, 30.0), std=(2.0, 3.0, 4.0)
 
 def image_loaders(batch: int = 4) -> tuple[Loader, Loader, LazyColumn]:
     lazy, target = LazyColumn(IMAGES), np.arange(13)
-    in_memory = Loader(Examples({"input": IMAGES, "target": target}, COLOUR, CPU), batch, seed=1)
-    return in_memory, Loader(Examples({"input": lazy, "target": target}, COLOUR, CPU), batch, seed=1), lazy
+    in_memory = loader_of(Examples({"input": IMAGES, "target": target}, COLOUR, CPU), batch, seed=1)
+    return in_memory, loader_of(Examples({"input": lazy, "target": target}, COLOUR, CPU), batch, seed=1), lazy
 
 
 def assert_same_batches(one: Loader, other: Loader, count: int) -> None:
     for _ in range(count):
         for ours, theirs in zip(one.next(), other.next(), strict=True):
-            assert torch.equal(ours["input"], theirs["input"])
-            assert torch.equal(ours["target"], theirs["target"])
+            assert torch.equal(ours.batch["input"], theirs.batch["input"])
+            assert torch.equal(ours.batch["target"], theirs.batch["target"])
 
 
 def test_a_column_made_one_batch_ahead_equals_one_in_memory() -> None:

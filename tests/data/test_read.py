@@ -154,14 +154,16 @@ def test_targets_may_be_left_out(tmp_path: Path) -> None:
     assert set(data.splits["train"]) == {"input"} and data.schema.shape == (4,)
 
 
-def test_the_schema_survives_json() -> None:
+def test_the_schema_survives_its_files(tmp_path: Path) -> None:
     for name, kind, target in (
         ("digits", "image", "class"),
         ("iris", "features", "class"),
         ("diabetes", "features", "number"),
     ):
         schema = read(DataConfig(source=name), (kind,), target).schema  # type: ignore[arg-type]
-        assert Schema.from_json(schema.to_json()) == schema
+        for file, text in schema.files().items():
+            (tmp_path / file).write_text(text, encoding="utf-8")
+        assert Schema.open(tmp_path) == schema
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Every recipe that trains in seconds, run as it is: what it reaches against what it says it reaches."""
+"""Every recipe that needs neither a download nor a GPU, run as it is: what it reaches against what it says."""
 
 from __future__ import annotations
 
@@ -32,7 +32,13 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Run]:
     return run
 
 
-@pytest.mark.parametrize("name", built_in_recipes())
+def by_length(name: str) -> object:
+    """Recipes that take minutes are run by `make test-all` only."""
+    takes = (recipes.RECIPES / f"{name}.toml").read_text().splitlines()[0]
+    return pytest.param(name, marks=pytest.mark.slow) if "minute" in takes else name
+
+
+@pytest.mark.parametrize("name", map(by_length, built_in_recipes()))
 def test_a_recipe_reaches_what_it_says(name: str, trained: Callable[[str], Run]) -> None:
     run = trained(name)
     assert run.result is not None

@@ -69,3 +69,25 @@ def test_bad_schedules_are_refused(fields: dict) -> None:
 def test_step_zero_is_refused() -> None:
     with pytest.raises(CanonError, match="count from 1"):
         multiplier(Schedule(), 0, TOTAL)
+
+
+def test_exponential_holds_and_then_divides_by_the_same_number_each_epoch() -> None:
+    """Zaremba et al. 2014, medium: 39 epochs, after the sixth divided by 1.2 in each, here without steps."""
+    per_epoch, epochs, held = 10, 39, 6
+    schedule = Schedule(name="exponential", hold=held / epochs, final=1.2 ** -(epochs - held))
+    rates = [multiplier(schedule, step, per_epoch * epochs) for step in range(1, per_epoch * epochs + 1)]
+    assert rates[: per_epoch * held] == [1.0] * (per_epoch * held)
+    ends = rates[per_epoch * held - 1 :: per_epoch]
+    assert ends == pytest.approx([1.2**-epoch for epoch in range(epochs - held + 1)])
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"name": "exponential"}, "optimizer.schedule.final must be more than 0 for exponential"),
+        ({"name": "cosine", "hold": 0.2}, "optimizer.schedule.hold belongs to exponential"),
+    ],
+)
+def test_fields_of_exponential_are_its_own(settings: dict[str, object], sentence: str) -> None:
+    with pytest.raises(ValidationError, match=sentence):
+        Schedule(**settings)  # type: ignore[arg-type]

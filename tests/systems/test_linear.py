@@ -28,8 +28,9 @@ from canon import tasks
 from canon.data.schema import Schema
 from canon.objectives.margin import soft_margin
 from canon.registry import find
+from canon.training.plan import read_data
 from canon.training.run import Run
-from canon.training.trainer import read_data, train
+from canon.training.trainer import train
 
 
 def fitted(run: Run) -> tuple[Any, np.ndarray, np.ndarray]:

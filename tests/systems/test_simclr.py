@@ -56,7 +56,7 @@ def test_an_encoder_that_is_none_is_told(encoder: str, sentence: str) -> None:
 
 
 def test_batches_are_not_cut_into_micro_batches(tmp_path: Path) -> None:
-    with pytest.raises(CanonError, match=r"train\.micro_batch is 8, but simclr compares whole batches; leave it out\."):
+    with pytest.raises(CanonError, match=r"train\.micro_batch is 8, but simclr takes whole batches; leave it out\."):
         train("contrastive/digits-simclr", out=tmp_path / "run", changes={**SHORT, "train.micro_batch": 8}, quiet=True)
     assert not (tmp_path / "run").exists()
     train("contrastive/digits-simclr", out=tmp_path / "run", changes={**SHORT, "train.micro_batch": 16}, quiet=True)

@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 from canon import recipe as recipes
 from canon import registry, tasks
 from canon.errors import CanonError
-from canon.training import checkpoint, trainer
+from canon.training import checkpoint, devices, trainer
 from canon.training.run import Run
 from canon.training.trainer import train
 from tests.training import duel
@@ -42,8 +42,8 @@ def test_the_logged_loss_is_the_mean_over_targets(tmp_path: Path) -> None:
     recipe = run.recipe
     training = trainer.Trainer(recipe, tmp_path / "again", trainer.enter_world(recipe.train), quiet=True)
     training.learner.begin(training.data.splits["train"], recipe.train.seed)
-    trainer.seed_step(recipe.train.seed, 1, 0, torch.device("cpu"))
-    (batch,) = training.learner.loader.next()
+    devices.seed_step(recipe.train.seed, 1, 0, torch.device("cpu"))
+    ((batch, _),) = training.learner.loader.next()
     by_hand = torch.nn.functional.cross_entropy(training.learner.network(batch["input"]), batch["target"])
     assert math.isclose(logged(run, "train/loss")[0], by_hand.item(), rel_tol=1e-6)
 

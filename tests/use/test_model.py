@@ -14,7 +14,8 @@ from sklearn.metrics import accuracy_score, f1_score, log_loss, mean_squared_err
 
 import canon
 from canon.errors import CanonError
-from canon.training.trainer import read_data, train
+from canon.training.plan import read_data
+from canon.training.trainer import train
 from canon.use.model import Model
 
 SHORT = {"train.steps": 60, "train.batch": 32, "train.threads": 1}

@@ -1,0 +1,186 @@
+"""Decoding against transformers' generate: canon's Transformer and MarianMT with the same weights and the same output.
+
+    python benchmarks/decoding.py [--preset base] [--vocab 8000] [--run RUN] [--rounds 5] [--quick]
+
+Greedy and beam 4 (no length penalty, which the two define differently), 1 and 32 sentences at a time, from token ids
+to token ids. Weights are random, but logits are as sure of themselves as trained ones are, and the row of <eos> is
+fitted so that sentences end after about as many tokens as they began with. With --run the weights are those of a
+trained run, and the sentences the first of its test set.
+Target: at least 3 × transformers on two cores of a CPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from common import ROOT, interleaved, summary, write_result
+from torch import Tensor
+
+from canon import registry
+from canon.nn import decoding
+from canon.nn.decoding import EOS
+from canon.nn.ragged import Layout
+
+sys.path.insert(0, str(ROOT))
+from tests.parity.huggingface import marian_of, transformers_module
+
+SENTENCES = 32
+_SHARPER = 4
+
+
+class Case(NamedTuple):
+    network: Any
+    config: Any
+    sentences: list[Tensor]  # token ids of each source
+
+
+def random_case(preset: str, vocab: int, seed: int = 0) -> Case:
+    """A random Transformer and random sentences, about as long as those of Multi30k."""
+    generator = torch.Generator().manual_seed(seed)
+    torch.manual_seed(seed)
+    system, _ = registry.find("transformer")
+    config = system.configure(
+        preset, {"source_vocab": vocab, "target_vocab": vocab, "shared_vocab": True, "dropout": 0.0}
+    )
+    network = system.load()[1](config).eval()
+    with torch.no_grad():
+        for name, parameter in network.named_parameters():
+            if "embedding" not in name:  # so that tokens do not just repeat themselves
+                parameter.add_(
+                    torch.randn(parameter.shape, generator=generator) * 0.3 * parameter.std().nan_to_num(0.1)
+                )
+        last = network.decoder.blocks[-1].feed_forward_norm  # behind it come the logits
+        for parameter in last.parameters():
+            parameter.mul_(_SHARPER)
+    lengths = (13 + 4 * torch.randn(SENTENCES, generator=generator)).round().clamp(5, 30).long()
+    sentences = [torch.randint(4, vocab, (int(length),), generator=generator) for length in lengths]
+    _teach_to_end(network, sentences, lengths)
+    return Case(network, config, sentences)
+
+
+@torch.no_grad()
+def _teach_to_end(network: Any, sentences: list[Tensor], lengths: Tensor) -> None:
+    """Fits the row of <eos>, by ridge regression on greedy outputs, to be the largest from each one's length on."""
+    outputs: list[Tensor] = []
+    handle = network.decoder.norm.register_forward_hook(lambda _module, _inputs, output: outputs.append(output))
+    start = _start(network, sentences, 2 * int(lengths.max()))._replace(eos=-1, forbid=(EOS,))
+    decoding.greedy(network.step, start, shrink=False)
+    handle.remove()
+    x_TBD = torch.stack(outputs)
+    highest_TB = network.source_embedding(x_TBD).amax(-1)
+    late_TB = 2 * (torch.arange(len(x_TBD))[:, None] - lengths + 0.5).clamp(-5, 5)
+    x, wanted = x_TBD.flatten(0, 1).double(), (highest_TB + late_TB).flatten().double()
+    gram = x.T @ x + 1e-3 * len(x) * torch.eye(x.shape[1], dtype=torch.float64)
+    network.source_embedding.weight[EOS] = torch.linalg.solve(gram, x.T @ wanted).float()
+
+
+def run_case(path: str) -> Case:
+    """A trained Transformer and the first sentences of its test set."""
+    from canon.training.plan import read_data
+    from canon.use.model import load
+
+    model = load(path)
+    source: Any = read_data(model.run.recipe).splits["test"]["input"]
+    sentences = [torch.from_numpy(source[row]).long() for row in range(min(SENTENCES, len(source)))]
+    return Case(model.network.eval().cpu(), model.run.recipe.config, sentences)
+
+
+def _start(network: Any, sentences: list[Tensor], limit: int) -> decoding.Start:
+    layout = Layout(torch.tensor([len(sentence) for sentence in sentences]))
+    return decoding.begin(network, torch.cat(sentences), layout, ratio=0, extra=limit, forbid=())
+
+
+def ours(case: Case, width: int, batch: int, limit: int) -> list[list[int]]:
+    found: list[list[int]] = []
+    for first in range(0, len(case.sentences), batch):
+        sentences = case.sentences[first : first + batch]
+        decoded = decoding.beam(case.network.step, _start(case.network, sentences, limit), width, length_penalty=0.0)
+        found += [decoded[row, 0] for row in range(len(sentences))]
+    return found
+
+
+def theirs(case: Case, marian: Any, width: int, batch: int, limit: int) -> list[list[int]]:
+    found: list[list[int]] = []
+    for first in range(0, len(case.sentences), batch):
+        sentences = case.sentences[first : first + batch]
+        layout = Layout(torch.tensor([len(sentence) for sentence in sentences]))
+        rows = marian.generate(
+            layout.pad(torch.cat(sentences)),
+            attention_mask=layout.mask.long(),
+            max_new_tokens=limit,
+            num_beams=width,
+            do_sample=False,
+            **({"length_penalty": 0.0, "early_stopping": False} if width > 1 else {}),
+        )
+        for row in rows[:, 1:].tolist():
+            found.append(row[: row.index(EOS)] if EOS in row else row)
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--preset", default="base")
+    parser.add_argument("--vocab", type=int, default=8000)
+    parser.add_argument("--run", default="")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--singles", type=int, default=8, help="sentences that are decoded one at a time")
+    parser.add_argument("--quick", action="store_true", help="tiny sizes, to see that it works; writes nothing")
+    options = parser.parse_args()
+    if options.quick:
+        options.preset, options.vocab, options.rounds, options.singles = "tiny", 200, 1, 2
+
+    case = run_case(options.run) if options.run else random_case(options.preset, options.vocab)
+    marian = marian_of(case.network, case.config)
+    marian.generation_config.bad_words_ids = None
+    limit = 2 * max(len(sentence) for sentence in case.sentences)
+    results: dict[str, Any] = {}
+    for width in (1, 4):
+        for batch in (1, SENTENCES):
+            chosen = case._replace(sentences=case.sentences[: options.singles]) if batch == 1 else case
+            answers = ours(chosen, width, batch, limit), theirs(chosen, marian, width, batch, limit)
+            equal = sum(one == other for one, other in zip(*answers, strict=True))
+            candidates: dict[str, Callable[[], Any]] = {
+                "canon": lambda c=chosen, w=width, b=batch: ours(c, w, b, limit),  # type: ignore[misc]
+                "transformers": lambda c=chosen, w=width, b=batch: theirs(c, marian, w, b, limit),  # type: ignore[misc]
+            }
+            seconds = summary(interleaved(candidates, repeats=options.rounds, warmup=0))
+            ratio = seconds["transformers"]["median_s"] / seconds["canon"]["median_s"]
+            lengths = [len(answer) for answer in answers[0]]
+            name = f"{'greedy' if width == 1 else f'beam {width}'}, batch {batch}"
+            results[name] = {
+                "seconds": seconds,
+                "ratio": round(ratio, 2),
+                "sentences": len(chosen.sentences),
+                "equal_outputs": equal,
+                "tokens": sum(lengths),
+                "longest": max(lengths),
+            }
+            print(
+                f"{name:17s} canon {seconds['canon']['median_s']:.3f} s, transformers "
+                f"{seconds['transformers']['median_s']:.3f} s: {ratio:.2f} ×   outputs equal: {equal} of "
+                f"{len(lengths)}, {np.mean(lengths):.1f} tokens on average, {max(lengths)} at most",
+                flush=True,
+            )
+    if options.quick:
+        return
+    settings = {key: getattr(case.config, key) for key in ("source_vocab", "dim", "num_layers", "num_heads", "hidden")}
+    result = {
+        "run": options.run,
+        "settings": settings,
+        "threads": torch.get_num_threads(),
+        "attention": marian.config._attn_implementation,
+        "rounds": options.rounds,
+        "results": results,
+    }
+    command = f"python benchmarks/decoding.py {' '.join(sys.argv[1:])}".strip()
+    path = write_result("decoding", result, command=command, packages=("torch", transformers_module().__name__))
+    print(f"written to {path}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,109 @@
+"""canon tokenizer train FILE… --kind bpe --vocab-size 8000 --out tokenizer.json"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from canon.cli.options import Json, print_json
+from canon.errors import CanonError
+
+if TYPE_CHECKING:
+    from canon.data.tokenizers import Tokenizer
+
+SAMPLE = 2_000_000  # characters that are measured after training
+_EPILOG = """Examples:
+
+canon tokenizer train train.en train.de --kind bpe --vocab-size 8000 --out shared.json
+
+canon tokenizer train corpus.txt.gz --kind byte-bpe --json"""
+
+
+def train(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Text files (also compressed), tables, folders.")],
+    kind: Annotated[
+        str, typer.Option(help="word, char, split (at spaces), bpe, wordpiece, unigram, byte-bpe.")
+    ] = "bpe",
+    vocab_size: Annotated[int, typer.Option(min=0, help="Most tokens; 0 is all words, or 8000 pieces.")] = 0,
+    out: Annotated[Path, typer.Option(help="The file to write.")] = Path("tokenizer.json"),
+    lowercase: Annotated[bool, typer.Option("--lowercase", help="Make all text lower case.")] = False,
+    min_count: Annotated[int, typer.Option(min=1, help="Leave out words and characters that are rarer.")] = 1,
+    encoding: Annotated[str, typer.Option(help="Of the files.")] = "utf-8",
+    column: Annotated[str, typer.Option(help="Of a table: the column of text; default the longest.")] = "",
+    json: Json = False,
+) -> None:
+    """Learn a vocabulary from your text and write it as a tokenizer.json."""
+    from canon.data.tokenizers import Tokenizer
+
+    _require(files)
+
+    def texts() -> Iterator[str]:
+        from canon.data.text import documents
+
+        for file in files:
+            yield from documents(file, encoding, column)
+
+    tokenizer = Tokenizer.train(texts, kind, vocab_size, lowercase, min_count)
+    told = _measure(tokenizer, texts())
+    _write(out, tokenizer.to_json())
+    if json:
+        print_json({"tokenizer": str(out), "kind": kind, "size": tokenizer.size, **told})
+        return
+    print(f"{kind}: {tokenizer.size:,} tokens")
+    print(f"{told['tokens_per_word']:.2f} tokens per word, {told['unknown']:.2%} unknown")
+    print(told["example"])
+    print(f"  → {' '.join(told['example_tokens'])}")
+    print(out)
+
+
+def _require(files: list[Path]) -> None:
+    from canon.data.open import missing_path
+    from canon.data.text import text_files
+
+    for file in files:
+        if not file.exists():
+            raise missing_path(file, named=False)
+        if file.is_dir() and not text_files(file):
+            raise CanonError(f"{file} has no text files.")
+
+
+def _measure(tokenizer: Tokenizer, texts: Iterator[str]) -> dict[str, Any]:
+    """What the tokeniser makes of the beginning of the text."""
+    from canon.data.measure import words
+    from canon.data.vocabularies import UNK
+
+    sample: list[str] = []
+    characters = 0
+    for text in texts:
+        sample.append(text)
+        characters += len(text)
+        if characters > SAMPLE:
+            break
+    ids, _ = tokenizer.encode(sample)
+    example = next(text for text in sample if text.strip()).strip().split("\n")[0][:80]
+    return {
+        "tokens_per_word": len(ids) / max(sum(len(words(text)) for text in sample), 1),
+        "unknown": float((ids == UNK).mean()) if len(ids) else 0.0,
+        "example": example,
+        "example_tokens": tokenizer.tokens(tokenizer.encode([example])[0]),
+    }
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as failure:
+        from canon.training.run import cannot_write
+
+        raise cannot_write(path, failure) from None
+
+
+def register(app: typer.Typer) -> None:
+    group = typer.Typer(help="Learn vocabularies from your text.", rich_markup_mode=None)
+    # A callback keeps the group a group although it has one verb.
+    group.callback()(lambda: None)
+    group.command(epilog=_EPILOG)(train)
+    app.add_typer(group, name="tokenizer")

@@ -1,0 +1,265 @@
+"""Training of vocabularies from the user's text, through the `tokenizers` library; tokenizers.py puts them to use.
+
+Papers: Sennrich, Haddow and Birch (2016) (byte-pair encoding of words); Radford et al. (2019) (of bytes);
+Schuster and Nakajima (2012) (WordPiece); Kudo (2018) (Unigram).
+Words, characters and what spaces part ("split") are numbered by falling frequency, ties by the alphabet. A word is a
+run of letters, digits and marks (don't, T-shirt and 3.14 too); punctuation marks and Chinese characters (Japanese kana
+too) are words by themselves. Pieces of bpe and unigram do not run over punctuation, nor from Chinese into another
+writing, and have 16 characters at most.
+Deviations: the same text gives the same vocabulary, which the library's WordPiece and Unigram, following the order of a
+random hash, do not: the library's BPE learns WordPiece (`_learn_wordpiece`), and Unigram's ties are settled
+(`_learn_unigram`).
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
+from itertools import chain
+from typing import Any
+
+from canon.data.progress import bar
+from canon.errors import CanonError, unknown
+
+RESERVED = ("<pad>", "<unk>", "<bos>", "<eos>")
+PAD, UNK, BOS, EOS = range(4)
+WHOLE = ("word", "char", "split")  # every word is a token
+PIECES = ("bpe", "wordpiece", "unigram", "byte-bpe")
+KINDS = (*WHOLE, *PIECES)
+VOCAB_SIZE = 8000  # of pieces, where none is given
+LONGEST_PIECE = 16  # characters
+EVERYTHING = 1 << 40  # as a vocabulary's size
+LONG = 30_000_000  # characters; training on more shows the library's own progress
+
+HAN = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # and kana
+
+# Patterns of the library's regular expressions (Oniguruma).
+_LETTER = rf"[\p{{L}}\p{{M}}\p{{N}}_&&[^{HAN}]]"
+_WORD = rf"<unk>|\p{{N}}+(?:[.,:]\p{{N}}+)+|{_LETTER}+(?:['’\-]{_LETTER}+)*|\S"
+_APART = rf"[{HAN}]+|['’]\p{{L}}+|▁?[\p{{P}}\p{{S}}&&[^▁]]|[^\S ]+"
+
+Texts = Iterable[str] | Callable[[], Iterable[str]]
+Stream = Callable[[], Iterator[str]]  # the texts, from the start each time it is called
+
+
+def library() -> Any:
+    try:
+        import tokenizers
+    except ModuleNotFoundError:
+        raise CanonError('Text needs the tokenizers library; install it with pip install "deepcanon[text]".') from None
+    return tokenizers
+
+
+def learn(texts: Texts, kind: str, vocab_size: int, lowercase: bool, min_count: int) -> Any:
+    """The library's tokeniser of that kind with a vocabulary from `texts`; it looks for no reserved token in a text."""
+    size = _size(kind, vocab_size)
+    if min_count < 1:
+        raise CanonError(f"min_count must be a positive whole number, got {min_count}.")
+    inner, stream = _pipeline(kind, lowercase), _repeatable(texts)
+    try:
+        if kind in ("word", "split"):
+            _learn_words(inner, stream, size, min_count)
+        elif kind == "char":
+            kept = _frequent(_characters(inner, stream), size - len(RESERVED), min_count)
+            inner.model = library().models.BPE(_numbered(kept), [], unk_token=RESERVED[UNK])
+        else:
+            _learn_pieces(inner, stream, kind, size, min_count)
+    except UnicodeEncodeError as mistake:
+        raise half_character(mistake) from None
+    plain = json.loads(inner.to_str())
+    plain["added_tokens"] = []
+    return library().Tokenizer.from_str(json.dumps(plain))
+
+
+def half_character(mistake: UnicodeEncodeError) -> CanonError:
+    code = ord(mistake.object[mistake.start])
+    return CanonError(f"A text holds U+{code:04X}, half of a surrogate pair, which is no character; mend or remove it.")
+
+
+def _size(kind: str, vocab_size: int) -> int:
+    if kind not in KINDS:
+        raise unknown("kind of tokenizer", kind, KINDS)
+    least = len(RESERVED) + {"byte-bpe": 256, "wordpiece": 2}.get(kind, 1)
+    if vocab_size and vocab_size < least:
+        raise CanonError(f"vocab_size must be at least {least} for {kind}, got {vocab_size}.")
+    return vocab_size or (EVERYTHING if kind in WHOLE else VOCAB_SIZE)
+
+
+def _repeatable(texts: Texts) -> Stream:
+    """An iterator, which runs only once, is put in a list."""
+    if isinstance(texts, str):
+        raise CanonError("A tokenizer is trained on a list of texts, not on one string.")
+    held = list(texts) if isinstance(texts, Iterator) else texts
+
+    def stream() -> Iterator[str]:
+        with bar("reading text", 0) as progress:
+            for text in held() if callable(held) else held:
+                yield text
+                progress.advance()
+
+    return stream
+
+
+def _pipeline(kind: str, lowercase: bool) -> Any:
+    """The library's parts around a model that is still empty."""
+    own = library()
+    models, parts, decoders = own.models, own.pre_tokenizers, own.decoders
+    spaces = {"replacement": "▁", "prepend_scheme": "always"}
+    model = {"word": models.WordLevel, "split": models.WordLevel, "wordpiece": models.WordPiece}.get(kind, models.BPE)
+    inner = own.Tokenizer(models.Unigram() if kind == "unigram" else model(unk_token=RESERVED[UNK]))
+    steps = [] if kind in ("char", "split", "byte-bpe") else [own.normalizers.NFC()]
+    steps += [own.normalizers.Lowercase()] if lowercase else []
+    if steps:
+        inner.normalizer = own.normalizers.Sequence(steps)
+    if kind == "split":
+        inner.pre_tokenizer = parts.WhitespaceSplit()
+    elif kind == "char":
+        inner.decoder = decoders.Fuse()  # the model, a BPE that merges nothing, takes the whole text
+    elif kind == "byte-bpe":
+        inner.pre_tokenizer = parts.ByteLevel(add_prefix_space=False)
+        inner.decoder = decoders.ByteLevel()
+    elif kind in ("word", "wordpiece"):
+        inner.pre_tokenizer = parts.Split(own.Regex(_WORD), behavior="removed", invert=True)
+        if kind == "wordpiece":
+            inner.decoder = decoders.WordPiece(cleanup=False)  # for other readers; canon joins words itself
+    else:
+        apart = parts.Split(own.Regex(_APART), behavior="isolated")
+        inner.pre_tokenizer = parts.Sequence([parts.Metaspace(**spaces), apart])
+        inner.decoder = decoders.Metaspace(**spaces)
+    return inner
+
+
+def _numbered(tokens: Iterable[str]) -> dict[str, int]:
+    """Ids in the order given, the reserved ones first."""
+    return {token: index for index, token in enumerate(dict.fromkeys(chain(RESERVED, tokens)))}
+
+
+def _normaliser(inner: Any) -> Callable[[str], str]:
+    return inner.normalizer.normalize_str if inner.normalizer is not None else str
+
+
+def _characters(inner: Any, stream: Stream) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for text in map(_normaliser(inner), stream()):
+        counts.update(text)
+    "".join(counts).encode()  # raises where half a character is among them
+    if all(character.isspace() for character in counts):
+        raise CanonError("There is no text to train a tokenizer on.")
+    return counts
+
+
+def _frequent(counts: Counter[str], size: int, min_count: int) -> list[str]:
+    """The most frequent ones first, ties by code point."""
+    kept = [token for token, count in counts.items() if count >= min_count]
+    if not kept:
+        raise CanonError(f"Nothing in the text comes {min_count:,} times; give a smaller min_count.")
+    return sorted(kept, key=lambda token: (-counts[token], token))[:size]
+
+
+def _learn_words(inner: Any, stream: Stream, size: int, min_count: int) -> None:
+    own = library()
+    trainer = own.trainers.WordLevelTrainer(
+        vocab_size=EVERYTHING, min_frequency=min_count, special_tokens=[], show_progress=False
+    )
+    inner.train_from_iterator(stream(), trainer)
+    found = inner.get_vocab()
+    if not found:
+        _characters(inner, stream)  # raises if there is no text
+        raise CanonError(f"No word of the text comes {min_count:,} times; give a smaller min_count.")
+    words = sorted((word for word in found if word not in RESERVED), key=found.__getitem__)
+    inner.model = own.models.WordLevel(_numbered(words[: size - len(RESERVED)]), unk_token=RESERVED[UNK])
+
+
+def _learn_pieces(inner: Any, stream: Stream, kind: str, size: int, min_count: int) -> None:
+    """The library's trainers, on the text without its rarest characters where there are more than fit."""
+    own = library()
+    counts = _characters(inner, stream)
+    shown = sys.stderr.isatty() and counts.total() > LONG
+    common: dict[str, Any] = {"special_tokens": list(RESERVED), "vocab_size": size, "show_progress": shown}
+    if kind == "byte-bpe":
+        alphabet = sorted(own.pre_tokenizers.ByteLevel.alphabet())
+        trainer = own.trainers.BpeTrainer(min_frequency=min_count, initial_alphabet=alphabet, **common)
+        inner.train_from_iterator(stream(), trainer)
+        return
+    counts.pop(" ", 0)
+    room = size - len(RESERVED) - (kind != "wordpiece")  # one for ▁, the space
+    kept = _frequent(counts, room // 2 if kind == "wordpiece" else room, min_count)
+    rare = dict.fromkeys(map(ord, counts.keys() - set(kept)))
+
+    def cleaned() -> Iterator[str]:
+        normalise = _normaliser(inner)
+        return (normalise(text).translate(rare) for text in stream()) if rare else stream()
+
+    if kind == "bpe":
+        trainer = own.trainers.BpeTrainer(min_frequency=min_count, max_token_length=LONGEST_PIECE, **common)
+        inner.train_from_iterator(cleaned(), trainer)
+    elif kind == "unigram":
+        _learn_unigram(inner, cleaned(), common)
+    else:
+        _learn_wordpiece(inner, cleaned, kept, size, min_count, shown)
+
+
+def _learn_wordpiece(
+    inner: Any, stream: Stream, alphabet: Sequence[str], size: int, min_count: int, shown: bool
+) -> None:
+    """WordPiece as the library has it: a BPE for which a character inside a word is another one than at its start.
+
+    The two are spelled as two characters of Unicode's private planes, so that the library's BPE, whose numbers do not
+    depend on a hash, can learn the pieces.
+    """
+    own = library()
+    start = {character: chr(code) for character, code in zip(alphabet, range(0xF0000, 0x10FFFE, 2), strict=False)}
+    spelled = {code: character for character, code in start.items()}
+    spelled |= {chr(ord(code) + 1): "##" + character for code, character in spelled.items()}
+
+    @lru_cache(maxsize=1 << 17)
+    def spell(word: str) -> str:
+        codes = [start[character] for character in word if character in start]
+        return "".join(codes[:1] + [chr(ord(code) + 1) for code in codes[1:]])
+
+    def piece(codes: str) -> str:
+        return spelled[codes[0]] + "".join(spelled[code].removeprefix("##") for code in codes[1:])
+
+    def lines() -> Iterator[str]:
+        normalise, cut = _normaliser(inner), inner.pre_tokenizer.pre_tokenize_str
+        return (" ".join(spell(word) for word, _ in cut(normalise(text))) for text in stream())
+
+    learner = own.Tokenizer(own.models.BPE())
+    learner.pre_tokenizer = own.pre_tokenizers.WhitespaceSplit()
+    room = size - len(RESERVED)
+    trainer = own.trainers.BpeTrainer(
+        vocab_size=room,
+        min_frequency=min_count,
+        special_tokens=[],
+        initial_alphabet=list(start.values()),  # lest a word be unknown for its first letter
+        show_progress=shown,
+    )
+    learner.train_from_iterator(lines(), trainer)
+    found = learner.get_vocab()
+    pieces = map(piece, sorted(found, key=found.__getitem__))
+    inner.model = own.models.WordPiece(_numbered(pieces), unk_token=RESERVED[UNK])
+
+
+def _learn_unigram(inner: Any, texts: Iterator[str], common: dict[str, Any]) -> None:
+    """Scores are rounded to 0.001, and the characters that the trainer adds lest one be missing get one score.
+
+    It gives them the lowest score plus k/10000 with k in the order of a random hash; sums differ in their last bits.
+    """
+    own = library()
+    trainer = own.trainers.UnigramTrainer(unk_token=RESERVED[UNK], max_piece_length=LONGEST_PIECE, **common)
+    inner.train_from_iterator(texts, trainer)
+    rows = json.loads(inner.to_str())["model"]["vocab"]
+    learnt = [(piece, score) for piece, score in rows if piece not in RESERVED]
+    lowest = min(score for _, score in learnt)
+    reach = 1e-4 * sum(len(piece) == 1 for piece, _ in learnt)
+
+    def settled(piece: str, score: float) -> float:
+        steps = (score - lowest) / 1e-4
+        added = len(piece) == 1 and score - lowest < reach and abs(steps - round(steps)) < 1e-4
+        return round(lowest if added else score, 3)
+
+    scored = sorted(((piece, settled(piece, score)) for piece, score in learnt), key=lambda row: (-row[1], row[0]))
+    inner.model = own.models.Unigram([*((token, 0.0) for token in RESERVED), *scored], UNK, False)

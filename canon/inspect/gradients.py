@@ -1,0 +1,206 @@
+"""How gradients flow in a trained network: back through time, and to each parameter, on one batch of its own data.
+
+Pascanu, Mikolov and Bengio 2013, On the difficulty of training recurrent neural networks (arXiv:1211.5063), equation 5:
+∂L_T/∂h_t = ∂L_T/∂h_T Π_{t<k≤T} ∂h_k/∂h_{k−1}, in `through_time`: of the loss at the last step of a window, by autograd.
+Norms are of each stream's own gradient, then averaged. The network is in evaluation mode: no dropout.
+Shapes: B streams, T steps, L layers, H hidden units.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from canon import figures
+from canon.data.loader import Batch, Examples
+from canon.data.schema import num_examples
+from canon.data.sequences import Windows
+from canon.errors import CanonError, unknown
+from canon.inspect.features import network_of
+from canon.nn.recurrence import Carried, Recurrent
+from canon.nn.states import State
+from canon.objectives.classification import cross_entropy
+from canon.training.devices import shared_generator
+from canon.training.plan import read_data
+from canon.use.model import Model
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_STREAMS = 16
+_MOST_EXAMPLES = 64
+_MOST_BARS = 60  # parameters in the figure
+_LEAST = 1e-12  # where the logarithmic axes end
+
+
+class Curve(NamedTuple):
+    """‖∂L_T/∂h_t‖ of one entry of the state, by steps back from the end."""
+
+    entry: str  # hidden, cell
+    layer: int
+    norms: list[float]  # [T]: at 0 that of h_T, the state behind the last token read
+
+
+class Norms(NamedTuple):
+    name: str
+    shape: tuple[int, ...]
+    gradient: float
+    weight: float
+
+
+class Gradients(NamedTuple):
+    split: str
+    losses: dict[str, float]  # by phase; most systems have one, "all"
+    parameters: list[Norms]
+    steps: list[Curve]  # recurrent language models only
+
+    def to_json(self) -> dict[str, Any]:
+        rows = [
+            {"name": row.name, "shape": list(row.shape), "gradient_norm": row.gradient, "weight_norm": row.weight}
+            for row in self.parameters
+        ]
+        found = {"split": self.split, "losses": self.losses, "parameters": rows}
+        if self.steps:
+            found["steps"] = [{"state": c.entry, "layer": c.layer, "norms": c.norms} for c in self.steps]
+        return found
+
+
+def gradients(model: Model, split: str = "train", length: int = 0) -> Gradients:
+    """Norms on the first examples of a split; `length`: the steps of a text to go back, default data.window."""
+    network = network_of(model)
+    data = read_data(model.run.recipe)
+    model.run.check_same_data(data)
+    if split not in data.splits:
+        raise unknown("split", split, data.splits)
+    columns = data.splits[split]
+    device = next(network.parameters()).device
+    training = network.training
+    network.eval()
+    try:
+        # cuDNN has no gradients of recurrent layers in evaluation mode.
+        with torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):
+            steps: list[Curve] = []
+            text = columns["input"]
+            if isinstance(text, Windows) and isinstance(getattr(network, "recurrence", None), Recurrent):
+                steps = through_time(network, *_streams(text, length or text.window, device))
+            examples = Examples(columns, model.schema, device)
+            rows = min(_MOST_EXAMPLES, num_examples(columns))
+            batch = next(examples.streams(min(_STREAMS, rows)) if examples.in_streams else examples.in_order(rows))
+            losses, parameters = _by_parameter(model, network, batch, device)
+    finally:
+        network.zero_grad(set_to_none=True)
+        network.train(training)
+    return Gradients(split, losses, parameters, steps)
+
+
+def through_time(network: Any, before_BS: Tensor, token_BT: Tensor, next_B: Tensor) -> list[Curve]:
+    """∂L_T/∂h_t for every step of `token_BT`, L_T = −log p(next_B | …); `before_BS` is read first, to have a state."""
+    state: State = network.init_state(len(token_BT), token_BT.device)
+    with torch.no_grad():
+        for token_B in before_BS.unbind(1):
+            _, state = network.step(token_B, state)
+    with _watched(network.recurrence) as steps:
+        for token_B in token_BT.unbind(1):
+            logits_BV, state = network.step(token_B, state)
+    # Streams do not mix, so the gradient of the sum holds each stream's own.
+    loss = cross_entropy(logits_BV.float(), next_B, reduction="sum")
+    carried = [x_BH for step in reversed(steps) for layer in step for x_BH in layer]
+    norms = [gradient_BH.norm(dim=1).mean() for gradient_BH in torch.autograd.grad(loss, carried)]
+    layers, entries = len(steps[0]), network.recurrence.names
+    norms_TLE = torch.stack(norms).view(len(steps), layers, len(entries)).cpu()
+    return [
+        Curve(entry, layer, norms_TLE[:, layer, i].tolist())
+        for i, entry in enumerate(entries)
+        for layer in range(layers)
+    ]
+
+
+@contextmanager
+def _watched(recurrence: Recurrent) -> Iterator[list[list[Carried]]]:
+    """What every layer carries after each step, as the tensors that the rest is computed from."""
+    found: list[list[Carried]] = []
+    plain = recurrence.advance
+
+    def advance(projected_BG: Tensor, carried: list[Carried]) -> list[Carried]:
+        found.append(plain(projected_BG, carried))
+        return found[-1]
+
+    recurrence.advance = advance  # type: ignore[method-assign]
+    try:
+        yield found
+    finally:
+        del recurrence.advance  # the class's own shows again
+
+
+def _streams(text: Windows, length: int, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+    """Evenly spaced pieces of a text: a window to begin with, `length` tokens, and the token behind them."""
+    whole = length + text.window + 1
+    if len(text.tokens) < whole:
+        raise CanonError(f"The text has {len(text.tokens):,} tokens, too few to go back {length:,} steps.")
+    count = min(_STREAMS, len(text.tokens) - whole + 1)
+    starts = np.linspace(0, len(text.tokens) - whole, count).astype(np.int64)
+    ids = torch.from_numpy(text.tokens[starts[:, None] + np.arange(whole)]).long().to(device)
+    return ids[:, : text.window], ids[:, text.window : -1], ids[:, -1]
+
+
+def _by_parameter(
+    model: Model, network: nn.Module, batch: Batch, device: torch.device
+) -> tuple[dict[str, float], list[Norms]]:
+    """The gradient of the mean loss, by phase where a system has several (a GAN's players)."""
+    task, losses, found = model.task, {}, []
+    for phase in dict.fromkeys(task.phases):
+        network.zero_grad(set_to_none=True)
+        count = len(batch["input_lengths" if "input_lengths" in batch else "input"])
+        task.state, task.generator, task.share = None, shared_generator(0, 0, device), (0, count, count)
+        loss = task.loss(network, batch, phase) / task.count(batch)
+        loss.backward()
+        losses[phase] = loss.item()
+        for name, parameter in task.parameters(network, phase):
+            if parameter.grad is not None:
+                norms = parameter.grad.norm().item(), parameter.detach().norm().item()
+                found.append(Norms(name, tuple(parameter.shape), *norms))
+    task.state = None
+    task.observed.clear()
+    return losses, found
+
+
+def gradients_figure(found: Gradients) -> Figure:
+    """Above, where there is a recurrence, norms back through time; below, the norm of each parameter's gradient."""
+    shown = found.parameters[:_MOST_BARS]
+    bars = 0.17 * len(shown) + 0.9
+    rows = 2 if found.steps else 1
+    figure, axes = figures.new_figure(rows, 1, (7.0, bars + (3.2 if found.steps else 0)))
+    with figures.style():
+        if found.steps:
+            axes[0, 0].get_gridspec().set_height_ratios([3.2, bars])
+            _steps(axes[0, 0], found.steps)
+        axis = axes[-1, 0]
+        values = [max(row.gradient, _LEAST) for row in shown]
+        axis.plot(values, range(len(shown)), "o", ms=5)
+        axis.set_yticks(range(len(shown)), [row.name for row in shown], fontsize=7)
+        more = f" (the first {len(shown)} of {len(found.parameters)})" if len(shown) < len(found.parameters) else ""
+        axis.set(xscale="log", title=f"‖∂L/∂θ‖ by parameter, {found.split} batch{more}", ylim=(len(shown) - 0.4, -0.6))
+    return figure
+
+
+def _steps(axis: Any, curves: list[Curve]) -> None:
+    styles = {"hidden": "-", "cell": (0, (4, 2))}
+    symbols = {"hidden": "h", "cell": "c"}
+    layers = 1 + max(curve.layer for curve in curves)
+    for curve in curves:
+        what = symbols.get(curve.entry, curve.entry)
+        axis.plot(
+            range(len(curve.norms)),
+            [value if value > _LEAST else np.nan for value in curve.norms],
+            color=figures.COLORS[curve.layer % len(figures.COLORS)],
+            ls=styles.get(curve.entry, "-"),
+            label=rf"$\partial L_T/\partial {what}_t$" + (f", layer {curve.layer + 1}" if layers > 1 else ""),
+        )
+    axis.set(yscale="log", title="Norm of the last step's gradient, back through time", xlabel="steps back, T − t")
+    axis.set_xlim(0, len(curves[0].norms) - 1)
+    axis.legend()

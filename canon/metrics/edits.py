@@ -1,0 +1,48 @@
+"""Edit distance between sequences, and the error rates made of it.
+
+Paper: Levenshtein 1966, Binary codes capable of correcting deletions, insertions and reversals.
+D(i, j) = min(D(i−1, j) + 1, D(i, j−1) + 1, D(i−1, j−1) + [a_i ≠ b_j]), in `edit_distance`.
+Deviations: none. Where something has several right forms, the nearest one counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+from ._checks import same_sequence_length
+
+
+def edit_distance(first: Sequence[Hashable], second: Sequence[Hashable]) -> int:
+    """The least number of insertions, deletions and substitutions that make `second` of `first`."""
+    row = list(range(len(second) + 1))
+    for i, left in enumerate(first, start=1):
+        corner, row[0] = row[0], i
+        for j, right in enumerate(second, start=1):
+            change = corner + (left != right)
+            corner = row[j]
+            row[j] = min(row[j] + 1, row[j - 1] + 1, change)
+    return row[-1]
+
+
+def sequence_error_rate(
+    hypotheses: Sequence[Sequence[Hashable]], references: Sequence[Sequence[Sequence[Hashable]]]
+) -> float:
+    """Share of the hypotheses that equal none of their references (of pronunciations: the word error rate)."""
+    same_sequence_length("hypotheses", hypotheses, "references", references)
+    wrong = sum(
+        all(list(told) != list(right) for right in several)
+        for told, several in zip(hypotheses, references, strict=True)
+    )
+    return wrong / len(hypotheses)
+
+
+def token_error_rate(
+    hypotheses: Sequence[Sequence[Hashable]], references: Sequence[Sequence[Sequence[Hashable]]]
+) -> float:
+    """Edits to the nearest reference over the length of those references (of phonemes: the phoneme error rate)."""
+    same_sequence_length("hypotheses", hypotheses, "references", references)
+    edits = total = 0
+    for told, several in zip(hypotheses, references, strict=True):
+        distance, length = min((edit_distance(told, right), len(right)) for right in several)
+        edits, total = edits + distance, total + length
+    return edits / max(total, 1)

@@ -1,0 +1,176 @@
+"""The one entry of dot-product attention: `attend` picks the kernel, `weights` shows what it weighed.
+
+Vaswani et al. 2017 (arXiv:1706.03762), equation 1. Kernels, all equal in tests/nn/test_attention.py:
+- packed: tokens end to end, half precision on CUDA → torch's varlen_attn, no padding at all;
+- padded: tokens end to end elsewhere → the grid of the layout, and back;
+- dense: a grid → scaled_dot_product_attention, causal without a mask where it can be, with a bias where there is one;
+- banded: a window shorter than the sequence → canon/nn/attention/banded.py, no n² memory.
+Which keys query i sees: all that the layout or the mask has; j ≤ i if causal; |i − j| < window if there is a window.
+Deviations: none. Shapes: B sequences, N and M tokens, H heads, Q queries, K keys, d features of a head.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from canon.nn.attention.banded import banded
+from canon.nn.attention.dense import pattern, product, shares
+from canon.nn.ragged import Layout
+
+_HALVES = (torch.bfloat16, torch.float16)
+
+
+def attend(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    layout: Layout | None = None,
+    key_layout: Layout | None = None,
+    mask: Tensor | None = None,
+    causal: bool = False,
+    window: int = 0,
+    bias: Tensor | None = None,
+    dropout: float = 0.0,
+) -> Tensor:
+    """softmax(q kᵀ / √d + bias) v over the keys that may be seen; zeros for a query that sees none.
+
+    | input | shape | meaning |
+    | --- | --- | --- |
+    | query | [N, H, d] with layout, else [B, H, Q, d] | the result has its shape |
+    | key, value | [M, H, d] with layout, else [B, H, K, d] | |
+    | layout, key_layout | | whose tokens they are; key_layout = None: the same |
+    | mask | [B, K], or [B, H, Q, K] with 1 for "all" | True: seen; without layout only |
+    | causal, window | | the last query stands at the last key; with layouts, both must be one |
+    | bias | broadcasts to [B, H, Q, K] | added to scores; with layouts, of their grids |
+    | dropout | | share of weights dropped; give 0 when not training |
+    """
+    if layout is None:
+        return _dense(query, key, value, _spread(mask), causal, window, bias, dropout)
+    keys = key_layout or layout
+    assert keys is layout or not (causal or window), "the past is known only where queries and keys are the same tokens"
+    if is_packed(query, layout, keys, bias, dropout, window):
+        return _packed(query, key, value, layout, keys, causal, window)
+    grids = [layout.pad(query), keys.pad(key), keys.pad(value)]
+    query, key, value = (grid.transpose(1, 2) for grid in grids)
+    out = attend_padded(query, key, value, keys, causal=causal, window=window, bias=bias, dropout=dropout)
+    return layout.unpad(out.transpose(1, 2))
+
+
+def attend_padded(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    keys: Layout,
+    *,
+    causal: bool = False,
+    window: int = 0,
+    bias: Tensor | None = None,
+    dropout: float = 0.0,
+) -> Tensor:
+    """`attend` on grids [B, H, L, d] whose keys are those of a layout; rows of padded queries hold anything."""
+    # Padding is at the end: it is the future of every token, which causal attention hides without being asked.
+    mask = None if keys.is_full or causal else keys.mask[:, None, None]
+    blind = mask is not None and (bool(window) or int(keys.lengths.min()) == 0)
+    return _dense(query, key, value, mask, causal, window, bias, dropout, blind)
+
+
+def weights(
+    query: Tensor,
+    key: Tensor,
+    *,
+    layout: Layout | None = None,
+    key_layout: Layout | None = None,
+    mask: Tensor | None = None,
+    causal: bool = False,
+    window: int = 0,
+    bias: Tensor | None = None,
+) -> Tensor:
+    """The weights [B, H, Q, K] that `attend` would give to values; 0 for padding, as query and as key."""
+    mask = _spread(mask)
+    if layout is not None:
+        keys = key_layout or layout
+        query, key = layout.pad(query).transpose(1, 2), keys.pad(key).transpose(1, 2)
+        mask = layout.mask[:, None, :, None] & keys.mask[:, None, None]
+    seen = pattern(query.shape[-2], key.shape[-2], causal, window, query.device)
+    if seen is not None:
+        mask = seen if mask is None else mask & seen
+    return shares(query, key, mask, bias)
+
+
+def is_packed(
+    query: Tensor, layout: Layout, keys: Layout, bias: Tensor | None, dropout: float, window: int = 0
+) -> bool:
+    """Whether tokens can stay end to end: the kernel has no bias and no dropout, and wants no sequence empty."""
+    return (
+        query.is_cuda
+        and query.dtype in _HALVES
+        and bias is None
+        and not dropout
+        and query.shape[-1] % 8 == 0
+        and query.shape[-1] <= 256
+        and ("window_size" in _varlen_options() or ("is_causal" in _varlen_options() and not window))
+        and bool(layout.size)
+        and int(layout.lengths.min()) > 0
+        and int(keys.lengths.min()) > 0
+    )
+
+
+@cache
+def _varlen_options() -> frozenset[str]:
+    """What torch's kernel for tokens end to end can be told: windows; in older versions only whether it is causal."""
+    return frozenset(inspect.signature(_varlen()).parameters)
+
+
+def _varlen() -> Callable[..., Any]:
+    from torch.nn.attention.varlen import varlen_attn
+
+    return varlen_attn
+
+
+def _packed(
+    query: Tensor, key: Tensor, value: Tensor, layout: Layout, keys: Layout, causal: bool, window: int
+) -> Tensor:
+    kernel, sizes = _varlen(), (layout.max_length, keys.max_length)
+    if "window_size" not in _varlen_options():
+        return kernel(query, key, value, layout.offsets, keys.offsets, *sizes, is_causal=causal)
+    reach = window - 1 if window else -1  # its windows count how far one sees, −1 for ever
+    span = (reach, 0 if causal else reach)
+    return kernel(query, key, value, layout.offsets, keys.offsets, *sizes, window_size=span)
+
+
+def _spread(mask: Tensor | None) -> Tensor | None:
+    """[B, K] to [B, 1, 1, K]."""
+    return mask[:, None, None] if mask is not None and mask.dim() == 2 else mask
+
+
+def _dense(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    causal: bool,
+    window: int,
+    bias: Tensor | None,
+    dropout: float,
+    may_be_blind: bool = True,
+) -> Tensor:
+    queries, keys = query.shape[-2], key.shape[-2]
+    if window >= max(queries, keys):
+        window = 0
+    of_keys = mask is None or mask.shape[1:3] == (1, 1)
+    if window and queries == keys and bias is None and of_keys:
+        return banded(query, key, value, window, causal, None if mask is None else mask[:, 0, 0], dropout)
+    if causal and not window and queries == keys and mask is None and bias is None:
+        return product(query, key, value, causal=True, dropout=dropout)
+    seen = pattern(queries, keys, causal, window, query.device)
+    if seen is not None:
+        may_be_blind = queries > keys if mask is None else True
+        mask = seen if mask is None else mask & seen
+    return product(query, key, value, mask=mask, bias=bias, dropout=dropout, may_be_blind=may_be_blind)

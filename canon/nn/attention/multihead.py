@@ -1,0 +1,154 @@
+"""Multi-head attention on tokens end to end: each head attends in its own projection, all are projected again.
+
+Vaswani et al. 2017 (arXiv:1706.03762), section 3.2.2: head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V) for all heads in
+`SelfAttention.forward` and `CrossAttention.forward`, [head_1; …; head_h] W^O behind them. The projections of all heads
+are one matrix product: queries, keys and values of self-attention; keys and values of cross-attention.
+Weights begin uniform in ±√(6 / 4D), which is Glorot and Bengio's for the three projections taken as one matrix.
+Deviations: projections have biases, as in most implementations; bias = False leaves them out.
+`step` is the same for one more token, whose keys and values go into a cache that was made once for all steps.
+Shapes: N tokens of B sequences, M tokens of their memories, D features, H heads of d, C places of the cache.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from canon.errors import CanonError
+from canon.nn.attention.attend import attend, attend_padded, is_packed, weights
+from canon.nn.packed import Linear, Packed
+from canon.nn.ragged import Layout
+
+
+class MultiHead(nn.Module):
+    """What self- and cross-attention have in common."""
+
+    def __init__(self, dim: int, num_heads: int, dropout: float = 0.0, bias: bool = True) -> None:
+        super().__init__()
+        if dim % num_heads:
+            raise CanonError(f"system.dim must be a multiple of system.num_heads, got {dim} and {num_heads}.")
+        self.dim, self.num_heads, self.head_dim = dim, num_heads, dim // num_heads
+        self.dropout = dropout
+        self.output = Linear(dim, dim, bias)
+
+    def reset(self) -> None:
+        bound = math.sqrt(6 / (4 * self.dim))
+        for name, parameter in self.named_parameters():
+            if name.endswith("bias"):
+                nn.init.zeros_(parameter)
+            elif name.startswith("output"):
+                nn.init.xavier_uniform_(parameter)
+            else:
+                nn.init.uniform_(parameter, -bound, bound)
+
+    @property
+    def _dropout(self) -> float:
+        return self.dropout if self.training else 0.0
+
+    def _heads(self, x: Tensor, parts: int) -> tuple[Tensor, ...]:
+        """[…, parts · D] to `parts` of […, H, d]."""
+        return x.unflatten(-1, (parts, self.num_heads, self.head_dim)).unbind(-3)
+
+    def extra_repr(self) -> str:
+        return f"num_heads={self.num_heads}"
+
+
+class SelfAttention(MultiHead):
+    """Queries, keys and values from the same tokens; `window` > 0 hides what is further away."""
+
+    def __init__(self, dim: int, num_heads: int, dropout: float = 0.0, bias: bool = True, window: int = 0) -> None:
+        super().__init__(dim, num_heads, dropout, bias)
+        self.window = window
+        self.qkv = Linear(dim, 3 * dim, bias)
+        self.reset()
+
+    def forward(self, x_ND: Tensor, layout: Layout, causal: bool = False) -> Tensor:
+        qkv = self.qkv(x_ND)
+        if is_packed(qkv.unflatten(-1, (-1, self.head_dim)), layout, layout, None, self._dropout):
+            query, key, value = self._heads(qkv, 3)
+            heads_NHd = attend(query, key, value, layout=layout, causal=causal, window=self.window)
+            return self.output(heads_NHd.flatten(1))
+        # All three are laid on the grid together.
+        query, key, value = (part.transpose(1, 2) for part in self._heads(layout.pad(qkv), 3))
+        heads = attend_padded(query, key, value, layout, causal=causal, window=self.window, dropout=self._dropout)
+        return self.output(layout.unpad(heads.transpose(1, 2).flatten(2)))
+
+    def weights(self, x_ND: Tensor, layout: Layout, causal: bool = False) -> Tensor:
+        """[B, H, L, L], to look at."""
+        query, key, _ = self._heads(self.qkv(x_ND), 3)
+        return weights(query, key, layout=layout, causal=causal, window=self.window)
+
+    def init_cache(self, batch: int, capacity: int) -> Tensor:
+        """[B, 2, H, C, d] for the keys and values of up to `capacity` tokens."""
+        return self.qkv.weight.new_zeros(batch, 2, self.num_heads, capacity, self.head_dim)
+
+    def step(self, x_BD: Tensor, cache_B2HCd: Tensor, position: int) -> Tensor:
+        """One token at `position`, the same for all rows; its keys and values are written into the cache."""
+        first = max(0, position + 1 - self.window) if self.window else 0
+        keys, values = cache_B2HCd.narrow(3, first, position + 1 - first).unbind(1)
+        slot = cache_B2HCd.select(3, position)
+        return self_step(x_BD, parts_of(self.qkv), parts_of(self.output), slot, keys, values)
+
+
+class CrossAttention(MultiHead):
+    """Queries from one sequence's tokens, keys and values from another's, its memory."""
+
+    def __init__(self, dim: int, num_heads: int, dropout: float = 0.0, bias: bool = True, memory_dim: int = 0) -> None:
+        super().__init__(dim, num_heads, dropout, bias)
+        self.query = Linear(dim, dim, bias)
+        self.key_value = Linear(memory_dim or dim, 2 * dim, bias)
+        self.reset()
+
+    def forward(self, x_ND: Tensor, layout: Layout, memory_MD: Tensor, memory: Layout) -> Tensor:
+        (query,), key_value = self._heads(self.query(x_ND), 1), self.key_value(memory_MD)
+        if is_packed(query, layout, memory, None, self._dropout):
+            key, value = self._heads(key_value, 2)
+            return self.output(attend(query, key, value, layout=layout, key_layout=memory).flatten(1))
+        key, value = (part.transpose(1, 2) for part in self._heads(memory.pad(key_value), 2))
+        query = layout.pad(query).transpose(1, 2)
+        heads = attend_padded(query, key, value, memory, dropout=self._dropout)
+        return self.output(layout.unpad(heads.transpose(1, 2).flatten(2)))
+
+    def weights(self, x_ND: Tensor, layout: Layout, memory_MD: Tensor, memory: Layout) -> Tensor:
+        """[B, H, L, S], to look at."""
+        (query,), (key, _) = self._heads(self.query(x_ND), 1), self._heads(self.key_value(memory_MD), 2)
+        return weights(query, key, layout=layout, key_layout=memory)
+
+    def remember(self, memory_BSD: Tensor) -> Tensor:
+        """Keys and values of a memory, once for all steps: [B, 2, H, S, d]."""
+        return torch.stack(self._heads(self.key_value(memory_BSD), 2), 1).transpose(2, 3).contiguous()
+
+    def step(self, x_BD: Tensor, keys: Tensor, values: Tensor, bias: Tensor | None = None) -> Tensor:
+        """One token; `bias` [B, 1, 1, S] is −∞ where there is no memory."""
+        return cross_step(x_BD, parts_of(self.query), parts_of(self.output), keys, values, bias)
+
+
+Parts = tuple[Packed, Tensor, Tensor | None]  # of a linear layer: its product, weight and bias
+
+
+def parts_of(layer: Linear) -> Parts:
+    return layer.packed, layer.weight, layer.bias
+
+
+def linear(x: Tensor, parts: Parts) -> Tensor:
+    product, weight, bias = parts
+    return product(x, weight, bias)
+
+
+def self_step(x_BD: Tensor, qkv: Parts, output: Parts, slot_B2Hd: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+    """Self-attention of one token: `slot` is its place among `keys` and `values` [B, H, …, d], and is filled here."""
+    batch, _, heads, width = slot_B2Hd.shape
+    projected = linear(x_BD, qkv).view(batch, 3, heads, width)
+    slot_B2Hd.copy_(projected.narrow(1, 1, 2))
+    out = F.scaled_dot_product_attention(projected.narrow(1, 0, 1).transpose(1, 2), keys, values)
+    return linear(out.reshape(batch, -1), output)
+
+
+def cross_step(x_BD: Tensor, query: Parts, output: Parts, keys: Tensor, values: Tensor, bias: Tensor | None) -> Tensor:
+    batch, heads, _, width = keys.shape
+    asked = linear(x_BD, query).view(batch, heads, 1, width)
+    out = F.scaled_dot_product_attention(asked, keys, values, bias)
+    return linear(out.reshape(batch, -1), output)

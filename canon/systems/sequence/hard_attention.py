@@ -1,0 +1,114 @@
+"""Hard attention: each decoder state reads one source position, drawn by its weights.
+
+Xu, Ba, Kiros et al. 2015, Show, attend and tell (arXiv:1502.03044), section 4.1, over words in place of image regions;
+the decoder is canon/systems/sequence/luong.py, so that α_t = softmax(score(h_t, h̄_s)) and the position drawn at t has a
+say in word t only. `choose`: a_t ~ α_t in training, the likeliest position otherwise. With ℓ_t = −log p(y_t | a_t), the
+expected loss Σ_t E[ℓ_t] has the gradient Σ_t E[∇ℓ_t + (ℓ_t − b) ∇log α_t(a_t)]: the first term flows from the loss of
+the words, the second is `extra_loss`, with b a running mean of ℓ and a reward for entropy, both as in the paper.
+estimator = "straight-through" (Bengio, Léonard and Courville 2013, arXiv:1308.3432) reads the drawn position and lets
+the gradient pass as if the mean by α had been read.
+Deviations: Luong's decoder in place of the paper's, and with it rewards of single words in place of whole sentences,
+which has the same mean and less variance; every position is drawn, where the paper replaces half of them by the mean.
+Shapes: B sequences, M target tokens, Q queries, S the longest source, V tokens of the target's vocabulary.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Literal
+
+import torch
+import torch.distributed as dist
+from pydantic import Field
+from torch import Tensor
+
+from canon.config import settings
+from canon.nn.ragged import Layout
+from canon.systems.sequence.luong import Attentive, Luong
+from canon.systems.sequence.recurrent_parts import Share
+
+_DRAWN = 256  # positions that numbers are drawn for
+
+
+@settings
+class Config(Attentive):
+    estimator: Literal["reinforce", "straight-through"] = Field(
+        default="reinforce", description="gradient of the choice: score function with a baseline, or straight-through"
+    )
+    baseline_decay: Share = Field(default=0.9, description="share that the running mean b keeps of itself at a step")
+    entropy: Annotated[float, Field(ge=0)] = Field(default=0.0, description="weight of Σ entropy(α), which is rewarded")
+
+
+class HardAttention(Luong):
+    baseline: Tensor
+
+    def __init__(self, config: Config) -> None:
+        super().__init__(config)
+        self.reinforces = config.estimator == "reinforce"
+        self.baseline_decay, self.entropy = config.baseline_decay, config.entropy
+        self.register_buffer("baseline", torch.tensor(math.log(config.target_vocab)))  # a loss before any learning
+        # Set by the loop in training: noise that all processes share, and which rows of the batch these are.
+        self.noise: tuple[torch.Generator | None, tuple[int, int, int]] | None = None
+        self._weights_BTS: Tensor | None = None  # of the last training forward
+        self._chosen_BT: Tensor | None = None
+        self._target: Layout | None = None
+
+    def choose(self, weights_BQS: Tensor) -> Tensor:
+        """One position of each query: drawn in training, else the likeliest."""
+        if not self.training:
+            return _one_hot(weights_BQS.argmax(-1), weights_BQS)
+        # The first position where Σ_{s' ≤ s} α_s' passes a number drawn from [0, Σ α).
+        passed_BQS = weights_BQS.detach().cumsum(-1)
+        drawn_BQ1 = self._draw(weights_BQS)[..., None].contiguous() * passed_BQS[..., -1:]
+        chosen_BQ = torch.searchsorted(passed_BQS, drawn_BQ1, right=True)[..., 0].clamp(max=weights_BQS.shape[2] - 1)
+        self._weights_BTS, self._chosen_BT = weights_BQS, chosen_BQ
+        drawn_BQS = _one_hot(chosen_BQ, weights_BQS)
+        return drawn_BQS if self.reinforces else drawn_BQS + weights_BQS - weights_BQS.detach()
+
+    def _draw(self, like: Tensor) -> Tensor:
+        """[B, Q] from [0, 1); by the loop's generator the same for a sentence in whatever process it is."""
+        rows, queries = like.shape[:2]
+        if self.noise is None:
+            return torch.rand(rows, queries, device=like.device, dtype=like.dtype)
+        generator, (start, stop, total) = self.noise
+        # Drawn for more than there are, so that processes whose longest sentences differ draw alike.
+        drawn = torch.rand(max(_DRAWN, queries), total, generator=generator, device=like.device)
+        return drawn[:queries, start:stop].T.to(like.dtype)
+
+    def forward(self, source_N: Tensor, source: Layout, target_M: Tensor, target: Layout) -> Tensor:
+        """Logits [M, V] given the positions drawn; in training `extra_loss` must be added to the loss."""
+        self._target = target
+        return super().forward(source_N, source, target_M, target)
+
+    def extra_loss(self, token_losses_M: Tensor) -> Tensor:
+        """What to add to the sum of the tokens' losses of the forward before: Σ_t (ℓ_t − b) log α_t(a_t) − λ H(α_t).
+
+        Its value is 0, so that the loss told is the words'; its gradient is that of the formula. Moves b in training.
+        """
+        if not self.training or self._weights_BTS is None or self._chosen_BT is None or self._target is None:
+            return token_losses_M.new_zeros(())
+        weights_MS = self._target.unpad(self._weights_BTS).clamp(min=torch.finfo(self._weights_BTS.dtype).tiny)
+        term = token_losses_M.new_zeros(())
+        if self.reinforces:
+            chosen_M = self._target.unpad(self._chosen_BT)
+            log_M = weights_MS.gather(1, chosen_M[:, None])[:, 0].log()
+            losses_M = token_losses_M.detach().to(log_M.dtype)
+            term = ((losses_M - self.baseline) * log_M).sum()
+            self.baseline.lerp_(_mean(losses_M).to(self.baseline.dtype), 1 - self.baseline_decay)
+        if self.entropy:
+            term = term + self.entropy * (weights_MS * weights_MS.log()).sum()
+        self._weights_BTS = self._chosen_BT = None  # the graph is not kept longer than needed
+        return term - term.detach()
+
+
+def _mean(losses_M: Tensor) -> Tensor:
+    """Over the tokens of all processes."""
+    if not (dist.is_available() and dist.is_initialized()):
+        return losses_M.mean()
+    both = torch.stack([losses_M.sum(), losses_M.new_tensor(len(losses_M))])
+    dist.all_reduce(both)
+    return both[0] / both[1]
+
+
+def _one_hot(place_BQ: Tensor, like_BQS: Tensor) -> Tensor:
+    return torch.zeros_like(like_BQS).scatter_(-1, place_BQ[..., None], 1.0)

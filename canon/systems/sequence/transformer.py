@@ -1,0 +1,193 @@
+"""The Transformer: an encoder and a decoder made of attention and feed-forward layers alone.
+
+Vaswani et al. 2017, Attention is all you need (arXiv:1706.03762). Figure 1 is `Transformer`; its blocks (equations 1
+and 2) are in canon/nn/attention/, positions (section 3.5) in canon/nn/positions.py, the shared matrix (section 3.4) is
+`TokenEmbedding`. Dropout (section 5.4) is on the sums of embeddings and positions and on each sublayer's output.
+Weights begin as in the published implementations: Glorot-uniform, the fused projections of queries, keys and values as
+one matrix, biases 0, embeddings N(0, 1/D).
+Deviations: projections have biases; norm = "pre" (then with a norm behind each stack), learned positions, GELU,
+dropout of attention weights and banded layers are ours to choose, not the paper's.
+Tokens lie end to end, without padding (canon.nn.ragged). `step` recomputes nothing: keys and values of the past
+are in a cache made once for all steps, those of the source are computed in `init_state`.
+Shapes: N source tokens and M target tokens of B sequences, D features, H heads of d, V target tokens of the vocabulary,
+S the longest source, C places of the cache, L layers.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from canon.config import settings
+from canon.errors import CanonError
+from canon.nn.attention.block import Activation, DecoderBlock, DecoderStep, EncoderBlock, NormPlace, Record, Sizes
+from canon.nn.attention.embedding import TokenEmbedding
+from canon.nn.attention.multihead import MultiHead
+from canon.nn.attention.sparse import Sparse, windows
+from canon.nn.initialization import initialize
+from canon.nn.positions import Learned, Sinusoidal
+from canon.nn.ragged import Layout
+from canon.nn.states import State
+
+Positive = Annotated[int, Field(gt=0)]
+Natural = Annotated[int, Field(ge=0)]
+Share = Annotated[float, Field(ge=0, lt=1)]
+
+
+@settings
+class Config:
+    source_vocab: Positive = Field(default=1000, description="tokens of the source; the data decides")
+    target_vocab: Positive = Field(default=1000, description="tokens of the target; the data decides")
+    shared_vocab: bool = Field(default=False, description="both have one vocabulary, and one matrix; the data decides")
+    dim: Positive = Field(default=512, description="features of a token")
+    num_layers: Positive = Field(default=6, description="blocks of the encoder, and of the decoder")
+    num_heads: Positive = Field(default=8, description="heads of each attention; dim must be a multiple of it")
+    hidden: Positive = Field(default=2048, description="units inside the feed-forward networks")
+    norm: NormPlace = Field(default="post", description="post: after each sum, as published; pre: before each sublayer")
+    activation: Activation = Field(default="relu", description="of the feed-forward networks: relu or gelu")
+    positions: Literal["sinusoidal", "learned"] = Field(default="sinusoidal", description="how places are told")
+    max_positions: Positive = Field(default=1024, description="longest sequence with learned positions")
+    tie: bool = Field(default=True, description="the output's matrix is that of the target embeddings")
+    dropout: Share = Field(default=0.1, description="share dropped of embeddings and of each sublayer's output")
+    attention_dropout: Share = Field(default=0.0, description="share dropped of attention weights")
+    label_smoothing: Share = Field(default=0.1, description="ε of the target")
+    sparse: Sparse = Field(default="none", description="self-attention in a band: none, banded (all), alternating")
+    window: Natural = Field(default=0, description="width of the band: tokens less than so far away are seen")
+    beam: Positive = Field(default=1, description="hypotheses kept open in decoding; 1: greedy")
+    length_penalty: Annotated[float, Field(ge=0)] = Field(default=0.6, description="α of the beam's length penalty")
+    max_length: Natural = Field(default=0, description="most tokens put out; 0: as the data says")
+
+
+class Encoder(nn.Module):
+    def __init__(self, sizes: Sizes, bands: list[int]) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(EncoderBlock(sizes, window) for window in bands)
+        self.norm = nn.LayerNorm(sizes.dim) if sizes.norm == "pre" else nn.Identity()
+
+    def forward(self, x_ND: Tensor, layout: Layout, record: Record | None = None) -> Tensor:
+        for i, block in enumerate(self.blocks):
+            x_ND = block(x_ND, layout, record=record, name=f"encoder/{i}")
+        return self.norm(x_ND)
+
+
+class Decoder(nn.Module):
+    def __init__(self, sizes: Sizes, bands: list[int]) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(DecoderBlock(sizes, window) for window in bands)
+        self.norm = nn.LayerNorm(sizes.dim) if sizes.norm == "pre" else nn.Identity()
+
+    def forward(
+        self, x_MD: Tensor, layout: Layout, memory_ND: Tensor, memory: Layout, record: Record | None = None
+    ) -> Tensor:
+        for i, block in enumerate(self.blocks):
+            x_MD = block(x_MD, layout, memory_ND, memory, record=record, names=(f"decoder/{i}", f"cross/{i}"))
+        return self.norm(x_MD)
+
+
+class Transformer(nn.Module):
+    def __init__(self, config: Config) -> None:
+        super().__init__()
+        if config.shared_vocab and config.source_vocab != config.target_vocab:
+            raise CanonError(
+                "system.shared_vocab needs system.source_vocab equal to system.target_vocab, got "
+                f"{config.source_vocab} and {config.target_vocab}."
+            )
+        sizes = Sizes(
+            config.dim,
+            config.num_heads,
+            config.hidden,
+            config.dropout,
+            config.attention_dropout,
+            config.norm,
+            config.activation,
+        )
+        bands = windows(config.sparse, config.num_layers, config.window)
+        self.source_embedding = TokenEmbedding(config.source_vocab, config.dim)
+        self.target_embedding = None if config.shared_vocab else TokenEmbedding(config.target_vocab, config.dim)
+        self.output = None if config.tie else nn.Linear(config.dim, config.target_vocab, bias=False)
+        learned = config.positions == "learned"
+        self.positions = Learned(config.max_positions, config.dim) if learned else Sinusoidal(config.dim)
+        self.encoder = Encoder(sizes, bands)
+        self.decoder = Decoder(sizes, bands)
+        self.dropout = nn.Dropout(config.dropout)
+        initialize(self, "xavier-uniform")
+        for module in self.modules():
+            if isinstance(module, MultiHead):
+                module.reset()
+        self._steps: list[DecoderStep] = []
+
+    @property
+    def _target(self) -> TokenEmbedding:
+        return self.target_embedding or self.source_embedding
+
+    def forward(self, source_N: Tensor, source: Layout, target_M: Tensor, target: Layout) -> Tensor:
+        """Logits [M, V] of the token behind each of `target_M`, which are <bos> y₁ … yₙ of every sequence."""
+        return self._run(source_N, source, target_M, target)
+
+    @torch.no_grad()
+    def attention(self, source_N: Tensor, source: Layout, target_M: Tensor, target: Layout) -> Record:
+        """All weights, each [B, H, queries, keys]: "encoder/0", "decoder/0" and "cross/0" for every layer."""
+        record: Record = {}
+        self._run(source_N, source, target_M, target, record)
+        return record
+
+    def _run(
+        self, source_N: Tensor, source: Layout, target_M: Tensor, target: Layout, record: Record | None = None
+    ) -> Tensor:
+        memory_ND = self.encoder(self._embed(source_N, source, self.source_embedding), source, record)
+        x_MD = self.decoder(self._embed(target_M, target, self._target), target, memory_ND, source, record)
+        return self._target(x_MD) if self.output is None else self.output(x_MD)
+
+    def _embed(self, token_N: Tensor, layout: Layout, embedding: TokenEmbedding) -> Tensor:
+        return self.dropout(embedding(token_N, self.positions(layout.positions, layout.max_length)))
+
+    def encode(self, source_N: Tensor, source: Layout) -> State:
+        """What the decoder attends to: memory [B, S, D] and memory_mask [B, S]."""
+        memory_ND = self.encoder(self._embed(source_N, source, self.source_embedding), source)
+        return {"memory": source.pad(memory_ND), "memory_mask": source.mask}
+
+    @torch.no_grad()
+    def init_state(self, memory: State, capacity: int) -> State:
+        """Ready for <bos>: keys and values of the memory, and room for those of `capacity` tokens.
+
+        | entry | shape | meaning |
+        | --- | --- | --- |
+        | memory | [B, L, 2, H, S, d] | keys and values of the source |
+        | memory_bias | [B, 1, 1, S] | −∞ where there is no source token; absent where sources are equally long |
+        | cache | [B, L, 2, H, C, d] | keys and values of the target so far |
+        | position | [] | tokens so far |
+        """
+        blocks: list[DecoderBlock] = list(self.decoder.blocks)  # type: ignore[arg-type]
+        self._steps = [DecoderStep(block) for block in blocks]
+        kept = torch.stack([block.cross.remember(memory["memory"]) for block in blocks], 1)
+        state = {"memory": kept, "position": torch.tensor(0)}
+        seen_BS = memory["memory_mask"]
+        if not seen_BS.all():
+            # An empty source: all its places may be seen, and hold zeros, which is what attending to nothing gives.
+            empty_B = ~seen_BS.any(1)
+            kept.masked_fill_(empty_B.view(-1, 1, 1, 1, 1, 1), 0.0)
+            bias_BS = torch.zeros(seen_BS.shape, dtype=kept.dtype, device=kept.device)
+            state["memory_bias"] = bias_BS.masked_fill_(~(seen_BS | empty_B[:, None]), -torch.inf)[:, None, None]
+        batch, layers, two, heads, _, width = kept.shape
+        state["cache"] = kept.new_zeros(batch, layers, two, heads, capacity, width)
+        self.positions.table(capacity, kept.device)  # one that is too short is told now, not in the middle
+        return state
+
+    @torch.no_grad()
+    def step(self, token_B: Tensor, state: State) -> tuple[Tensor, State]:
+        """Logits [B, V] behind `token_B`, and the state after it; the cache is written in place."""
+        position, cache = int(state["position"]), state["cache"]
+        embedding, places_D = self._target, self.positions.table(position + 1, cache.device)[position]
+        x_BD = embedding(token_B, places_D)
+        slots = cache.select(4, position).unbind(1)
+        filled = cache.narrow(4, 0, position + 1).flatten(1, 2).unbind(1)  # keys, values, keys, values, …
+        memory, bias = state["memory"].flatten(1, 2).unbind(1), state.get("memory_bias")
+        for i, run in enumerate(self._steps):
+            keys, values = filled[2 * i : 2 * i + 2]
+            x_BD = run(x_BD, slots[i], keys, values, (memory[2 * i], memory[2 * i + 1], bias))
+        x_BD = self.decoder.norm(x_BD)
+        logits_BV = embedding(x_BD) if self.output is None else self.output(x_BD)
+        return logits_BV, {**state, "position": state["position"] + 1}

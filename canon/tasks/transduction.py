@@ -1,0 +1,172 @@
+"""One sequence from another: spelling to sounds, one language to another.
+
+Loss: cross-entropy per target token (<eos> among them), with label smoothing while training; validation has none, so
+that perplexity = exp(loss) is the data's.
+Where the target is separate symbols (data.target_tokenizer = "split"), a sequence is judged as right or wrong (wer) and
+by its symbols (per); where it is text, by sacreBLEU of the detokenised text.
+While training, evaluations decode greedily; the final scores use the system's own beam.
+Shapes: N source tokens, M target tokens, B sentences, V vocabulary, T the longest that is decoded.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from canon import metrics
+from canon.data.loader import Batch
+from canon.data.schema import Columns, Schema
+from canon.data.sequences import BOS, EOS, PAD, Ragged
+from canon.nn import decoding
+from canon.nn.ragged import Layout
+from canon.objectives.classification import cross_entropy
+from canon.tasks.base import Outputs, Task
+
+_SHOWN = 3  # examples told at an evaluation
+
+
+class Transduction(Task):
+    target = "sequence"
+    whole = True
+    risk_examples = 1000  # decoding the whole training set would take longer than it tells
+    monitor = "loss"
+    rising = ("token_accuracy", "bleu")
+
+    def __init__(self, objective: str, config: Any, schema: Schema) -> None:
+        super().__init__(objective, config, schema)
+        self._smoothing = getattr(config, "label_smoothing", 0.0)
+        self._source, self._target = schema.tokenizers["source"], schema.tokenizers["target"]
+        self.symbols = self._target.kind == "split"
+        self.monitor = "wer" if self.symbols else "bleu"
+        # Decoding stops here: half as long again as anything in the training set.
+        self.limit = getattr(config, "max_length", 0) or math.ceil(1.5 * max(schema.longest, default=20)) + 5
+
+    def example(self) -> tuple[Any, ...]:
+        source, target = (Layout(torch.tensor([length])) for length in self.schema.typical or (20, 20))
+        return torch.full((source.total,), EOS), source, torch.full((target.total,), BOS), target
+
+    def teach(self, network: nn.Module, batch: Batch) -> tuple[Tensor, Layout]:
+        """Logits [M, V] of every target token given those before it, and the target's layout."""
+        source = Layout(batch["input_lengths"], batch["input"].device)
+        target = Layout(batch["target_lengths"], batch["input"].device)
+        return network(batch["input"], source, batch["target_input"], target), target
+
+    def count(self, batch: Batch) -> int:
+        return int(batch["target_lengths"].sum())
+
+    def loss(self, network: nn.Module, batch: Batch, phase: str) -> Tensor:
+        plain = getattr(network, "module", network)
+        if hasattr(plain, "noise"):  # a network that draws
+            plain.noise = None if self.share is None else (self.generator, self.share)
+        logits_MV, _ = self.teach(network, batch)
+        more = getattr(plain, "extra_loss", None)
+        if more is None:
+            return cross_entropy(logits_MV, batch["target"], self._smoothing, reduction="sum")
+        losses_M = cross_entropy(logits_MV, batch["target"], self._smoothing)
+        return losses_M.sum() + more(losses_M)
+
+    def run(self, network: nn.Module, batch: Batch) -> Outputs:
+        """Sums over each sentence's tokens, and what the network says by itself."""
+        logits_MV, target = self.teach(network, batch)
+        sums = torch.zeros(target.size, 2, device=logits_MV.device)
+        right_M = (logits_MV.argmax(1) == batch["target"]).float()
+        told = torch.stack([cross_entropy(logits_MV.float(), batch["target"]), right_M], dim=1)
+        sums = sums.index_add(0, target.rows, told)
+        return {
+            "loss": sums[:, 0],
+            "right": sums[:, 1],
+            "count": target.lengths.float(),
+            "decoded": self.decode(network, batch),
+        }
+
+    def decode(self, network: nn.Module, batch: Batch) -> Tensor:
+        """[B, T] what the network says, padded; T is the same for every batch."""
+        source = Layout(batch["input_lengths"], batch["input"].device)
+        found = decoding.translate(
+            network,  # type: ignore[arg-type]
+            batch["input"],
+            source,
+            beam=self.config.beam if self.final else 1,
+            length_penalty=self.config.length_penalty,
+            max_length=self.limit,
+        )
+        best_BT = found.tokens[:, 0]
+        return torch.nn.functional.pad(best_BT, (0, self.limit - best_BT.shape[1]), value=PAD)
+
+    def losses(self, outputs: Outputs, batch: Batch) -> Tensor:
+        return outputs["loss"] / outputs["count"]
+
+    def names(self) -> tuple[str, ...]:
+        return ("loss", "perplexity", "token_accuracy", *(("wer", "per") if self.symbols else ("bleu",)))
+
+    def score(self, outputs: Outputs, columns: Columns) -> dict[str, float]:
+        count = outputs["count"].double().sum()
+        loss = (outputs["loss"].double().sum() / count).item()
+        found = {
+            "loss": loss,
+            "perplexity": math.exp(min(loss, 700.0)),
+            "token_accuracy": (outputs["right"].double().sum() / count).item(),
+        }
+        hypotheses, references = self.texts(outputs), self.references(columns)
+        if self.symbols:
+            told = [text.split() for text in hypotheses]
+            right = [[text.split() for text in several] for several in references]
+            found["wer"] = metrics.sequence_error_rate(told, right)
+            found["per"] = metrics.token_error_rate(told, right)
+        else:
+            kind = metrics.bleu_tokenizer([several[0] for several in references])
+            bleu = metrics.corpus_bleu(hypotheses, references, tokenize=kind)
+            found["bleu"] = bleu.score
+            self.remarks = (f"BLEU is sacreBLEU's: {bleu.signature}.",)
+        return found
+
+    def texts(self, outputs: Outputs) -> list[str]:
+        return self._target.decode_batch([row[: _ended(row)] for row in outputs["decoded"].long().numpy()])
+
+    def references(self, columns: Columns) -> list[tuple[str, ...]]:
+        """What counts as right for each row: one text, or several."""
+        if "references" in columns:
+            return list(columns["references"])  # type: ignore[arg-type]
+        target = columns["target"]
+        assert isinstance(target, Ragged)
+        return [(text,) for text in self._target.decode_batch([target[row][1:-1] for row in range(len(target))])]
+
+    def shown(self, outputs: Outputs, columns: Columns) -> list[tuple[str, str, tuple[str, ...]]]:
+        """Each example's source, what the network says, and what is right."""
+        source = columns["input"]
+        assert isinstance(source, Ragged)
+        given = self._source.decode_batch([source[row][:-1] for row in range(len(source))])
+        return list(zip(given, self.texts(outputs), self.references(columns), strict=True))
+
+    def samples(self, outputs: Outputs, columns: Columns) -> list[str]:
+        size = len(columns["input"])
+        rows = np.linspace(0, size - 1, min(_SHOWN, size)).astype(np.int64)
+        some = {name: c[rows] if isinstance(c, np.ndarray) else c.take(rows) for name, c in columns.items()}
+        return [
+            f"  {given} → {said}" + ("" if said in right else f"   (right: {right[0]})")
+            for given, said, right in self.shown({"decoded": outputs["decoded"][torch.from_numpy(rows)]}, some)
+        ]
+
+    def metrics(self, outputs: Outputs, targets: np.ndarray) -> dict[str, float]:
+        raise AssertionError("a sequence is scored as a whole")
+
+    def floors(self, targets: np.ndarray) -> dict[str, float]:
+        """Of predictors that know nothing, or only how often each token comes."""
+        shares = np.bincount(targets[targets != BOS], minlength=self._target.size) / np.sum(targets != BOS)
+        return {
+            "uniform": float(np.log(self._target.size)),
+            "token shares": metrics.entropy(shares, base=np.e),
+        }
+
+    def rows(self, outputs: Outputs, top: int) -> list[dict[str, Any]]:
+        return [{"prediction": text} for text in self.texts(outputs)]
+
+
+def _ended(row: np.ndarray) -> int:
+    """The length of a decoded row, without <eos> and what comes behind."""
+    ends = np.flatnonzero((row == EOS) | (row == PAD))
+    return int(ends[0]) if len(ends) else len(row)

@@ -1,0 +1,81 @@
+"""What comes before training: which recipe is carried out where, its data, and the learner and task it needs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from canon import recipe as recipes
+from canon import tasks
+from canon.config import Table, read_toml
+from canon.data.read import read
+from canon.data.schema import Data, Schema
+from canon.errors import CanonError, unknown
+from canon.recipe import Recipe
+from canon.training.devices import World, seed_step
+from canon.training.gradient import Gradient
+from canon.training.learner import Learner
+from canon.training.run import Run
+
+# What may be changed when a run is taken up again; the rest decided what it has learned so far.
+_CHANGEABLE = ("steps", "epochs", "seconds", "patience", "keep", "nonfinite", "tensorboard", "threads")
+
+
+def plan(name: str, data: str, out: str | Path | None, resume: bool, changes: Table) -> tuple[Recipe, Path]:
+    """The recipe to carry out and the directory to do it in; a run that exists must be asked for with --resume."""
+    if out is None and (Path(name) / "recipe.toml").is_file():  # canon train runs/NAME --resume
+        path = Path(name)
+    else:
+        asked = recipes.load(name, data, changes)
+        path = Path(out) if out is not None else Path("runs") / asked.name.split("/")[-1]
+        if not path.exists():
+            return asked, path
+        kept = Run.open(path).recipe
+        if name and asked.system.name != kept.system.name:
+            raise CanonError(f"{path} is a run of {kept.system.name}, not of {asked.system.name}: give another --out.")
+        if data and data != kept.data.source:
+            raise CanonError(f"{path} was trained on {kept.data.source}, not on {data}: give another --out.")
+    if not resume:
+        raise CanonError(f"{path} already exists: add --resume to go on with it, or give another name with --out.")
+    table = read_toml(path / "recipe.toml")
+    new = {key: value for key, value in changes.items() if _value(table, key) != value}
+    for key in new:
+        section, _, field = key.partition(".")
+        if section != "train" or field not in _CHANGEABLE:
+            allowed = ", ".join(f"train.{field}" for field in _CHANGEABLE)
+            raise CanonError(f"{key} cannot change when {path} is resumed; what can: {allowed}.")
+    return recipes.load(str(path / "recipe.toml"), changes=new), path
+
+
+def _value(table: Table, key: str) -> Any:
+    for part in key.split("."):
+        table = table.get(part, {}) if isinstance(table, dict) else {}
+    return table
+
+
+def build(recipe: Recipe, schema: Schema, world: World) -> tuple[Learner, tasks.Task]:
+    """The learner of a recipe whose sizes are those of `schema`, and its task."""
+    _, cls = recipe.system.load()
+    task = tasks.create(recipe.system, recipe.config, schema)
+    for phase in recipe.optimizers:
+        if phase not in task.phases:
+            raise unknown("phase (optimizers)", phase, task.phases)
+    seed_step(recipe.train.seed, 0, 0, world.device)  # the same first weights on every process
+    built = cls(recipe.config)
+    if recipe.system.loop == "gradient":
+        return Gradient(built, task, recipe, schema, world), task
+    return built, task
+
+
+def read_data(recipe: Recipe) -> Data:
+    return read(recipe.data, recipe.system.inputs, tasks.TASKS[recipe.system.task].target, recipe.system.name)
+
+
+def floors_of(task: tasks.Task, data: Data) -> dict[str, float]:
+    """The losses of guesses that look at no input, by name."""
+    columns = data.splits["train"]
+    targets = columns.get("target", columns["input"] if task.target == "next" else None)
+    targets = getattr(targets, "tokens", targets)
+    return task.floors(targets) if isinstance(targets, np.ndarray) and len(targets) else {}

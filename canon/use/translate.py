@@ -1,0 +1,198 @@
+"""Translation with a trained run: lists of texts, or streams of lines of any length in bounded memory.
+
+Lines are read a window at a time; within it, sentences of like length are decoded together, and what comes out is in
+the order of the lines. A line that cannot be translated is told after those before it have been handed out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+import torch
+
+from canon import metrics
+from canon.data.files import open_bytes
+from canon.data.sequences import UNK, Ragged
+from canon.errors import CanonError
+from canon.nn import decoding
+from canon.nn.ragged import Layout
+from canon.use.model import Model
+
+BATCH = 64  # sentences that are decoded together
+WINDOW = 32  # batches that are read ahead
+_TOKENS = 64  # source tokens of a batch are at most so many times its sentences
+_LONGEST_LINE = 1 << 20  # bytes
+
+Line = tuple[str, str]  # where it stands, for messages; the text
+
+
+@dataclass(frozen=True)
+class Translation:
+    text: str
+    score: float  # log-probability / length penalty
+    log_probability: float
+    ended: bool  # False: cut short at the longest length
+
+
+class Translator:
+    """A run's network with a beam; counts the unknown tokens it meets."""
+
+    def __init__(
+        self,
+        model: Model,
+        beam: int = 0,
+        length_penalty: float | None = None,
+        n_best: int = 1,
+        batch: int = BATCH,
+    ) -> None:
+        if model.schema.target != "sequence":
+            name = model.run.recipe.system.name
+            raise CanonError(f"{model.run.path} is a run of {name}, which translates nothing.")
+        config = model.run.recipe.config
+        self.model, self.n_best, self.batch = model, n_best, batch
+        self.beam = beam or max(config.beam, n_best)
+        self.length_penalty = config.length_penalty if length_penalty is None else length_penalty
+        if n_best > self.beam:
+            raise CanonError(f"A beam of {self.beam} has no {n_best} best translations; make it wider.")
+        self.limit = source_limit(model)
+        self.lines = self.unknown_tokens = self.unknown_lines = 0
+
+    def stream(self, lines: Iterable[Line], window: int = 0) -> Iterator[tuple[str, list[Translation]]]:
+        """Each line with its translations, best first; an empty line has one, which is empty."""
+        source = iter(lines)
+        ended = False
+        while not ended:
+            taken: list[Line] = []
+            failure: CanonError | None = None
+            while len(taken) < (window or WINDOW * self.batch):
+                try:
+                    taken.append(next(source))
+                except StopIteration:
+                    ended = True
+                    break
+                except CanonError as mistake:
+                    failure = mistake
+                    break
+            sentences = Ragged.encode(self.model.schema.tokenizers["source"], [text.strip() for _, text in taken])
+            too_long = np.flatnonzero(sentences.lengths > self.limit)
+            if len(too_long):
+                row = int(too_long[0])
+                failure = CanonError(
+                    f"{taken[row][0]}: the sentence has {sentences.lengths[row]:,} tokens, but {self.model.run.path} "
+                    f"takes at most {self.limit:,}; split it."
+                )
+                sentences = sentences.take(np.arange(row))
+            yield from zip((text for _, text in taken), self._window(sentences), strict=False)
+            if failure is not None:
+                raise failure
+
+    @torch.no_grad()
+    def _window(self, sentences: Ragged) -> list[list[Translation]]:
+        found: list[list[Translation]] = [[Translation("", 0.0, 0.0, True)] for _ in range(len(sentences))]
+        full = np.flatnonzero(sentences.lengths > 1)  # the rest is <eos> alone
+        order = full[np.argsort(-sentences.lengths[full], kind="stable")]
+        unknown_R = np.add.reduceat(sentences.tokens == UNK, sentences.offsets[:-1]) if len(sentences) else np.zeros(0)
+        self.lines += len(sentences)
+        self.unknown_tokens += int(unknown_R.sum())
+        self.unknown_lines += int((unknown_R > 0).sum())
+        while len(order):
+            size = max(min(self.batch, _TOKENS * self.batch // int(sentences.lengths[order[0]])), 1)
+            rows, order = order[:size], order[size:]
+            for row, translations in zip(rows, self._decode(sentences.take(rows)), strict=True):
+                found[row] = translations
+        return found
+
+    def _decode(self, sentences: Ragged) -> list[list[Translation]]:
+        network = self.model.network.eval()
+        device = next(network.parameters()).device
+        decoded = decoding.translate(
+            network,
+            torch.from_numpy(sentences.tokens).long().to(device),
+            Layout(torch.from_numpy(sentences.lengths), device),
+            self.beam,
+            self.length_penalty,
+            self.model.task.limit,  # type: ignore[attr-defined]
+            self.n_best,
+        )
+        rows = range(len(sentences))
+        ids = [decoded[row, rank] for row in rows for rank in range(self.n_best)]
+        texts = iter(self.model.schema.tokenizers["target"].decode_batch(ids))
+        told = zip(
+            *(x.flatten().tolist() for x in (decoded.scores, decoded.log_probabilities, decoded.ended)), strict=True
+        )
+        every = [Translation(" ".join(text.splitlines()), *numbers) for text, numbers in zip(texts, told, strict=True)]
+        return [
+            [one for one in every[row * self.n_best : (row + 1) * self.n_best] if one.score > -np.inf] for row in rows
+        ]
+
+    def note(self) -> str:
+        """What is to be told at the end about tokens that the run does not know; "" for nothing."""
+        if not self.unknown_tokens:
+            return ""
+        tokens = "token" if self.unknown_tokens == 1 else "tokens"
+        return f"{self.unknown_tokens:,} unknown {tokens} in {self.unknown_lines:,} of {self.lines:,} lines."
+
+
+def translate(
+    model: Model,
+    texts: Sequence[str],
+    beam: int = 0,
+    length_penalty: float | None = None,
+    n_best: int = 1,
+    batch: int = BATCH,
+) -> list[list[Translation]]:
+    """The n best translations of each text; by default with the beam and length penalty of the run's system."""
+    lines = ((f"Text {number}", text) for number, text in enumerate(texts, start=1))
+    return [found for _, found in Translator(model, beam, length_penalty, n_best, batch).stream(lines)]
+
+
+def source_limit(model: Model) -> int:
+    """Most tokens of a source with <eos>: what training left out as too long, or has no position for."""
+    recipe = model.run.recipe
+    limit = recipe.data.max_length
+    learned = getattr(recipe.config, "positions", "") == "learned"
+    return min(limit, recipe.config.max_positions) if learned else limit
+
+
+def read_lines(path: Path) -> Iterator[Line]:
+    """The lines of a file, which may be compressed."""
+    with open_bytes(path) as stream:
+        yield from lines_of(stream, str(path))
+
+
+def lines_of(stream: IO[bytes], name: str) -> Iterator[Line]:
+    """The lines of a stream of UTF-8; a byte that is none is a mistake in its line."""
+    number = 0
+    while raw := stream.readline(_LONGEST_LINE + 1):
+        number += 1
+        where = f"{name}, line {number:,}"
+        if len(raw) > _LONGEST_LINE:
+            raise CanonError(f"{where} is longer than a megabyte; a line holds one sentence.")
+        try:
+            text = raw.decode("utf-8-sig" if number == 1 else "utf-8")
+        except UnicodeDecodeError as mistake:
+            raise CanonError(
+                f"{where}: byte {mistake.start + 1} (0x{raw[mistake.start]:02X}) is not UTF-8; convert the text, as "
+                "in iconv -f latin1 -t utf-8."
+            ) from None
+        yield where, text.rstrip("\r\n")
+
+
+def score(model: Model, hypotheses: Sequence[str], references: Sequence[str], name: str) -> dict[str, float | str]:
+    """sacreBLEU and its signature; of separate symbols, the error rates. `name` is where the references come from."""
+    if len(hypotheses) != len(references):
+        raise CanonError(
+            f"{name} has {len(references):,} lines, but {len(hypotheses):,} were translated; a reference stands in the "
+            "line of its sentence."
+        )
+    if not hypotheses:
+        raise CanonError(f"{name} is empty; there is nothing to score.")
+    if model.schema.tokenizers["target"].kind == "split":
+        told, right = [text.split() for text in hypotheses], [[text.split()] for text in references]
+        return {"wer": metrics.sequence_error_rate(told, right), "per": metrics.token_error_rate(told, right)}
+    bleu = metrics.corpus_bleu(hypotheses, references, tokenize=metrics.bleu_tokenizer(references))
+    return {"bleu": bleu.score, "signature": bleu.signature}

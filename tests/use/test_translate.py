@@ -1,0 +1,249 @@
+"""Translation of texts, files and streams against the network asked sentence by sentence; text from language models."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from canon.data.sequences import BOS, EOS
+from canon.errors import CanonError
+from canon.metrics import corpus_bleu
+from canon.nn.ragged import Layout
+from canon.training.trainer import train
+from canon.use.complete import complete
+from canon.use.model import Model, load
+from canon.use.translate import Line, Translator, lines_of, source_limit, translate
+
+GERMAN = {"red": "rot", "big": "groß", "cat": "Katze", "dog": "Hund", "sees": "sieht", "the": "die", "a": "eine"}
+
+
+def sentences(count: int, seed: int = 0) -> list[str]:
+    chance = random.Random(seed)
+    return [" ".join(chance.choices([*GERMAN], k=chance.randint(1, 7))) for _ in range(count)]
+
+
+def german(text: str) -> str:
+    return " ".join(GERMAN[word] for word in text.split())
+
+
+@pytest.fixture(scope="module")
+def pairs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that has learned to translate word by word."""
+    folder = tmp_path_factory.mktemp("translate")
+    rows = "".join(f"{text}\t{german(text)}\n" for text in sentences(800))
+    (folder / "pairs.tsv").write_text(rows, encoding="utf-8")
+    changes = {
+        "data.tokenizer": "word",
+        "data.max_length": 30,
+        "system.dim": 32,
+        "train.steps": 250,
+        "train.tokens": 0,
+        "train.batch": 32,
+        "train.evaluate_every": 125,
+        "optimizer.lr": 0.01,
+    }
+    return train("transformer:tiny", str(folder / "pairs.tsv"), folder / "run", changes=changes, quiet=True).path
+
+
+@pytest.fixture(scope="module")
+def model(pairs: Path) -> Model:
+    return load(pairs)
+
+
+@pytest.fixture(scope="module")
+def story(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of a language model."""
+    folder = tmp_path_factory.mktemp("story")
+    (folder / "text.txt").write_text("\n".join(sentences(600)), encoding="utf-8")
+    changes = {"data.tokenizer": "word", "data.window": 20, "train.steps": 120, "train.batch": 8, "optimizer.lr": 0.02}
+    return train("rnn-lm:tiny", str(folder / "text.txt"), folder / "run", changes=changes, quiet=True).path
+
+
+def test_order_batches_and_windows_do_not_matter(model: Model) -> None:
+    texts = [*sentences(40, seed=1), "", "  ", "dog"]
+    expected = [translate(model, [text], beam=3, length_penalty=0.6, n_best=2) for text in texts]
+    for batch in (1, 7, 64):
+        found = translate(model, texts, beam=3, length_penalty=0.6, n_best=2, batch=batch)
+        assert [[one.text for one in several] for several in found] == [[one.text for one in e[0]] for e in expected]
+        for several, ((best, *_),) in zip(found, expected, strict=True):
+            assert several[0].score == pytest.approx(best.score, abs=1e-4)
+    translator = Translator(model, beam=3, n_best=2)
+    windows = [found for _, found in translator.stream((("", text) for text in texts), window=5)]
+    assert [several[0].text for several in windows] == [several[0].text for several in found]
+    assert found[40][0].text == "" and len(found[40]) == 1
+    assert sum(several[0].text == german(text) for several, text in zip(found, texts, strict=True)) > 35
+
+
+def test_scores_are_the_networks(model: Model) -> None:
+    """Log-probabilities against the forward pass over what was said."""
+    text = "the red cat sees a dog"
+    found = translate(model, [text], beam=4, length_penalty=0.6, n_best=4)[0]
+    assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
+    encode = model.schema.tokenizers["source"].encode, model.schema.tokenizers["target"].encode
+    source = torch.tensor([*encode[0]([text])[0].tolist(), EOS])
+    for one in found:
+        said = [*encode[1]([one.text])[0].tolist(), EOS]
+        given = torch.tensor([BOS, *said[:-1]])
+        with torch.no_grad():
+            logits = model.network(
+                source, Layout(torch.tensor([len(source)])), given, Layout(torch.tensor([len(given)]))
+            )
+        total = logits.log_softmax(-1)[range(len(said)), said].sum().item()
+        assert one.ended and one.log_probability == pytest.approx(total, abs=1e-4)
+        assert one.score == pytest.approx(total / ((5 + len(said)) / 6) ** 0.6, abs=1e-4)
+
+
+def test_lines_are_read_a_window_ahead_and_no_more(model: Model) -> None:
+    read = 0
+
+    def lines() -> Iterator[Line]:
+        nonlocal read
+        for text in sentences(1000):
+            read += 1
+            yield "", text
+
+    stream = Translator(model, beam=1, batch=4).stream(lines(), window=16)
+    for count in range(1, 40):
+        next(stream)
+        assert read <= (count + 15) // 16 * 16
+
+
+def test_files(pairs: Path, canon: Callable) -> None:
+    texts = [*sentences(30, seed=2), "", "dog"]
+    Path("in.txt").write_text("\n".join(texts) + "\n", encoding="utf-8")
+    Path("right.txt").write_text("".join(f"{german(text)}\n" for text in texts), encoding="utf-8")
+    told = canon("translate", pairs, "--input", "in.txt", "--output", "out/said.txt", "--reference", "right.txt")
+    said = Path("out/said.txt").read_text(encoding="utf-8").split("\n")
+    assert told.code == 0 and told.err == "" and len(said) == 33 and said[30:] == ["", "Hund", ""]
+    bleu = corpus_bleu(said[:-1], [german(text) for text in texts], tokenize="13a")
+    assert told.out == f"BLEU = {bleu.score:.2f} ({bleu.signature})\n" and "tok:13a" in told.out
+    with gzip.open("in.txt.gz", "wt", encoding="utf-8") as file:
+        file.write("\n".join(texts))
+    assert canon("translate", pairs, "--input", "in.txt.gz").out == "\n".join(said)
+    # Where translations are printed, the score goes to stderr.
+    told = canon("translate", pairs, "--input", "in.txt", "--reference", "right.txt", "--beam", 2, "--batch", 3)
+    assert told.out.count("\n") == 32 and told.err.startswith("BLEU = ")
+
+
+def test_forms_of_output(pairs: Path, canon: Callable) -> None:
+    assert canon("translate", pairs, "the cat", "a big dog").out == "die Katze\neine groß Hund\n"
+    score, text = canon("translate", pairs, "the cat", "--scores").out.rstrip("\n").split("\t")
+    assert float(score) < 0 and text == "die Katze"
+    rows = [line.split("\t") for line in canon("translate", pairs, "the cat", "dog", "--n-best", 2).out.splitlines()]
+    assert [row[0] for row in rows] == ["1", "2", "1", "2"] and rows[0][2] == "die Katze" and rows[2][2] == "Hund"
+    assert float(rows[0][1]) > float(rows[1][1])
+    lines = canon("translate", pairs, "the cat", "", "--n-best", 2, "--json").out.splitlines()
+    first, empty = (json.loads(line) for line in lines)
+    assert first["source"] == "the cat" and first["translations"][0]["text"] == "die Katze"
+    assert set(first["translations"][0]) == {"text", "score", "log_probability", "ended"}
+    assert [one["text"] for one in empty["translations"]] == [""]
+    # A length penalty of 0 makes the score the log-probability.
+    one = json.loads(canon("translate", pairs, "the cat", "--length-penalty", 0, "--json").out)["translations"][0]
+    assert one["score"] == pytest.approx(one["log_probability"])
+
+
+def _stdin(monkeypatch: pytest.MonkeyPatch, raw: bytes) -> None:
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(raw), isatty=lambda: False))
+
+
+@pytest.mark.parametrize("arguments", [(), ("-",)])
+def test_standard_input(
+    pairs: Path, canon: Callable, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
+) -> None:
+    _stdin(monkeypatch, "\ufeffthe cat\r\n\nthe zebra sees\ndog".encode())
+    told = canon("translate", pairs, *arguments)
+    assert told.code == 0 and told.out.splitlines()[:2] == ["die Katze", ""] and told.out.count("\n") == 4
+    assert told.err == "1 unknown token in 1 of 4 lines.\n"
+
+
+def test_what_was_done_before_a_mistake_is_kept(pairs: Path, canon: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("long.txt").write_text("the cat\ndog\n" + "cat " * 60 + "\ndog\n")
+    told = canon("translate", pairs, "--input", "long.txt", "--output", "said.txt")
+    sentence = f"long.txt, line 3: the sentence has 61 tokens, but {pairs} takes at most 30; split it."
+    assert (told.code, told.err) == (2, f"canon: {sentence}\n")
+    assert Path("said.txt").read_text() == "die Katze\nHund\n"
+    Path("bytes.txt").write_bytes(b"the cat\n\ncaf\xe9\ndog\n")
+    told = canon("translate", pairs, "--input", "bytes.txt", "--output", "said.txt")
+    assert told.code == 2 and "bytes.txt, line 3: byte 4 (0xE9) is not UTF-8" in told.err and told.err.count("\n") == 1
+    assert Path("said.txt").read_text() == "die Katze\n\n"
+    _stdin(monkeypatch, b"dog\n\xff")
+    told = canon("translate", pairs)
+    assert told.out == "Hund\n" and "Standard input, line 2: byte 1 (0xFF)" in told.err
+    with pytest.raises(CanonError, match="line 1 is longer than a megabyte"):
+        next(lines_of(io.BytesIO(b"a" * (1 << 21)), "x"))
+
+
+def test_mistakes(pairs: Path, story: Path, canon: Callable) -> None:
+    Path("in.txt").write_text("dog\ncat\n")
+    Path("right.txt").write_text("Hund\n")
+    Path("nothing.txt").write_text("")
+    for wrong, sentence in (
+        ((pairs, "dog", "--input", "in.txt"), "Give texts or --input, not both."),
+        ((pairs, "--input", "nowhere.txt"), "There is no file nowhere.txt."),
+        ((pairs, "dog", "--reference", "nowhere.txt"), "There is no file nowhere.txt."),
+        ((pairs, "--input", "in.txt", "--output", "in.txt"), "in.txt is read from; write to another file."),
+        ((pairs, "--input", "in.txt", "--output", "in.txt/x"), "in.txt/x cannot be written"),
+        ((pairs, "--input", "in.txt", "--reference", "right.txt"), "right.txt has 1 lines, but 2 were translated"),
+        ((pairs, "--input", "nothing.txt", "--reference", "nothing.txt"), "nothing.txt is empty"),
+        ((pairs, "dog", "--beam", 2, "--n-best", 3), "A beam of 2 has no 3 best translations; make it wider."),
+        ((story, "dog"), "which translates nothing"),
+        (("nowhere", "dog"), "There is no run nowhere."),
+    ):
+        told = canon("translate", *wrong)
+        assert told.code == 2 and sentence in told.err and told.err.count("\n") == 1, told.err
+
+
+def test_the_limit_is_that_of_the_data_and_of_learned_positions(model: Model) -> None:
+    assert source_limit(model) == 30
+    recipe = SimpleNamespace(data=SimpleNamespace(max_length=50), config=SimpleNamespace(positions="learned"))
+    recipe.config.max_positions = 20
+    assert source_limit(SimpleNamespace(run=SimpleNamespace(recipe=recipe))) == 20  # type: ignore[arg-type]
+
+
+def test_language_models_go_on_with_a_prompt(story: Path, canon: Callable) -> None:
+    model = load(story)
+    tokenizer = model.schema.tokenizers["text"]
+    ((prompt, text, total),) = ((one.prompt, one.text, one.log_probability) for one in complete(model, "the cat", 6, 0))
+    # By hand: the likeliest token behind the whole text, again and again.
+    ids = [EOS, *tokenizer.encode(["the cat"])[0].tolist()]
+    by_hand = 0.0
+    for _ in range(6):
+        with torch.no_grad():
+            gains = model.network(torch.tensor([ids]), None)[0][0, -1].log_softmax(-1)
+        gains[[0, 1, 2]] = -torch.inf
+        by_hand += gains.max().item()
+        ids.append(int(gains.argmax()))
+    lines = [part.strip() for part in " ".join(tokenizer.tokens(ids[1:])).split("<eos>")]
+    assert prompt == "the cat" and text == "\n".join(lines) and total == pytest.approx(by_hand, abs=1e-4)
+    first, second = (complete(model, "the", 20, count=70, seed=seed) for seed in (0, 0))
+    assert first == second != complete(model, "the", 20, count=70, seed=1)
+    assert len({one.text for one in first}) > 40 and all(one.text.startswith("the") for one in first)
+    assert len({one.text for one in complete(model, "the", 20, top_k=1, count=5)}) == 1
+    told = canon("generate", story, "the cat", "--length", 5, "--count", 2, "--seed", 3, "--top-p", 0.9, "--json")
+    assert [set(row) for row in json.loads(told.out)] == [{"prompt", "text", "log_probability"}] * 2
+    plain = canon("generate", story, "the cat", "--length", 5, "--count", 2, "--seed", 3, "--top-p", 0.9)
+    assert plain.out == "\n\n".join(row["text"] for row in json.loads(told.out)) + "\n"
+    assert canon("generate", story).code == 0
+    for wrong, sentence in (
+        ((story, "the", "--out", "x.png"), "whose text is printed; leave out --out."),
+        ((story, "the", "--top-p", 1.5), "Sampling takes"),
+        ((story, "the", "--temperature", -1), "--temperature"),
+    ):
+        refused = canon("generate", *wrong)
+        assert refused.code == 2 and sentence in refused.err and refused.err.count("\n") == 1
+
+
+def test_only_language_models_take_a_prompt(pairs: Path, canon: Callable) -> None:
+    assert "is no language model; leave out PROMPT" in canon("generate", pairs, "dog").err
+    assert "is no language model; leave out --top-k" in canon("generate", pairs, "--top-k", 3).err
+    assert "generates nothing" in canon("generate", pairs).err
+    with pytest.raises(CanonError, match="is no language model"):
+        complete(load(pairs), "dog")
