@@ -58,6 +58,11 @@ class Examples:
         columns = [column for column in self._columns.values() if isinstance(column, Tensor)]
         return columns[0].device if self.in_memory else torch.device("cpu")
 
+    @property
+    def ready(self) -> bool:
+        """Whether taking rows is slicing memory where they are needed: then nothing is gained by taking them ahead."""
+        return self.in_memory and self.index_device.type == self.device.type
+
     def take(self, indices: Tensor) -> Batch:
         """The rows at `indices`, which lie on `index_device`."""
         batch: Batch = {}
@@ -69,7 +74,9 @@ class Examples:
                 continue
             else:
                 rows = torch.from_numpy(column.take(indices.numpy()))
-            batch[name] = rows if rows.device == self.device else rows.to(self.device, non_blocking=True)
+            if rows.device != self.device:
+                rows = (rows.pin_memory() if self.device.type == "cuda" else rows).to(self.device, non_blocking=True)
+            batch[name] = rows
         if not self._scaled:
             batch["input"] = self._scale(batch["input"])
         return batch
@@ -239,8 +246,8 @@ class Loader:
         self.position = 0
         self._rank, self._world = rank, world
         self._micro = micro_batch
-        # Rows made on the fly (image files, sentences) are made one batch ahead; slicing memory needs no worker.
-        self._worker = None if examples.in_memory else ThreadPoolExecutor(1)
+        # Rows made on the fly (image files, sentences) or brought to a GPU are taken one batch ahead.
+        self._worker = None if examples.ready else ThreadPoolExecutor(1)
         self._ahead: tuple[int, Future[list[Piece]]] | None = None
 
     @property

@@ -22,7 +22,7 @@ import numpy as np
 from canon.config import Table
 from canon.data.loader import steps_per_epoch
 from canon.data.schema import Columns, num_examples
-from canon.data.sequences import Windows
+from canon.data.sequences import Windows, num_tokens
 from canon.errors import CanonError, unknown
 from canon.interop.weights import read_tensors, start_from
 from canon.recipe import Recipe
@@ -388,9 +388,13 @@ class Trainer:
         return done / max(time.perf_counter() - self._begun, 1e-9)
 
     def _pace(self) -> str:
+        """Examples per second, or tokens where examples are made of them; share of the device's peak; memory."""
         rate = self._rate()
+        columns = self.data.splits["train"]
+        tokens = num_tokens(columns.get("target", columns["input"])) / self.size
         share = f", {rate * self._share:.1%} of peak" if self._share else ""
-        return f"{rate:,.0f} examples/s{share}, {peak_memory(self.world.device) / 2**20:,.0f} MB"
+        told = f"{rate * tokens:,.0f} tokens/s" if tokens else f"{rate:,.0f} examples/s"
+        return f"{told}{share}, {peak_memory(self.world.device) / 2**20:,.0f} MB"
 
     def _told_to_stop(self, step: int) -> bool:
         if self.world.size == 1:
