@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from canon.data.vocabularies import BOS, EOS, PAD
+
 if TYPE_CHECKING:
     from canon.data.tokenizers import Tokenizer
-
-PAD, UNK, BOS, EOS = range(4)
 
 
 class Ragged:

@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 
 from canon import figures
-from canon.data.sequences import BOS, EOS, Ragged
+from canon.data.sequences import Ragged
+from canon.data.vocabularies import BOS, EOS
 from canon.errors import CanonError
 from canon.inspect.labels import Labels, labels
 from canon.nn import decoding

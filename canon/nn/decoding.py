@@ -22,7 +22,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from canon.data.sequences import BOS, EOS, PAD, UNK
+from canon.data.vocabularies import BOS, EOS, PAD, UNK
 from canon.errors import CanonError
 from canon.nn.ragged import Layout
 from canon.nn.states import Rows, State, closed_up, staying

@@ -20,7 +20,8 @@ from torch import Tensor, nn
 from canon import metrics
 from canon.data.loader import Batch
 from canon.data.schema import Columns, Schema
-from canon.data.sequences import BOS, EOS, PAD, Ragged
+from canon.data.sequences import Ragged
+from canon.data.vocabularies import BOS, EOS, PAD
 from canon.nn import decoding
 from canon.nn.ragged import Layout
 from canon.objectives.classification import cross_entropy

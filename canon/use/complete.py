@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from canon.data.sequences import EOS
 from canon.data.tokenizers import Tokenizer
+from canon.data.vocabularies import EOS
 from canon.errors import CanonError
 from canon.nn.decoding import begin_text, greedy, sample
 from canon.use.model import Model

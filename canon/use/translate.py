@@ -16,7 +16,8 @@ import torch
 
 from canon import metrics
 from canon.data.files import open_bytes
-from canon.data.sequences import UNK, Ragged
+from canon.data.sequences import Ragged
+from canon.data.vocabularies import UNK
 from canon.errors import CanonError
 from canon.nn import decoding
 from canon.nn.ragged import Layout

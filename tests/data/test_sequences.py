@@ -8,7 +8,8 @@ import torch
 
 from canon.data.loader import ByLength, Examples, Loader, Streams, order_of, steps_per_epoch
 from canon.data.schema import Schema
-from canon.data.sequences import BOS, EOS, PAD, Ragged, Windows
+from canon.data.sequences import Ragged, Windows
+from canon.data.vocabularies import BOS, EOS, PAD
 from canon.errors import CanonError
 
 CPU = torch.device("cpu")

@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import random
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,7 +14,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from canon.data.sequences import BOS, EOS
+from canon.data.tokenizers import Tokenizer
+from canon.data.vocabularies import BOS, EOS
 from canon.errors import CanonError
 from canon.metrics import corpus_bleu
 from canon.nn.ragged import Layout
@@ -247,3 +249,17 @@ def test_only_language_models_take_a_prompt(pairs: Path, canon: Callable) -> Non
     assert "generates nothing" in canon("generate", pairs).err
     with pytest.raises(CanonError, match="is no language model"):
         complete(load(pairs), "dog")
+
+
+def test_a_vocabulary_that_does_not_fit_the_checkpoint_is_refused(pairs: Path, tmp_path: Path) -> None:
+    """Another tokeniser put into a run: both sizes, and the file each comes from."""
+    run = tmp_path / "run"
+    shutil.copytree(pairs, run, symlinks=True)
+    other = Tokenizer.train(["one two three"], "word")
+    (run / "vocab" / "source.json").write_text(other.to_json(), encoding="utf-8")
+    rows = load(pairs).schema.tokenizers["source"].size
+    with pytest.raises(CanonError) as mistake:
+        load(run)
+    told = str(mistake.value)
+    assert f"source.json has {other.size} tokens" in told and f"was trained with {rows}" in told
+    assert "model.safetensors" in told
