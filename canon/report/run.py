@@ -192,7 +192,10 @@ def _scores(facts: Facts) -> str:
         return ""
     rows = []
     for split, scores in facts.result["scores"].items():
-        row: dict[str, Any] = {"split": split, "examples": int(facts.data["examples"].get(split, 0))}
+        count = int(facts.data["examples"].get(split, 0))
+        if split == "train":
+            count = min(count, TASKS[facts.recipe.system.task].risk_examples)
+        row: dict[str, Any] = {"split": split, "examples": count}
         for name, value in scores.items():
             bounds = facts.result["expected"].get(f"{split}/{name}")
             told = number(value)
