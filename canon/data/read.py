@@ -298,7 +298,7 @@ def _read_pairs(source: Source, config: DataConfig) -> Data:
         second, notes = first, [note]
     splits: dict[str, Columns] = {}
     for name, part in pairs.items():
-        columns = pair_columns(first, second, part)
+        columns = pair_columns(first, second, part, scored=name != "train")
         fits = np.all([columns[name].lengths <= config.max_length for name in ("input", "target")], axis=0)  # type: ignore[union-attr]
         if name == "train" and not fits.all():
             kept = np.flatnonzero(fits)
@@ -319,13 +319,18 @@ def _read_pairs(source: Source, config: DataConfig) -> Data:
     return _finish(source, schema, splits, rule, config, notes)
 
 
-def pair_columns(source: Tokenizer, target: Tokenizer, pairs: Pairs) -> Columns:
+def pair_columns(source: Tokenizer, target: Tokenizer, pairs: Pairs, scored: bool = True) -> Columns:
+    """Tokens of both sides; and, where they will be scored, the right answers as they stand in the data: what a
+    tokeniser gives back may lack a character, a space or capitals."""
     columns: dict[str, Any] = {
         "input": Ragged.encode(source, pairs.source),
         "target": Ragged.encode(target, pairs.target, bos=True),
     }
-    if pairs.references is not None:  # several right answers: strings, for scoring
-        columns["references"] = _objects(pairs.references)
+    references = pairs.references
+    if references is None and scored:
+        references = [(text,) for text in pairs.target]
+    if references is not None:
+        columns["references"] = _objects(references)
     return columns
 
 

@@ -72,10 +72,6 @@ class Layout:
         flat = grid.reshape(self.size * self.max_length, *grid.shape[2:])
         return flat if self.is_full else flat.index_select(0, self.places)
 
-    def last(self) -> Tensor:
-        """[B] the index among the N tokens of each sequence's last one."""
-        return self.offsets[1:].long() - 1
-
     def _send(self, host: Tensor) -> Tensor:
         if self.device.type != "cuda":
             return host.to(self.device)

@@ -83,9 +83,9 @@ class Task(ABC):
     def names(self) -> tuple[str, ...]:
         """What `score` may give; one of them may be train.monitor."""
 
-    @abstractmethod
     def metrics(self, outputs: Outputs, targets: np.ndarray) -> dict[str, float]:
-        """Metrics of all examples of a split, in the units of the data."""
+        """Metrics of all examples of a split, in the units of the data; for tasks whose `score` is this one's."""
+        return {}
 
     @abstractmethod
     def floors(self, targets: np.ndarray) -> dict[str, float]:

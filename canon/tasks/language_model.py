@@ -15,10 +15,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from canon import metrics
 from canon.data.loader import Batch
 from canon.data.schema import Columns, Schema
 from canon.objectives.classification import cross_entropy
+from canon.tasks import tokens
 from canon.tasks.base import Outputs, Task
 
 _BEHIND_THE_END = -1
@@ -76,26 +76,13 @@ class LanguageModel(Task):
         return self._tokenizer.kind == "char"
 
     def score(self, outputs: Outputs, columns: Columns) -> dict[str, float]:
-        count = outputs["count"].double().sum()
-        loss = (outputs["loss"].double().sum() / count).item()
-        found = {
-            "loss": loss,
-            "perplexity": math.exp(min(loss, 700.0)),
-            "token_accuracy": (outputs["right"].double().sum() / count).item(),
-        }
-        return found | ({"bits_per_character": loss / math.log(2)} if self._of_characters else {})
-
-    def metrics(self, outputs: Outputs, targets: np.ndarray) -> dict[str, float]:
-        raise AssertionError("a text is scored as a whole")
+        found = tokens.scores(outputs)
+        return found | ({"bits_per_character": found["loss"] / math.log(2)} if self._of_characters else {})
 
     def floors(self, targets: np.ndarray) -> dict[str, float]:
-        shares = np.bincount(targets, minlength=self._tokenizer.size) / len(targets)
-        return {
-            "uniform": float(np.log(self._tokenizer.size)),
-            "token shares": metrics.entropy(shares, base=np.e),
-        }
+        return tokens.floors(targets, self._tokenizer.size)
 
     def rows(self, outputs: Outputs, top: int) -> list[dict[str, Any]]:
         """How well the text was foreseen, window by window."""
         loss = (outputs["loss"] / outputs["count"]).tolist()
-        return [{"loss": value, "perplexity": math.exp(min(value, 700.0))} for value in loss]
+        return [{"loss": value, "perplexity": tokens.perplexity(value)} for value in loss]

@@ -25,6 +25,7 @@ from canon.data.vocabularies import BOS, EOS, PAD
 from canon.nn import decoding
 from canon.nn.ragged import Layout
 from canon.objectives.classification import cross_entropy
+from canon.tasks import tokens
 from canon.tasks.base import Outputs, Task
 
 _SHOWN = 3  # examples told at an evaluation
@@ -105,13 +106,7 @@ class Transduction(Task):
         return ("loss", "perplexity", "token_accuracy", *(("wer", "per") if self.symbols else ("bleu",)))
 
     def score(self, outputs: Outputs, columns: Columns) -> dict[str, float]:
-        count = outputs["count"].double().sum()
-        loss = (outputs["loss"].double().sum() / count).item()
-        found = {
-            "loss": loss,
-            "perplexity": math.exp(min(loss, 700.0)),
-            "token_accuracy": (outputs["right"].double().sum() / count).item(),
-        }
+        found = tokens.scores(outputs)
         hypotheses, references = self.texts(outputs), self.references(columns)
         if self.symbols:
             told = [text.split() for text in hypotheses]
@@ -129,7 +124,8 @@ class Transduction(Task):
         return self._target.decode_batch([row[: _ended(row)] for row in outputs["decoded"].long().numpy()])
 
     def references(self, columns: Columns) -> list[tuple[str, ...]]:
-        """What counts as right for each row: one text, or several."""
+        """What counts as right for each row: one text, or several. Of training rows, whose text is not kept, what their
+        tokens say."""
         if "references" in columns:
             return list(columns["references"])  # type: ignore[arg-type]
         target = columns["target"]
@@ -152,16 +148,8 @@ class Transduction(Task):
             for given, said, right in self.shown({"decoded": outputs["decoded"][torch.from_numpy(rows)]}, some)
         ]
 
-    def metrics(self, outputs: Outputs, targets: np.ndarray) -> dict[str, float]:
-        raise AssertionError("a sequence is scored as a whole")
-
     def floors(self, targets: np.ndarray) -> dict[str, float]:
-        """Of predictors that know nothing, or only how often each token comes."""
-        shares = np.bincount(targets[targets != BOS], minlength=self._target.size) / np.sum(targets != BOS)
-        return {
-            "uniform": float(np.log(self._target.size)),
-            "token shares": metrics.entropy(shares, base=np.e),
-        }
+        return tokens.floors(targets[targets != BOS], self._target.size)
 
     def rows(self, outputs: Outputs, top: int) -> list[dict[str, Any]]:
         return [{"prediction": text} for text in self.texts(outputs)]

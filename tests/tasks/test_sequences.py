@@ -159,3 +159,15 @@ def test_gradients_stop_at_the_window() -> None:
     task.loss(network, batch, "all").backward()
     assert task.state is not None and not task.state["hidden"].requires_grad
     task.loss(network, batch, "all").backward()  # through the first window again this would fail
+
+
+def test_references_are_the_text_of_the_file(tmp_path: Path) -> None:
+    """Capitals, double spaces and letters that the vocabulary lacks are lost in tokens, and must not be in scoring."""
+    lines = [f"word {i}\tEin  Wort {i}" for i in range(40)]
+    (tmp_path / "train.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (tmp_path / "test.tsv").write_text("word 1\tÉin  Wört ✓\n", encoding="utf-8")
+    config = DataConfig(source=str(tmp_path), tokenizer="word", lowercase=True)
+    data = read(config, ("pairs",), "sequence")
+    task = Transduction("cross-entropy", CONFIG, data.schema)
+    assert task.references(data.splits["test"]) == [("Éin  Wört ✓",)]
+    assert "references" not in data.splits["train"]

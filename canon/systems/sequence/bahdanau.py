@@ -27,8 +27,8 @@ from canon.nn.ragged import Layout
 from canon.nn.recurrence import Carried, Recurrent, full_precision
 from canon.nn.states import State
 from canon.systems.sequence.recurrent_parts import (
-    Pairs,
     Positive,
+    RecurrentConfig,
     alignment,
     begin,
     embeddings,
@@ -37,7 +37,7 @@ from canon.systems.sequence.recurrent_parts import (
 
 
 @settings
-class Config(Pairs):
+class Config(RecurrentConfig):
     align: Positive = Field(default=256, description="units of the alignment network, n′ of the paper")
 
 

@@ -31,7 +31,7 @@ from canon.nn.states import POSITION, State
 from canon.systems.sequence.recurrent_parts import (
     Encoder,
     Gated,
-    Pairs,
+    RecurrentConfig,
     alignment,
     begin,
     embeddings,
@@ -40,7 +40,7 @@ from canon.systems.sequence.recurrent_parts import (
 
 
 @settings
-class Attentive(Pairs):
+class Attentive(RecurrentConfig):
     """Settings of all networks whose new state looks at the source."""
 
     kind: Gated = Field(default="lstm", description="recurrent cell: gru or lstm")

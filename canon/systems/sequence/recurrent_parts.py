@@ -26,7 +26,7 @@ _EMBEDDING = 0.1  # of embeddings at the start: logits of tied ones are then of 
 
 
 @settings
-class Pairs:
+class RecurrentConfig:
     """Settings of a recurrent network from one sequence to another."""
 
     source_vocab: Positive = Field(default=1000, description="tokens of the source's vocabulary; the data decides")
@@ -45,7 +45,7 @@ class Pairs:
     max_length: Annotated[int, Field(ge=0)] = Field(default=0, description="most tokens put out; 0: as the data says")
 
 
-def embeddings(config: Pairs) -> tuple[nn.Embedding, nn.Embedding]:
+def embeddings(config: RecurrentConfig) -> tuple[nn.Embedding, nn.Embedding]:
     """The source's and the target's table: one and the same where weights are tied and words shared."""
     source = nn.Embedding(config.source_vocab, config.dim)
     if config.tie and config.shared_vocab:
@@ -53,7 +53,7 @@ def embeddings(config: Pairs) -> tuple[nn.Embedding, nn.Embedding]:
     return source, nn.Embedding(config.target_vocab, config.dim)
 
 
-def output_layer(config: Pairs, features: int, target: nn.Embedding) -> nn.Linear:
+def output_layer(config: RecurrentConfig, features: int, target: nn.Embedding) -> nn.Linear:
     """Logits from `features`, with the embeddings as weights where they are tied."""
     output = nn.Linear(features, config.target_vocab)
     if config.tie:

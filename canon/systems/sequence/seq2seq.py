@@ -24,7 +24,7 @@ from canon.nn.states import State
 from canon.systems.sequence.recurrent_parts import (
     Encoder,
     Gated,
-    Pairs,
+    RecurrentConfig,
     begin,
     embeddings,
     output_layer,
@@ -33,7 +33,7 @@ from canon.systems.sequence.recurrent_parts import (
 
 
 @settings
-class Config(Pairs):
+class Config(RecurrentConfig):
     kind: Gated = Field(default="lstm", description="recurrent cell: gru or lstm")
     bidirectional: bool = Field(default=False, description="encoder reads both ways, each with half of the units")
     reverse_source: bool = Field(default=True, description="encoder reads the source from its end")
