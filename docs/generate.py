@@ -145,6 +145,7 @@ _METRICS = {
         "token_accuracy": "share of target tokens that are the most likely ones, given the right tokens before them",
         "wer": "share of the decoded sequences that equal none of their references; where the target is separate "
         "symbols; chooses the best checkpoint",
+        "wer_long": "the same of the longest quarter of the sources (and of those as long as its shortest)",
         "per": "edits (insertions, deletions, substitutions) to the nearest reference / the length of those references",
         "bleu": "corpus BLEU of the decoded text by sacreBLEU, 0 to 100 (13a; Chinese: zh); where the target is text; "
         "chooses the best checkpoint",

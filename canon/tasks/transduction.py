@@ -3,7 +3,8 @@
 Loss: cross-entropy per target token (<eos> among them), with label smoothing while training; validation has none, so
 that perplexity = exp(loss) is the data's.
 Where the target is separate symbols (data.target_tokenizer = "split"), a sequence is judged as right or wrong (wer) and
-by its symbols (per); where it is text, by sacreBLEU of the detokenised text.
+by its symbols (per), the longest quarter of the sources also by itself (wer_long); where it is text, by sacreBLEU of
+the detokenised text.
 While training, evaluations decode greedily; the final scores use the system's own beam.
 Shapes: N source tokens, M target tokens, B sentences, V vocabulary, T the longest that is decoded.
 """
@@ -103,7 +104,7 @@ class Transduction(Task):
         return outputs["loss"] / outputs["count"]
 
     def names(self) -> tuple[str, ...]:
-        return ("loss", "perplexity", "token_accuracy", *(("wer", "per") if self.symbols else ("bleu",)))
+        return ("loss", "perplexity", "token_accuracy", *(("wer", "wer_long", "per") if self.symbols else ("bleu",)))
 
     def score(self, outputs: Outputs, columns: Columns) -> dict[str, float]:
         found = tokens.scores(outputs)
@@ -112,6 +113,8 @@ class Transduction(Task):
             told = [text.split() for text in hypotheses]
             right = [[text.split() for text in several] for several in references]
             found["wer"] = metrics.sequence_error_rate(told, right)
+            long = _longest(columns["input"].lengths)  # type: ignore[union-attr]
+            found["wer_long"] = metrics.sequence_error_rate([told[row] for row in long], [right[row] for row in long])
             found["per"] = metrics.token_error_rate(told, right)
         else:
             kind = metrics.bleu_tokenizer([several[0] for several in references])
@@ -153,6 +156,11 @@ class Transduction(Task):
 
     def rows(self, outputs: Outputs, top: int) -> list[dict[str, Any]]:
         return [{"prediction": text} for text in self.texts(outputs)]
+
+
+def _longest(lengths: np.ndarray) -> np.ndarray:
+    """The rows of the longest quarter, and of those as long as its shortest."""
+    return np.flatnonzero(lengths >= np.quantile(lengths, 0.75, method="higher"))
 
 
 def _ended(row: np.ndarray) -> int:

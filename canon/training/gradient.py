@@ -118,12 +118,12 @@ class Gradient:
     def num_parameters(self) -> int:
         return count_parameters(self.network)
 
-    def begin(self, columns: Columns, seed: int) -> None:
+    def begin(self, columns: Columns, seed: int, batch: int, steps: int) -> None:
         train = self.train
         examples = Examples(columns, self.schema, self._device)
         order = order_of(columns, train.batch, train.tokens, seed, examples.index_device)
         self.loader = Loader(examples, order, train.micro_batch, self.world.rank, self.world.size)
-        self._total_steps = train.steps or math.ceil((train.epochs or 0) * order.per_epoch)
+        self._total_steps = steps
         # Two operations per multiply-add, and the backward pass is twice the forward one.
         self.flops_per_example = 6 * summarize(self.network, *self.task.example()).multiply_adds
         if not train.threads and self.flops_per_example * train.batch < _SHARED_FROM:

@@ -20,8 +20,8 @@ class Learner(Protocol):
     @property
     def num_parameters(self) -> int: ...
 
-    def begin(self, columns: Columns, seed: int) -> None:
-        """Takes the training columns; called before the first step, not for prediction."""
+    def begin(self, columns: Columns, seed: int, batch: int, steps: int) -> None:
+        """Takes the training columns, examples per step and steps; called before the first step, not for prediction."""
 
     def step(self, number: int) -> bool:
         """One step of learning, counted from 1; False when there is nothing more to learn."""

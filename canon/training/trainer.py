@@ -89,7 +89,7 @@ class Trainer:
             raise unknown("metric (train.monitor)", self.monitor, self.task.names())
         # Whatever is wrong with the settings shows before the run directory is made.
         self._origin = self._start_from(self.recipe.train.init)
-        self.learner.begin(self.data.splits["train"], self.recipe.train.seed)
+        self.learner.begin(self.data.splits["train"], recipe.train.seed, recipe.train.batch, self.total)
         self.run = self._enter()
         self.console = Console(self.run.path / "log.txt" if world.is_main else None, world.is_main and not quiet)
         self.step = 0

@@ -285,7 +285,7 @@ def test_selu_with_alpha_dropout_normalises_itself() -> None:
 
 def boost(rows: np.ndarray, target: np.ndarray, classes: int) -> Any:
     model = canon.create("adaboost", shape=rows.shape[1:], num_classes=classes)
-    model.begin({"input": rows, "target": target}, seed=0)
+    model.begin({"input": rows, "target": target}, seed=0, batch=len(rows), steps=1)
     return model
 
 

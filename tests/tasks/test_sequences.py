@@ -89,6 +89,10 @@ def test_mistakes_are_counted_by_sequence_and_by_symbol() -> None:
     right = tokenizer.decode_batch([target[row][1:-1] for row in range(len(target))])  # type: ignore[index]
     assert set(right) <= set(texts)
     assert scores["wer"] == pytest.approx(np.mean(["7" in text for text in right]))
+    lengths = data.splits["test"]["input"].lengths  # type: ignore[union-attr]
+    bound = sorted(lengths)[math.ceil(0.75 * (len(lengths) - 1))]
+    long = ["7" in text for text, length in zip(right, lengths, strict=True) if length >= bound]
+    assert 0 < len(long) < len(right) and scores["wer_long"] == pytest.approx(np.mean(long))
     assert scores["per"] == pytest.approx(sum(text.count("7") for text in right) / sum(len(t.split()) for t in right))
 
 

@@ -41,7 +41,7 @@ def test_the_logged_loss_is_the_mean_over_targets(tmp_path: Path) -> None:
     run = fit(tmp_path / "run", train__steps=1, train__log_every=1)
     recipe = run.recipe
     training = trainer.Trainer(recipe, tmp_path / "again", trainer.enter_world(recipe.train), quiet=True)
-    training.learner.begin(training.data.splits["train"], recipe.train.seed)
+    training.learner.begin(training.data.splits["train"], recipe.train.seed, recipe.train.batch, training.total)
     devices.seed_step(recipe.train.seed, 1, 0, torch.device("cpu"))
     ((batch, _),) = training.learner.loader.next()
     by_hand = torch.nn.functional.cross_entropy(training.learner.network(batch["input"]), batch["target"])
@@ -85,7 +85,7 @@ def test_each_phase_has_its_own_optimiser_parameters_and_batch(duel_recipe: reci
 def test_a_phase_changes_only_its_own_parameters(duel_recipe: recipes.Recipe, tmp_path: Path) -> None:
     recipe = duel_recipe.fitted({"shape": (1, 8, 8)}).resolved(200)
     training = trainer.Trainer(recipe, tmp_path / "run", trainer.enter_world(recipe.train), quiet=True)
-    training.learner.begin(training.data.splits["train"], 0)
+    training.learner.begin(training.data.splits["train"], 0, recipe.train.batch, training.total)
     before = {name: p.detach().clone() for name, p in training.learner.network.named_parameters()}
     training.learner._run(training.learner._phases[1])
     changed = {n for n, p in training.learner.network.named_parameters() if not torch.equal(p, before[n])}

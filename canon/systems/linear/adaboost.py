@@ -42,7 +42,7 @@ class AdaBoost:
     def num_parameters(self) -> int:
         return 5 * len(self.votes)
 
-    def begin(self, columns: Columns, seed: int) -> None:
+    def begin(self, columns: Columns, seed: int, batch: int, steps: int) -> None:
         self._input_NF = _features(columns)
         self._target_N = np.asarray(columns["target"])
         self._order_FN = np.argsort(self._input_NF, axis=0, kind="stable").T.copy()
