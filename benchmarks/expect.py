@@ -48,7 +48,9 @@ def finished(name: str, seeds: int, folder: Path) -> list[Run]:
         if result is None or result["seed"] != seed:
             raise CanonError(f"{run.path} is not a finished run with seed {seed}.")
         stated = [(asked.table[part], made.table[part]) for part in ("system", "train")]
-        same = all(ours.get(key) == value for theirs, ours in stated for key, value in theirs.items() if key != "init")
+        # Of text, a run has worked the epochs out into steps.
+        left = {"init"} if "epochs" in made.table["train"] else {"init", "epochs"}
+        same = all(ours.get(key) == value for theirs, ours in stated for key, value in theirs.items() if key not in left)
         whole = (made.name, made.data, made.optimizer, made.optimizers)
         changed = {key for key, origin in made.origins.items() if origin in ("--set", "--data")} - _FREE
         if not same or changed or whole != (asked.name, asked.data, asked.optimizer, asked.optimizers):
