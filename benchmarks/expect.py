@@ -50,7 +50,7 @@ def finished(name: str, seeds: int, folder: Path) -> list[Run]:
         stated = [(asked.table[part], made.table[part]) for part in ("system", "train")]
         # Of text, a run has worked the epochs out into steps.
         left = {"init"} if "epochs" in made.table["train"] else {"init", "epochs"}
-        same = all(ours.get(key) == value for theirs, ours in stated for key, value in theirs.items() if key not in left)
+        same = all(ours.get(k) == value for theirs, ours in stated for k, value in theirs.items() if k not in left)
         whole = (made.name, made.data, made.optimizer, made.optimizers)
         changed = {key for key, origin in made.origins.items() if origin in ("--set", "--data")} - _FREE
         if not same or changed or whole != (asked.name, asked.data, asked.optimizer, asked.optimizers):

@@ -13,6 +13,7 @@ from canon.errors import CanonError
 if TYPE_CHECKING:
     from canon.training.run import Run
     from canon.use.model import Model
+    from canon.use.vectors import Vectors
 
 
 def create(name: str, **changes: Any) -> Any:
@@ -57,8 +58,17 @@ def train_run(
     return run
 
 
-def load(path: str | Path) -> Model:
-    """What a run can do: predict, evaluate, network."""
+def load(path: str | Path, **options: Any) -> Model | Vectors:
+    """What a run can do: predict, evaluate, network, vectors. Of another tool's file of word vectors, these.
+
+    options: of a file, those of canon.use.vectors.Vectors.open, as in load("glove.txt", limit=100_000).
+    """
+    if Path(path).expanduser().is_file():
+        from canon.use.vectors import Vectors
+
+        return Vectors.open(path, **options)
+    if options:
+        raise CanonError(f"{path} is no file of word vectors, so {next(iter(options))} cannot be chosen.")
     from canon.use.model import load as load_model
 
     return load_model(path)

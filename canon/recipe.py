@@ -46,6 +46,9 @@ class TrainConfig:
     micro_batch: Natural = Field(default=0, description="most examples a device takes at once; 0: its whole share")
     seed: Seed = Field(default=0, description="decides first weights, order and noise")
     init: str = Field(default="", description="weights to start from: a run, or a checkpoint of another tool")
+    embeddings: str = Field(
+        default="", description="word vectors to begin with, of a run or a file: rows of known words are copied in"
+    )
     device: Literal["auto", "cpu", "cuda", "mps"] = Field(default="auto", description="where to train")
     threads: Natural = Field(default=0, description="CPU threads; 0: all cores, but one for tiny networks")
     precision: Literal["auto", "float32", "bfloat16", "float16"] = Field(

@@ -61,8 +61,25 @@ _CHINESE = {
     "contrastive": "特征",
     "transduction": "另一段文本",
     "language-model": "下一个词元",
+    "word-vectors": "词向量",
+    "word2vec": "word2vec",
+    "glove": "GloVe",
+    "fasttext": "fastText 词向量",
+    "nnlm": "神经概率语言模型",
+    "ngram": "插值 n 元模型",
+    "corpus": "连续文本",
+    "fasttext-classifier": "fastText 文本分类器",
+    "document": "带标签的文本",
+    "labels": "标签（一个或多个）",
 }
-_READS = {"features": "tables", "image": "images", "text": "text", "pairs": "pairs of texts"}
+_READS = {
+    "features": "tables",
+    "image": "images",
+    "text": "text",
+    "pairs": "pairs of texts",
+    "corpus": "running text",
+    "document": "texts with labels",
+}
 _PREDICTS = {
     "classification": "a class",
     "regression": "a number",
@@ -70,6 +87,8 @@ _PREDICTS = {
     "contrastive": "features",
     "transduction": "another text",
     "language-model": "the next token",
+    "word-vectors": "vectors of words",
+    "labels": "labels",
 }
 
 # The settings of optimisers and schedules have formulas rather than descriptions: what each symbol stands for.
@@ -107,6 +126,13 @@ _LOSSES = {
     "nt-xent": "mean over both views i of every image of −log( e^(cos(z_i, z_j)/τ) / Σ_{k≠i} e^(cos(z_i, z_k)/τ) ), j "
     "the other view, k over all views of the global batch",
     "exponential": "mean of e^(−y·f(x)/K), y = 1 for the true class and −1/(K−1) for the others",
+    "labels": "mean over examples of −log P(y), y drawn from the example's labels (scored: their mean); one-vs-all: of "
+    "−Σ_l log σ(±B_l h); negative sampling: of −log σ(B_y h) − Σ_k log σ(−B_k h) (scored: the noise's mean)",
+    "negative-sampling": "mean of −log σ(v·u) − Σ_k log σ(−v·u_k) per pair, v the context (CBOW: the mean of all), u "
+    "the word and u_k noise other than it; with the tree, of −Σ log σ(±v·u) over the nodes on the way to the word",
+    "likelihood": "mean of −log p(w given the words before it)",
+    "glove": "mean of f(x) (w_i·w̃_j + b_i + b̃_j − log x)² over the entries of the co-occurrence matrix that are not "
+    "zero; of a text that was not learned from, with log x raised by the logarithm of how many times smaller it is",
 }
 # Of systems whose phases have losses of their own: what each is, by phase, and what the task observes beside them.
 _PHASES = {
@@ -123,6 +149,37 @@ _OBSERVED = {
 }
 _PER = {"transduction": " per target token", "language-model": " per token"}
 _AMONG = {"nt-xent": ", in groups of at most 256 images; two views of each, made with the same noise in every run"}
+# What learners that are no gradient loop log, by objective; and of how many numbers they are made.
+_LEARNED = {
+    "exponential": {"weighted_error": "err of the last round: Σ w_i [h(x_i) ≠ y_i] / Σ w_i"},
+    "negative-sampling": {
+        "loss": "the loss below, of all pairs since the last line, each before it was learned from; summed in float64",
+        "lr": "`system.lr` · max(1 − places seen / places of all steps, `system.min_lr`)",
+    },
+    "labels": {
+        "loss": "the loss below, of all examples since the last line, each before it was learned from; summed in "
+        "float64",
+        "lr": "`system.lr` · max(1 − examples seen / examples of all steps, 1e-4)",
+    },
+    "glove": {
+        "loss": "the loss below, of all entries since the last line, each before it was learned from; summed in "
+        "float64",
+        "lr": "`system.lr`, which stays as it is",
+    },
+    "likelihood": {
+        "loss": "mean of −log p of the words counted so far, each left out of the counts in turn, at the λ before this "
+        "step's iteration of EM; with `interpolated`",
+        "discount_1`, `train/discount_2`, `train/discount_3": "D₁, D₂, D₃₊ of n words: D_i = i − (i + 1) Y n_{i+1}/"
+        "n_i, Y = n₁/(n₁ + 2 n₂), n_i the number of n-grams that came i times; with `kneser-ney`",
+    },
+}
+_NUMBERS = {
+    "exponential": "5 numbers per round",
+    "negative-sampling": "numbers of the inputs and outputs",
+    "labels": "numbers of the input rows that training touches, and of the outputs",
+    "glove": "numbers of w, w̃, b and b̃",
+    "likelihood": "k-grams counted, k = 1 … n",
+}
 _METRICS = {
     "classification": {
         "accuracy": "(1/n) Σ [ŷ = y]; chooses the best checkpoint",
@@ -154,6 +211,21 @@ _METRICS = {
         "perplexity": "e^loss, per token; chooses the best checkpoint",
         "token_accuracy": "share of tokens that are the most likely ones",
         "bits_per_character": "loss / log 2; where tokens are characters",
+    },
+    "word-vectors": {
+        "wordsim353`, `valid/simlex999": "Spearman's ρ between cosine and judgement, of pairs whose words are known; "
+        "on the split that has the tests (`data.tests`): test, else valid, else train",
+        "questions-words`, `valid/CA8-…": "share of analogies a : b = c : d with argmax cos(d, b − a + c) right, of "
+        "those whose words are known; as above",
+    },
+    "labels": {
+        "accuracy": "share of examples whose likeliest label is one of theirs (precision at 1); chooses the best "
+        "checkpoint",
+        "f1_micro": "2tp/(2tp + fp + fn) over all predictions: the likeliest label, or with one-vs-all those of p ≥ ½",
+        "f1_macro": "mean of 2tp/(2tp + fp + fn) over labels that occur or are predicted",
+        "recall@1": "likeliest labels that are right / labels of all examples; where some example has several",
+        "precision@5": "right ones among the five likeliest / (5 n); where there are more than five labels",
+        "recall@5": "right ones among the five likeliest / labels of all examples; as above",
     },
     "generation": {
         "two_sample_accuracy": "share of held-out points that a classifier, trained on the other half of at most 4,000 "
@@ -277,7 +349,8 @@ def logged(system: System) -> str:
             "steps left out so far, where there are any (`train.nonfinite`)",
         )
     else:
-        add(metrics, "train/weighted_error", "err of the last round: Σ w_i [h(x_i) ≠ y_i] / Σ w_i")
+        for name, formula in _LEARNED.get(system.objective, {}).items():
+            add(metrics, f"train/{name}", formula)
     same = system.loop == "gradient" and system.objective not in _PHASES
     told = "the same on the validation set" + _AMONG.get(system.objective, "")
     if system.task == "transduction":
@@ -293,11 +366,9 @@ def logged(system: System) -> str:
     result = "result.json"
     add(result, "recipe`, `system`, `seed", "what was run")
     add(result, "steps`, `best_step`, `ended", "steps made, the step whose weights are used, and why the run ended")
-    add(
-        result,
-        "scores.train`, `.valid`, `.test",
-        f"loss and metrics at the best weights; train: of {TASKS[system.task].risk_examples:,} examples at most",
-    )
+    most = TASKS[system.task].risk_examples
+    told = f"; train: of {most:,} examples at most" if most < 1 << 60 else ""
+    add(result, "scores.train`, `.valid`, `.test", f"loss and metrics at the best weights{told}")
     add(result, "remarks", "what is told beside the scores: the signature of sacreBLEU")
     add(result, "risk.empirical", "the loss on the training set at the best weights")
     penalty = " + ½‖w‖²/(C n)" if system.objective == "hinge" else "; this system has no penalty, so the same number"
@@ -306,7 +377,11 @@ def logged(system: System) -> str:
     add(result, "expected", "the recipe's ranges; empty where a setting that decides them was changed")
     add(result, "protocol.data`, `.source`, `.split`, `.seed`, `.sizes", "fingerprint of the data; how it was split")
     add(result, "protocol.python`, `.languages", "of some sets: the Python they are part of; from which to which")
-    parameters = "trained numbers of the network" if system.loop == "gradient" else "5 numbers per round"
+    parameters = (
+        "trained numbers of the network"
+        if system.loop == "gradient"
+        else _NUMBERS.get(system.objective, "numbers learned")
+    )
     add(result, "cost.seconds`, `.examples`, `.examples_per_second", "as above; examples = steps × batch")
     add(result, "cost.parameters", parameters)
     add(result, "cost.memory_bytes`, `.device`, `.processes", "as above; cpu, cuda or mps; processes of torchrun")

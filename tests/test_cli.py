@@ -22,7 +22,8 @@ from canon.registry import SYSTEMS
 from canon.training.trainer import train
 
 VERBS = (
-    *("train", "check", "evaluate", "predict", "translate", "generate", "compare", "list", "describe", "plot"),
+    *("train", "check", "evaluate", "predict", "translate", "generate", "neighbors", "analogy"),
+    *("compare", "tune", "list", "describe", "plot"),
     *("inspect filters", "inspect features", "inspect attention", "inspect gradients", "convert"),
     *("tokenizer train", "data fetch"),
 )

@@ -25,6 +25,7 @@ app = typer.Typer(
 
 def main() -> None:
     from canon.cli import (
+        analogy,
         check,
         compare,
         convert,
@@ -34,16 +35,34 @@ def main() -> None:
         generate,
         inspect,
         list_,
+        neighbors,
         plot,
         predict,
         tokenizer,
         train,
         translate,
+        tune,
     )
 
     app.registered_commands.clear()  # main may be called again, as tests do
     app.registered_groups.clear()
-    verbs = (train, check, evaluate, predict, translate, generate, compare, list_, describe, plot, inspect, convert)
+    verbs = (
+        train,
+        check,
+        evaluate,
+        predict,
+        translate,
+        generate,
+        neighbors,
+        analogy,
+        compare,
+        tune,
+        list_,
+        describe,
+        plot,
+        inspect,
+        convert,
+    )
     for verb in (*verbs, tokenizer, data):
         verb.register(app)
     if len(sys.argv) == 1:

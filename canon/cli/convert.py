@@ -1,4 +1,4 @@
-"""canon convert SRC DST --to torchvision|timm|canon|onnx"""
+"""canon convert SRC DST --to torchvision|timm|canon|onnx|word2vec|word2vec-text|glove|fasttext-vec|fasttext-bin|…"""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from canon.cli.neighbors import ERRORS_HELP, PARTIAL_HELP
 from canon.cli.options import Json, Sets, changes_of, print_json
 from canon.errors import CanonError
 
 if TYPE_CHECKING:
     from canon.use.export import Converted
+    from canon.use.export_words import ConvertedWords
 
 _EPILOG = """Examples:
 
@@ -19,22 +21,35 @@ canon convert resnet50.pth runs/resnet50 --to canon --classes names.txt
 
 canon convert runs/flowers flowers.safetensors --to timm
 
-canon convert runs/flowers flowers.onnx --to onnx"""
+canon convert runs/flowers flowers.onnx --to onnx
+
+canon convert runs/words words.bin --to word2vec
+
+canon convert glove.6B.100d.txt glove.safetensors --to safetensors --dtype float16"""
+_VECTORS = "word2vec, word2vec-text, glove, fasttext-vec, fasttext-bin, safetensors or numpy"
 
 
 def convert(
-    source: Annotated[str, typer.Argument(metavar="SRC", help="A run, a .safetensors or .pth file, or SYSTEM:preset.")],
+    source: Annotated[
+        str, typer.Argument(metavar="SRC", help="A run, a file of weights or word vectors, or SYSTEM:preset.")
+    ],
     target: Annotated[Path, typer.Argument(metavar="DST", help="The file or run directory to write.")],
-    to: Annotated[str, typer.Option(help="torchvision, timm, canon or onnx.")],
+    to: Annotated[str, typer.Option(help=f"torchvision, timm, canon or onnx; of word vectors canon, {_VECTORS}.")],
     system: Annotated[str, typer.Option(help="Of a file: the SYSTEM:preset it must be; default as its keys say.")] = "",
     set_: Sets = [],  # noqa: B006  typer reads it and never changes it
     classes: Annotated[Path | None, typer.Option(help="Of a file: names of its classes, one on each line.")] = None,
     mean: Annotated[str, typer.Option(help="Of a file: mean of pixels, 0 to 255, as in 124,116,104.")] = "",
     std: Annotated[str, typer.Option(help="Of a file: their standard deviation; default both ImageNet's.")] = "",
     unscaled: Annotated[bool, typer.Option("--unscaled", help="ONNX without (pixel - mean) / std inside.")] = False,
+    dtype: Annotated[
+        str, typer.Option(help="Of word vectors: float32 or float16, in safetensors and numpy.")
+    ] = "float32",
+    limit: Annotated[int, typer.Option(min=0, help="Of word vectors: the first so many only.")] = 0,
+    errors: Annotated[str, typer.Option(help=ERRORS_HELP)] = "strict",
+    partial: Annotated[bool, typer.Option("--partial", help=PARTIAL_HELP)] = False,
     json: Json = False,
 ) -> None:
-    """Convert weights to and from torchvision and timm, or write an ONNX file."""
+    """Convert weights to and from torchvision and timm, word vectors between all formats, or write an ONNX file."""
     from canon.use import export
 
     found = export.convert(
@@ -47,11 +62,21 @@ def convert(
         mean=_numbers("--mean", mean),
         std=_numbers("--std", std),
         scaled=not unscaled,
+        of_words=export.WordOptions(limit, dtype, errors, partial),
     )
     if json:
         print_json(found.to_json())
-    else:
+    elif isinstance(found, export.Converted):
         _print(found)
+    else:
+        _print_words(found)
+
+
+def _print_words(found: ConvertedWords) -> None:
+    print(f"{found.kind}: {found.words:,} words of {found.dim} numbers")
+    for note in found.notes:
+        print(note)
+    print(found.target)
 
 
 def _print(found: Converted) -> None:

@@ -8,21 +8,25 @@ from typing import Annotated
 
 import typer
 
-from canon.cli.options import Json, print_json
+from canon.cli.options import THRESHOLD, Json, print_json, set_threshold
 
 
 def predict(
     run: Annotated[str, typer.Argument(help="A run directory.")],
     sources: Annotated[
-        list[str], typer.Argument(help="Tables, images or folders of images, as the run was trained on.")
+        list[str], typer.Argument(help="Tables, images or folders of images, or texts, as the run was trained on.")
     ],
-    top: Annotated[int, typer.Option(min=1, help="How many classes to give for each.")] = 1,
+    top: Annotated[int | None, typer.Option(min=1, help="How many classes to give for each; default 1.")] = None,
+    threshold: Annotated[float | None, typer.Option(help=THRESHOLD)] = None,
     json: Json = False,
 ) -> None:
     """Predict with a run's best weights; one line per example."""
     from canon.use.model import load
 
-    rows = load(run).predict(sources, top=top)
+    model = load(run)
+    if threshold is not None:
+        set_threshold(model.task, threshold)
+    rows = model.predict(sources, top=top or (1 if threshold is None else len(model.schema.classes)))
     if json:
         print_json(rows)
         return

@@ -1,5 +1,5 @@
 """Sets that need no download: scikit-learn's small tables and digits, mixtures of Gaussians, the running Python's
-documentation and source."""
+documentation and source, and its docstrings by module."""
 
 from __future__ import annotations
 
@@ -24,6 +24,26 @@ TABLES = {
     "diabetes": ("load_diabetes", {"scaled": False}, "progression"),
 }
 
+# Of the standard library of every Python that canon runs on, on every system: those with the most docstrings.
+MODULES = (
+    "_pydecimal",
+    "asyncio",
+    "email",
+    "encodings",
+    "http",
+    "importlib",
+    "inspect",
+    "ipaddress",
+    "logging",
+    "mailbox",
+    "multiprocessing",
+    "tarfile",
+    "unittest",
+    "urllib",
+    "xml",
+)
+LEAST_WORDS = 5  # of a docstring that can be told apart
+
 
 def read_builtin(name: str) -> Source:
     if name == "digits":
@@ -34,6 +54,8 @@ def read_builtin(name: str) -> Source:
         return read_mixture(name)
     if name == "cmudict":
         return _pronunciations()
+    if name == "python-modules":
+        return _docstrings_by_module()
     documents = list(python_docs() if name == "python-docs" else python_source())
     version = ".".join(map(str, sys.version_info[:3]))
     record = array_record(f"Python {version} {name}", np.frombuffer("\0".join(documents).encode(), dtype=np.uint8))
@@ -114,7 +136,35 @@ def python_docs() -> Iterator[str]:
             yield from _docstrings(text)
 
 
-def _docstrings(text: str) -> Iterator[str]:
+def _docstrings_by_module() -> Source:
+    """A table of two columns: a docstring on one line, and the package or module of the standard library it is from."""
+    root = Path(sysconfig.get_path("stdlib"))
+    rows: dict[str, str] = {}  # a docstring that comes twice is kept once
+    for path in _modules():
+        module = path.relative_to(root).parts[0].removesuffix(".py")
+        if module in MODULES:
+            for docstring in _docstrings(path.read_text(encoding="utf-8", errors="replace"), whole=True):
+                text = " ".join(docstring.split())
+                if text.count(" ") >= LEAST_WORDS - 1:
+                    rows.setdefault(text, module)
+    cells = {"text": np.array(list(rows), dtype=object), "module": np.array(list(rows.values()), dtype=object)}
+    version = ".".join(map(str, sys.version_info[:3]))
+    content = "\0".join(f"{module}\0{text}" for text, module in rows.items()).encode()
+    record = array_record(f"Python {version} python-modules", np.frombuffer(content, dtype=np.uint8))
+    return Source(
+        "python-modules",
+        "features",
+        {"train": Part(Table("python-modules", cells))},
+        label="module",
+        features=("text",),
+        files=(record,),
+        test=0.2,
+        origin={"python": version},
+    )
+
+
+def _docstrings(text: str, whole: bool = False) -> Iterator[str]:
+    """Docstrings of more than one line, or all of them."""
     try:
         tree = ast.parse(text)
     except SyntaxError:
@@ -122,5 +172,5 @@ def _docstrings(text: str) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             docstring = ast.get_docstring(node)
-            if docstring and "\n" in docstring:
+            if docstring and (whole or "\n" in docstring):
                 yield docstring

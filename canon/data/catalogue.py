@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from dataclasses import replace
 from pathlib import Path
 
 from canon.data.files import COMPRESSIONS, open_bytes
@@ -29,6 +30,16 @@ def data_folder() -> Path:
         return Path(os.environ["CANON_DATA"]).expanduser()
     cache = os.environ.get("XDG_CACHE_HOME")
     return (Path(cache) if cache else Path.home() / ".cache") / "canon" / "data"
+
+
+def corpora_folders() -> list[Path]:
+    """Where texts in numbers are kept: beside CANON_DATA, where that can be written, else in the user's cache."""
+    beside = data_folder().parent / "corpora"
+    nearest = next(folder for folder in (beside, *beside.parents) if folder.exists())
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "canon" / "corpora"
+    # The superuser may write anywhere, but a folder whose mode says read-only is meant so.
+    writable = os.access(nearest, os.W_OK) and nearest.stat().st_mode & 0o222
+    return [beside] if writable else [beside, cache]
 
 
 def locate(name: str) -> Path | None:
@@ -64,8 +75,9 @@ def require(name: str) -> Path:
 def wanted(record: Dataset) -> str:
     """Files, address and folder, for a sentence."""
     files = ", ".join(file.name for file in record.files)
-    url = record.files[0].url
-    address = f" from {url if len(record.files) == 1 else url.rpartition('/')[0] + '/'}" if url else ""
+    urls = [file.url for file in record.files if file.url]
+    places = urls if len(urls) == 1 else dict.fromkeys(url.rpartition("/")[0] + "/" for url in urls)
+    address = f" from {' and '.join(places)}" if urls else ""
     return f"{files}{address} into {data_folder() / record.name}"
 
 
@@ -97,5 +109,7 @@ def fetch(name: str, progress: bool = True) -> Path:
         folder = data_folder() / name
         for file in record.files:
             if find_file(folder, file) is None:
-                download(file, folder, f"{name} could not be fetched", wanted(record), progress)
+                place = folder / file.name  # which may be in a folder below
+                named = replace(file, name=place.name)
+                download(named, place.parent, f"{name} could not be fetched", wanted(record), progress)
     return folder

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from canon.data import counts, pair_counts
+from canon.data import counts, labelled, pair_counts, read_documents
 from canon.data.catalogue import CATALOGUE
 from canon.data.config import DataConfig
 from canon.data.open import format_of, missing_path, open_source
@@ -20,12 +20,18 @@ from canon.data.read import label_of, prepare, with_given_parts
 from canon.data.report import CheckReport
 from canon.data.schema import TargetKind
 from canon.data.source import Source
+from canon.data.word_counts import TOKENIZERS
 from canon.errors import CanonError
 from canon.registry import SYSTEMS
 
 FEW = 10  # training examples; a class with fewer is told
-TARGET_KINDS: tuple[TargetKind, ...] = ("class", "number", "none", "sequence")
-TARGETS: dict[str, TargetKind] = {"classification": "class", "regression": "number", "transduction": "sequence"}
+TARGET_KINDS: tuple[TargetKind, ...] = ("class", "number", "none", "sequence", "labels")
+TARGETS: dict[str, TargetKind] = {
+    "classification": "class",
+    "regression": "number",
+    "transduction": "sequence",
+    "labels": "labels",
+}
 
 
 def check(config: DataConfig, inputs: Sequence[str] | None = None, target: TargetKind | None = None) -> CheckReport:
@@ -35,8 +41,20 @@ def check(config: DataConfig, inputs: Sequence[str] | None = None, target: Targe
     kind = _kind(config, path)
     if kind == "pairs":
         return _check_pairs(report, config)
+    if kind == "tests":
+        raise CanonError(f"{config.source} tests word vectors and is no text to learn them from: see data.tests.")
+    if kind == "documents":
+        found = counts.count_documents(report, config)
+        report.suits = [system.name for system in SYSTEMS if "document" in system.inputs]
+        if reason := read_documents.verdict(found, config):
+            report.suits = []
+            report.warn(reason)
+        _judge_counts(report)
+        return report
     if kind == "text":
         counts.count_text(report, config, path)
+        if inputs is None or "corpus" in inputs:
+            _count_words(report, config)
     elif kind == "images":
         counts.count_image_files(report, config, path)
     source = None
@@ -62,6 +80,8 @@ def _kind(config: DataConfig, path: Path) -> str:
         return record.kind if record.kind != "images" else "arrays"
     if not config.source or not path.exists():
         raise missing_path(path)
+    if config.format == "auto" and labelled.holds_lines(path, config.encoding):
+        return "documents"
     return format_of(path, config.format)
 
 
@@ -71,6 +91,29 @@ def _check_pairs(report: CheckReport, config: DataConfig) -> CheckReport:
     report.suits = [system.name for system in SYSTEMS if "pairs" in system.inputs]
     _judge_counts(report)
     return report
+
+
+def _count_words(report: CheckReport, config: DataConfig) -> None:
+    """The words of a text as systems of word vectors count them, where numba is there to count with."""
+    from canon.data.corpora import count_corpus
+
+    if report.warnings:  # it cannot be read
+        return
+    if config.tokenizer not in ("", *TOKENIZERS):
+        config = replace(config, tokenizer="split")
+    try:
+        told, frequent, least = count_corpus(config)
+    except CanonError as mistake:
+        report.notes.append(str(mistake))
+        return
+    report.corpus = {
+        "words": told.words,
+        "different": told.different,
+        f"seen {least} times or more": frequent,
+        "in the longest line": told.longest,
+    }
+    if not frequent:
+        report.notes.append(f"No word comes {least} times: that is too little text for word vectors.")
 
 
 # What it suits
@@ -84,7 +127,11 @@ def _judge(
     target: TargetKind | None,
 ) -> None:
     """The systems whose kind of input and target this data has; tried by preparing the data for them."""
-    kinds = {"table": ("features", "text", "pairs"), "images": ("image",), "text": ("text",)}[report.kind]
+    kinds = {
+        "table": ("features", "text", "pairs", "corpus", "document"),
+        "images": ("image",),
+        "text": ("text", "corpus"),
+    }[report.kind]
     verdicts: dict[tuple[str, str], str] = {}
     for kind in kinds:
         for wanted in TARGET_KINDS:
@@ -106,6 +153,13 @@ def _judge(
 
 def _verdict(report: CheckReport, config: DataConfig, source: Source | None, kind: str, target: TargetKind) -> str:
     """ "" if the data can be prepared so, else the sentence that says why not."""
+    if kind == "document" or target == "labels":
+        if kind != "document" or target != "labels" or source is None or not report.lengths:
+            return f"{report.name} has no texts with labels."
+        return read_documents.verdict(source, config)
+    if kind == "corpus":
+        enough = all(report.corpus.values()) if report.corpus else report.kind == "table" and bool(report.lengths)
+        return "" if enough and target == "none" else f"{report.name} has too little text to learn word vectors from."
     if source is None:
         can = report.kind == kind == "text" and target == "none" and bool(report.splits)
         return "" if can else f"{report.name} has no labels." if report.kind == "text" else "It cannot be read."

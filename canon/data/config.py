@@ -18,6 +18,7 @@ class DataConfig:
         default="auto", description="kind of file; auto looks at names and contents"
     )
     label: str = Field(default="", description="column to predict; default: label, target, class or y, else the last")
+    label_separator: str = Field(default="", description="parts several labels in a cell of a table, as in ;")
     features: tuple[str, ...] = Field(default=(), description="columns to predict from; default: all but the label")
     valid: Share | str = Field(default=0.1, description="share of the training examples held out, or a file")
     test: Share | str = Field(
@@ -34,7 +35,7 @@ class DataConfig:
     languages: tuple[str, ...] = Field(default=(), description="endings of two parallel files: from, to (en, de)")
     tokenizer: str = Field(
         default="",
-        description="word, char, bpe, wordpiece, unigram, byte-bpe or split (at spaces), or a tokenizer.json; "
+        description="word, char, bpe, wordpiece, unigram, byte-bpe, split (at spaces) or jieba, or a tokenizer.json; "
         "default: the set's own, else bpe",
     )
     target_tokenizer: str = Field(default="", description="of the target; default: one vocabulary for both sides")
@@ -45,4 +46,9 @@ class DataConfig:
         default=256, description="tokens; longer training pairs are left out"
     )
     window: Annotated[int, Field(gt=0)] = Field(default=35, description="tokens of a running text read at a time")
+    tests: tuple[str, ...] = Field(
+        default=(),
+        description="of word vectors: files of word pairs with a number, or of analogies, or wordsim353, simlex999, "
+        "questions-words, CA8/morphological, CA8/semantic",
+    )
     limit: Annotated[int, Field(ge=0)] = Field(default=0, description="use only so many training examples; 0 all")

@@ -18,6 +18,7 @@ from canon.data import catalogue, features, images, measure, text
 from canon.data.catalogue import CATALOGUE
 from canon.data.config import DataConfig
 from canon.data.files import lines, open_bytes
+from canon.data.labelled import open_documents
 from canon.data.open import open_source
 from canon.data.progress import bar
 from canon.data.read import choose, label_of
@@ -165,6 +166,32 @@ def count_arrays(report: CheckReport, config: DataConfig, source: Source) -> Non
         shape = f"{pixels.shape[2]} x {pixels.shape[3]} x {pixels.shape[1]}"
         report.image_sizes[shape] = report.image_sizes.get(shape, 0) + len(rows)
     _count_equal(report, digests)
+
+
+# Texts with labels
+
+
+def count_documents(report: CheckReport, config: DataConfig) -> Source:
+    """Of fastText's lines; a table's texts are counted with the table."""
+    report.kind = "documents"
+    source = open_documents(config)
+    chosen, _ = choose(source, config, None)
+    texts: dict[str, np.ndarray] = {}
+    digests: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+    for split, (part, rows) in chosen.items():
+        found = source.parts[part].inputs
+        report.splits[split] = len(rows)
+        report.classes[split] = dict(Counter(found.counts(rows.tolist())).most_common())
+        texts[split] = np.array([*found.texts, None], dtype=object)[rows]
+        inputs = measure.text_digests(texts[split])
+        labels = np.array(["\0".join(found.labels[row]) for row in rows.tolist()], dtype=object)
+        digests[split] = measure.row_digests([texts[split], labels]), inputs
+    empty = sum(not text for text in texts["train"])
+    if empty:
+        report.warn(f"{empty:,} training texts are empty.")
+    _count_equal(report, digests)
+    _measure_texts(report, {split: partial(iter, rows) for split, rows in texts.items()})
+    return source
 
 
 # Text

@@ -14,9 +14,11 @@ import numpy as np
 
 from canon.data import features, idx, images, text
 from canon.data.config import DataConfig
+from canon.data.corpora import encode_words, read_corpus_or_tests
 from canon.data.files import ending, lines
 from canon.data.open import missing_path, open_path, open_source
 from canon.data.read import PLURAL, SINGULAR, pair_columns
+from canon.data.read_documents import encode_documents, read_labelled_documents
 from canon.data.schema import Columns, Schema
 from canon.data.sequences import Ragged, Windows, lined
 from canon.data.source import Part, Source
@@ -28,6 +30,10 @@ from canon.errors import CanonError
 def encode(schema: Schema, sources: Sequence[str | Path], config: DataConfig) -> tuple[Columns, list[str]]:
     """The inputs in table files, image files or folders of images, and a name for each example."""
     paths = [Path(source).expanduser() for source in sources]
+    if schema.input == "corpus":
+        return encode_words([str(source) for source in sources], config)
+    if schema.input == "document":
+        return encode_documents(schema, [str(source) for source in sources], config)
     if schema.input in ("text", "pairs"):
         return _encode_text(schema, [str(source) for source in sources], config)
     for path in paths:
@@ -55,6 +61,10 @@ def encode(schema: Schema, sources: Sequence[str | Path], config: DataConfig) ->
 
 def read_labelled(schema: Schema, path: Path, config: DataConfig) -> Columns:
     """Inputs and targets of other labelled data (its test part, where it has one), to evaluate a run on."""
+    if schema.input == "corpus":
+        return read_corpus_or_tests(schema, str(path), config)
+    if schema.input == "document":
+        return read_labelled_documents(schema, str(path), config)
     kind: Literal["table", "auto"] = "table" if schema.input == "features" and path.is_file() else "auto"
     plain = replace(config, source=str(path), format=kind, valid=0.0, test=0.0, size=(), channels=0)
     like = _like(schema)

@@ -93,18 +93,20 @@ class Examples:
         """Whether the rows are pieces of one text, to be read in its order."""
         return isinstance(self._columns.get("input"), Windows)
 
-    def streams(self, count: int) -> Iterator[Batch]:
+    def stream_rows(self, count: int) -> Iterator[Tensor]:
         """All windows once, as `count` streams side by side; towards the end some streams are over."""
         order = Streams(math.ceil(self.size / count) * count, count)
         for position in range(order.steps):
             rows = order.indices(position)
-            yield self.take(rows[rows < self.size])
+            yield rows[rows < self.size]
 
-    def in_order(self, size: int, rank: int = 0, world: int = 1) -> Iterator[Batch]:
-        """All examples once, in batches; each process takes its contiguous share."""
-        start, stop = shares(self.size, world)[rank]
-        for first in range(start, stop, size):
-            yield self.take(torch.arange(first, min(first + size, stop), device=self.index_device))
+    def streams(self, count: int) -> Iterator[Batch]:
+        return (self.take(rows) for rows in self.stream_rows(count))
+
+    def in_order(self, size: int) -> Iterator[Batch]:
+        """All examples once, in batches."""
+        for first in range(0, self.size, size):
+            yield self.take(torch.arange(first, min(first + size, self.size), device=self.index_device))
 
     def _scale(self, inputs: Tensor) -> Tensor:
         return (inputs.float() - self._mean) / self._std

@@ -28,14 +28,46 @@ from canon.errors import CanonError
 if TYPE_CHECKING:
     from canon.data.pairs import Pairs
     from canon.data.tokenizers import Tokenizer
+    from canon.data.words import Words
 
-PLURAL = {"features": "tables", "image": "images", "text": "text", "pairs": "pairs of texts"}
-SINGULAR = {"features": "a table", "image": "a set of images", "text": "text", "pairs": "a set of pairs of texts"}
+PLURAL = {
+    "features": "tables",
+    "image": "images",
+    "text": "text",
+    "pairs": "pairs of texts",
+    "corpus": "running text",
+    "document": "texts with labels",
+}
+SINGULAR = {
+    "features": "a table",
+    "image": "a set of images",
+    "text": "text",
+    "pairs": "a set of pairs of texts",
+    "corpus": "running text",
+    "document": "texts with labels",
+}
 Chosen = dict[str, tuple[str, np.ndarray]]  # split -> (part, rows of it)
 
 
-def read(config: DataConfig, inputs: Sequence[str], target: TargetKind, system: str = "this system") -> Data:
-    """Everything of `config.source`, split and ready; `inputs` are the kinds of data that `system` reads."""
+def read(
+    config: DataConfig,
+    inputs: Sequence[str],
+    target: TargetKind,
+    system: str = "this system",
+    keep: Words | None = None,
+) -> Data:
+    """Everything of `config.source`, split and ready; `inputs` are the kinds of data that `system` reads.
+
+    keep: of word vectors that go on from earlier ones, the words of these.
+    """
+    if "corpus" in inputs:
+        from canon.data.corpora import read_corpus
+
+        return read_corpus(config, system, keep)
+    if "document" in inputs:
+        from canon.data.read_documents import read_documents
+
+        return read_documents(config)
     if "pairs" in inputs and config.format == "auto" and config.source not in CATALOGUE:
         config = replace(config, format="pairs")  # a table is then one of two texts
     return prepare(with_given_parts(open_source(config), config), config, inputs, target, system)

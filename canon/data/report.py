@@ -20,6 +20,7 @@ class CheckReport:
     lines: dict[str, int] = field(default_factory=dict)  # text: all, empty, repeated
     lengths: dict[str, dict[str, int]] = field(default_factory=dict)  # characters, words: quantiles
     pairs: dict[str, dict[str, Any]] = field(default_factory=dict)  # of each split: lengths, ratio, alignment
+    corpus: dict[str, int] = field(default_factory=dict)  # words, different, seen so many times, in the longest line
     vocabulary: int = 0  # distinct words of the training part
     unknown_words: float | None = None  # share of the test part's words that the training part does not have
     suits: list[str] = field(default_factory=list)
@@ -55,6 +56,8 @@ class CheckReport:
                 words = ", ".join(f"{name} {value:,}" for name, value in told[side]["words"].items())
                 shown.append(f"  {split:<11} {side} words {words}")
             shown.append(f"  {split:<11} target / source characters {told['ratio'].get('median', 0):.2f}{fits}")
+        if self.corpus:
+            shown.append("  corpus      " + ", ".join(f"{count:,} {name}" for name, count in self.corpus.items()))
         if self.vocabulary:
             rate = (
                 "" if self.unknown_words is None else f"; {self.unknown_words:.2%} of the test words are not among them"

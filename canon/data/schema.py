@@ -17,12 +17,15 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 
+from canon.data.words import Words
+
 if TYPE_CHECKING:
     from canon.data.tokenizers import Tokenizer
 
-InputKind = Literal["features", "image", "text", "pairs"]
-# any: a class where the data has classes; next: the text itself, one token on; sequence: another text
-TargetKind = Literal["class", "number", "none", "any", "next", "sequence"]
+InputKind = Literal["features", "image", "text", "pairs", "corpus", "document"]
+# any: a class where the data has classes; next: the text itself, one token on; sequence: another text; labels: classes
+# of which an example may have several
+TargetKind = Literal["class", "number", "none", "any", "next", "sequence", "labels"]
 
 
 class Column(Protocol):
@@ -71,6 +74,9 @@ class Schema:
     longest: tuple[int, ...] = ()
     typical: tuple[int, ...] = ()
     tokenizers: Mapping[str, Tokenizer] = field(default_factory=dict)
+    # Word vectors and documents: the vocabulary, a file of its own too; of documents in a table, the column of text.
+    words: Words | None = None
+    text: str = ""
 
     @property
     def shared(self) -> bool:
@@ -80,23 +86,28 @@ class Schema:
     def sizes(self) -> dict[str, Any]:
         """The settings of a system that the data decides."""
         sizes: dict[str, Any] = {"shape": self.shape}
-        if self.target == "class":
+        if self.target in ("class", "labels"):
             sizes["num_classes"] = len(self.classes)
         if self.target == "sequence":
             sizes |= {f"{role}_vocab": self.tokenizers[role].size for role in ("source", "target")}
             sizes["shared_vocab"] = self.shared
         if self.target == "next":
             sizes["vocab_size"] = self.tokenizers["text"].size
+        if self.words is not None:
+            sizes["vocab_size"] = self.words.size
         return sizes
 
     def files(self) -> dict[str, str]:
-        """Everything, as JSON files by name: schema.json, and one for each tokeniser."""
-        plain = asdict(replace(self, tokenizers={}))
+        """Everything, as files by name: schema.json, one for each tokeniser, and words.tsv where there are words."""
+        plain = asdict(replace(self, tokenizers={}, words=None))
+        plain = {key: value for key, value in plain.items() if key != "words" and (key != "text" or value)}
         plain["tokenizers"] = {
             role: next(other for other, known in self.tokenizers.items() if known is own)
             for role, own in self.tokenizers.items()
         }
         found = {"schema.json": json.dumps(plain, ensure_ascii=False, indent=1)}
+        if self.words is not None:
+            found["words.tsv"] = self.words.to_text()
         return found | {f"{name}.json": self.tokenizers[name].to_json() for name in set(plain["tokenizers"].values())}
 
     @classmethod
@@ -108,6 +119,8 @@ class Schema:
 
             made = {name: Tokenizer.load(folder / f"{name}.json") for name in set(names.values())}
             rows["tokenizers"] = {role: made[name] for role, name in names.items()}
+        if (folder / "words.tsv").is_file():
+            rows["words"] = Words.from_text((folder / "words.tsv").read_text(encoding="utf-8"))
         table: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in rows.items()}
         encoders = ({**row, "categories": tuple(row["categories"])} for row in table.pop("encoders"))
         return cls(**table, encoders=tuple(Encoder(**row) for row in encoders))

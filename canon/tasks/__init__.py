@@ -15,9 +15,11 @@ from canon.tasks.base import Task
 from canon.tasks.classification import Classification
 from canon.tasks.contrastive import Contrastive
 from canon.tasks.generation import Generation
+from canon.tasks.labels import LabelTask
 from canon.tasks.language_model import LanguageModel
 from canon.tasks.regression import Regression
 from canon.tasks.transduction import Transduction
+from canon.tasks.word_vectors import WordVectors
 
 TASKS: dict[str, type[Task]] = {
     "classification": Classification,
@@ -26,6 +28,8 @@ TASKS: dict[str, type[Task]] = {
     "generation": Generation,
     "transduction": Transduction,
     "language-model": LanguageModel,
+    "word-vectors": WordVectors,
+    "labels": LabelTask,
 }
 
 

@@ -8,6 +8,7 @@ Hot path: no host sync on CUDA between logged steps; a bad step is skipped on th
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from contextlib import nullcontext
 from fnmatch import fnmatch
 from typing import Any
@@ -411,27 +412,33 @@ class Gradient:
         self.network.eval()
         if self._sharded and self.task.whole:
             self.network.unshard()  # type: ignore[operator]
-        found: list[Outputs] = []
-        start, stop = shares(examples.size, size)[rank]
+        # Filled as they come, each row in its place: a text is read as streams side by side, and small outputs kept
+        # between large logits would leave holes in memory.
+        merged: Outputs = {}
+        first, stop = shares(examples.size, size)[rank]
+        start = first
         carried, self.task.state = self.task.state, None
-        batches = (
-            examples.streams(min(_EVALUATION_STREAMS, examples.size))
-            if self.task.carries
-            else examples.in_order(_EVALUATION_BATCH, rank, size)
-        )
-        for batch in batches:
+        if self.task.carries:
+            parts: Iterable[Tensor] = examples.stream_rows(min(_EVALUATION_STREAMS, examples.size))
+        else:
+            parts = torch.arange(start, stop, device=examples.index_device).split(_EVALUATION_BATCH)
+        for rows in parts if stop > start else ():
+            batch = examples.take(rows)
             end = min(start + _EVALUATION_BATCH, stop)
             self.task.generator = shared_generator(0, 0, self._device)  # every run is judged with the same noise
             self.task.share, start = (start, end, examples.size), end
             with torch.autocast(self._device.type, self._dtype, enabled=self._dtype != torch.float32):
                 outputs = self.task.run(self.network, batch)
-            found.append({name: rows.float().cpu() for name, rows in outputs.items()})
+            places = (rows - first).cpu()
+            for name, told in outputs.items():
+                if name not in merged:
+                    merged[name] = torch.empty((stop - first, *told.shape[1:]))
+                merged[name][places] = told.float().cpu()
         self.task.state = carried
         if self._sharded and self.task.whole:
             self.network.reshard()  # type: ignore[operator]
         if training:
             self._enter_training()
-        merged = {name: torch.cat([part[name] for part in found]) for name in (found[0] if found else ())}
         return {name: self.world.gather(rows) for name, rows in merged.items()} if spread else merged
 
     def penalty(self) -> float:

@@ -12,6 +12,7 @@ from canon import tasks
 from canon.config import Table, read_toml
 from canon.data.read import read
 from canon.data.schema import Data, Schema
+from canon.data.words import Words
 from canon.errors import CanonError, unknown
 from canon.recipe import Recipe
 from canon.training.devices import World, seed_step
@@ -19,6 +20,7 @@ from canon.training.gradient import Gradient
 from canon.training.learner import Learner
 from canon.training.run import Run
 
+EARLIER = Path("vocab") / "earlier.tsv"  # in a run of word vectors: the words of the one that it goes on from
 # What may be changed when a run is taken up again; the rest decided what it has learned so far.
 _CHANGEABLE = ("steps", "epochs", "seconds", "patience", "keep", "nonfinite", "tensorboard", "threads")
 
@@ -69,8 +71,21 @@ def build(recipe: Recipe, schema: Schema, world: World) -> tuple[Learner, tasks.
     return built, task
 
 
-def read_data(recipe: Recipe) -> Data:
-    return read(recipe.data, recipe.system.inputs, tasks.TASKS[recipe.system.task].target, recipe.system.name)
+def read_data(recipe: Recipe, run: Path | None = None) -> Data:
+    """The data of a recipe; of word vectors with the words of the run that they go on from, as `run` has kept them."""
+    system, target = recipe.system, tasks.TASKS[recipe.system.task].target
+    return read(recipe.data, system.inputs, target, system.name, keep=earlier_words(recipe, run))
+
+
+def earlier_words(recipe: Recipe, run: Path | None) -> Words | None:
+    """What a system of word vectors began with: the words of the run in train.init, which may be gone by now."""
+    if not recipe.train.init or "corpus" not in recipe.system.inputs:
+        return None
+    if run is not None and (run / EARLIER).is_file():
+        return Words.from_text((run / EARLIER).read_text(encoding="utf-8"))
+    from canon.interop.word_weights import words_of
+
+    return words_of(recipe.train.init)
 
 
 def floors_of(task: tasks.Task, data: Data) -> dict[str, float]:

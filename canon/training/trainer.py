@@ -20,6 +20,7 @@ from typing import Any, TextIO
 import numpy as np
 
 from canon.config import Table
+from canon.data.corpus import Corpus
 from canon.data.loader import steps_per_epoch
 from canon.data.schema import Columns, num_examples
 from canon.data.sequences import Windows, num_tokens
@@ -30,7 +31,7 @@ from canon.training import checkpoint
 from canon.training.console import Console
 from canon.training.devices import World, enter_world, leave_world, peak_memory, peak_rate, reset_peak_memory
 from canon.training.gradient import Gradient, NonFinite
-from canon.training.plan import build, floors_of, plan, read_data
+from canon.training.plan import EARLIER, build, earlier_words, floors_of, plan, read_data
 from canon.training.run import Run, cannot_write
 
 _AGREE_EVERY = 10  # steps between the processes' asking each other whether to stop
@@ -66,7 +67,7 @@ class Trainer:
     def __init__(self, recipe: Recipe, path: Path, world: World, quiet: bool = False) -> None:
         self.world = world
         self.path = path
-        self.data = read_data(recipe)
+        self.data = read_data(recipe, path)
         self.size = num_examples(self.data.splits["train"])
         # An existing run has its intervals worked out already.
         steps = steps_per_epoch(self.data.splits["train"], recipe.train.batch, recipe.train.tokens)
@@ -88,7 +89,7 @@ class Trainer:
         if self.monitor not in self.task.names():
             raise unknown("metric (train.monitor)", self.monitor, self.task.names())
         # Whatever is wrong with the settings shows before the run directory is made.
-        self._origin = self._start_from(self.recipe.train.init)
+        self._origin = "" if path.exists() else self._start_from(recipe.train.init, recipe.train.embeddings)
         self.learner.begin(self.data.splits["train"], recipe.train.seed, recipe.train.batch, self.total)
         self.run = self._enter()
         self.console = Console(self.run.path / "log.txt" if world.is_main else None, world.is_main and not quiet)
@@ -101,15 +102,23 @@ class Trainer:
         self._valid: dict[str, float] = {}  # and of validation
         self._samples: list[str] = []  # and what the network makes of some examples
 
-    def _start_from(self, source: str) -> str:
-        """Weights learned elsewhere, for whatever part of the network they fit; says which."""
-        if not source or self.path.exists():
-            return ""
-        if not isinstance(self.learner, Gradient):
-            raise CanonError(f"train.init is for networks; {self.recipe.system.name} learns in its own way.")
-        taken, anew = start_from(self.learner.network, read_tensors(source), source)
-        rest = f"; made anew: {', '.join(anew)}" if anew else ""
-        return f"Started from {source}: {len(taken)} tensors taken{rest}."
+    def _start_from(self, weights: str, embeddings: str) -> str:
+        """Takes what was learned elsewhere for whatever part of the network it fits; says which."""
+        told: list[str] = []
+        if isinstance(self.learner, Gradient) and weights:
+            taken, anew = start_from(self.learner.network, read_tensors(weights), weights)
+            rest = f"; made anew: {', '.join(anew)}" if anew else ""
+            told.append(f"Started from {weights}: {len(taken)} tensors taken{rest}.")
+        elif weights:
+            from canon.interop.word_weights import adopt
+
+            told.append(adopt(self.learner, self.recipe.system.name, self.data.schema.words, weights))
+        if embeddings:
+            from canon.interop.word_weights import fill_embeddings
+
+            network = getattr(self.learner, "network", None)
+            told.append(fill_embeddings(network, self.data.schema.tokenizers, embeddings, self.recipe.system.name))
+        return " ".join(told)
 
     def _enter(self) -> Run:
         """The run directory: made by the main process, or checked to be of the same data."""
@@ -118,6 +127,8 @@ class Trainer:
             run.check_same_data(self.data)
         elif self.world.is_main:
             run = Run.create(self.path, self.recipe, self.data)
+            if (earlier := earlier_words(self.recipe, None)) is not None:
+                checkpoint.write_atomic(self.path / EARLIER, earlier.to_text())
         self.world.wait()
         return Run(self.path)
 
@@ -447,7 +458,7 @@ def _beside(bounds: list[float] | None) -> str:
 
 def _some(columns: Columns, limit: int) -> Columns:
     """So many rows from all over a split, whose order may mean something; of a running text its beginning."""
-    running = isinstance(columns["input"], Windows)
+    running = isinstance(columns["input"], Windows | Corpus)
     index = np.arange(limit) if running else np.linspace(0, num_examples(columns) - 1, limit).astype(np.int64)
     return {name: c[:limit] if isinstance(c, np.ndarray) else c.take(index) for name, c in columns.items()}
 

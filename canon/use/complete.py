@@ -40,9 +40,11 @@ def complete(
     seed: int = 0,
 ) -> list[Completion]:
     """`count` texts of `length` more tokens; temperature 0 takes the likeliest token each time."""
+    system = model.run.recipe.system
     if model.schema.target != "next":
-        name = model.run.recipe.system.name
-        raise CanonError(f"{model.run.path} is a run of {name}, which is no language model.")
+        raise CanonError(f"{model.run.path} is a run of {system.name}, which is no language model.")
+    if system.loop != "gradient":
+        raise CanonError(f"{model.run.path} is a run of {system.name}, which measures text (canon predict), no more.")
     if length < 1 or count < 1:
         raise CanonError(f"length and count must be positive whole numbers, got {length} and {count}.")
     network, tokenizer = model.network.eval(), model.schema.tokenizers["text"]

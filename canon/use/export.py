@@ -1,7 +1,8 @@
-"""Networks in other people's files, both ways: `canon convert`.
+"""Networks and word vectors in other people's files, both ways: `canon convert`.
 
 From a run, a foreign state dict, or a system with random weights; to a state dict of torchvision or timm, an ONNX file,
-or a run directory that `predict`, `evaluate --data` and train.init take like any other.
+or a run directory that `predict`, `evaluate --data` and train.init take like any other. Word vectors have their own
+files, which are in canon/use/export_words.py.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from safetensors.torch import save_file
@@ -28,7 +29,11 @@ from canon.training import checkpoint
 from canon.training.devices import seed_step
 from canon.training.run import Run, cannot_write
 
-FORMATS = (*vision.PROJECTS, "canon", "onnx")
+if TYPE_CHECKING:
+    from canon.use.export_words import ConvertedWords
+
+WORD_FORMATS = ("word2vec", "word2vec-text", "glove", "fasttext-vec", "safetensors", "numpy", "fasttext-bin")
+FORMATS = (*vision.PROJECTS, "canon", "onnx", *WORD_FORMATS)
 FILES = (".safetensors", ".pt", ".pth", ".bin")
 # What torchvision's and most of timm's weights were trained with, on the scale of pixels from 0 to 255.
 IMAGENET_MEAN, IMAGENET_STD = (123.675, 116.28, 103.53), (58.395, 57.12, 57.375)
@@ -57,6 +62,16 @@ class Network:
             network: nn.Module = self.system.load()[1](self.config)
         network.load_state_dict(self.tensors, assign=True)
         return network.eval()
+
+
+@dataclass(frozen=True)
+class WordOptions:
+    """How a file of word vectors is read (canon.interop.vectors.read), and with what numbers a matrix is written."""
+
+    limit: int = 0
+    dtype: str = "float32"
+    errors: str = "strict"
+    partial: bool = False
 
 
 @dataclass(frozen=True)
@@ -98,11 +113,16 @@ def convert(
     mean: Sequence[float] = (),
     std: Sequence[float] = (),
     scaled: bool = True,
-) -> Converted:
+    of_words: WordOptions | None = None,
+) -> Converted | ConvertedWords:
     """Writes `target` in the format `to`; nothing is written where something does not fit."""
     if to not in FORMATS:
         raise unknown("format (--to)", to, FORMATS)
     target = Path(target)
+    if to in WORD_FORMATS or (to == "canon" and _is_words(source)):
+        return _convert_words(source, target, to, of_words or WordOptions())
+    if of_words not in (None, WordOptions()):
+        raise CanonError(f"{source} is no file of word vectors: leave out --dtype, --limit, --errors and --partial.")
     _check_target(target, to)
     network = open_network(source, system, changes, classes, mean, std)
     names: list[str] = []
@@ -124,6 +144,21 @@ def convert(
     except OSError as failure:
         raise cannot_write(target, failure) from None
     return Converted(network, str(target), to, names, difference)
+
+
+def _is_words(source: str) -> bool:
+    from canon.interop.vectors import is_vectors
+
+    return Path(source).is_file() and is_vectors(source)
+
+
+def _convert_words(source: str, target: Path, to: str, options: WordOptions) -> ConvertedWords:
+    from canon.use import export_words
+
+    try:
+        return export_words.convert(source, target, to, options)
+    except OSError as failure:
+        raise cannot_write(target, failure) from None
 
 
 def _check_target(target: Path, to: str) -> None:

@@ -1,10 +1,11 @@
-"""A trained run, ready to use: what `canon.load` gives. Takes a run directory, nothing else."""
+"""A trained run, ready to use: what `canon.load` gives of a run directory."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -18,6 +19,9 @@ from canon.training import checkpoint
 from canon.training.devices import World
 from canon.training.plan import build, read_data
 from canon.training.run import Run
+
+if TYPE_CHECKING:
+    from canon.use.vectors import Vectors
 
 _AT_ONCE = 512  # rows that are predicted together
 
@@ -36,12 +40,25 @@ class Model:
             rows = getattr(run.recipe.config, "vocab_size" if role == "text" else f"{role}_vocab")
             tokenizer.require_rows(rows, run.path / "vocab" / f"{role}.json", self.checkpoint / "model.safetensors")
         tensors, state = checkpoint.load(self.checkpoint, run.recipe.system.name, groups=("model",))
+        if self.schema.words is not None and hasattr(self.learner, "take_words"):
+            self.learner.take_words(self.schema.words)
         self.learner.restore(tensors, state["learner"])
 
     @property
     def network(self) -> Any:
         """The torch module, where the system is one."""
         return getattr(self.learner, "network", self.learner)
+
+    @cached_property
+    def vectors(self) -> Vectors:
+        """The word vectors, where the system learns some: neighbors, analogy, similarity."""
+        from canon.use.vectors import Vectors
+
+        learner: Any = self.learner
+        if self.schema.words is None or not hasattr(learner, "vectors"):
+            return Vectors.open(self.run.path)  # a network's embeddings, or a sentence that says that there are none
+        words, source = self.schema.words.words, str(self.run.path)
+        return Vectors(words, learner.vectors(), source=source, subwords=learner.vector)
 
     def predict(self, sources: list[str | Path] | list[str] | np.ndarray, top: int = 1) -> list[dict[str, Any]]:
         """One record per row of the files, or of an array of inputs."""
@@ -58,7 +75,8 @@ class Model:
 
     def _parts(self, columns: Columns, size: int) -> Iterator[Outputs]:
         """The outputs for some rows at a time, with a bar where it takes long."""
-        at_once = _AT_ONCE if self.task.target != "none" else max(size, 1)  # samples are drawn for all together
+        # Samples are drawn for all together, and a text is read from its beginning.
+        at_once = max(size, 1) if self.task.target in ("none", "next") else _AT_ONCE
         with bar("predicting", size) as progress:
             for start in range(0, size, at_once):
                 rows = np.arange(start, min(start + at_once, size))
@@ -71,7 +89,7 @@ class Model:
         if data is not None:
             columns = read_labelled(self.schema, Path(data), self.run.recipe.data)
         else:
-            own = read_data(self.run.recipe)
+            own = read_data(self.run.recipe, self.run.path)
             self.run.check_same_data(own)
             if split not in own.splits:
                 raise unknown("split", split, own.splits)

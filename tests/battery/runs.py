@@ -19,12 +19,21 @@ SOURCE = {
     "generation": "digits",
     "transduction": str(HERE / "pairs.tsv"),  # numbers in words, and in digits
     "language-model": str(HERE / "text.txt"),  # counting
+    "word-vectors": str(HERE / "text.txt"),
+    "labels": str(HERE / "labels.txt"),  # numbers in words: even or odd, and round
 }
 # Of text: whole words, so that vocabularies are small; tokens and windows so that an epoch has about ten steps.
 TEXT = {"data.tokenizer": "split", "data.target_tokenizer": "split", "train.tokens": 70, "optimizer.lr": 0.03}
-OF_TASK = {"transduction": TEXT, "language-model": {"data.tokenizer": "split", "data.window": 10, "data.limit": 320}}
+OF_TASK = {
+    "transduction": TEXT,
+    "language-model": {"data.tokenizer": "split", "data.window": 10, "data.limit": 320},
+    "word-vectors": {"data.tokenizer": "split", "data.min_count": 1, "data.limit": 0, "train.batch": 220},
+}
 
-OF_SYSTEM = {"nadaraya-watson": {"system.width": 5.0, "optimizer.lr": 0.1}}  # far too narrow at first
+OF_SYSTEM = {
+    "nadaraya-watson": {"system.width": 5.0, "optimizer.lr": 0.1},  # far too narrow at first
+    "ngram": {"train.batch": 2},  # some of the text is still to be counted at the last of few steps
+}
 
 
 def built_in_recipes() -> list[str]:

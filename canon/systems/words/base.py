@@ -1,0 +1,258 @@
+"""What all learners of word vectors share: spans of a corpus over threads, the falling rate, tallies, matrices by word.
+
+A step reads `batch` places of the running text; place p is token p mod N of epoch p div N. The places of a step are cut
+into one contiguous range per thread; the threads write to the same matrices without locks (Hogwild: Recht, Ré, Wright
+and Niu 2011), which is why only one thread gives the same numbers every time. Kernels let go of Python's lock.
+A system says what it learns (`make`), how a span is learned from (`learn`) and what it costs unlearned (`measure`).
+Shapes: N places of the corpus, V words, D dimensions.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from canon.data.schema import Columns
+from canon.data.words import Words
+from canon.errors import CanonError
+
+T = TypeVar("T")
+
+_MEASURED_AT_ONCE = 1 << 18  # places whose loss is one row of the outputs
+_ROWS_AT_ONCE = 4096
+LINE = 16  # floats of a cache line
+
+
+@dataclass(frozen=True)
+class Span:
+    """Tokens [start, stop) of one pass over the corpus; `place` is how many places of all epochs lie before it."""
+
+    epoch: int
+    start: int
+    stop: int
+    place: int
+
+
+def spans(first: int, last: int, size: int) -> list[Span]:
+    """The places [first, last) of a running text of `size` tokens, cut where an epoch ends."""
+    found = []
+    while first < last:
+        epoch, start = divmod(first, size)
+        stop = min(size, start + last - first)
+        found.append(Span(epoch, start, stop, first))
+        first += stop - start
+    return found
+
+
+class VectorLearner(ABC):
+    """A learner (canon.training.learner) whose parameters are float32 matrices with one row per word."""
+
+    by_word: ClassVar[tuple[str, ...]] = ("input", "output")  # the arrays whose row i belongs to word i
+
+    def __init__(self, config: Any) -> None:
+        self.config = config
+        self.words: Words | None = None  # set with the corpus, or by whoever loads a trained model
+        self.arrays: dict[str, np.ndarray] = {}  # what is learned, by name: file "model" of a checkpoint
+        self.sums: dict[str, np.ndarray] = {}  # what only learning needs: file "optimizer"
+        self.threads = 1
+        self.lr_now = float(config.lr)
+        self._loss, self._pairs = 0.0, 0.0  # since the last log
+        self._adopted: tuple[dict[str, Tensor], Words] | None = None
+
+    @abstractmethod
+    def make(self, seed: int) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+        """The arrays as learning begins, and the sums beside them; `words`, `tokens_N` and `seed` are known."""
+
+    @abstractmethod
+    def learn(self, span: Span) -> tuple[float, float]:
+        """Learns from one span, in a thread of its own; the sum of losses and how many pairs it is of."""
+
+    @abstractmethod
+    def measure(self, tokens_N: np.ndarray, start: int, stop: int) -> tuple[float, float]:
+        """The sum of losses of tokens [start, stop) and the number of pairs, learning nothing; noise of seed 0."""
+
+    @abstractmethod
+    def vectors(self) -> np.ndarray:
+        """The vectors to use: float32 [V, D], row i for word i."""
+
+    def vector(self, word: str) -> np.ndarray | None:
+        """The vector of any word [D]; None for one that this system cannot know."""
+        row = self._known().index.get(word)
+        return None if row is None else self.vectors()[row]
+
+    def prepare(self) -> None:  # noqa: B027 (nothing follows for some)
+        """Makes what follows from `words` alone (noise, trees, n-grams); called when they become known."""
+
+    @property
+    def num_parameters(self) -> int:
+        return sum(array.size for array in self.arrays.values())
+
+    # ---- learning
+
+    def begin(self, columns: Columns, seed: int, batch: int, steps: int) -> None:
+        corpus: Any = columns["input"]
+        self.tokens_N = read_only(corpus.tokens)
+        self.take_words(corpus.words)
+        self.seed, self.batch, self.places = seed, batch, steps * batch
+        self.threads = max(1, torch.get_num_threads())
+        self.arrays, self.sums = self.make(seed)
+        if self._adopted is not None:
+            self._copy_rows(*self._adopted)
+            self._adopted = None
+        self._loss, self._pairs = 0.0, 0.0
+
+    def take_words(self, words: Words) -> None:
+        if self.words is not words:
+            self.words = words
+            self.prepare()
+
+    def rate(self, place: int) -> float:
+        """lr · max(1 − place/places, least share): what kernels compute for every place."""
+        return float(self.config.lr) * max(1 - place / self.places, self.config.min_lr)
+
+    def step(self, number: int) -> bool:
+        first, last = (number - 1) * self.batch, number * self.batch
+        edges = np.linspace(first, last, self.threads + 1).astype(np.int64).tolist()
+        ranges = [spans(a, b, len(self.tokens_N)) for a, b in pairwise(edges)]
+        for loss, pairs in self.in_threads(lambda own: _total(self.learn(span) for span in own), ranges):
+            self._loss += loss
+            self._pairs += pairs
+        self.lr_now = self.rate(last)
+        return True
+
+    def in_threads(self, work: Callable[[Any], T], items: list[Any]) -> list[T]:
+        """`work` of every item, in as many threads as there are; results in order."""
+        if self.threads == 1 or len(items) == 1:
+            return [work(item) for item in items]
+        with ThreadPoolExecutor(self.threads) as pool:  # its threads live for a step: 0.1 ms against hundreds
+            return list(pool.map(work, items))
+
+    def logs(self) -> dict[str, float]:
+        """The mean loss per pair since the last call, and the rate."""
+        mean = self._loss / self._pairs if self._pairs else 0.0
+        self._loss, self._pairs = 0.0, 0.0
+        return {"loss": mean, "lr": self.lr_now}
+
+    # ---- keeping
+
+    def tensors(self) -> dict[str, dict[str, Tensor]]:
+        groups = {"model": self.arrays, "optimizer": self.sums}
+        return {
+            group: {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in arrays.items()}
+            for group, arrays in groups.items()
+            if arrays
+        }
+
+    def state(self) -> dict[str, Any]:
+        return {"loss": self._loss, "pairs": self._pairs, "lr": self.lr_now}
+
+    def restore(self, tensors: dict[str, dict[str, Tensor]], state: dict[str, Any]) -> None:
+        self.arrays = {name: self.hold(tensor.numpy()) for name, tensor in tensors["model"].items()}
+        self.sums = {name: self.hold(tensor.numpy()) for name, tensor in tensors.get("optimizer", {}).items()}
+        self._loss, self._pairs = float(state.get("loss", 0.0)), float(state.get("pairs", 0.0))
+        self.lr_now = float(state.get("lr", self.lr_now))
+
+    def hold(self, array: np.ndarray) -> np.ndarray:
+        """A copy that may be learned on, laid out as the kernels want it."""
+        return np.array(array)
+
+    def adopt(self, tensors: dict[str, Tensor], words: Words) -> None:
+        """Rows learned elsewhere, by word: those of `words` that are known here are taken, the rest begin anew.
+
+        `tensors` is the "model" of an earlier run, or {"input": …} for vectors of other tools. Call it before or after
+        `begin`."""
+        for name in self.by_word:
+            if name in tensors and tensors[name].ndim == 2 and tensors[name].shape[1] != self.config.dim:
+                raise CanonError(
+                    f"The vectors to go on from have {tensors[name].shape[1]} dimensions, but system.dim is "
+                    f"{self.config.dim}: set system.dim={tensors[name].shape[1]}, or begin anew."
+                )
+        if self.arrays:
+            self._copy_rows(tensors, words)
+        else:
+            self._adopted = tensors, words
+
+    def _copy_rows(self, tensors: dict[str, Tensor], words: Words) -> None:
+        ours, theirs = shared_rows(self._known(), words)
+        for name in self.by_word:
+            if name in tensors:
+                source = tensors[name].detach().float().numpy()
+                for i in range(0, len(ours), _ROWS_AT_ONCE):  # some at a time: the copy is never whole in memory
+                    part = slice(i, i + _ROWS_AT_ONCE)
+                    self.arrays[name][ours[part]] = source[theirs[part]]
+
+    # ---- using
+
+    def outputs(self, columns: Columns) -> dict[str, Tensor]:
+        """Of a corpus: sums of losses and pairs of its parts, and the vectors; of no text, the vectors alone. Of words:
+        a vector each."""
+        column: Any = columns.get("input")
+        if column is not None and not hasattr(column, "tokens"):
+            return self._looked_up([str(word) for word in column])
+        if self.words is None:
+            self.take_words(column.words)
+        tokens_N = np.zeros(0, np.int32) if column is None else read_only(column.tokens)
+        starts = list(range(0, len(tokens_N), _MEASURED_AT_ONCE))
+
+        def measure(start: int) -> tuple[float, float]:
+            return self.measure(tokens_N, start, min(start + _MEASURED_AT_ONCE, len(tokens_N)))
+
+        loss, pairs = np.array(self.in_threads(measure, starts), dtype=np.float64).reshape(-1, 2).T.copy()
+        vectors = torch.from_numpy(self.vectors())
+        return {"loss": torch.from_numpy(loss), "pairs": torch.from_numpy(pairs), "vectors": vectors}
+
+    def _looked_up(self, words: list[str]) -> dict[str, Tensor]:
+        rows_ND, known_N = np.zeros((len(words), self.config.dim), np.float32), np.zeros(len(words), bool)
+        for row, word in enumerate(words):
+            vector_D = self.vector(word)
+            if vector_D is not None:
+                rows_ND[row], known_N[row] = vector_D, True
+        return {"vectors": torch.from_numpy(rows_ND), "known": torch.from_numpy(known_N)}
+
+    def _known(self) -> Words:
+        assert self.words is not None, "words are set by begin or by whoever loads the model"
+        return self.words
+
+
+def shared_rows(ours: Words, theirs: Words) -> tuple[np.ndarray, np.ndarray]:
+    """The rows of the words that both have, in ours and in theirs, by our order."""
+    index = theirs.index
+    pairs = [(row, index[word]) for row, word in enumerate(ours.words) if word in index]
+    rows = np.array(pairs, dtype=np.int64).reshape(-1, 2)
+    return rows[:, 0], rows[:, 1]
+
+
+def read_only(tokens_N: np.ndarray) -> np.ndarray:
+    """A view that kernels take alike, be the tokens in memory or in a mapped file."""
+    view = np.asarray(tokens_N).view()
+    view.flags.writeable = False
+    return view
+
+
+def in_lines(rows: int, dim: int) -> np.ndarray:
+    """Zeros [rows, dim] of which each row begins at a cache line; `flat` gives them with what lies between."""
+    stride = -(-dim // LINE) * LINE
+    room = np.zeros(rows * stride + LINE, np.float32)
+    start = -(room.ctypes.data // room.itemsize) % LINE
+    return room[start : start + rows * stride].reshape(rows, stride)[:, :dim]
+
+
+def flat(array: np.ndarray) -> np.ndarray:
+    """The floats of `in_lines`, end to end."""
+    rows, stride = len(array), array.strides[0] // array.itemsize
+    return np.lib.stride_tricks.as_strided(array, (rows * stride,), (array.itemsize,))
+
+
+def _total(tallies: Iterable[tuple[float, float]]) -> tuple[float, float]:
+    loss, pairs = 0.0, 0.0
+    for more_loss, more_pairs in tallies:
+        loss, pairs = loss + more_loss, pairs + more_pairs
+    return loss, pairs

@@ -1,0 +1,114 @@
+"""word2vec: vectors of words that foresee their neighbours (skip-gram), or are foreseen by their mean (CBOW).
+
+Mikolov, Chen, Corrado and Dean 2013, Efficient estimation of word representations in vector space (arXiv:1301.3781):
+the two architectures; Mikolov, Sutskever, Chen, Corrado and Dean 2013, Distributed representations of words and phrases
+and their compositionality (arXiv:1310.4546): −log σ(v·u) − Σ_k log σ(−v·u_k) with noise u_k (eq. 4), or −Σ log σ(± v·u)
+over the nodes on the way to a word in a Huffman tree (eq. 3), and the leaving out of frequent words (eq. 5).
+What is drawn is made in sampling.py, sums and updates in kernels_word2vec.py; here are the settings and what is kept.
+As in their program: a context's vector v is the input and the word in the middle the output; windows reach 1 … window
+words, drawn evenly; words left out are taken away before windows are formed; lr falls linearly with the words seen;
+v begins even in ±½/D, u at 0; CBOW takes the mean of the contexts, and its gradient goes to each of them undivided.
+Deviations: with update = "window" (the default) one set of noise words serves all contexts of a word, and all of them
+learn from the vectors as they were before; update = "pair" is theirs. Sigmoids are computed, not looked up.
+Shapes: V words, D dimensions, L the sum of all codes' lengths.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import Field
+
+from canon.config import settings
+from canon.errors import CanonError
+from canon.systems.words import kernels_word2vec as kernels
+from canon.systems.words.base import Span, VectorLearner, flat, in_lines
+from canon.systems.words.sampling import Tree, alias_table, huffman, keep_limits, noise_shares
+
+_ROWS_AT_ONCE = 1 << 14
+
+
+@settings
+class Config:
+    vocab_size: Annotated[int, Field(gt=0)] = Field(default=1000, description="words; the data decides")
+    architecture: Literal["skip-gram", "cbow"] = Field(
+        default="skip-gram", description="each context foresees the word, or their mean does"
+    )
+    loss: Literal["negative-sampling", "hierarchical-softmax"] = Field(
+        default="negative-sampling", description="the word against noise words, or turns on its way down a Huffman tree"
+    )
+    update: Literal["window", "pair"] = Field(
+        default="window", description="skip-gram: one set of noise for all contexts of a word, or one for each"
+    )
+    dim: Annotated[int, Field(gt=0)] = Field(default=100, description="size of a vector")
+    window: Annotated[int, Field(gt=0)] = Field(default=5, description="words to either side, at most")
+    negatives: Annotated[int, Field(gt=0)] = Field(default=5, description="noise words to a word")
+    subsample: Annotated[float, Field(ge=0)] = Field(
+        default=1e-3, description="share of the text above which a word is left out at times; 0: none is"
+    )
+    lr: Annotated[float, Field(gt=0)] = Field(default=0.025, description="learning rate at the start")
+    start: Annotated[float, Field(gt=0)] = Field(
+        default=0.5, description="vectors begin evenly in ± start / dim; gensim's begin with 1"
+    )
+    min_lr: Annotated[float, Field(ge=0, le=1)] = Field(
+        default=1e-4, description="the rate falls linearly to this share of lr"
+    )
+
+
+class Word2Vec(VectorLearner):
+    def __init__(self, config: Config) -> None:
+        super().__init__(config)
+        if config.architecture == "cbow" and config.update == "pair":
+            raise CanonError('system.update = "pair" is for skip-gram; with CBOW a word has one pair: leave it out.')
+        self.hierarchical = config.loss == "hierarchical-softmax"
+        # The nodes of a tree are no words: where the words change they begin anew.
+        self.by_word = ("input",) if self.hierarchical else ("input", "output")  # type: ignore[misc]
+
+    def prepare(self) -> None:
+        counts_V = self._known().counts
+        self._keep_V = keep_limits(counts_V, self.config.subsample)
+        self._noise = alias_table(noise_shares(counts_V))
+        self._tree = huffman(counts_V) if self.hierarchical else _NO_TREE
+
+    def make(self, seed: int) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+        size, dim = self._known().size, self.config.dim
+        input_VD, random = in_lines(size, dim), np.random.default_rng(seed)
+        for i in range(0, size, _ROWS_AT_ONCE):
+            part_ND = input_VD[i : i + _ROWS_AT_ONCE]
+            part_ND[:] = random.random(part_ND.shape, dtype=np.float32) * np.float32(2) - np.float32(1)
+            part_ND *= np.float32(self.config.start / dim)
+        return {"input": input_VD, "output": in_lines(size - self.hierarchical, dim)}, {}
+
+    def hold(self, array: np.ndarray) -> np.ndarray:
+        held = in_lines(*array.shape)
+        held[:] = array
+        return held
+
+    def learn(self, span: Span) -> tuple[float, float]:
+        return self._read(self.tokens_N, span, self.seed, self.places, learning=True)
+
+    def measure(self, tokens_N: np.ndarray, start: int, stop: int) -> tuple[float, float]:
+        return self._read(tokens_N, Span(0, start, stop, start), 0, 1, learning=False)
+
+    def _read(self, tokens_N: np.ndarray, span: Span, seed: int, places: int, learning: bool) -> tuple[float, float]:
+        config = self.config
+        ways = {("skip-gram", "window"): kernels.SKIP_GRAM, ("skip-gram", "pair"): kernels.PAIRWISE}
+        loss, pairs = kernels.read_span(
+            tokens_N, span.start, span.stop, self._keep_V, *self._noise, *self._tree,
+            flat(self.arrays["input"]), flat(self.arrays["output"]), _stride(self.arrays["input"]),
+            ways.get((config.architecture, config.update), kernels.CBOW), config.window,
+            0 if self.hierarchical else config.negatives, learning, np.uint64(kernels.key_of(seed, span.epoch)),
+            span.place, float(config.lr), float(places), float(config.min_lr),
+        )  # fmt: skip
+        return float(loss), float(pairs)
+
+    def vectors(self) -> np.ndarray:
+        return self.arrays["input"]
+
+
+_NO_TREE = Tree(np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int8))
+
+
+def _stride(array: np.ndarray) -> Any:
+    return array.strides[0] // array.itemsize

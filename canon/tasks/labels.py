@@ -1,0 +1,128 @@
+"""The labels of a document, one or several, from a learner that ranks them.
+
+A learner's outputs are labels [n, K] by falling probability, their probabilities [n, K] and losses [n]. What is
+predicted for an example are its `top` most likely labels with a probability of `threshold` at least: if neither is set,
+one label, or with one-vs-all every label of ½ and more. An example with no label that training knows is not scored, as
+in fastText.
+Shapes: n examples, K labels told of each, L labels in all.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from canon import metrics
+from canon.data.documents import Labels, unseen_sentence
+from canon.data.loader import Batch
+from canon.data.schema import Columns, Schema
+from canon.errors import CanonError
+from canon.metrics.classification import divide
+from canon.tasks.base import Outputs, Task
+
+_WIDE = 5  # precision and recall are told of so many labels too, where there are more
+
+
+class LabelTask(Task):
+    target = "labels"
+    monitor = "accuracy"
+    rising = ("accuracy", "f1_micro", "f1_macro", "recall@1", f"precision@{_WIDE}", f"recall@{_WIDE}")
+
+    def __init__(self, objective: str, config: Any, schema: Schema) -> None:
+        super().__init__(objective, config, schema)
+        self.top: int | None = None  # labels predicted of an example at most, and their least probability
+        self.threshold: float | None = None
+        self.table: list[dict[str, Any]] = []  # of each label, by the newest `score`
+
+    def losses(self, outputs: Outputs, batch: Batch) -> Tensor:
+        return outputs["loss"]
+
+    def names(self) -> tuple[str, ...]:
+        wide = (f"precision@{_WIDE}", f"recall@{_WIDE}") if len(self.schema.classes) > _WIDE else ()
+        return ("loss", "accuracy", "f1_micro", "f1_macro", "recall@1", *wide)
+
+    def score(self, outputs: Outputs, columns: Columns) -> dict[str, float]:
+        labels = Labels.of(columns["target"])
+        told = unseen_sentence(labels)
+        self.remarks = (told[0].upper() + told[1:],) if told else ()
+        scored = np.flatnonzero(labels.lengths)
+        if not len(scored):
+            raise CanonError("No example has a label that the training examples have; there is nothing to score.")
+        labels = labels.take(scored)
+        ranked_nK, shares_nK = outputs["labels"].numpy()[scored], outputs["probabilities"].numpy()[scored]
+        right_nK = _are_right(ranked_nK, labels, len(self.schema.classes))
+        found = {
+            "loss": float(outputs["loss"].numpy()[scored].mean()),
+            "accuracy": float(right_nK[:, 0].mean()),
+            **self._averages(ranked_nK, shares_nK, right_nK, labels),
+        }
+        if (labels.lengths > 1).any():
+            found["recall@1"] = right_nK[:, 0].sum() / len(labels.flat)
+        if len(self.schema.classes) > _WIDE:
+            hits = int(right_nK[:, :_WIDE].sum())
+            found |= {f"precision@{_WIDE}": hits / (_WIDE * len(labels)), f"recall@{_WIDE}": hits / len(labels.flat)}
+        return {name: float(value) for name, value in found.items()}
+
+    def _averages(
+        self, ranked_nK: np.ndarray, shares_nK: np.ndarray, right_nK: np.ndarray, labels: Labels
+    ) -> dict[str, float]:
+        """F1 over all predictions and over labels that occur; and the table of each label."""
+        size = len(self.schema.classes)
+        separate = getattr(self.config, "loss", "") == "one-vs-all"
+        top = self.top or (size if separate or self.threshold is not None else 1)
+        threshold = (0.5 if separate and self.top is None else 0.0) if self.threshold is None else self.threshold
+        predicted_nK = (np.arange(ranked_nK.shape[1]) < top) & (shares_nK >= threshold)
+        called_L = np.bincount(ranked_nK[predicted_nK], minlength=size)
+        hit_L = np.bincount(ranked_nK[predicted_nK & right_nK], minlength=size)
+        true_L = np.bincount(labels.flat, minlength=size)
+        precision_L, recall_L = divide(hit_L, called_L, 0.0), divide(hit_L, true_L, 0.0)
+        f1_L = divide(2 * hit_L, called_L + true_L, 0.0)
+        self.table = [
+            {
+                "label": name,
+                "precision": float(precision_L[code]),
+                "recall": float(recall_L[code]),
+                "f1": float(f1_L[code]),
+                "examples": int(true_L[code]),
+                "predicted": int(called_L[code]),
+            }
+            for code, name in enumerate(self.schema.classes)
+        ]
+        micro = 2 * hit_L.sum() / max(called_L.sum() + true_L.sum(), 1)
+        return {"f1_micro": micro, "f1_macro": f1_L[(called_L + true_L) > 0].mean()}
+
+    def floors(self, targets: np.ndarray) -> dict[str, float]:
+        """Of examples with one label each."""
+        shares_L = np.bincount(targets, minlength=len(self.schema.classes)) / len(targets)
+        loss = getattr(self.config, "loss", "softmax")
+        if loss == "one-vs-all":
+            return {"label shares": sum(metrics.entropy([share, 1 - share], base=np.e) for share in shares_L.tolist())}
+        if loss == "negative-sampling":
+            return {}
+        return {"uniform": float(np.log(len(shares_L))), "label shares": metrics.entropy(shares_L, base=np.e)}
+
+    def scores(self, outputs: Outputs) -> Tensor:
+        """A probability per label [n, L]; 0 for those that are not told."""
+        found_nL = torch.zeros(len(outputs["labels"]), len(self.schema.classes))
+        return found_nL.scatter(1, outputs["labels"], outputs["probabilities"])
+
+    def rows(self, outputs: Outputs, top: int) -> list[dict[str, Any]]:
+        rows = []
+        pairs = zip(outputs["labels"][:, :top].tolist(), outputs["probabilities"][:, :top].tolist(), strict=True)
+        for labels, shares in pairs:
+            ranked = [
+                {"class": self.schema.classes[label], "probability": share}
+                for label, share in zip(labels, shares, strict=True)
+                if share >= (self.threshold or 0.0)
+            ]
+            rows.append({"prediction": ranked[0]["class"] if ranked else "", "top": ranked})
+        return rows
+
+
+def _are_right(ranked_nK: np.ndarray, labels: Labels, size: int) -> np.ndarray:
+    """Whether each told label is among the example's own, bool [n, K]."""
+    own = np.repeat(np.arange(len(labels)), labels.lengths) * size + labels.flat
+    return np.isin(np.arange(len(labels))[:, None] * size + ranked_nK, own)

@@ -1,0 +1,75 @@
+"""Vectors of words: judged by the loss they were learned with, and by tests of their likeness and of analogies.
+
+The loss is the mean per pair that the learner's own outputs sum up, computed without learning and with the same noise
+every time. Tests (canon.data.word_tests) go with a split: Spearman's ρ between cosine and judgement, and the share of
+analogies a : b = c : d solved by 3CosAdd (canon.metrics.vectors); words outside the vocabulary are left out.
+Shapes: V words, D dimensions.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from canon.data.loader import Batch
+from canon.data.schema import Columns
+from canon.data.word_tests import Tests
+from canon.metrics.vectors import analogy_accuracy, similarity_correlation
+from canon.tasks.base import Outputs, Task
+
+_TESTS = ("wordsim353", "simlex999", "questions-words", "CA8-morphological", "CA8-semantic")
+
+
+class WordVectors(Task):
+    target = "none"
+    monitor = "loss"
+    rising = _TESTS
+    risk_examples = 1 << 62  # all: a text is measured far faster than it is learned
+
+    def names(self) -> tuple[str, ...]:
+        """The loss, and the tests of the catalogue; a test of the user's own goes by its file's name."""
+        return ("loss", *_TESTS)
+
+    def losses(self, outputs: Outputs, batch: Batch) -> Tensor:
+        return outputs["loss"] / outputs["pairs"]
+
+    def score(self, outputs: Outputs, columns: Columns) -> dict[str, float]:
+        pairs = outputs["pairs"].sum().item()
+        found = {"loss": outputs["loss"].sum().item() / pairs} if pairs else {}  # none of a text that has no pairs
+        tests = columns.get("tests")
+        return found | (self._tested(outputs["vectors"].numpy(), tests) if isinstance(tests, Tests) else {})
+
+    def _tested(self, vectors_VD: np.ndarray, tests: Tests) -> dict[str, float]:
+        assert self.schema.words is not None
+        words = self.schema.words.words
+        forms = {word.upper() for word in words}  # as the metrics compare them
+        found: dict[str, float] = {}
+        remarks = []
+        for name, pairs in tests.pairs.items():
+            known = [pair for pair in pairs if pair[0].upper() in forms and pair[1].upper() in forms]
+            if len(known) > 1:
+                found[name] = similarity_correlation(vectors_VD, words, known, restrict_vocab=None).spearman
+            remarks.append(f"{name}: {len(known):,} of {len(pairs):,} pairs have words that are known.")
+        for name, sections in tests.analogies.items():
+            result = analogy_accuracy(vectors_VD, words, sections).total
+            if result.asked:
+                found[name] = result.accuracy
+            asked = result.asked + result.unknown
+            remarks.append(f"{name}: {result.asked:,} of {asked:,} analogies have words that are known.")
+        self.remarks = tuple(remarks)
+        return found
+
+    def floors(self, targets: np.ndarray) -> dict[str, float]:
+        """Where everything is as likely as not, each of a pair's outputs costs log 2."""
+        if getattr(self.config, "loss", "") != "negative-sampling":
+            return {}
+        return {"even odds": (1 + self.config.negatives) * math.log(2)}
+
+    def rows(self, outputs: Outputs, top: int) -> list[dict[str, Any]]:
+        """A word's vector; none for a word that is not known."""
+        known = outputs["known"].tolist()
+        rows = zip(outputs["vectors"].tolist(), known, strict=True)
+        return [{"vector": row if is_known else None} for row, is_known in rows]
