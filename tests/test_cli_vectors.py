@@ -45,6 +45,20 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 # Asking
 
 
+def test_evaluate_of_a_file(file: Path, canon: Callable[..., Any], tmp_path: Path) -> None:
+    """Analogies and judgements of a file against the Python object; without a test one sentence."""
+    questions, pairs = tmp_path / "questions.txt", tmp_path / "pairs.tsv"
+    questions.write_text(": royal\nman king woman queen\n")
+    pairs.write_text("king\tqueen\t9\nking\tapple\t1\nman\twoman\t8\n")
+    assert json.loads(canon("evaluate", file, "--data", questions, "--json").out) == {"questions": 1.0}
+    told = json.loads(canon("evaluate", file, "--data", pairs, "--json").out)
+    assert told == Vectors.open(file).evaluate(pairs) and set(told) == {"pairs"}
+    code, _, err = canon("evaluate", file)
+    assert (
+        code == 2 and err == f"canon: {file} is a file of word vectors: say what tests them, as in --data wordsim353.\n"
+    )
+
+
 def test_neighbors_as_a_table_and_as_json(file: Path, canon: Callable[..., Any]) -> None:
     wanted = Vectors.open(file)
     code, out, err = canon("neighbors", file, "king", "pear", "--top", 3, "--json")

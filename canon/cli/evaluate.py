@@ -1,8 +1,9 @@
-"""canon evaluate RUN"""
+"""canon evaluate RUN_OR_FILE"""
 
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -10,10 +11,16 @@ import typer
 from canon.cli.options import THRESHOLD, Json, print_json, print_table, set_threshold
 from canon.errors import CanonError
 
+_EPILOG = """Examples:
+
+canon evaluate runs/digits-mlp --json
+
+canon evaluate glove.6B.100d.txt --data wordsim353"""
+
 
 def evaluate(
-    run: Annotated[str, typer.Argument(help="A run directory.")],
-    data: Annotated[str, typer.Option(help="Other labelled data than the run's own.")] = "",
+    run: Annotated[str, typer.Argument(help="A run directory, or a file of word vectors.")],
+    data: Annotated[str, typer.Option(help="Other labelled data than the run's own; of word vectors, a test.")] = "",
     split: Annotated[str, typer.Option(help="Which split of the run's own data: train, valid or test.")] = "test",
     top: Annotated[int | None, typer.Option(min=1, help="Labels of a document: predict the so many likeliest.")] = None,
     threshold: Annotated[float | None, typer.Option(help=THRESHOLD)] = None,
@@ -23,6 +30,10 @@ def evaluate(
     """Score a run's best weights on its test set, or on other labelled data."""
     from canon.use.model import load
 
+    if Path(run).is_file():
+        scores = _score_vectors(run, data)
+        print_json(scores) if json else print_table([{"metric": name, "value": scores[name]} for name in scores])
+        return
     model = load(run)
     if top is not None or threshold is not None:
         set_threshold(model.task, threshold, top)
@@ -41,5 +52,13 @@ def evaluate(
         print_table(table)
 
 
+def _score_vectors(file: str, test: str) -> dict[str, float]:
+    from canon.use.vectors import Vectors
+
+    if not test:
+        raise CanonError(f"{file} is a file of word vectors: say what tests them, as in --data wordsim353.")
+    return Vectors.open(file).evaluate(test)
+
+
 def register(app: typer.Typer) -> None:
-    app.command(epilog="Example: canon evaluate runs/digits-mlp --json")(evaluate)
+    app.command(epilog=_EPILOG)(evaluate)

@@ -16,7 +16,7 @@ from typing import BinaryIO
 import numpy as np
 
 from canon.data.config import DataConfig
-from canon.data.corpus_store import MARK, Built, Corpus, digest, kept
+from canon.data.corpus_store import CHUNK, MARK, Built, Corpus, digest, kept, num_words
 from canon.data.files import ending
 from canon.data.measure import ANY_HAN
 from canon.data.splits import held_count
@@ -27,7 +27,6 @@ from canon.data.words import Words
 from canon.errors import CanonError
 
 RARE = -2  # stands for a word that is not kept, in a text that is to be numbered anew
-CHUNK = 1 << 22  # places that are numbered anew at a time
 
 
 def build(
@@ -219,7 +218,7 @@ def _settle(
     counted = {word: times for word, times in found if times >= config.min_count or word in before}
     if not counted:
         raise _too_rare(f"The training part of {name}", config, known.words[counts.argmax()], int(counts.max()))
-    total = _num_words(tokens, stop) if shares else total
+    total = num_words(tokens[:stop]) if shares else total
     words = _select(counted, total, config.vocab_size, keep)
     rows = np.array([words.index.get(word, RARE) for word in known.words], dtype=np.int32)
     for part, (begin, end) in bounds.items():
@@ -236,16 +235,12 @@ def _chunks(tokens: np.ndarray, start: int, stop: int) -> Iterator[np.ndarray]:
     return (tokens[first : min(first + CHUNK, stop)] for first in range(start, stop, CHUNK))
 
 
-def _num_words(tokens: np.ndarray, stop: int) -> int:
-    return sum(int(np.count_nonzero(chunk != MARK)) for chunk in _chunks(tokens, 0, stop))
-
-
 def _bounds(tokens: np.ndarray, shares: Mapping[str, float]) -> dict[str, tuple[int, int]]:
     """Where each part begins and ends: shares of the words, cut at the nearest sentence end that is near enough."""
     bounds: dict[str, tuple[int, int]] = {}
     stop = len(tokens)
     for name, share in shares.items():
-        words = _num_words(tokens, stop)
+        words = num_words(tokens[:stop])
         held = held_count(words, share)
         if held:
             cut = _sentence_end(tokens, _place_of_word(tokens, words - held), held // 2)

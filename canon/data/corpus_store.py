@@ -26,8 +26,15 @@ from canon.data.words import Words
 from canon.errors import CanonError
 
 MARK = -1  # ends a sentence, which is a line of the text
+CHUNK = 1 << 22  # places that are looked at at a time
 STALE = 2 * 86400.0  # seconds after which what an interrupted build has left behind is removed
 VERSION = 1  # of the files that are kept
+
+
+def num_words(tokens: np.ndarray) -> int:
+    """How many places are no marks."""
+    parts = (tokens[start : start + CHUNK] for start in range(0, len(tokens), CHUNK))
+    return sum(int(np.count_nonzero(part != MARK)) for part in parts)
 
 
 class Corpus:
@@ -52,6 +59,10 @@ class Corpus:
     @property
     def dtype(self) -> np.dtype:
         return self.tokens.dtype
+
+    @property
+    def num_words(self) -> int:
+        return num_words(self.tokens)
 
     def part(self, start: int, stop: int) -> Corpus:
         """The places [start, stop): a view, nothing is copied."""

@@ -174,6 +174,7 @@ class Trainer:
         # The share of the device's best rate that one example per second takes.
         peak = peak_rate(self.world.device)
         self._share = getattr(self.learner, "flops_per_example", 0) / peak if peak else 0.0
+        self._unit = _unit(self.data.splits["train"])
         self._first, self._before = self.step, self.seconds
         self._begun = time.perf_counter()
 
@@ -399,13 +400,11 @@ class Trainer:
         return done / max(time.perf_counter() - self._begun, 1e-9)
 
     def _pace(self) -> str:
-        """Examples per second, or tokens where examples are made of them; share of the device's peak; memory."""
+        """Examples per second, or tokens or words where they are made of those; share of the device's peak; memory."""
         rate = self._rate()
-        columns = self.data.splits["train"]
-        tokens = num_tokens(columns.get("target", columns["input"])) / self.size
+        parts, unit = self._unit
         share = f", {rate * self._share:.1%} of peak" if self._share else ""
-        told = f"{rate * tokens:,.0f} tokens/s" if tokens else f"{rate:,.0f} examples/s"
-        return f"{told}{share}, {peak_memory(self.world.device) / 2**20:,.0f} MB"
+        return f"{rate * parts:,.0f} {unit}/s{share}, {peak_memory(self.world.device) / 2**20:,.0f} MB"
 
     def _told_to_stop(self, step: int) -> bool:
         if self.world.size == 1:
@@ -461,6 +460,16 @@ def _some(columns: Columns, limit: int) -> Columns:
     running = isinstance(columns["input"], Windows | Corpus)
     index = np.arange(limit) if running else np.linspace(0, num_examples(columns) - 1, limit).astype(np.int64)
     return {name: c[:limit] if isinstance(c, np.ndarray) else c.take(index) for name, c in columns.items()}
+
+
+def _unit(columns: Columns) -> tuple[float, str]:
+    """What is counted per second, and how many of them an example has."""
+    size = num_examples(columns)
+    if tokens := num_tokens(columns.get("target", columns["input"])):
+        return tokens / size, "tokens"
+    if words := getattr(columns["input"], "num_words", 0):
+        return words / size, "words"
+    return 1.0, "examples"
 
 
 def _open_truncated(path: Path, size: int) -> TextIO:
