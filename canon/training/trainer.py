@@ -122,7 +122,9 @@ class Trainer:
 
     def _enter(self) -> Run:
         """The run directory: made by the main process, or checked to be of the same data."""
-        if self.path.exists():
+        exists = self.path.exists()
+        self.world.wait()  # until all have looked whether it is there
+        if exists:
             run = Run.open(self.path)
             run.check_same_data(self.data)
         elif self.world.is_main:
