@@ -95,7 +95,7 @@ def _check_pairs(report: CheckReport, config: DataConfig) -> CheckReport:
 
 def _count_words(report: CheckReport, config: DataConfig) -> None:
     """The words of a text as systems of word vectors count them, where numba is there to count with."""
-    from canon.data.corpora import count_corpus
+    from canon.data.read_corpus import count_corpus
 
     if report.warnings:  # it cannot be read
         return

@@ -2,7 +2,7 @@
 
 Of each stretch of the text the places of every word are listed, and the words around them are added up row by row
 (`Counter`). Where there are several stretches their sorted rows go to disk and are added up again. `shuffle` then deals
-the pairs out to parts. What takes long is in cooccurrence_kernels.py.
+the pairs out to parts. What takes long is in kernels_cooccurrence.py.
 Shapes: N places of the text, V words, R runs (stretches on disk), E pairs, W the window.
 """
 
@@ -32,9 +32,9 @@ class Counter:
     """Counts a text stretch by stretch; `memory` bytes decide how long a stretch is."""
 
     def __init__(self, tokens_N: np.ndarray, vocab_size: int, window: int, memory: int, threads: int) -> None:
-        from canon.data import cooccurrence_kernels
+        from canon.data import kernels_cooccurrence
 
-        self.kernels = cooccurrence_kernels
+        self.kernels = kernels_cooccurrence
         self.tokens_N, self.vocab_size, self.threads = tokens_N, vocab_size, threads
         self.unit = math.lcm(*range(1, min(window, _LARGEST_WINDOW) + 1))
         weights = [0, *(round(self.unit / distance) for distance in range(1, window + 1))]
@@ -174,7 +174,7 @@ def bounds_of(size: int, num_parts: int) -> np.ndarray:
 
 def shuffle(source: Path, target: Path, num_parts: int, threads: int) -> None:
     """Deals sorted entries out to parts, and shuffles each; no more than a few parts are in memory at a time."""
-    from canon.data import cooccurrence_kernels as kernels
+    from canon.data import kernels_cooccurrence as kernels
 
     size = source.stat().st_size // ENTRY.itemsize
     with target.open("wb") as file:

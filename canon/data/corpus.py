@@ -21,7 +21,7 @@ from canon.data.files import ending
 from canon.data.measure import ANY_HAN
 from canon.data.splits import held_count
 from canon.data.tables import ENDINGS as TABLES
-from canon.data.texts import Texts
+from canon.data.text_blocks import Texts
 from canon.data.word_counts import Counts, Reader, Told, count, num_threads
 from canon.data.words import Words
 from canon.errors import CanonError

@@ -14,10 +14,10 @@ import numpy as np
 
 from canon.data import features, idx, images, text
 from canon.data.config import DataConfig
-from canon.data.corpora import encode_words, read_corpus_or_tests
 from canon.data.files import ending, lines
 from canon.data.open import missing_path, open_path, open_source
 from canon.data.read import PLURAL, SINGULAR, pair_columns
+from canon.data.read_corpus import encode_words, read_corpus_or_tests
 from canon.data.read_documents import encode_documents, read_labelled_documents
 from canon.data.schema import Columns, Schema
 from canon.data.sequences import Ragged, Windows, lined

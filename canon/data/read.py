@@ -61,7 +61,7 @@ def read(
     keep: of word vectors that go on from earlier ones, the words of these.
     """
     if "corpus" in inputs:
-        from canon.data.corpora import read_corpus
+        from canon.data.read_corpus import read_corpus
 
         return read_corpus(config, system, keep)
     if "document" in inputs:

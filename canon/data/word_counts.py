@@ -22,7 +22,7 @@ import numpy as np
 from canon.data import segment
 from canon.data.config import DataConfig
 from canon.data.progress import Bar, bar
-from canon.data.texts import Texts
+from canon.data.text_blocks import Texts
 from canon.errors import CanonError
 
 TOKENIZERS = ("split", "word", "jieba")
@@ -64,12 +64,12 @@ class Reader:
     """How bytes become words: the tokenizer, lower case, and threads to do it with."""
 
     def __init__(self, config: DataConfig, threads: int) -> None:
-        from canon.data import corpus_kernels
+        from canon.data import kernels_corpus
 
         self.kind = tokenizer_of(config.tokenizer)
         self.lowercase = config.lowercase
         self.threads = threads
-        self.kernels = corpus_kernels
+        self.kernels = kernels_corpus
         words = self.kind == "word"
         self.classes = self.kernels.code_point_classes() if words else np.empty(0, dtype=np.uint8)
 
@@ -137,7 +137,7 @@ def _refusal(text: Texts) -> CanonError:
 
 
 class Counts:
-    """A growing table of words and their counts (corpus_kernels.py tells its layout)."""
+    """A growing table of words and their counts (kernels_corpus.py tells its layout)."""
 
     def __init__(self, kernels: ModuleType, most_words: int = 0, most_bytes: int = 0) -> None:
         self._kernels = kernels

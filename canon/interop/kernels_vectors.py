@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from canon.data.compiled import njit
+from canon.data.kernels import njit
 
 SPACE, TAB, NEWLINE, RETURN = 32, 9, 10, 13
 LONGEST_WORD = 4096  # bytes; where no space comes sooner, what is there is not a word

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from canon.data.compiled import njit
+from canon.data.kernels import njit
 
 _OFFSET, _PRIME = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3)
 EMPTY = -1

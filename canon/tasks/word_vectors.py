@@ -17,6 +17,7 @@ from torch import Tensor
 from canon.data.loader import Batch
 from canon.data.schema import Columns
 from canon.data.word_tests import Tests
+from canon.errors import CanonError
 from canon.metrics.vectors import analogy_accuracy, similarity_correlation
 from canon.tasks.base import Outputs, Task
 
@@ -38,7 +39,12 @@ class WordVectors(Task):
 
     def score(self, outputs: Outputs, columns: Columns) -> dict[str, float]:
         pairs = outputs["pairs"].sum().item()
-        found = {"loss": outputs["loss"].sum().item() / pairs} if pairs else {}  # none of a text that has no pairs
+        if "input" in columns and not pairs:
+            raise CanonError(
+                f"A text to score has {len(columns['input']):,} words and sentence ends, but no two words beside each "
+                "other to score: give a longer one, or a smaller data.min_count."
+            )
+        found = {"loss": outputs["loss"].sum().item() / pairs} if pairs else {}
         tests = columns.get("tests")
         return found | (self._tested(outputs["vectors"].numpy(), tests) if isinstance(tests, Tests) else {})
 

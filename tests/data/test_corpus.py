@@ -21,14 +21,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from canon.data import corpora, corpus, corpus_kernels, segment, texts, word_counts
+from canon.data import corpus, kernels_corpus, read_corpus, segment, text_blocks, word_counts
 from canon.data.check import check
 from canon.data.config import DataConfig
 from canon.data.corpus import MARK, Corpus, build, build_parts
 from canon.data.inputs import encode, read_labelled
 from canon.data.read import read
 from canon.data.schema import Schema
-from canon.data.texts import Texts
+from canon.data.text_blocks import Texts
 from canon.data.tokenizers import Tokenizer
 from canon.data.words import Words
 from canon.errors import CanonError
@@ -84,7 +84,7 @@ def story(lines: int = 400, seed: int = 1) -> str:
 
 @pytest.fixture
 def tiny_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(texts, "BLOCK", 16)
+    monkeypatch.setattr(text_blocks, "BLOCK", 16)
 
 
 # Words, counts and numbers
@@ -99,7 +99,7 @@ def test_counts_and_numbers_are_those_of_brute_force(
     path = write(tmp_path / "t.txt", text.removeprefix("\ufeff"))
     config = DataConfig(min_count=min_count)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(texts, "BLOCK", block)
+        patch.setattr(text_blocks, "BLOCK", block)
         patch.setenv("CANON_DATA", str(tmp_path / f"{time.monotonic_ns()}" / "data"))
         if not ranked or text.startswith("\ufeff"):
             return
@@ -122,7 +122,7 @@ def test_words_are_those_of_the_word_tokenizer(tmp_path: Path, text: str, lowerc
         return
     path = write(tmp_path / "t.txt", text.removeprefix("\ufeff"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(texts, "BLOCK", block)
+        patch.setattr(text_blocks, "BLOCK", block)
         patch.setenv("CANON_DATA", str(tmp_path / f"{time.monotonic_ns()}" / "data"))
         words, found = build(path, DataConfig(tokenizer="word", lowercase=lowercase), threads=1)
     assert pairs(words) == ranked and found.tokens.tolist() == tokens
@@ -131,7 +131,7 @@ def test_words_are_those_of_the_word_tokenizer(tmp_path: Path, text: str, lowerc
 @given(st.binary(max_size=200) | st.text(max_size=80).map(str.encode))
 @settings(deadline=None)
 def test_bytes_are_good_where_python_decodes_them(content: bytes) -> None:
-    found = corpus_kernels.first_bad(np.frombuffer(bytearray(content), dtype=np.uint8))
+    found = kernels_corpus.first_bad(np.frombuffer(bytearray(content), dtype=np.uint8))
     zero = content.find(b"\0")
     try:
         content.decode()
@@ -154,7 +154,7 @@ def test_the_number_of_threads_and_the_size_of_blocks_change_nothing(
     path = write(tmp_path / "t.txt", story())
     seen = []
     for threads, block in ((1, 1 << 20), (3, 1000), (3, 64)):
-        monkeypatch.setattr(texts, "BLOCK", block)
+        monkeypatch.setattr(text_blocks, "BLOCK", block)
         monkeypatch.setenv("CANON_DATA", str(tmp_path / f"{threads}-{block}" / "data"))
         words, found = build(path, DataConfig(min_count=3), threads=threads)
         seen.append((pairs(words), found.tokens.tolist()))
@@ -169,7 +169,7 @@ def test_vocab_size_keeps_the_most_frequent(tmp_path: Path) -> None:
 
 
 def test_a_text_on_one_line_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(texts, "BLOCK", 1000)
+    monkeypatch.setattr(text_blocks, "BLOCK", 1000)
     text = story(3000).replace("\n", " ")
     words, found = build(write(tmp_path / "t.txt", text), DataConfig())
     assert found.tokens[-1] == MARK and (found.tokens == MARK).sum() == 1
@@ -178,10 +178,10 @@ def test_a_text_on_one_line_is_one_sentence(tmp_path: Path, monkeypatch: pytest.
 
 def test_words_too_long_for_one_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In one block or over many; what comes after them is not lost, nor is a word of just the greatest length."""
-    longest = corpus_kernels.LONGEST_WORD
+    longest = kernels_corpus.LONGEST_WORD
     text = f"a {'x' * (longest + 1)} b\n{'é' * 20_000} c {'y' * longest}\na"
     for block in (1 << 20, 4096):
-        monkeypatch.setattr(texts, "BLOCK", block)
+        monkeypatch.setattr(text_blocks, "BLOCK", block)
         monkeypatch.setenv("CANON_DATA", str(tmp_path / f"{block}" / "data"))
         path = write(tmp_path / "t.txt", text)
         data = read(DataConfig(source=str(path), valid=0.0, test=0.0), ("corpus",), "none")
@@ -192,7 +192,7 @@ def test_words_too_long_for_one_are_left_out(tmp_path: Path, monkeypatch: pytest
 
 
 def test_chinese_without_spaces_is_cut_between_characters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(texts, "BLOCK", 600)
+    monkeypatch.setattr(text_blocks, "BLOCK", 600)
     text = "".join(chr(0x4E00 + number % 300) for number in range(5000))
     words, found = build(write(tmp_path / "t.txt", text), DataConfig(tokenizer="word"))
     assert found.tokens.tolist() == [*(words.index[character] for character in text), MARK]
@@ -215,7 +215,7 @@ def test_pruning_keeps_the_frequent(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     """Many words that come once, among a few that come often: these keep their exact counts and order."""
     lines = [f"often{i % 7} seldom{i} more{i % 3}" for i in range(3000)]
     text = "\n".join(lines)
-    monkeypatch.setattr(texts, "BLOCK", 2000)
+    monkeypatch.setattr(text_blocks, "BLOCK", 2000)
     monkeypatch.setattr(word_counts, "MOST_WORDS", 300)
     found = []
     for threads in (1, 3):
@@ -234,7 +234,7 @@ def test_words_that_were_forgotten_for_a_while_are_counted_in_the_end(
 ) -> None:
     """`late` comes once among the rare, which are forgotten, and often later: the numbered text counts it whole."""
     text = "late " + " ".join(f"seldom{i}" for i in range(2000)) + "\n" + "late again " * 40
-    monkeypatch.setattr(texts, "BLOCK", 500)
+    monkeypatch.setattr(text_blocks, "BLOCK", 500)
     monkeypatch.setattr(word_counts, "MOST_WORDS", 100)
     words, _ = build(write(tmp_path / "t.txt", text), DataConfig(min_count=10))
     assert pairs(words) == [("late", 41), ("again", 40)]
@@ -287,7 +287,7 @@ def test_compressed_is_plain(tmp_path: Path, ending: str, tiny_blocks: None) -> 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "latin-1", "gb18030", "utf-16", "utf-32-be"])
 def test_encodings(tmp_path: Path, encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(texts, "CHUNK", 7)
+    monkeypatch.setattr(text_blocks, "CHUNK", 7)
     text = "déjà vu déjà\nà la\n" * 9 if encoding == "latin-1" else "我 爱 你 café\n我 很 好 café\n" * 9
     path = write(tmp_path / "t.txt", text.encode(encoding))
     same_as_plain(path, tmp_path, text, encoding="utf-8" if encoding == "utf-8-sig" else encoding)
@@ -295,7 +295,7 @@ def test_encodings(tmp_path: Path, encoding: str, monkeypatch: pytest.MonkeyPatc
 
 def test_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A column of a table is its cells one after the other, each line of a cell a sentence."""
-    monkeypatch.setattr(texts, "ROWS", 7)
+    monkeypatch.setattr(text_blocks, "ROWS", 7)
     rows = [f"{line}\n{line} again" if number % 5 == 0 else line for number, line in enumerate(story(60).split("\n"))]
     text = "\n".join(rows)
     jsonl = "".join(json.dumps({"id": number, "body": row}) + "\n" for number, row in enumerate(rows))
@@ -742,10 +742,10 @@ except ValueError as mistake:
 
 def test_corpora_is_used_by_nothing_that_starts_up() -> None:
     heavy = "{'numba', 'jieba', 'pyarrow', 'torch'}"
-    code = f"import sys, canon.data.read, canon.data.corpora; print(sorted({heavy} & set(sys.modules)))"
+    code = f"import sys, canon.data.read, canon.data.read_corpus; print(sorted({heavy} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
 
 
 def test_the_column_protocol() -> None:
     column = Corpus(np.array([0, MARK], dtype=np.int32), Words(["a"], np.array([1]), 1))
-    assert column.dtype == np.int32 and column.shape == (2,) and corpora.USUAL_COUNT == 5
+    assert column.dtype == np.int32 and column.shape == (2,) and read_corpus.USUAL_COUNT == 5

@@ -544,6 +544,14 @@ def test_tests_alone_have_no_loss() -> None:
     assert task_of(corpus).score(learner.outputs(columns), columns) == {}
 
 
+def test_a_text_without_two_words_is_one_sentence() -> None:
+    corpus = topics(100)
+    alone = Corpus(corpus.tokens[:1], corpus.words)
+    outputs = learner_of(corpus).outputs({"input": alone})
+    with pytest.raises(CanonError, match="A text to score has 1 words and sentence ends, but no two words"):
+        task_of(corpus).score(outputs, {"input": alone})
+
+
 def test_predictions_are_vectors() -> None:
     corpus = topics(100)
     learner = learner_of(corpus)

@@ -25,11 +25,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
-from numba.core import cgutils
 from numba.extending import intrinsic
 
-from canon.data.compiled import njit
-from canon.systems.words.kernels_lanes import LANES, fetch, fused, lanes, lanes_type, put, same
+from canon.data.kernels import GOLDEN, mixed, njit
+from canon.systems.words.kernels_lanes import LANES, fetch, fused, lanes, put, same, total
 from canon.systems.words.subwords import put_subwords, put_word_ngrams
 
 LOSSES = ("softmax", "hierarchical-softmax", "one-vs-all", "negative-sampling")
@@ -86,10 +85,7 @@ class Noise(NamedTuple):
 @_part
 def _mixed(number: Any) -> Any:
     """splitmix64's output for the state `number`."""
-    z = np.uint64(number) + np.uint64(0x9E3779B97F4A7C15)
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))
+    return mixed(np.uint64(number) + GOLDEN)
 
 
 @_part
@@ -277,24 +273,12 @@ def _mean_of_all(rows_F: Any, count: int, inputs: Any, size: int, stride: int, s
 # Losses: each adds η·(−∂L/∂h) to the gradient, moves the output matrix and returns L
 
 
-@intrinsic
-def _total(typing: Any, value: Any) -> Any:
-    """The sum of all lanes."""
-
-    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        kind = ir.FunctionType(ir.FloatType(), [ir.FloatType(), arguments[0].type])
-        function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.vector.reduce.fadd.v{LANES}f32")
-        return builder.call(function, [ir.Constant(ir.FloatType(), -0.0), arguments[0]], fastmath=["reassoc"])
-
-    return types.float32(lanes_type), build
-
-
 @_part
 def _dot(hidden: Any, outputs: Any, row: int, stride: int) -> Any:
     sums = same(np.float32(0))
     for d in range(0, stride, LANES):
         sums = fused(lanes(hidden, d), lanes(outputs, row * stride + d), sums)
-    return _total(sums)  # type: ignore[call-arg]
+    return total(sums)
 
 
 @_part

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from canon.data.compiled import njit
+from canon.data.kernels import GOLDEN, mixed, njit, part
 from canon.systems.words.base import LINE
 from canon.systems.words.kernels_lanes import LANES, fetch, fused, lanes, put, same
 from canon.systems.words.kernels_word2vec import (
@@ -31,7 +31,6 @@ from canon.systems.words.kernels_word2vec import (
     drawn_at,
     key_of,
     learn_one,
-    mixed,
     reach_of,
     read_kept,
     tiled,
@@ -40,14 +39,11 @@ from canon.systems.words.kernels_word2vec import (
 __all__ = ["fill_uniform", "growth", "key_of", "read_span"]
 
 _BLOCK = 8192  # places that are read at once
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
-_jit: Any = njit
-_compiled = _jit(nogil=True, cache=True, boundscheck=False, error_model="numpy")
-_part = _jit(nogil=True, boundscheck=False, error_model="numpy", forceinline=True, _nrt=False)
+_compiled = njit(nogil=True, cache=True, boundscheck=False, error_model="numpy")
 
 
-@_part
+@part
 def _sum_rows(inputs: Any, dim: int, starts_V: Any, rows_S: Any, word: Any, sums: Any, at: int, stride: int) -> Any:
     """Puts the sum of a word's rows at sums[at:], and zeros behind its end; gives how many there are."""
     first, last = starts_V[word], starts_V[word + 1]
@@ -61,7 +57,7 @@ def _sum_rows(inputs: Any, dim: int, starts_V: Any, rows_S: Any, word: Any, sums
     return last - first
 
 
-@_part
+@part
 def _spread(inputs: Any, dim: int, starts_V: Any, rows_S: Any, word: Any, change: Any, at: int, stride: int) -> Any:
     """Adds change[at:] to every row of a word."""
     for s in range(starts_V[word], starts_V[word + 1]):
@@ -70,7 +66,7 @@ def _spread(inputs: Any, dim: int, starts_V: Any, rows_S: Any, word: Any, change
             put(inputs, row + d, lanes(inputs, row + d) + lanes(change, at + d))
 
 
-@_part
+@part
 def _ask_for_rows(inputs: Any, dim: int, starts_V: Any, rows_S: Any, word: Any) -> Any:
     for s in range(starts_V[word], starts_V[word + 1]):
         row = np.int64(rows_S[s]) * dim
@@ -78,7 +74,7 @@ def _ask_for_rows(inputs: Any, dim: int, starts_V: Any, rows_S: Any, word: Any) 
             fetch(inputs, row + d)
 
 
-@_part
+@part
 def _window(ids: Any, t: int, reach: Any) -> Any:
     """The first and the last word that are at most `reach` words away, within the sentence."""
     low, high = t, t
@@ -137,7 +133,7 @@ def read_span(
                         nth = 0 if cbow else c - next_low
                         to = (t + 1) % 2 * half + nth * room
                         draw_outputs(
-                            np.int64(ids[c]), bits + np.uint64(nth * negatives) * _GOLDEN, 1, threshold_V, other_V,
+                            np.int64(ids[c]), bits + np.uint64(nth * negatives) * GOLDEN, 1, threshold_V, other_V,
                             tree_V, nodes_L, turns_L, stride, negatives, output_rows, signs, to,
                         )  # fmt: skip
                         ask_for(outputs, stride, output_rows, to, tiled(ids[c], negatives, tree_V))
@@ -239,4 +235,4 @@ def fill_uniform(flat: Any, first: int, last: int, key: Any, bound: float) -> No
     """Numbers [first, last) even in ± bound, each by its own place."""
     scale = 2 * bound / (1 << 24)
     for i in range(first, last):
-        flat[i] = np.float32(np.int64(mixed(key + np.uint64(i) * _GOLDEN) >> np.uint64(40)) * scale - bound)
+        flat[i] = np.float32(np.int64(mixed(key + np.uint64(i) * GOLDEN) >> np.uint64(40)) * scale - bound)

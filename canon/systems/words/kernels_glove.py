@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from canon.data.compiled import njit
+from canon.data.kernels import njit
 
 LANES = 16
 

@@ -20,7 +20,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic as _intrinsic
 from numba.extending import models, overload, register_model
 
-from canon.data.compiled import njit
+from canon.data.kernels import njit
 
 # AVX-512 has registers of sixteen floats; elsewhere two of four or one of eight.
 LANES = 16 if llvm.get_host_cpu_features().get("avx512f") else 8
@@ -109,6 +109,18 @@ def fused(typing: Any, a: Any, b: Any, c: Any) -> Any:
         return _call(builder, f"llvm.fmuladd.v{LANES}f32", _FLOATS, list(arguments))
 
     return lanes_type(lanes_type, lanes_type, lanes_type), build
+
+
+@intrinsic
+def total(typing: Any, value: Any) -> Any:
+    """The sum of all lanes."""
+
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kind = ir.FunctionType(_FLOAT, [_FLOAT, arguments[0].type])
+        function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.vector.reduce.fadd.v{LANES}f32")
+        return builder.call(function, [ir.Constant(_FLOAT, -0.0), arguments[0]], fastmath=["reassoc"])
+
+    return types.float32(lanes_type), build
 
 
 @intrinsic

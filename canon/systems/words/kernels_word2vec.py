@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from canon.data.compiled import njit
+from canon.data.kernels import GOLDEN, mixed, njit, part
 from canon.systems.words.kernels_lanes import (
     LANES,
     everywhere,
@@ -42,44 +42,31 @@ MARK = -1
 
 _BLOCK = 8192  # places that are read at once
 _LINE = 16  # floats in a cache line
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-_FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
-_27, _30, _31, _32 = np.uint64(27), np.uint64(30), np.uint64(31), np.uint64(32)
+_32 = np.uint64(32)
 _LOW = np.uint64(0xFFFFFFFF)
 
-_jit: Any = njit
-_compiled = _jit(nogil=True, cache=True, boundscheck=False, error_model="numpy")
-# Parts allocate nothing; without reference counts two threads have no counter to fight over.
-_part = _jit(nogil=True, boundscheck=False, error_model="numpy", forceinline=True, _nrt=False)
-
-
-@_part
-def mixed(x: Any) -> Any:
-    """The finaliser of splitmix64 (Steele, Lea and Flood 2014): 64 bits that look random from any 64."""
-    x = (x ^ (x >> _30)) * _FIRST
-    x = (x ^ (x >> _27)) * _SECOND
-    return x ^ (x >> _31)
+_compiled = njit(nogil=True, cache=True, boundscheck=False, error_model="numpy")
 
 
 @_compiled
 def key_of(seed: int, epoch: int) -> Any:
-    return mixed(mixed(np.uint64(seed) + _GOLDEN) + np.uint64(epoch) * _GOLDEN)
+    return mixed(mixed(np.uint64(seed) + GOLDEN) + np.uint64(epoch) * GOLDEN)
 
 
-@_part
+@part
 def drawn_at(key: Any, place: int) -> Any:
     """64 random bits of a place: the upper half says whether it is kept, the lower how wide its window is. The bits
     are also where the place's own series begins: number j is mixed(bits + j · golden)."""
-    return mixed(key + np.uint64(place) * _GOLDEN)
+    return mixed(key + np.uint64(place) * GOLDEN)
 
 
-@_part
+@part
 def reach_of(bits: Any, window: int) -> Any:
     """1 … window, evenly."""
     return 1 + np.int64(((bits & _LOW) * np.uint64(window)) >> _32)
 
 
-@_part
+@part
 def noise_word(bits: Any, threshold_V: Any, other_V: Any) -> Any:
     row = np.int64(((bits >> _32) * np.uint64(len(threshold_V))) >> _32)
     other = np.int64(other_V[row])  # read in any case: a branch here would be foreseen wrongly every other time
@@ -92,11 +79,11 @@ def draw_noise(seed: int, count: int, threshold_V: Any, other_V: Any) -> Any:
     found = np.empty(count, np.int32)
     key = key_of(seed, 0)
     for i in range(count):
-        found[i] = noise_word(mixed(key + np.uint64(i + 1) * _GOLDEN), threshold_V, other_V)
+        found[i] = noise_word(mixed(key + np.uint64(i + 1) * GOLDEN), threshold_V, other_V)
     return found
 
 
-@_part
+@part
 def read_kept(tokens: Any, start: int, stop: int, keep_V: Any, key: Any, window: int, ids: Any, places: Any) -> Any:
     """Fills `ids` and `places` with the words of [start, stop) that are kept, and `window` more at either side, between
     two marks; returns where the own ones begin and end."""
@@ -128,14 +115,14 @@ def read_kept(tokens: Any, start: int, stop: int, keep_V: Any, key: Any, window:
     return first, last
 
 
-@_part
+@part
 def tiled(word: int, negatives: int, starts_V: Any) -> Any:
     """The outputs of a word, in whole tiles."""
     count = negatives + 1 if negatives > 0 else starts_V[word + 1] - starts_V[word]
     return (count + TILE - 1) // TILE * TILE
 
 
-@_part
+@part
 def draw_outputs(
     word: Any, bits: Any, sets: int, threshold_V: Any, other_V: Any, starts_V: Any, nodes_L: Any, turns_L: Any,
     stride: int, negatives: int, rows: Any, signs: Any, at: int,
@@ -147,7 +134,7 @@ def draw_outputs(
             for k in range((negatives + TILE) // TILE * TILE):
                 row, sign = word, np.float32(1.0 if k == 0 else 0.0)
                 if 0 < k <= negatives:
-                    bits += _GOLDEN
+                    bits += GOLDEN
                     row = noise_word(mixed(bits), threshold_V, other_V)
                     sign = np.float32(-1.0 if row != word else 0.0)
                 rows[at], signs[at] = row * stride, sign
@@ -161,7 +148,7 @@ def draw_outputs(
             at += 1
 
 
-@_part
+@part
 def ask_for(outputs: Any, stride: int, rows: Any, at: int, m: int) -> None:
     """Has m rows brought into the cache."""
     for k in range(at, at + m):
@@ -169,7 +156,7 @@ def ask_for(outputs: Any, stride: int, rows: Any, at: int, m: int) -> None:
             fetch(outputs, rows[k] + d)
 
 
-@_part
+@part
 def _rated(sums: Any, sign: Any, rate: Any, product: Any, powers: Any) -> Any:
     """g = lr s σ(−s x·o) of dot products x·o; σ(s x·o) goes into the product where s is not 0."""
     raised = exponential(sign * sums)
@@ -178,7 +165,7 @@ def _rated(sums: Any, sign: Any, rate: Any, product: Any, powers: Any) -> Any:
     return rate * sign * unlikely, mantissa(product), powers + exponent(product)
 
 
-@_part
+@part
 def _foresee_together(
     inputs: Any, input_rows: Any, n: int, outputs: Any, rows: Any, at: int, m: int, stride: int, lr: float,
     signs: Any, rates: Any, product: Any, powers: Any,
@@ -220,7 +207,7 @@ def _foresee_together(
     return product, powers
 
 
-@_part
+@part
 def _move_together(
     inputs: Any, input_rows: Any, n: int, outputs: Any, rows: Any, at: int, m: int, stride: int, rates: Any,
     change: Any,
@@ -278,7 +265,7 @@ def _move_together(
                 put(outputs, rows[at + k] + d, lanes(outputs, rows[at + k] + d) + lanes(change, (room + k) * LANES))
 
 
-@_part
+@part
 def _pull(outputs: Any, at: int, g: Any, x: Any, moved: Any) -> Any:
     """o ← o + g x, and what x moves by grown by g o."""
     o = lanes(outputs, at)
@@ -286,7 +273,7 @@ def _pull(outputs: Any, at: int, g: Any, x: Any, moved: Any) -> Any:
     return fused(g, o, moved)
 
 
-@_part
+@part
 def learn_one(
     inputs: Any, row: int, outputs: Any, rows: Any, at: int, m: int, stride: int, lr: float, learning: bool,
     signs: Any, rates: Any, change: Any, product: Any, powers: Any, signs_at: int = 0,

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from canon.data.compiled import njit
+from canon.data.kernels import njit
 from canon.systems.words.sampling import Tree, huffman
 
 LINE_END = b"</s>"

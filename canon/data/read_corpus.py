@@ -1,6 +1,6 @@
 """Sources of running text for word vectors: named sets, files, folders and table columns to numbered parts.
 
-Nothing is held in memory: a source is a list of files (texts.py), and what is made of it lies in a file (corpus.py).
+Nothing is held in memory: a source is a list of files (text_blocks.py), what is made of it lies in a file (corpus.py).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from canon.data.open import format_of, missing_path
 from canon.data.schema import Columns, Data, FileRecord, Schema
 from canon.data.source import Part, Source, split_of
 from canon.data.tables import ENDINGS as TABLES
-from canon.data.texts import Texts
+from canon.data.text_blocks import Texts
 from canon.data.word_counts import Reader, Told, count, num_threads, tokenizer_of
 from canon.data.words import Words
 from canon.errors import CanonError

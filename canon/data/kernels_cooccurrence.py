@@ -11,9 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from canon.data.compiled import njit
-
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+from canon.data.kernels import GOLDEN, mixed, njit
 
 
 @njit(nogil=True, cache=True, boundscheck=False)
@@ -171,11 +169,4 @@ def shuffle_part(sorted_E: np.ndarray, part: int, band: int, shuffled_E: np.ndar
 @njit(nogil=True, cache=True, boundscheck=False, inline="always")
 def _random(stream: int, number: int) -> Any:
     """64 random bits for each (stream, number): splitmix64 (Steele, Lea and Flood 2014), twice."""
-    return _mixed(_mixed(np.uint64(stream) * _GOLDEN + _GOLDEN) + np.uint64(number) * _GOLDEN)
-
-
-@njit(nogil=True, cache=True, boundscheck=False, inline="always")
-def _mixed(bits: Any) -> Any:
-    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return bits ^ (bits >> np.uint64(31))
+    return mixed(mixed(np.uint64(stream) * GOLDEN + GOLDEN) + np.uint64(number) * GOLDEN)

@@ -16,7 +16,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from canon.data.compiled import njit
+from canon.data.kernels import GOLDEN, mixed, njit
 from canon.data.vocabularies import HAN
 
 MARK = -1  # a sentence ends (corpus.py)
@@ -181,10 +181,7 @@ def _word_end(text, start, classes):  # type: ignore[no-untyped-def]
 @njit(nogil=True, cache=True)
 def _mixed(key, rest, length):  # type: ignore[no-untyped-def]
     """The hash of a word from its first eight bytes, FNV-1a of the others, and its length: as splitmix64 mixes."""
-    value = (key ^ rest) + np.uint64(length) * np.uint64(0x9E3779B97F4A7C15)
-    value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return value ^ (value >> np.uint64(31))
+    return mixed((key ^ rest) + np.uint64(length) * GOLDEN)
 
 
 @njit(nogil=True, cache=True)

@@ -1,4 +1,4 @@
-"""numba's compiler for the kernels of all rooms, with a cache that knows when any of them has changed.
+"""What all kernels share: numba's compiler, with a cache that knows when any of them has changed, and random bits.
 
 numba keeps what it compiled beside a kernel's file and looks at that file alone: a kernel that calls one of another
 file would go on calling the old one. Here the cache is a folder named after the contents of all files with kernels.
@@ -11,6 +11,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from canon.errors import CanonError
 
 try:
@@ -22,7 +24,7 @@ except ModuleNotFoundError:
 def _sources() -> list[bytes]:
     """The text of every file that speaks of numba."""
     texts = (path.read_bytes() for path in sorted(Path(__file__).parents[1].rglob("*.py")))
-    return [text for text in texts if b"numba" in text or b"canon.data.compiled" in text]
+    return [text for text in texts if b"numba" in text or b"canon.data.kernels" in text]
 
 
 def _use_own_cache() -> None:
@@ -39,3 +41,17 @@ def _use_own_cache() -> None:
 
 _use_own_cache()
 njit: Any = numba.njit
+# A part of kernels allocates nothing; without reference counts two threads have no counter to fight over.
+part = njit(nogil=True, boundscheck=False, error_model="numpy", forceinline=True, _nrt=False)
+
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2⁶⁴ divided by the golden ratio: from one state to the next
+_FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+_27, _30, _31 = np.uint64(27), np.uint64(30), np.uint64(31)
+
+
+@part
+def mixed(x: Any) -> Any:
+    """The finaliser of splitmix64 (Steele, Lea and Flood 2014): 64 bits that look random from any 64."""
+    x = (x ^ (x >> _30)) * _FIRST
+    x = (x ^ (x >> _27)) * _SECOND
+    return x ^ (x >> _31)
