@@ -3,6 +3,7 @@
 One network (transformer:small, weights copied across, dropout 0.1) trained by two ways in turns: canon's batches of
 4,096 target tokens, sentences of like length together and no padding; and torch's own modules as tutorials use them,
 batches of as many sentences drawn at random and padded to the longest. Counted are target tokens that are not padding.
+Batches are made before the clock runs, for both: the trainer's loader and torch's make them in the background.
 On one batch both have the same loss (checked before anything is timed, without dropout).
 """
 
@@ -13,6 +14,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +28,11 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from canon import recipe as recipes
 from canon.data.loader import Examples, order_of
 from canon.data.schema import num_examples
+from canon.data.sequences import Ragged
 from canon.nn.positions import sinusoids
-from canon.nn.ragged import Layout
+from canon.nn.ragged import Layout, layout_of
 from canon.systems.sequence.transformer import Transformer
+from canon.training.graphs import Graphs
 from canon.training.plan import read_data
 from tests.parity.test_transformer import torch_transformer
 
@@ -70,9 +74,7 @@ class Padded(nn.Module):
 
 
 def canon_loss(network: nn.Module, batch: dict[str, Tensor]) -> Tensor:
-    device = batch["input"].device
-    source, target = (Layout(batch[f"{name}_lengths"], device) for name in ("input", "target"))
-    logits = network(batch["input"], source, batch["target_input"], target)
+    logits = network(batch["input"], layout_of(batch), batch["target_input"], layout_of(batch, "target"))
     return F.cross_entropy(logits, batch["target"], label_smoothing=0.1)
 
 
@@ -98,15 +100,27 @@ def stepper(
     loss: Callable[[nn.Module, Any], Tensor],
     batches: Iterator[tuple[Any, int]],
     device: torch.device,
+    longest: int = 0,
 ) -> Callable[[], int]:
     optimizer = torch.optim.Adam(network.parameters(), lr=0.0005, betas=(0.9, 0.98), fused=True)
 
-    def step() -> int:
-        batch, tokens = next(batches)
-        optimizer.zero_grad(set_to_none=True)
+    def work(batch: Any) -> Tensor:
         with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
             found = loss(network, batch)
         found.backward()
+        return found.detach()
+
+    # As the trainer does it: on a GPU, forward and backward pass are CUDA graphs.
+    graphs = Graphs(work, list(network.parameters()), longest) if longest and device.type == "cuda" else None
+
+    def step() -> int:
+        batch, tokens = next(batches)
+        if graphs is None:
+            optimizer.zero_grad(set_to_none=True)
+            work(batch)
+        else:
+            graphs.clear()
+            graphs(batch)
         optimizer.step()
         return tokens
 
@@ -143,23 +157,22 @@ def main() -> None:
     sentences = round(num_examples(columns) / order.per_epoch)
     draws = np.random.default_rng(0)
 
-    def own_batches() -> Iterator[tuple[Any, int]]:
-        position = 0
-        while True:
-            batch = examples.take(order.indices(position))
-            yield batch, len(batch["target"])
-            position += 1
-
-    def other_batches() -> Iterator[tuple[Any, int]]:
-        while True:
-            batch = examples.take(torch.from_numpy(draws.permutation(num_examples(columns))[:sentences]))
-            yield padded(batch, device), len(batch["target"])
-
+    count = arguments.steps * 2
+    longest = max(int(column.lengths.max()) for column in columns.values() if isinstance(column, Ragged))
+    own = [examples.take(order.indices(position)) for position in range(count)]
+    other = [
+        examples.take(torch.from_numpy(draws.permutation(num_examples(columns))[:sentences])) for _ in range(count)
+    ]
+    own_batches = cycle([(batch, len(batch["target"])) for batch in own])
+    other_batches = cycle([(padded(batch, device), len(batch["target"])) for batch in other])
     steps = {
-        "torch.nn.Transformer, padded": stepper(theirs, padded_loss, other_batches(), device),
-        "canon": stepper(ours, canon_loss, own_batches(), device),
+        "torch.nn.Transformer, padded": stepper(theirs, padded_loss, other_batches, device),
+        "canon": stepper(ours, canon_loss, own_batches, device, longest),
     }
     rates: dict[str, list[float]] = {name: [] for name in steps}
+    if device.type == "cuda":
+        for _ in range(count):  # every shape once
+            steps["canon"]()
     for turn in range(arguments.rounds + 1):
         for name, step in steps.items():
             _wait(device)

@@ -20,6 +20,7 @@ from canon.errors import CanonError, unknown
 T = TypeVar("T")
 Table = dict[str, Any]
 Origins = dict[str, str]  # "train.steps" -> "--set"
+SHORT = {"from": "train.init"}  # what may be said without its section
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(Field,))
@@ -53,7 +54,7 @@ def read_toml(path: Path) -> Table:
 def parse_assignment(text: str) -> tuple[str, Any]:
     """`a.b=1` to ("a.b", 1); the right side is a TOML value, or else taken as plain text."""
     key, equals, value = text.partition("=")
-    key = key.strip()
+    key = SHORT.get(key.strip(), key.strip())
     if not equals or not key or not all(key.split(".")):
         raise CanonError(f'--set takes section.key=value, as in --set train.steps=100; got "{text}".')
     try:

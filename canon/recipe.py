@@ -17,7 +17,7 @@ import tomli_w
 from pydantic import Field
 
 from canon import registry
-from canon.config import Origins, Table, assign, parse, read_toml, settings
+from canon.config import SHORT, Origins, Table, assign, parse, read_toml, settings
 from canon.data.config import DataConfig
 from canon.errors import CanonError, unknown
 from canon.optim.schedules import Schedule
@@ -226,6 +226,8 @@ def recipe_of(run: str) -> str:
 def load(name: str = "", data: str = "", changes: Table | None = None) -> Recipe:
     """The recipe called `name`: one of canon's, a TOML file, or a system's own default recipe."""
     table, title, noted = _find(name or DEFAULT)
+    for short in SHORT.keys() & table.keys():
+        assign(table, SHORT[short], table.pop(short))
     origins: Origins = {}
     _note(origins, table, f"recipe {title}")
     origins |= noted

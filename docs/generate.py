@@ -55,12 +55,19 @@ _CHINESE = {
     "hard-attention": "硬注意力",
     "transformer": "Transformer",
     "transformer-xl": "Transformer-XL",
+    "elmo": "ELMo",
+    "t5": "T5",
+    "xlnet": "XLNet",
+    "ernie2": "ERNIE 2.0（持续多任务预训练）",
     "classification": "类别",
     "regression": "数值",
     "generation": "样本",
     "contrastive": "特征",
     "transduction": "另一段文本",
     "language-model": "下一个词元",
+    "bidirectional-language-model": "后一个和前一个词",
+    "pretraining": "文本中的词元",
+    "passages": "文档",
     "word-vectors": "词向量",
     "word2vec": "word2vec",
     "glove": "GloVe",
@@ -71,6 +78,9 @@ _CHINESE = {
     "fasttext-classifier": "fastText 文本分类器",
     "document": "带标签的文本",
     "labels": "标签（一个或多个）",
+    "finetune": "预训练网络的微调",
+    "fine-tuning": "类别、数值、词的标签、答案片段或选项",
+    "tokens": "带标签的文本",
 }
 _READS = {
     "features": "tables",
@@ -79,6 +89,8 @@ _READS = {
     "pairs": "pairs of texts",
     "corpus": "running text",
     "document": "texts with labels",
+    "tokens": "texts with labels",
+    "passages": "documents",
 }
 _PREDICTS = {
     "classification": "a class",
@@ -87,8 +99,11 @@ _PREDICTS = {
     "contrastive": "features",
     "transduction": "another text",
     "language-model": "the next token",
+    "bidirectional-language-model": "the next word and the one before",
+    "pretraining": "tokens of a text",
     "word-vectors": "vectors of words",
     "labels": "labels",
+    "fine-tuning": "a class, a number, tags, a span or a choice",
 }
 
 # The settings of optimisers and schedules have formulas rather than descriptions: what each symbol stands for.
@@ -109,7 +124,7 @@ _OPTIMIZER_SETTINGS = {
 }
 _SCHEDULE_SETTINGS = {
     "name": "constant, linear, cosine, exponential or inverse-sqrt",
-    "warmup": "steps of linear rise at the start",
+    "warmup": "steps of linear rise at the start; below 1, their share of all steps",
     "final": "share of lr left at the last step (linear, cosine, exponential)",
     "hold": "share of the steps before the fall begins (exponential)",
     "dim": "width of the model in the paper's formula (inverse-sqrt)",
@@ -128,8 +143,22 @@ _LOSSES = {
     "exponential": "mean of e^(−y·f(x)/K), y = 1 for the true class and −1/(K−1) for the others",
     "labels": "mean over examples of −log P(y), y drawn from the example's labels (scored: their mean); one-vs-all: of "
     "−Σ_l log σ(±B_l h); negative sampling: of −log σ(B_y h) − Σ_k log σ(−B_k h) (scored: the noise's mean)",
+    "masked": "mean of −log p(token given the text with some hidden) over the tokens to fill in; with `next_sentence`, "
+    "plus the mean of −log p(whether the second text follows), each sequence as often as it has tokens to fill in",
+    "causal": "mean of −log p(token given those before it in its passage) over all tokens but each passage's first",
+    "permutation": "mean of −log p(token given those before it in a random order) over the last 1/K of the order",
+    "corruption": "mean of −log p(token given the text without some spans, and the tokens put out before it) over the "
+    "sentinels, the spans' tokens and </s>",
+    "prefix": "mean of −log p(token given what its mask lets it see, some hidden) over the tokens to fill in; with "
+    "`next_sentence`, plus −log p(whether the second text follows) of the sequences that are read in both directions, "
+    "each as often as it has tokens to fill in",
+    "continual": "mean of −log p over the targets of each step's task (tokens to fill in, tokens or sequences), summed "
+    "over the steps; scored: the mean of the tasks' means",
     "negative-sampling": "mean of −log σ(v·u) − Σ_k log σ(−v·u_k) per pair, v the context (CBOW: the mean of all), u "
     "the word and u_k noise other than it; with the tree, of −Σ log σ(±v·u) over the nodes on the way to the word",
+    "finetune": "mean of −w_y log softmax(f)_y over texts (a class) or words (tags), w = 1 or as `class_weights` says; "
+    "of (f − (y − ȳ)/s)² over texts (a number); of −log softmax over a question's choices; of half of −log softmax "
+    "over a window's tokens at both ends (a span); with `auxiliary` plus λ · `language_loss`",
     "likelihood": "mean of −log p(w given the words before it)",
     "glove": "mean of f(x) (w_i·w̃_j + b_i + b̃_j − log x)² over the entries of the co-occurrence matrix that are not "
     "zero; of a text that was not learned from, with log x raised by the logarithm of how many times smaller it is",
@@ -141,13 +170,31 @@ _PHASES = {
         "generator": 'mean of −log D(G(z)); with `loss = "minimax"` of log(1 − D(G(z)))',
     },
 }
+_NEXT = {
+    "token_loss": "mean of −log p over the tokens to fill in; where next sentences are asked for too",
+    "next_loss": "mean of −log p(whether the second text follows); as above",
+}
 _OBSERVED = {
+    "masked": _NEXT,
+    "prefix": _NEXT,
+    "continual": {
+        "token_loss": "mean of −log p over the tokens to fill in, of the steps that were of this task",
+        "relation_loss`, `train/order_loss`, `train/distance_loss": "the same of each other task",
+    },
+    "finetune": {
+        "language_loss": "mean of −log p(next token), over each sequence's tokens, then over sequences, each as often "
+        "as it has targets (a question's choices: once together); with `auxiliary`"
+    },
     "adversarial": {
         "D(x)": "mean probability that D gives to data, in its own turns, before it learns from them",
         "D(G(z))": "the same of samples",
     },
 }
-_PER = {"transduction": " per target token", "language-model": " per token"}
+_PER = {
+    "transduction": " per target token",
+    "language-model": " per token",
+    "bidirectional-language-model": " per token, the mean of both directions",
+}
 _AMONG = {"nt-xent": ", in groups of at most 256 images; two views of each, made with the same noise in every run"}
 # What learners that are no gradient loop log, by objective; and of how many numbers they are made.
 _LEARNED = {
@@ -181,6 +228,31 @@ _NUMBERS = {
     "likelihood": "k-grams counted, k = 1 … n",
 }
 _METRICS = {
+    "fine-tuning": {
+        "language_loss": "as above; with `auxiliary`",
+        "accuracy": "classes and choices: (1/n) Σ [ŷ = y]; chooses the best checkpoint",
+        "f1_macro": "classes and tags: mean over them of 2tp/(2tp + fp + fn)",
+        "matthews": "classes: Matthews' correlation; chooses the best checkpoint on CoLA",
+        "pearson`, `valid/spearman": "numbers: correlations of ŷ and y; Spearman's chooses the best checkpoint",
+        "mse": "numbers: (1/n) Σ (ŷ − y)² in the data's own unit",
+        "tag_accuracy": "tags: share of words whose tag is right; chooses the best checkpoint",
+        "entity_precision`, `valid/entity_recall`, `valid/entity_f1": "tags in BIO or BIOES form: of whole entities, "
+        "as conlleval counts; F1 chooses the best checkpoint",
+        "exact_match`, `valid/f1": "spans: SQuAD's, of the best answer (of none, where that scores more); f1 chooses "
+        "the best checkpoint",
+        "answer_f1`, `valid/no_answer_accuracy": "spans, where some questions have no answer: F1 of those that have, "
+        "share of the others that are told",
+    },
+    "pretraining": {
+        "perplexity": "e^(mean loss of the told tokens)",
+        "token_accuracy": "share of told tokens that are the most likely ones",
+        "token_loss": "mean loss of the told tokens alone; where there is more to tell",
+        "next_loss`, `valid/next_accuracy": "mean of −log p(whether the second text follows), share told rightly; with "
+        "`next_sentence`",
+        "relation_loss`, `valid/relation_accuracy": "whether a token comes elsewhere in its document; ERNIE 2.0",
+        "order_loss`, `valid/order_accuracy": "of passages: which of 9 orders their segments are in; ERNIE 2.0",
+        "distance_loss`, `valid/distance_accuracy": "of two texts: neighbours, one document or two; ERNIE 2.0",
+    },
     "classification": {
         "accuracy": "(1/n) Σ [ŷ = y]; chooses the best checkpoint",
         "f1_macro": "mean over classes of 2tp/(2tp + fp + fn)",
@@ -211,6 +283,12 @@ _METRICS = {
         "perplexity": "e^loss, per token; chooses the best checkpoint",
         "token_accuracy": "share of tokens that are the most likely ones",
         "bits_per_character": "loss / log 2; where tokens are characters",
+    },
+    "bidirectional-language-model": {
+        "perplexity": "e^loss, per token; chooses the best checkpoint",
+        "forward_perplexity": "e^(the forward direction's loss)",
+        "backward_perplexity": "e^(the backward direction's loss)",
+        "token_accuracy": "share of tokens that are the most likely ones, mean of both directions",
     },
     "word-vectors": {
         "wordsim353`, `valid/simlex999": "Spearman's ρ between cosine and judgement, of pairs whose words are known; "
@@ -377,6 +455,8 @@ def logged(system: System) -> str:
     add(result, "expected", "the recipe's ranges; empty where a setting that decides them was changed")
     add(result, "protocol.data`, `.source`, `.split`, `.seed`, `.sizes", "fingerprint of the data; how it was split")
     add(result, "protocol.python`, `.languages", "of some sets: the Python they are part of; from which to which")
+    if "passages" in system.inputs:
+        add(result, "protocol.max_length", "most tokens of a passage")
     parameters = (
         "trained numbers of the network"
         if system.loop == "gradient"

@@ -1,4 +1,4 @@
-"""canon convert SRC DST --to torchvision|timm|canon|onnx|word2vec|word2vec-text|glove|fasttext-vec|fasttext-bin|…"""
+"""canon convert SRC DST --to torchvision|timm|huggingface|canon|onnx|word2vec|word2vec-text|glove|fasttext-vec|…"""
 
 from __future__ import annotations
 
@@ -23,6 +23,10 @@ canon convert runs/flowers flowers.safetensors --to timm
 
 canon convert runs/flowers flowers.onnx --to onnx
 
+canon convert bert-base-uncased runs/bert
+
+canon convert runs/bert bert-folder --to huggingface
+
 canon convert runs/words words.bin --to word2vec
 
 canon convert glove.6B.100d.txt glove.safetensors --to safetensors --dtype float16"""
@@ -31,10 +35,16 @@ _VECTORS = "word2vec, word2vec-text, glove, fasttext-vec, fasttext-bin, safetens
 
 def convert(
     source: Annotated[
-        str, typer.Argument(metavar="SRC", help="A run, a file of weights or word vectors, or SYSTEM:preset.")
+        str,
+        typer.Argument(
+            metavar="SRC", help="A run, a file of weights or word vectors, a Hugging Face folder, or SYSTEM:preset."
+        ),
     ],
     target: Annotated[Path, typer.Argument(metavar="DST", help="The file or run directory to write.")],
-    to: Annotated[str, typer.Option(help=f"torchvision, timm, canon or onnx; of word vectors canon, {_VECTORS}.")],
+    to: Annotated[
+        str,
+        typer.Option(help=f"torchvision, timm, huggingface, canon or onnx; of word vectors canon, {_VECTORS}."),
+    ] = "",
     system: Annotated[str, typer.Option(help="Of a file: the SYSTEM:preset it must be; default as its keys say.")] = "",
     set_: Sets = [],  # noqa: B006  typer reads it and never changes it
     classes: Annotated[Path | None, typer.Option(help="Of a file: names of its classes, one on each line.")] = None,
@@ -49,7 +59,7 @@ def convert(
     partial: Annotated[bool, typer.Option("--partial", help=PARTIAL_HELP)] = False,
     json: Json = False,
 ) -> None:
-    """Convert weights to and from torchvision and timm, word vectors between all formats, or write an ONNX file."""
+    """Convert weights to and from torchvision, timm and Hugging Face, word vectors between all formats, or to ONNX."""
     from canon.use import export
 
     found = export.convert(
@@ -88,6 +98,8 @@ def _print(found: Converted) -> None:
         print(f"{len(report.used)} tensors of {network.source} used, 0 missing, 0 unexpected")
         if report.left_out:
             print(f"left out: {', '.join(report.left_out)}")
+    if network.folder is not None and network.folder.found.anew:
+        print(f"made anew: {', '.join(network.folder.found.anew)}")
     if found.difference is not None:
         print(f"onnxruntime and torch differ by {found.difference:.1e} at most")
     print(found.target)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,8 +18,12 @@ canon generate runs/digits-dcgan --count 100 --out digits.png
 
 canon generate runs/ring-gan --count 1000 --seed 1 --out ring.csv
 
-canon generate runs/novels "It was a" --length 200 --temperature 0.8 --top-p 0.95"""
+canon generate runs/novels "It was a" --length 200 --temperature 0.8 --top-p 0.95
+
+canon generate runs/code "def " --temperature 0 --stop "\\n\\n"
+"""
 _SAMPLES = 64  # of a generator, where --count does not say
+_LENGTH = 100  # tokens of a language model, where --length does not say
 
 
 def generate(
@@ -32,7 +37,9 @@ def generate(
         Path | None,
         typer.Option(help="A .png for images, a .csv for a table; default samples.png or samples.csv here."),
     ] = None,
-    length: Annotated[int | None, typer.Option(min=1, help="Language models: how many tokens; default 100.")] = None,
+    length: Annotated[
+        int | None, typer.Option(min=1, help=f"Language models: how many tokens; default {_LENGTH}.")
+    ] = None,
     temperature: Annotated[
         float | None,
         typer.Option(min=0.0, help="Language models: logits are divided by it; default 1, 0 takes the likeliest."),
@@ -43,25 +50,45 @@ def generate(
     top_p: Annotated[
         float | None, typer.Option(help="Language models: draw from the likeliest that hold a share p only.")
     ] = None,
+    stop: Annotated[
+        list[str] | None,
+        typer.Option(help="Language models: end before this text; may be given several times."),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Draw samples from a run's best generator, or go on with a text by its best language model."""
+    from canon.use.language import is_language_model
     from canon.use.model import load
 
     model = load(run)
-    options: dict[str, Any] = {"length": length, "temperature": temperature, "top_k": top_k, "top_p": top_p}
+    options: dict[str, Any] = {
+        "length": length,
+        "temperature": temperature,
+        "top_k": top_k,
+        "top_p": top_p,
+        "stop": [word.replace("\\n", "\n") for word in stop] if stop else None,
+    }
     given = {name: value for name, value in options.items() if value is not None}
-    if model.schema.target == "next":
-        from canon.use.complete import complete
+    if is_language_model(model):
+        from canon.use.complete import complete, remark
 
         if out is not None:
             raise CanonError(f"{run} is a language model, whose text is printed; leave out --out.")
-        found = complete(model, prompt or "", count=count or 1, seed=seed, **given)
+        if told := remark(model, prompt or "", length or _LENGTH):
+            print(told, file=sys.stderr)
+        shown = sys.stdout.isatty() and not json and (count or 1) == 1
+        if shown:  # as it comes
+            given["tell"] = lambda text: print(text, end="", flush=True)
+        found = complete(model, prompt or "", **{"length": _LENGTH, **given}, count=count or 1, seed=seed)
         if json:
             print_json([asdict(one) for one in found])
         else:
-            print("\n\n".join(one.text for one in found))
+            print("" if shown else "\n\n".join(one.text for one in found))
         return
+    if model.schema.input == "passages":
+        from canon.use.language import Language
+
+        Language(model)  # says what it does instead
     from canon.use import generate as use
 
     if prompt is not None or given:

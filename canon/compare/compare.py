@@ -35,7 +35,7 @@ from canon.errors import CanonError
 from canon.recipe import Recipe
 from canon.report.run import write_report
 from canon.training.checkpoint import write_atomic
-from canon.training.plan import read_data
+from canon.training.plan import read_data, with_backbone
 from canon.training.run import Run, cannot_write
 from canon.training.trainer import train
 
@@ -114,14 +114,15 @@ def _plan(names: Sequence[str], data: str, budget: Budget | None, changes: Table
     read: dict[tuple, Data] = {}
     for name in names:
         recipe = recipes.load(name, data, changes)
-        key = recipe.data, recipe.system.inputs, recipe.system.task
+        network = recipe.train.init, getattr(recipe.config, "backbone", "")  # which a tokenizer may belong to
+        key = recipe.data, recipe.system.inputs, recipe.system.task, *network
         if key not in read:
             read[key] = read_data(recipe)
         train = read[key].splits["train"]
         size, steps = num_examples(train), steps_per_epoch(train, recipe.train.batch, recipe.train.tokens)
         own = {**changes, **budget_changes(budget, min(recipe.train.batch or size, size))}
         sizes = {**read[key].schema.sizes(), "num_examples": size}
-        recipe = recipes.load(name, data, own).fitted(sizes).resolved(size, steps)
+        recipe = with_backbone(recipes.load(name, data, own)).fitted(sizes).resolved(size, steps)
         label = Path(name).stem if name.endswith(".toml") else name
         times = 1 + sum(label == plan.label.partition(" #")[0] for plan in plans)
         label += f" #{times}" if times > 1 else ""

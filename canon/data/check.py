@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from canon.data import counts, labelled, pair_counts, read_documents
+from canon.data import counts, finetune_counts, labelled, pair_counts, read_documents
 from canon.data.catalogue import CATALOGUE
 from canon.data.config import DataConfig
 from canon.data.open import format_of, missing_path, open_source
@@ -25,12 +25,13 @@ from canon.errors import CanonError
 from canon.registry import SYSTEMS
 
 FEW = 10  # training examples; a class with fewer is told
-TARGET_KINDS: tuple[TargetKind, ...] = ("class", "number", "none", "sequence", "labels")
+TARGET_KINDS: tuple[TargetKind, ...] = ("class", "number", "none", "sequence", "labels", "tokens")
 TARGETS: dict[str, TargetKind] = {
     "classification": "class",
     "regression": "number",
     "transduction": "sequence",
     "labels": "labels",
+    "pretraining": "tokens",
 }
 
 
@@ -41,6 +42,10 @@ def check(config: DataConfig, inputs: Sequence[str] | None = None, target: Targe
     kind = _kind(config, path)
     if kind == "pairs":
         return _check_pairs(report, config)
+    if kind == "examples":
+        finetune_counts.count_examples(report, config)
+        report.suits = [system.name for system in SYSTEMS if "tokens" in system.inputs]
+        return report
     if kind == "tests":
         raise CanonError(f"{config.source} tests word vectors and is no text to learn them from: see data.tests.")
     if kind == "documents":
@@ -55,6 +60,8 @@ def check(config: DataConfig, inputs: Sequence[str] | None = None, target: Targe
         counts.count_text(report, config, path)
         if inputs is None or "corpus" in inputs:
             _count_words(report, config)
+        if inputs is None or "passages" in inputs:
+            _count_sentences(report, config)
     elif kind == "images":
         counts.count_image_files(report, config, path)
     source = None
@@ -75,6 +82,8 @@ def check(config: DataConfig, inputs: Sequence[str] | None = None, target: Targe
 
 
 def _kind(config: DataConfig, path: Path) -> str:
+    if finetune_counts.holds_examples(config):
+        return "examples"
     if config.source in CATALOGUE:
         record = CATALOGUE[config.source]
         return record.kind if record.kind != "images" else "arrays"
@@ -116,6 +125,18 @@ def _count_words(report: CheckReport, config: DataConfig) -> None:
         report.notes.append(f"No word comes {least} times: that is too little text for word vectors.")
 
 
+def _count_sentences(report: CheckReport, config: DataConfig) -> None:
+    """What pre-training would find in the text; a tokenizer that cannot be read is a warning."""
+    from canon.data.passage_counts import count_sentences
+
+    if report.warnings:  # it cannot be read
+        return
+    try:
+        count_sentences(report, config)
+    except CanonError as mistake:
+        report.warn(str(mistake))
+
+
 # What it suits
 
 
@@ -128,9 +149,9 @@ def _judge(
 ) -> None:
     """The systems whose kind of input and target this data has; tried by preparing the data for them."""
     kinds = {
-        "table": ("features", "text", "pairs", "corpus", "document"),
+        "table": ("features", "text", "pairs", "corpus", "document", "passages"),
         "images": ("image",),
-        "text": ("text", "corpus"),
+        "text": ("text", "corpus", "passages"),
     }[report.kind]
     verdicts: dict[tuple[str, str], str] = {}
     for kind in kinds:
@@ -139,6 +160,8 @@ def _judge(
     for system in SYSTEMS:
         wanted = TARGETS.get(system.task, "none")
         if any(verdicts.get((kind, wanted), "no") == "" for kind in system.inputs):
+            report.suits.append(system.name)
+        if "tokens" in system.inputs and report.lengths and finetune_counts.suits_finetuning(config):
             report.suits.append(system.name)
     asked = [kind for kind in kinds if inputs is None or kind in inputs]
     if inputs is not None and not asked:
@@ -153,6 +176,9 @@ def _judge(
 
 def _verdict(report: CheckReport, config: DataConfig, source: Source | None, kind: str, target: TargetKind) -> str:
     """ "" if the data can be prepared so, else the sentence that says why not."""
+    if kind == "passages" or target == "tokens":
+        text = report.passages if report.kind == "text" else report.lengths
+        return "" if kind == "passages" and target == "tokens" and text else f"{report.name} has no text to learn from."
     if kind == "document" or target == "labels":
         if kind != "document" or target != "labels" or source is None or not report.lengths:
             return f"{report.name} has no texts with labels."

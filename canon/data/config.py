@@ -14,7 +14,7 @@ Share = Annotated[float, Field(ge=0, lt=1)]
 @settings
 class DataConfig:
     source: str = Field(default="", description="a named set (canon list datasets), or a file or folder")
-    format: Literal["auto", "table", "images", "idx", "cifar", "text", "pairs"] = Field(
+    format: Literal["auto", "table", "images", "idx", "cifar", "text", "pairs", "conll", "squad"] = Field(
         default="auto", description="kind of file; auto looks at names and contents"
     )
     label: str = Field(default="", description="column to predict; default: label, target, class or y, else the last")
@@ -36,14 +36,18 @@ class DataConfig:
     tokenizer: str = Field(
         default="",
         description="word, char, bpe, wordpiece, unigram, byte-bpe, split (at spaces) or jieba, or a tokenizer.json; "
-        "default: the set's own, else bpe",
+        "for pre-training also a folder of a network or a run; default: the set's own, else bpe",
     )
+    segmenter: Literal["", "jieba"] = Field(
+        default="", description="what finds the words of Chinese text, for masking whole ones"
+    )
+    phrases: str = Field(default="", description="a file of phrases, one a line, for masking whole ones")
     target_tokenizer: str = Field(default="", description="of the target; default: one vocabulary for both sides")
     vocab_size: Annotated[int, Field(ge=0)] = Field(default=0, description="most tokens; 0: all words, or 8000 pieces")
     min_count: Annotated[int, Field(gt=0)] = Field(default=1, description="rarer words and characters are <unk>")
     lowercase: bool = Field(default=False, description="text to lower case")
     max_length: Annotated[int, Field(gt=0)] = Field(
-        default=256, description="tokens; longer training pairs are left out"
+        default=256, description="tokens of a passage to pre-train on; longer training pairs are left out"
     )
     window: Annotated[int, Field(gt=0)] = Field(default=35, description="tokens of a running text read at a time")
     tests: tuple[str, ...] = Field(

@@ -15,10 +15,12 @@ import numpy as np
 from canon.data import features, idx, images, text
 from canon.data.config import DataConfig
 from canon.data.files import ending, lines
+from canon.data.finetune_inputs import encode_finetune, read_labelled_finetune
 from canon.data.open import missing_path, open_path, open_source
 from canon.data.read import PLURAL, SINGULAR, pair_columns
 from canon.data.read_corpus import encode_words, read_corpus_or_tests
 from canon.data.read_documents import encode_documents, read_labelled_documents
+from canon.data.read_passages import encode_passages, read_more_passages
 from canon.data.schema import Columns, Schema
 from canon.data.sequences import Ragged, Windows, lined
 from canon.data.source import Part, Source
@@ -32,8 +34,12 @@ def encode(schema: Schema, sources: Sequence[str | Path], config: DataConfig) ->
     paths = [Path(source).expanduser() for source in sources]
     if schema.input == "corpus":
         return encode_words([str(source) for source in sources], config)
+    if schema.input == "tokens":
+        return encode_finetune(schema, [str(source) for source in sources], config)
     if schema.input == "document":
         return encode_documents(schema, [str(source) for source in sources], config)
+    if schema.input == "passages":
+        return encode_passages(schema, [str(source) for source in sources], config)
     if schema.input in ("text", "pairs"):
         return _encode_text(schema, [str(source) for source in sources], config)
     for path in paths:
@@ -63,8 +69,12 @@ def read_labelled(schema: Schema, path: Path, config: DataConfig) -> Columns:
     """Inputs and targets of other labelled data (its test part, where it has one), to evaluate a run on."""
     if schema.input == "corpus":
         return read_corpus_or_tests(schema, str(path), config)
+    if schema.input == "tokens":
+        return read_labelled_finetune(schema, str(path), config)
     if schema.input == "document":
         return read_labelled_documents(schema, str(path), config)
+    if schema.input == "passages":
+        return read_more_passages(schema, str(path), config)
     kind: Literal["table", "auto"] = "table" if schema.input == "features" and path.is_file() else "auto"
     plain = replace(config, source=str(path), format=kind, valid=0.0, test=0.0, size=(), channels=0)
     like = _like(schema)

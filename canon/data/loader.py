@@ -4,12 +4,13 @@ The examples form one endless stream: permutation 0 of the training set, permuta
 [s·batch, (s+1)·batch) of that stream, so every batch is full and the position after any step is known without replay.
 Each process takes its contiguous share of the batch. Permutations come from Philox keyed by (seed, epoch).
 Sentences may be batched by tokens instead (`ByLength`), and windows of a text are read as streams (`Streams`).
+Where a task composes its examples (hides words, pairs sentences), it does so here, with numbers keyed by the batch.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import pairwise
 from typing import NamedTuple, Protocol
@@ -18,11 +19,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from canon.data.draws import EVALUATION, Draws
+from canon.data.finetune import Texts, Values
+from canon.data.passages import Passages
 from canon.data.schema import Columns, Schema, num_examples
 from canon.data.sequences import Ragged, Windows
 from canon.errors import CanonError
 
 Batch = dict[str, Tensor]
+# (columns, rows of them, their places in the global batch, random numbers) to the arrays of a batch
+Compose = Callable[[Columns, np.ndarray, np.ndarray, Draws], dict[str, np.ndarray]]
 
 _SCALE_AHEAD_BYTES = 512 << 20  # scaling all inputs once is worth so much memory; it changes no number
 _RESIDENT_SHARE = 0.25  # of a GPU's free memory that the columns may take
@@ -32,9 +38,10 @@ _POOL = 100  # batches whose sentences are sorted by length together: more is le
 class Examples:
     """Columns as tensors, kept on the device where they fit, with the input scaled as the schema says."""
 
-    def __init__(self, columns: Columns, schema: Schema, device: torch.device) -> None:
+    def __init__(self, columns: Columns, schema: Schema, device: torch.device, compose: Compose | None = None) -> None:
         self.size = num_examples(columns)
         self.device = device
+        self._given, self._compose = columns, compose
         told = {name: c for name, c in columns.items() if c.dtype != object}  # strings are for scoring
         self._columns = {name: torch.from_numpy(c) if isinstance(c, np.ndarray) else c for name, c in told.items()}
         self.in_memory = all(isinstance(column, Tensor) for column in self._columns.values())
@@ -63,14 +70,20 @@ class Examples:
         """Whether taking rows is slicing memory where they are needed: then nothing is gained by taking them ahead."""
         return self.in_memory and self.index_device.type == self.device.type
 
-    def take(self, indices: Tensor) -> Batch:
-        """The rows at `indices`, which lie on `index_device`."""
+    def take(self, indices: Tensor, first: int = 0, draws: Draws = EVALUATION) -> Batch:
+        """The rows at `indices`, which lie on `index_device`; in training, `first` is the place of the first of them in
+        the global batch."""
+        if self._compose is not None:
+            asked = indices.numpy()
+            places = asked if draws is EVALUATION else np.arange(first, first + len(asked))
+            made = self._compose(self._given, asked, places, draws)
+            return {key: self._send(key, array) for key, array in made.items()}
         batch: Batch = {}
         for name, column in self._columns.items():
             if isinstance(column, Tensor):
                 rows = column.index_select(0, indices)
-            elif isinstance(column, Ragged | Windows):
-                batch |= {key: self._send(key, rows) for key, rows in column.batch(name, indices.numpy()).items()}
+            elif isinstance(column, Ragged | Windows | Texts | Values):
+                batch |= {key: self._send(key, array) for key, array in column.batch(name, indices.numpy()).items()}
                 continue
             else:
                 rows = torch.from_numpy(column.take(indices.numpy()))
@@ -208,9 +221,15 @@ def order_of(columns: Columns, batch: int, tokens: int, seed: int, device: torch
     size, inputs, target = num_examples(columns), columns["input"], columns.get("target")
     if isinstance(inputs, Windows):
         return Streams(size, batch)
+    if tokens and isinstance(inputs, Passages):
+        return ByLength(inputs.lengths, inputs.lengths, tokens, seed)
+    if tokens and isinstance(inputs, Texts):
+        return ByLength(inputs.num_tokens, inputs.num_tokens, tokens, seed)
     if tokens:
         if not isinstance(inputs, Ragged) or not isinstance(target, Ragged):
-            raise CanonError("train.tokens is for sentences in two languages; give train.batch.")
+            raise CanonError(
+                "train.tokens is for texts in tokens and for sentences in two languages; give train.batch."
+            )
         # By target, then source: both are padded for attention on a CPU.
         keys = target.lengths * (inputs.lengths.max() + 1) + inputs.lengths
         return ByLength(keys, target.lengths - 1, tokens, seed)
@@ -242,8 +261,10 @@ class Loader:
         micro_batch: int = 0,
         rank: int = 0,
         world: int = 1,
+        seed: int = 0,
     ) -> None:
         self.examples = examples
+        self.seed = seed
         self.order = order
         self.position = 0
         self._rank, self._world = rank, world
@@ -274,7 +295,11 @@ class Loader:
             raise CanonError(f"A batch has {len(rows)} examples for {self._world} processes: raise train.tokens.")
         step = self._micro or stop - start
         bounds = [(first, min(first + step, stop)) for first in range(start, stop, step)]
-        return [Piece(self.examples.take(rows[first:last]), (first, last, len(rows))) for first, last in bounds]
+        draws = Draws(self.seed, position)
+        return [
+            Piece(self.examples.take(rows[first:last], first, draws), (first, last, len(rows)))
+            for first, last in bounds
+        ]
 
 
 def shares(total: int, parts: int) -> list[tuple[int, int]]:

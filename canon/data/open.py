@@ -44,6 +44,8 @@ def open_path(path: Path, config: DataConfig, like: Source | None = None) -> Sou
     if not path.exists():
         raise missing_path(path, named=like is None)
     kind = format_of(path, config.format)
+    if kind in ("conll", "squad"):
+        raise CanonError(f'data.format = "{kind}" is for fine-tuning: canon train finetune --data {path}.')
     if kind == "table":
         return _open_tables(path, config)
     if kind == "text":
@@ -155,6 +157,8 @@ def _open_pairs(path: Path, config: DataConfig) -> Source:
 def _open_named(record: Dataset, config: DataConfig) -> Source:
     from dataclasses import replace
 
+    if record.format in ("conll", "squad"):
+        raise CanonError(f"{record.name} is {record.kind} for fine-tuning: canon train finetune --data {record.name}.")
     folder = catalogue.require(record.name)
     found = {file: catalogue.find_file(folder, file) for file in record.files}
     for file, path in found.items():

@@ -37,6 +37,8 @@ PLURAL = {
     "pairs": "pairs of texts",
     "corpus": "running text",
     "document": "texts with labels",
+    "tokens": "texts with labels",
+    "passages": "running text",
 }
 SINGULAR = {
     "features": "a table",
@@ -45,6 +47,8 @@ SINGULAR = {
     "pairs": "a set of pairs of texts",
     "corpus": "running text",
     "document": "texts with labels",
+    "tokens": "texts with labels",
+    "passages": "running text",
 }
 Chosen = dict[str, tuple[str, np.ndarray]]  # split -> (part, rows of it)
 
@@ -68,6 +72,10 @@ def read(
         from canon.data.read_documents import read_documents
 
         return read_documents(config)
+    if "passages" in inputs:
+        from canon.data.read_passages import read_passages
+
+        return read_passages(config, system)
     if "pairs" in inputs and config.format == "auto" and config.source not in CATALOGUE:
         config = replace(config, format="pairs")  # a table is then one of two texts
     return prepare(with_given_parts(open_source(config), config), config, inputs, target, system)

@@ -201,7 +201,7 @@ def _open_named(record: Dataset, config: DataConfig, system: str) -> Source:
     if record.kind == "tests":
         raise CanonError(f"{record.name} tests word vectors and is no text to learn them from; name it in data.tests.")
     if record.kind not in ("text", "table"):
-        raise _refuse(record.name, {"images": "image", "pairs": "pairs"}[record.kind], system)
+        raise _refuse(record.name, {"images": "image", "pairs": "pairs"}.get(record.kind, "document"), system)
     if record.builtin:
         source = read_builtin(record.name)
         if source.kind == "features" and record.features:

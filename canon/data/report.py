@@ -21,6 +21,8 @@ class CheckReport:
     lengths: dict[str, dict[str, int]] = field(default_factory=dict)  # characters, words: quantiles
     pairs: dict[str, dict[str, Any]] = field(default_factory=dict)  # of each split: lengths, ratio, alignment
     corpus: dict[str, int] = field(default_factory=dict)  # words, different, seen so many times, in the longest line
+    # For pre-training: sentences, the share of documents that have several, of tokens that a given tokenizer lacks
+    passages: dict[str, float] = field(default_factory=dict)
     vocabulary: int = 0  # distinct words of the training part
     unknown_words: float | None = None  # share of the test part's words that the training part does not have
     suits: list[str] = field(default_factory=list)
@@ -58,6 +60,10 @@ class CheckReport:
             shown.append(f"  {split:<11} target / source characters {told['ratio'].get('median', 0):.2f}{fits}")
         if self.corpus:
             shown.append("  corpus      " + ", ".join(f"{count:,} {name}" for name, count in self.corpus.items()))
+        if self.passages:
+            listed = [f"{value:,}" if isinstance(value, int) else f"{value:.2%}" for value in self.passages.values()]
+            named = (f"{value} {name}" for name, value in zip(self.passages, listed, strict=True))
+            shown.append("  documents   " + ", ".join(named))
         if self.vocabulary:
             rate = (
                 "" if self.unknown_words is None else f"; {self.unknown_words:.2%} of the test words are not among them"

@@ -22,10 +22,11 @@ from canon.data.words import Words
 if TYPE_CHECKING:
     from canon.data.tokenizers import Tokenizer
 
-InputKind = Literal["features", "image", "text", "pairs", "corpus", "document"]
+InputKind = Literal["features", "image", "text", "pairs", "corpus", "document", "tokens", "passages"]
 # any: a class where the data has classes; next: the text itself, one token on; sequence: another text; labels: classes
-# of which an example may have several
-TargetKind = Literal["class", "number", "none", "any", "next", "sequence", "labels"]
+# of which an example may have several; tags: a class of each word; span: a part of the text; choice: one of several
+# texts; tokens: those of the text that an objective of pre-training asks for
+TargetKind = Literal["class", "number", "none", "any", "next", "sequence", "labels", "tags", "span", "choice", "tokens"]
 
 
 class Column(Protocol):
@@ -41,6 +42,7 @@ class Column(Protocol):
 
 
 Columns = Mapping[str, np.ndarray | Column]
+_OPTIONAL = ("text", "reading")  # fields of a schema that are written only where they say something
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,19 @@ class Encoder:
     mean: float = 0.0
     std: float = 1.0
     categories: tuple[str, ...] = ()  # an unseen category is all zeros
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How texts become sequences of tokens for a pre-trained network; what is asked of them is `Schema.target`."""
+
+    framing: str  # canon.data.framing: where special tokens stand
+    limit: int  # tokens of a sequence, special ones among them
+    overlap: int = 0  # tokens that neighbouring windows of a long text share, where an answer is looked for in it
+    columns: tuple[str, ...] = ()  # of a table: of the text, or of both texts
+    counts: tuple[int, ...] = ()  # training examples of each class, or words of each tag
+    monitor: str = ""  # the metric that the data set is judged by, where it has one of its own
+    unanswerable: bool = False  # whether there are questions that the text does not answer
 
 
 @dataclass(frozen=True)
@@ -77,6 +92,8 @@ class Schema:
     # Word vectors and documents: the vocabulary, a file of its own too; of documents in a table, the column of text.
     words: Words | None = None
     text: str = ""
+    # Texts for a pre-trained network, whose tokeniser is "text".
+    reading: Reading | None = None
 
     @property
     def shared(self) -> bool:
@@ -86,12 +103,14 @@ class Schema:
     def sizes(self) -> dict[str, Any]:
         """The settings of a system that the data decides."""
         sizes: dict[str, Any] = {"shape": self.shape}
-        if self.target in ("class", "labels"):
+        if self.target in ("class", "labels", "tags"):
             sizes["num_classes"] = len(self.classes)
         if self.target == "sequence":
             sizes |= {f"{role}_vocab": self.tokenizers[role].size for role in ("source", "target")}
             sizes["shared_vocab"] = self.shared
-        if self.target == "next":
+        if self.reading is not None:
+            sizes["kind"] = self.target
+        if self.target in ("next", "tokens") or self.reading is not None:
             sizes["vocab_size"] = self.tokenizers["text"].size
         if self.words is not None:
             sizes["vocab_size"] = self.words.size
@@ -100,7 +119,7 @@ class Schema:
     def files(self) -> dict[str, str]:
         """Everything, as files by name: schema.json, one for each tokeniser, and words.tsv where there are words."""
         plain = asdict(replace(self, tokenizers={}, words=None))
-        plain = {key: value for key, value in plain.items() if key != "words" and (key != "text" or value)}
+        plain = {key: value for key, value in plain.items() if key != "words" and (key not in _OPTIONAL or value)}
         plain["tokenizers"] = {
             role: next(other for other, known in self.tokenizers.items() if known is own)
             for role, own in self.tokenizers.items()
@@ -121,6 +140,9 @@ class Schema:
             rows["tokenizers"] = {role: made[name] for role, name in names.items()}
         if (folder / "words.tsv").is_file():
             rows["words"] = Words.from_text((folder / "words.tsv").read_text(encoding="utf-8"))
+        if reading := rows.pop("reading", None):
+            plain: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in reading.items()}
+            rows["reading"] = Reading(**plain)
         table: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in rows.items()}
         encoders = ({**row, "categories": tuple(row["categories"])} for row in table.pop("encoders"))
         return cls(**table, encoders=tuple(Encoder(**row) for row in encoders))
@@ -150,8 +172,12 @@ class Data:
     protocol: dict[str, Any] = field(default_factory=dict)  # how the splits were made; compare refuses unlike ones
 
     def fingerprint(self) -> str:
-        """One hash for the content of all files and the way they were split."""
-        content = [sorted(record.sha256 for record in self.files), self.protocol, sorted(self.schema.files().items())]
+        """One hash for the content of all files and the way they were split. How a pre-trained network reads its texts
+        is its own affair, so that two of them may be compared."""
+        schema = self.schema
+        if schema.reading is not None:
+            schema = replace(schema, tokenizers={}, reading=None, longest=(), typical=())
+        content = [sorted(record.sha256 for record in self.files), self.protocol, sorted(schema.files().items())]
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 

@@ -122,4 +122,4 @@ def num_tokens(column: object) -> int:
     """Tokens that a column asks for: 0 if it is not made of tokens."""
     if isinstance(column, Ragged):
         return len(column.tokens) - len(column)
-    return len(column.tokens) - 1 if isinstance(column, Windows) else 0
+    return len(column.tokens) - 1 if isinstance(column, Windows) else getattr(column, "num_tokens", 0)

@@ -24,14 +24,14 @@ class File:
 class Dataset:
     name: str
     title: str
-    kind: Literal["table", "images", "text", "pairs", "tests"]
+    kind: Literal["table", "images", "text", "pairs", "tests", "tags", "questions"]
     size: str  # how many examples
     source: str
     licence: str
     files: tuple[File, ...] = ()
     builtin: bool = False
     folders: tuple[str, ...] = ()  # under CANON_DATA, besides its own name; absolute ones are a distribution's
-    format: Literal["table", "idx", "cifar", "text", "pairs"] = "table"
+    format: Literal["table", "idx", "cifar", "text", "pairs", "conll", "squad"] = "table"
     label: str = ""
     features: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()  # of table files without a header line
@@ -45,6 +45,8 @@ WIKITEXT = "https://raw.githubusercontent.com/pytorch/examples/main/word_languag
 SHAKESPEARE = "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/"
 GENSIM = "https://raw.githubusercontent.com/piskvorky/gensim/develop/gensim/test/test_data/"
 CA8 = "https://raw.githubusercontent.com/Embedding/Chinese-Word-Vectors/master/testsets/"
+EWT = "https://raw.githubusercontent.com/UniversalDependencies/UD_English-EWT/r2.16/"
+WEIBO = "https://raw.githubusercontent.com/hltcoe/golden-horse/master/data/"
 MULTI30K = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw/"
 
 
@@ -480,6 +482,119 @@ RECORDS = (
         folders=("glue/STS-B",),
         label="score",
         features=("sentence1", "sentence2"),
+    ),
+    Dataset(
+        "ud-english-ewt",
+        "Universal Dependencies, English Web Treebank 2.16",
+        "tags",
+        "12,544 + 2,001 + 2,077 sentences, 17 tags",
+        "Silveira et al. 2014; Universal Dependencies",
+        "CC BY-SA 4.0",
+        (
+            _plain(
+                EWT,
+                "en_ewt-ud-train.conllu",
+                "train",
+                "3fb78e2b55482c8ee00caa653af436c88c9e5bc9a73ce26e4ae3ddc79d2b7e7b",
+                14203025,
+            ),
+            _plain(
+                EWT,
+                "en_ewt-ud-dev.conllu",
+                "valid",
+                "531a54ff90d6ab12201c5a50c3e78e6ddac4de69abc4bce5d275d3cd29efe2b6",
+                1805545,
+            ),
+            _plain(
+                EWT,
+                "en_ewt-ud-test.conllu",
+                "test",
+                "e266e515a0a7547657ed3d90d9ba46487d6bd251f27ad4269d4e8a427c8555cd",
+                1804515,
+            ),
+        ),
+        format="conll",
+    ),
+    Dataset(
+        "weibo-ner",
+        "Weibo NER: names in Chinese messages, revised",
+        "tags",
+        "1,350 + 270 + 270 messages, 8 kinds of names",
+        "Peng and Dredze 2015; He and Sun 2016",
+        "CC BY-SA 3.0; messages under Weibo's terms",
+        (
+            _plain(
+                WEIBO,
+                "weiboNER_2nd_conll.train",
+                "train",
+                "4e8954c54ab33b0afc9a8abb85715c47422645cc6d1b49fdb24540f4a427e997",
+                536039,
+            ),
+            _plain(
+                WEIBO,
+                "weiboNER_2nd_conll.dev",
+                "valid",
+                "e72730d83aac680505280b6301c879b3ba470d29ac308979d48cdc58ee4907cc",
+                105881,
+            ),
+            _plain(
+                WEIBO,
+                "weiboNER_2nd_conll.test",
+                "test",
+                "faaf6c0ebde5348b935cfd5c89f0f22c9e0779d60667d8b5efbc647b6707d50e",
+                108767,
+            ),
+        ),
+        format="conll",
+    ),
+    Dataset(
+        "squad",
+        "SQuAD 2.0: half of its dev set, as CS224N cuts it",
+        "questions",
+        "6,078 questions of 16 articles, 2,910 with an answer",
+        "Rajpurkar, Jia and Liang 2018; Stanford CS224N",
+        "CC BY-SA 4.0",
+        (
+            File(
+                "cs224n-dev-v2.0.json",
+                "train",
+                "e67e5969b6dc6c1642154740806b79263b77fc048c7c11ee60d534eb48ef81e8",
+            ),
+        ),
+        format="squad",
+    ),
+    Dataset(
+        "xquad-en",
+        "XQuAD, English: questions of SQuAD 1.1",
+        "questions",
+        "1,190 questions of 48 articles",
+        "Artetxe, Ruder and Yogatama 2020; Rajpurkar et al. 2016",
+        "CC BY-SA 4.0",
+        (
+            _plain(
+                "https://raw.githubusercontent.com/google-deepmind/xquad/master/",
+                "xquad.en.json",
+                "train",
+                "e4c57d1c9143aaa1c5d265ba5987a65f4e69528d2a98f29d6e75019b10344f29",
+                609383,
+            ),
+        ),
+        folders=("squad",),
+        format="squad",
+    ),
+    Dataset(
+        "openbookqa",
+        "OpenBookQA: four-choice questions",
+        "table",
+        "4,957 + 500 + 500 questions",
+        "Mihaylov et al. 2018, Allen Institute for AI",
+        "Apache-2.0",
+        (
+            File("train.tsv", "train", "a99b5eeb0df072e358d421878588f44f25faf4151d843be7ef4f4a9c0f9a920d"),
+            File("dev.tsv", "valid", "f991ab306e5861085b1d82ede903ada8a3a2eb56261b676be809899fe3949b57"),
+            File("test.tsv", "test", "30b94f7cc2fa216455cc6e04bc4d5ef7d634eeb4f5c7b5f6b018914e78e0b0ff"),
+        ),
+        label="Answer Key",
     ),
     Dataset(
         "wiki-words",

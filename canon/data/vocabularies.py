@@ -26,6 +26,8 @@ from canon.errors import CanonError, unknown
 
 RESERVED = ("<pad>", "<unk>", "<bos>", "<eos>")
 PAD, UNK, BOS, EOS = range(4)
+MASK = "<mask>"  # the fifth of a vocabulary to pre-train with; sentinels follow it where they are asked for
+SENTINEL = "<extra_id_{}>"
 WHOLE = ("word", "char", "split")  # every word is a token
 PIECES = ("bpe", "wordpiece", "unigram", "byte-bpe")
 KINDS = (*WHOLE, *PIECES)
@@ -53,20 +55,22 @@ def library() -> Any:
     return tokenizers
 
 
-def learn(texts: Texts, kind: str, vocab_size: int, lowercase: bool, min_count: int) -> Any:
+def learn(
+    texts: Texts, kind: str, vocab_size: int, lowercase: bool, min_count: int, reserved: Sequence[str] = RESERVED
+) -> Any:
     """The library's tokeniser of that kind with a vocabulary from `texts`; it looks for no reserved token in a text."""
-    size = _size(kind, vocab_size)
+    size = _size(kind, vocab_size, len(reserved))
     if min_count < 1:
         raise CanonError(f"min_count must be a positive whole number, got {min_count}.")
     inner, stream = _pipeline(kind, lowercase), _repeatable(texts)
     try:
         if kind in ("word", "split"):
-            _learn_words(inner, stream, size, min_count)
+            _learn_words(inner, stream, size, min_count, reserved)
         elif kind == "char":
-            kept = _frequent(_characters(inner, stream), size - len(RESERVED), min_count)
-            inner.model = library().models.BPE(_numbered(kept), [], unk_token=RESERVED[UNK])
+            kept = _frequent(_characters(inner, stream), size - len(reserved), min_count)
+            inner.model = library().models.BPE(_numbered(kept, reserved), [], unk_token=RESERVED[UNK])
         else:
-            _learn_pieces(inner, stream, kind, size, min_count)
+            _learn_pieces(inner, stream, kind, size, min_count, reserved)
     except UnicodeEncodeError as mistake:
         raise half_character(mistake) from None
     plain = json.loads(inner.to_str())
@@ -79,10 +83,10 @@ def half_character(mistake: UnicodeEncodeError) -> CanonError:
     return CanonError(f"A text holds U+{code:04X}, half of a surrogate pair, which is no character; mend or remove it.")
 
 
-def _size(kind: str, vocab_size: int) -> int:
+def _size(kind: str, vocab_size: int, num_reserved: int) -> int:
     if kind not in KINDS:
         raise unknown("kind of tokenizer", kind, KINDS)
-    least = len(RESERVED) + {"byte-bpe": 256, "wordpiece": 2}.get(kind, 1)
+    least = num_reserved + {"byte-bpe": 256, "wordpiece": 2}.get(kind, 1)
     if vocab_size and vocab_size < least:
         raise CanonError(f"vocab_size must be at least {least} for {kind}, got {vocab_size}.")
     return vocab_size or (EVERYTHING if kind in WHOLE else VOCAB_SIZE)
@@ -132,9 +136,9 @@ def _pipeline(kind: str, lowercase: bool) -> Any:
     return inner
 
 
-def _numbered(tokens: Iterable[str]) -> dict[str, int]:
+def _numbered(tokens: Iterable[str], reserved: Sequence[str]) -> dict[str, int]:
     """Ids in the order given, the reserved ones first."""
-    return {token: index for index, token in enumerate(dict.fromkeys(chain(RESERVED, tokens)))}
+    return {token: index for index, token in enumerate(dict.fromkeys(chain(reserved, tokens)))}
 
 
 def _normaliser(inner: Any) -> Callable[[str], str]:
@@ -159,7 +163,7 @@ def _frequent(counts: Counter[str], size: int, min_count: int) -> list[str]:
     return sorted(kept, key=lambda token: (-counts[token], token))[:size]
 
 
-def _learn_words(inner: Any, stream: Stream, size: int, min_count: int) -> None:
+def _learn_words(inner: Any, stream: Stream, size: int, min_count: int, reserved: Sequence[str]) -> None:
     own = library()
     trainer = own.trainers.WordLevelTrainer(
         vocab_size=EVERYTHING, min_frequency=min_count, special_tokens=[], show_progress=False
@@ -169,23 +173,23 @@ def _learn_words(inner: Any, stream: Stream, size: int, min_count: int) -> None:
     if not found:
         _characters(inner, stream)  # raises if there is no text
         raise CanonError(f"No word of the text comes {min_count:,} times; give a smaller min_count.")
-    words = sorted((word for word in found if word not in RESERVED), key=found.__getitem__)
-    inner.model = own.models.WordLevel(_numbered(words[: size - len(RESERVED)]), unk_token=RESERVED[UNK])
+    words = sorted((word for word in found if word not in reserved), key=found.__getitem__)
+    inner.model = own.models.WordLevel(_numbered(words[: size - len(reserved)], reserved), unk_token=RESERVED[UNK])
 
 
-def _learn_pieces(inner: Any, stream: Stream, kind: str, size: int, min_count: int) -> None:
+def _learn_pieces(inner: Any, stream: Stream, kind: str, size: int, min_count: int, reserved: Sequence[str]) -> None:
     """The library's trainers, on the text without its rarest characters where there are more than fit."""
     own = library()
     counts = _characters(inner, stream)
     shown = sys.stderr.isatty() and counts.total() > LONG
-    common: dict[str, Any] = {"special_tokens": list(RESERVED), "vocab_size": size, "show_progress": shown}
+    common: dict[str, Any] = {"special_tokens": list(reserved), "vocab_size": size, "show_progress": shown}
     if kind == "byte-bpe":
         alphabet = sorted(own.pre_tokenizers.ByteLevel.alphabet())
         trainer = own.trainers.BpeTrainer(min_frequency=min_count, initial_alphabet=alphabet, **common)
         inner.train_from_iterator(stream(), trainer)
         return
     counts.pop(" ", 0)
-    room = size - len(RESERVED) - (kind != "wordpiece")  # one for ▁, the space
+    room = size - len(reserved) - (kind != "wordpiece")  # one for ▁, the space
     kept = _frequent(counts, room // 2 if kind == "wordpiece" else room, min_count)
     rare = dict.fromkeys(map(ord, counts.keys() - set(kept)))
 
@@ -197,13 +201,19 @@ def _learn_pieces(inner: Any, stream: Stream, kind: str, size: int, min_count: i
         trainer = own.trainers.BpeTrainer(min_frequency=min_count, max_token_length=LONGEST_PIECE, **common)
         inner.train_from_iterator(cleaned(), trainer)
     elif kind == "unigram":
-        _learn_unigram(inner, cleaned(), common)
+        _learn_unigram(inner, cleaned(), common, reserved)
     else:
-        _learn_wordpiece(inner, cleaned, kept, size, min_count, shown)
+        _learn_wordpiece(inner, cleaned, kept, size, min_count, shown, reserved)
 
 
 def _learn_wordpiece(
-    inner: Any, stream: Stream, alphabet: Sequence[str], size: int, min_count: int, shown: bool
+    inner: Any,
+    stream: Stream,
+    alphabet: Sequence[str],
+    size: int,
+    min_count: int,
+    shown: bool,
+    reserved: Sequence[str],
 ) -> None:
     """WordPiece as the library has it: a BPE for which a character inside a word is another one than at its start.
 
@@ -229,7 +239,7 @@ def _learn_wordpiece(
 
     learner = own.Tokenizer(own.models.BPE())
     learner.pre_tokenizer = own.pre_tokenizers.WhitespaceSplit()
-    room = size - len(RESERVED)
+    room = size - len(reserved)
     trainer = own.trainers.BpeTrainer(
         vocab_size=room,
         min_frequency=min_count,
@@ -240,10 +250,10 @@ def _learn_wordpiece(
     learner.train_from_iterator(lines(), trainer)
     found = learner.get_vocab()
     pieces = map(piece, sorted(found, key=found.__getitem__))
-    inner.model = own.models.WordPiece(_numbered(pieces), unk_token=RESERVED[UNK])
+    inner.model = own.models.WordPiece(_numbered(pieces, reserved), unk_token=RESERVED[UNK])
 
 
-def _learn_unigram(inner: Any, texts: Iterator[str], common: dict[str, Any]) -> None:
+def _learn_unigram(inner: Any, texts: Iterator[str], common: dict[str, Any], reserved: Sequence[str]) -> None:
     """Scores are rounded to 0.001, and the characters that the trainer adds lest one be missing get one score.
 
     It gives them the lowest score plus k/10000 with k in the order of a random hash; sums differ in their last bits.
@@ -252,7 +262,7 @@ def _learn_unigram(inner: Any, texts: Iterator[str], common: dict[str, Any]) -> 
     trainer = own.trainers.UnigramTrainer(unk_token=RESERVED[UNK], max_piece_length=LONGEST_PIECE, **common)
     inner.train_from_iterator(texts, trainer)
     rows = json.loads(inner.to_str())["model"]["vocab"]
-    learnt = [(piece, score) for piece, score in rows if piece not in RESERVED]
+    learnt = [(piece, score) for piece, score in rows if piece not in reserved]
     lowest = min(score for _, score in learnt)
     reach = 1e-4 * sum(len(piece) == 1 for piece, _ in learnt)
 
@@ -262,4 +272,4 @@ def _learn_unigram(inner: Any, texts: Iterator[str], common: dict[str, Any]) -> 
         return round(lowest if added else score, 3)
 
     scored = sorted(((piece, settled(piece, score)) for piece, score in learnt), key=lambda row: (-row[1], row[0]))
-    inner.model = own.models.Unigram([*((token, 0.0) for token in RESERVED), *scored], UNK, False)
+    inner.model = own.models.Unigram([*((token, 0.0) for token in reserved), *scored], UNK, False)

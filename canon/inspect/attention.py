@@ -22,7 +22,7 @@ from canon.inspect.labels import Labels, labels
 from canon.nn import decoding
 from canon.nn.ragged import Layout
 from canon.use.model import Model
-from canon.use.translate import source_limit
+from canon.use.sides import source_limit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from canon import recipe as recipes
 from canon import registry, tasks
 from canon.config import Table, read_toml
+from canon.data.framing import Specials
 from canon.data.schema import Schema
 from canon.errors import CanonError
 from canon.inspect.stages import Stage, on_meta
@@ -112,7 +113,9 @@ def task_of(system: System, config: Any) -> tasks.Task:
     """The task on data of the sizes that the settings have."""
     target = tasks.TASKS[system.task].target
     classes = tuple(map(str, range(getattr(config, "num_classes", 0))))
-    roles = {"text": "vocab_size"} if target == "next" else {"source": "source_vocab", "target": "target_vocab"}
+    roles = (
+        {"text": "vocab_size"} if target in ("next", "tokens") else {"source": "source_vocab", "target": "target_vocab"}
+    )
     sizes = {role: getattr(config, field, 0) for role, field in roles.items()}
     tokenizers: Any = {role: _Vocabulary(size) for role, size in sizes.items() if size}
     schema = Schema(system.inputs[0], getattr(config, "shape", ()), target, classes, tokenizers=tokenizers)  # type: ignore[arg-type]
@@ -124,6 +127,7 @@ class _Vocabulary(NamedTuple):
 
     size: int
     kind: str = "bpe"
+    specials: Specials = Specials()
 
 
 def _plain(value: Any) -> Any:

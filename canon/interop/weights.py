@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from canon import recipe as recipes
 from canon.errors import CanonError
+from canon.interop import transformer_xl
 
 _NESTED = ("state_dict", "model_state_dict", "model")  # where training scripts keep the weights in what they save
 _SHOWN = 3  # tensors of each side in the sentence that says that they do not fit
@@ -24,10 +25,9 @@ def read_tensors(source: str) -> dict[str, Tensor]:
     for link in ("best", "last"):
         if (path / link / "model.safetensors").is_file():
             return _read_safetensors(path / link / "model.safetensors")
-    if path.suffix == ".safetensors" and path.is_file():
-        return _read_safetensors(path)
-    if path.suffix in (".pt", ".pth", ".bin") and path.is_file():
-        return _read_pickled(path)
+    if path.suffix in (".safetensors", ".pt", ".pth", ".bin") and path.is_file():
+        found = _read_safetensors(path) if path.suffix == ".safetensors" else _read_pickled(path)
+        return transformer_xl.from_original(found, source)[1] if transformer_xl.is_original(found) else found
     if needed := recipes.recipe_of(source):
         raise CanonError(f"train.init: there is no run {source} yet; make it with: canon train {needed}")
     raise CanonError(f"train.init: {source} is neither a run nor a .safetensors, .pt or .pth file.")

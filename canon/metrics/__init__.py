@@ -10,7 +10,9 @@ from importlib import import_module
 from typing import Any
 
 _NAMES = {
-    "classification": "ClassScores accuracy class_scores confusion_matrix f1 log_loss precision recall zero_one_loss",
+    "classification": (
+        "ClassScores accuracy class_scores confusion_matrix f1 log_loss matthews precision recall zero_one_loss"
+    ),
     "clicks": "ClickMetrics click_metrics",
     "curves": (
         "PrCurve RocCurve auc auc_by_pairs auc_by_ranks average_precision gini ks_statistic pr_area pr_curve roc_curve"
@@ -26,7 +28,7 @@ _NAMES = {
         "CONVENTIONS Convention cg convention dcg expected_reciprocal_rank hit_rate mean_average_precision "
         "mean_reciprocal_rank ndcg precision_at recall_at"
     ),
-    "regression": "mean_absolute_error mean_squared_error r2 root_mean_squared_error",
+    "regression": "mean_absolute_error mean_squared_error pearson r2 root_mean_squared_error spearman",
     "spans": "SpanScores exact_match normalize_answer span_scores token_f1",
     "tagging": "EntityScore EntityScores entities entity_scores",
     "text": "BleuScore bleu_tokenizer corpus_bleu sequence_bleu",

@@ -2,8 +2,8 @@
 
 Definitions: Manning, Raghavan and Schütze, Introduction to Information Retrieval, chapter 8 (precision, recall, F1);
 Good (1952) (log loss). `confusion_matrix` holds C[i, j] = #{truth i, predicted j}; everything else is read from it:
-precision = C[i,i] / Σ_j C[j,i], recall = C[i,i] / Σ_j C[i,j], F1 = 2·tp / (2·tp + fp + fn) in `class_scores`.
-Deviations: none.
+precision = C[i,i] / Σ_j C[j,i], recall = C[i,i] / Σ_j C[i,j], F1 = 2·tp / (2·tp + fp + fn) in `class_scores`; for
+Matthews' correlation (1975) of several classes, Gorodkin (2004) in `matthews`. Deviations: none.
 """
 
 from __future__ import annotations
@@ -185,6 +185,17 @@ def f1(
 ) -> float:
     """2·tp / (2·tp + fp + fn); macro is the mean of the classes' F1, not the F1 of mean precision and recall."""
     return _averaged("f1", labels, predictions, average, positive, classes, zero_division)
+
+
+def matthews(labels: ArrayLike, predictions: ArrayLike) -> float:
+    """(n Σ_i C[i,i] − Σ_i t_i p_i) / √((n² − Σ p_i²)(n² − Σ t_i²)), Matthews' correlation coefficient.
+
+    t_i and p_i count how often class i is true and predicted. 0 where all labels, or all predictions, are of one class.
+    """
+    counts = confusion_matrix(labels, predictions).astype(np.float64)
+    true, guessed, total = counts.sum(1), counts.sum(0), counts.sum()
+    spread = (total**2 - guessed @ guessed) * (total**2 - true @ true)
+    return float((total * np.trace(counts) - true @ guessed) / np.sqrt(spread)) if spread > 0 else 0.0
 
 
 def log_loss(

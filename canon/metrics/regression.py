@@ -1,7 +1,8 @@
-"""Errors of real-valued predictions: squared, absolute, and the share of variance explained.
+"""Errors of real-valued predictions: squared, absolute, the share of variance explained, and correlations.
 
 Definitions: MSE = (1/n) Σ (y − ŷ)², MAE = (1/n) Σ |y − ŷ|, RMSE = √MSE, R² = 1 − Σ (y − ŷ)² / Σ (y − ȳ)², each in the
-function of that name. Deviations: none.
+function of that name; Pearson's r = Σ (y − ȳ)(ŷ − mean ŷ) / (n σ_y σ_ŷ), Spearman's ρ is r of the ranks. Deviations:
+none.
 """
 
 from __future__ import annotations
@@ -52,3 +53,23 @@ def r2(targets: ArrayLike, predictions: ArrayLike, *, force_finite: bool = True)
             return 1.0 if residual == 0 else 0.0
         return float("nan") if residual == 0 else float("-inf")
     return 1 - residual / total
+
+
+def pearson(targets: ArrayLike, predictions: ArrayLike) -> float:
+    """Pearson's r; 0 where targets or predictions are all equal, and nothing can be told."""
+    y, f = _pair(targets, predictions, 1)
+    y, f = y - y.mean(), f - f.mean()
+    spread = sqrt(float(y @ y) * float(f @ f))
+    return float(np.clip(y @ f / spread, -1, 1)) if spread > 0 else 0.0
+
+
+def spearman(targets: ArrayLike, predictions: ArrayLike) -> float:
+    """Spearman's ρ: `pearson` of the ranks, equal values sharing the mean of theirs."""
+    y, f = _pair(targets, predictions, 1)
+    return pearson(_ranks(y), _ranks(f))
+
+
+def _ranks(values: FloatArray) -> FloatArray:
+    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+    last = np.cumsum(counts)
+    return ((last - counts + last - 1) / 2)[place]

@@ -44,7 +44,7 @@ def count_parameters(module: nn.Module, trainable_only: bool = False) -> int:
     return sum(p.numel() for p in module.parameters() if p.requires_grad or not trainable_only)
 
 
-def summarize(module: nn.Module, *example_inputs: Any) -> Summary:
+def summarize(module: nn.Module, *example_inputs: Any, **options: Any) -> Summary:
     """Runs a copy of `module` on the inputs in evaluation mode and reports layer by layer.
 
     On the meta device, where nothing is computed.
@@ -69,14 +69,15 @@ def summarize(module: nn.Module, *example_inputs: Any) -> Summary:
     # A copy whose numbers were swapped for meta ones beforehand: the original is not touched, nothing large is copied.
     swapped: dict[int, Any] = {id(p): nn.Parameter(p.detach().to("meta"), p.requires_grad) for p in module.parameters()}
     swapped |= {id(buffer): buffer.to("meta") for buffer in module.buffers()}
-    example_inputs = tree_map_only(Tensor, lambda tensor: tensor.to("meta"), example_inputs)
-    example_inputs = tree_map_only(Layout, lambda layout: Layout(layout.lengths, "meta"), example_inputs)
+    lengths = {name: value for name, value in options.items() if name.endswith("_lengths")}  # stay on the host
+    given = tree_map_only(Tensor, lambda tensor: tensor.to("meta"), (example_inputs, options))
+    given = tree_map_only(Layout, lambda layout: Layout(layout.lengths, "meta"), given)
     module = copy.deepcopy(module, swapped).eval()
     for name, layer in module.named_modules():
         if _is_leaf(layer):
             watch(name, layer)
     with torch.no_grad(), _products_in_sight(), counter:
-        module(*example_inputs)
+        module(*given[0], **{**given[1], **lengths})
 
     rows: list[Row] = []
     seen: set[Tensor] = set()

@@ -1,7 +1,7 @@
 """Decoding: greedy, sampling and beam search for anything that predicts the next token from a state.
 
 Wu et al. 2016, Google's neural machine translation system (arXiv:1609.08144), equation 14: `penalty`.
-Fan, Lewis and Dauphin 2018 (arXiv:1805.04833): top-k; Holtzman et al. 2020 (arXiv:1904.09751): top-p, both in `sample`.
+How one token is chosen of its logits is in canon/nn/choosing.py.
 Deviations: no coverage penalty; a search ends when no open hypothesis can still beat the worst one kept, not earlier.
 
 A network gives `step`: one token per row and the state before it, to logits and the state after it. Nothing of the
@@ -13,7 +13,7 @@ candidates of a row and of a sentence, T steps, N hypotheses kept.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -24,6 +24,7 @@ from torch import Tensor
 
 from canon.data.vocabularies import BOS, EOS, PAD, UNK
 from canon.errors import CanonError
+from canon.nn.choosing import Sampling, drawn, largest, likeliest, uniform
 from canon.nn.ragged import Layout
 from canon.nn.states import Rows, State, closed_up, staying
 
@@ -32,7 +33,6 @@ FORBIDDEN = (PAD, UNK, BOS)  # never put out
 Step = Callable[[Tensor, State], tuple[Tensor, State]]
 
 _LEAVE = 0.25  # share of sentences that are done at which they leave the batch: copying the state must pay
-_BLOCK, _BLOCKS_FROM = 64, 1 << 15  # the largest of many numbers are looked for in blocks
 _INFINITY = float("inf")
 
 
@@ -45,11 +45,17 @@ class EncoderDecoder(Protocol):
 
 
 class LanguageModel(Protocol):
-    """What goes on with a text."""
+    """What goes on with a text: `read` gives the state behind its first tokens (there may be none), with room for so
+    many more where that has to be made in advance."""
 
-    def __call__(self, token_BT: Tensor, state: State | None) -> tuple[Tensor, State]: ...
-    def init_state(self, batch: int, device: torch.device) -> State: ...
+    def read(self, token_BT: Tensor, room: int) -> State: ...
     def step(self, token_B: Tensor, state: State) -> tuple[Tensor, State]: ...
+
+
+class UnevenLanguageModel(LanguageModel, Protocol):
+    """One that reads prompts of unequal length together: row b's is token_BT[b, start_B[b]:]."""
+
+    def read(self, token_BT: Tensor, room: int, start_B: Tensor | None = None) -> State: ...
 
 
 class Start(NamedTuple):
@@ -93,12 +99,14 @@ def begin(
     extra: int = 10,
     min_length: int = 0,
     forbid: Sequence[int] = FORBIDDEN,
+    bos: int = BOS,
+    eos: int = EOS,
 ) -> Start:
     """Encodes a batch; each sentence may have ratio × its length + extra tokens, and max_length at most (0: any)."""
     limit_B = ((source.lengths * ratio).long() + extra).clamp(min=1, max=max_length or None)
     state = network.init_state(network.encode(source_N, source), _most(limit_B))
-    token_B = torch.full((source.size,), BOS, device=source_N.device)
-    return Start(state, token_B, limit_B, min_length, forbid)
+    token_B = torch.full((source.size,), bos, device=source_N.device)
+    return Start(state, token_B, limit_B, min_length, forbid, eos)
 
 
 def translate(
@@ -119,12 +127,29 @@ def begin_text(
     network: LanguageModel, prompt_BT: Tensor, length: int, forbid: Sequence[int] = FORBIDDEN, eos: int = EOS
 ) -> Start:
     """Reads prompts of one length, to go on with at most `length` tokens."""
-    batch, size = prompt_BT.shape
-    if size > 1:
-        _, state = network(prompt_BT[:, :-1], None)
-    else:
-        state = network.init_state(batch, prompt_BT.device)
-    return Start(state, prompt_BT[:, -1], torch.full((batch,), length), forbid=forbid, eos=eos)
+    state = network.read(prompt_BT[:, :-1], length)
+    return Start(state, prompt_BT[:, -1], torch.full((len(prompt_BT),), length), forbid=forbid, eos=eos)
+
+
+@torch.no_grad()
+def begin_texts(
+    network: UnevenLanguageModel,
+    prompts: Sequence[Tensor],
+    length: int,
+    forbid: Sequence[int] = FORBIDDEN,
+    eos: int = EOS,
+) -> Start:
+    """`begin_text` for prompts of unequal length: they end together, so that all rows go on at one place."""
+    prompt_BT, start_B = flush_right(prompts)
+    state = network.read(prompt_BT[:, :-1], length, start_B)
+    return Start(state, prompt_BT[:, -1], torch.full((len(prompts),), length), forbid=forbid, eos=eos)
+
+
+def flush_right(prompts: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+    """Prompts [B, T] that end at the same place, and where each begins; before that stands nothing that counts."""
+    longest = max(len(prompt) for prompt in prompts)
+    rows = [F.pad(prompt, (longest - len(prompt), 0)) for prompt in prompts]
+    return torch.stack(rows), torch.tensor([longest - len(prompt) for prompt in prompts], device=rows[0].device)
 
 
 def penalty(length: Tensor, alpha: float) -> Tensor:
@@ -132,37 +157,10 @@ def penalty(length: Tensor, alpha: float) -> Tensor:
     return ((5 + length) / 6) ** alpha
 
 
-def largest(x_RV: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """The `count` largest of each row and their places, largest first.
-
-    They lie in the `count` blocks with the largest maxima, and those are found by one vectorised pass.
-    """
-    rows, width = x_RV.shape
-    blocks = width // _BLOCK
-    if x_RV.numel() < _BLOCKS_FROM or blocks < 4 * count:
-        values_RC, places_RC = x_RV.max(1, keepdim=True) if count == 1 else x_RV.topk(count)
-        return values_RC, places_RC
-    inner_RSW = x_RV[:, : blocks * _BLOCK].unflatten(1, (blocks, _BLOCK))
-    block_RC = inner_RSW.amax(-1).topk(count, sorted=False).indices
-    candidates = inner_RSW.gather(1, block_RC[:, :, None].expand(-1, -1, _BLOCK)).flatten(1)
-    places = (block_RC[:, :, None] * _BLOCK + torch.arange(_BLOCK, device=x_RV.device)).flatten(1)
-    if width > blocks * _BLOCK:  # the rest is no whole block
-        rest = torch.arange(blocks * _BLOCK, width, device=x_RV.device).expand(rows, -1)
-        candidates = torch.cat((candidates, x_RV[:, blocks * _BLOCK :]), 1)
-        places = torch.cat((places, rest), 1)
-    values_RC, which_RC = candidates.topk(count)
-    return values_RC, places.gather(1, which_RC)
-
-
 @torch.no_grad()
 def greedy(step: Step, start: Start, length_penalty: float = 0.0, shrink: bool = True) -> Decoded:
     """The likeliest token at every step. The penalty changes only the score that is told."""
-
-    def choose(logits_RV: Tensor, banned: Tensor, _rows: Tensor) -> tuple[Tensor, Tensor]:
-        gain_R1, token_R1 = largest(logits_RV.log_softmax(-1).index_fill_(1, banned, -_INFINITY), 1)
-        return gain_R1[:, 0], token_R1[:, 0]
-
-    return _one_each(step, start, choose, length_penalty, shrink)
+    return _one_each(step, start, lambda logits_RV, banned, _: likeliest(logits_RV, banned), length_penalty, shrink)
 
 
 @torch.no_grad()
@@ -181,30 +179,32 @@ def sample(
     One uniform number decides each token, drawn by `generator` (of the host) for all B sentences whether open or not:
     what is drawn for one does not depend on when others end.
     """
-    if temperature <= 0 or top_k < 0 or not 0 < top_p <= 1:
-        raise CanonError(
-            f"Sampling takes temperature > 0, top_k ≥ 0 and 0 < top_p ≤ 1; got {temperature}, {top_k}, {top_p}."
-        )
+    sampling = Sampling(temperature, top_k, top_p)
     size = len(start.token)
 
     def choose(logits_RV: Tensor, banned: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
-        scaled_RC = (logits_RV / temperature).index_fill_(1, banned, -_INFINITY)
-        token_RC = None
-        if top_k or top_p < 1:
-            scaled_RC, token_RC = largest(scaled_RC, min(top_k or scaled_RC.shape[1], scaled_RC.shape[1]))
-        share_RC = scaled_RC.double().softmax(-1)
-        if top_p < 1:  # a token stays if those before it hold less than p
-            share_RC = share_RC.where(share_RC.cumsum(-1) - share_RC < top_p, 0.0)
-        sums_RC = share_RC.cumsum(-1)
-        whole_R1 = sums_RC[:, -1:]
-        drawn_R1 = torch.rand(size, 1, generator=generator, dtype=torch.float64).to(rows.device)[rows] * whole_R1
-        # Below the whole, so that the first sum above it belongs to a token that has a share.
-        drawn_R1 = drawn_R1.minimum(whole_R1.nextafter(torch.zeros_like(whole_R1)))
-        place_R1 = torch.searchsorted(sums_RC, drawn_R1, right=True)
-        token_R1 = place_R1 if token_RC is None else token_RC.gather(1, place_R1)
-        return logits_RV.log_softmax(-1).gather(1, token_R1)[:, 0], token_R1[:, 0]
+        return drawn(logits_RV, banned, uniform(size, generator).to(rows.device)[rows], sampling)
 
     return _one_each(step, start, choose, length_penalty, shrink)
+
+
+@torch.no_grad()
+def go_on(
+    step: Step, start: Start, sampling: Sampling | None = None, generator: torch.Generator | None = None
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Tokens and their log-probabilities [T, B] on the host, some steps at a time, as long as they are asked for.
+
+    Without `sampling` the likeliest; with it what `sample` draws. Ends and limits are the reader's to see.
+    """
+    state, token_B, (_, banned) = start.state, start.token, start.banned()
+    while True:
+        logits_BV, state = step(token_B, state)
+        if sampling is None:
+            gain_B, token_B = likeliest(logits_BV.float(), banned)
+        else:
+            number_B1 = uniform(len(token_B), generator).to(token_B.device)
+            gain_B, token_B = drawn(logits_BV.float(), banned, number_B1, sampling)
+        yield token_B[None].cpu(), gain_B[None].cpu()
 
 
 def _one_each(

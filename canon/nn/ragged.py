@@ -8,20 +8,34 @@ Shapes: N tokens, B sequences, L the longest, D features.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+
+_ROUND = 128  # what the longest is rounded up to for kernels, so that there are few different ones
+
+
+class Packing(NamedTuple):
+    """What kernels for tokens end to end ask: offsets [B + 1] int32 on the device, and a length that none exceeds."""
+
+    offsets: Tensor
+    bound: int
 
 
 class Layout:
     """Which of N tokens belong to which sequence."""
 
-    def __init__(self, lengths: Tensor, device: torch.device | str | None = None) -> None:
+    def __init__(self, lengths: Tensor, device: torch.device | str | None = None, prefix: Tensor | None = None) -> None:
+        """prefix [B]: so many first tokens of each sequence are seen by all of it, also where attention is causal."""
+        self.prefix = prefix
         self.lengths = lengths.to("cpu", torch.int64)  # [B], on the host
         self.device = torch.device(device) if device is not None else lengths.device
         self.size = len(self.lengths)  # B
         self.max_length = int(self.lengths.max()) if self.size else 0  # L
+        self.min_length = int(self.lengths.min()) if self.size else 0
         self.total = int(self.lengths.sum())  # N
 
     @cached_property
@@ -33,6 +47,10 @@ class Layout:
     def offsets(self) -> Tensor:
         """[B + 1] int32: sequence b is the tokens offsets[b] … offsets[b+1] − 1 (cu_seqlens)."""
         return self._send(torch.nn.functional.pad(self.lengths.cumsum(0), (1, 0)).to(torch.int32))
+
+    @cached_property
+    def packing(self) -> Packing:
+        return Packing(self.offsets, -(-self.max_length // _ROUND) * _ROUND)
 
     @cached_property
     def positions(self) -> Tensor:
@@ -56,6 +74,24 @@ class Layout:
         return torch.arange(self.max_length, device=self.device) < self.device_lengths[:, None]
 
     @cached_property
+    def starts(self) -> Tensor:
+        """[B] where each sequence's first token lies."""
+        return self.offsets[:-1].long()
+
+    @cached_property
+    def ends(self) -> Tensor:
+        """[B] where each sequence's last token lies."""
+        return self.offsets[1:].long() - 1
+
+    @cached_property
+    def prefix_mask(self) -> Tensor:
+        """[B, 1, L, L] True where a query (third) may see a key: of its prefix, or not behind itself."""
+        assert self.prefix is not None
+        place_L = torch.arange(self.max_length, device=self.device)
+        seen = place_L < self._send(self.prefix.to("cpu", torch.int64))[:, None, None]
+        return ((seen | (place_L <= place_L[:, None])) & self.mask[:, None])[:, None]
+
+    @cached_property
     def is_full(self) -> bool:
         """Whether all sequences are equally long: then grid and tokens are the same memory."""
         return self.total == self.size * self.max_length
@@ -76,3 +112,50 @@ class Layout:
         if self.device.type != "cuda":
             return host.to(self.device)
         return host.pin_memory().to(self.device, non_blocking=True)
+
+
+class FixedLayout(Layout):
+    """A layout of fixed sizes in memory of its own, for CUDA graphs: `fill` writes other lengths into it.
+
+    Tokens that no sequence has are given to sequences at the end, those that are left over are empty. Only what
+    attention on tokens end to end and embeddings ask for is there: packing, offsets, positions, starts, ends.
+    """
+
+    def __init__(self, tokens: int, sequences: int, longest: int, device: torch.device | str) -> None:
+        super().__init__(torch.full((1,), longest), device)
+        self.size, self.total = sequences, tokens
+        self._longest = longest
+        self.__dict__["offsets"] = torch.zeros(sequences + 1, dtype=torch.int32, device=device)
+        self.__dict__["positions"] = torch.zeros(tokens, dtype=torch.int64, device=device)
+
+    def fill(self, lengths: Tensor) -> None:
+        """Takes over other lengths, [at most `sequences`], of at most `tokens` tokens."""
+        rest = self.total - int(lengths.sum())
+        more, last = divmod(rest, self._longest)
+        filled = torch.zeros(self.size, dtype=torch.int64)
+        filled[: len(lengths)] = lengths
+        filled[len(lengths) : len(lengths) + more] = self._longest
+        if last:
+            filled[len(lengths) + more] = last
+        whole = Layout(filled)
+        self.offsets.copy_(self._pinned(whole.offsets), non_blocking=True)
+        self.positions.copy_(self._pinned(whole.positions), non_blocking=True)
+
+    # Made anew from the offsets wherever they are asked for; of empty sequences, any token.
+
+    @property
+    def starts(self) -> Tensor:
+        return self.offsets[:-1].long().clamp(max=self.total - 1)
+
+    @property
+    def ends(self) -> Tensor:
+        return (self.offsets[1:].long() - 1).clamp(min=0)
+
+    def _pinned(self, host: Tensor) -> Tensor:
+        return host.pin_memory() if self.device.type == "cuda" else host
+
+
+def layout_of(batch: Mapping[str, Any], name: str = "input") -> Layout:
+    """The layout of a batch's tokens: made of NAME_lengths, or the one that was put there as NAME_layout."""
+    known = batch.get(f"{name}_layout")
+    return known if known is not None else Layout(batch[f"{name}_lengths"], batch[name].device)

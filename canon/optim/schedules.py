@@ -20,11 +20,11 @@ from canon.errors import CanonError
 
 @settings
 class Schedule:
-    """`final` is the fraction of `lr` left at the last step (linear, cosine, exponential); `hold` the share of the
-    steps before the fall (exponential); `dim` the paper's (inverse-sqrt)."""
+    """`warmup` below 1 is a share of all steps; `final` is the fraction of `lr` left at the last step (linear, cosine,
+    exponential); `hold` the share of the steps before the fall (exponential); `dim` the paper's (inverse-sqrt)."""
 
     name: Literal["constant", "linear", "cosine", "exponential", "inverse-sqrt"] = "constant"
-    warmup: Annotated[int, Field(ge=0)] = 0
+    warmup: Annotated[int, Field(ge=0)] | Annotated[float, Field(gt=0, lt=1)] = 0  # steps, or a share of them
     final: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     hold: Annotated[float, Field(ge=0, lt=1)] = 0.0
     dim: Annotated[int, Field(gt=0)] | None = None
@@ -48,7 +48,7 @@ def multiplier(schedule: Schedule, step: int, total_steps: int) -> float:
     """What `lr` is multiplied by at `step` = 1 … total_steps."""
     if step < 1:
         raise CanonError(f"A schedule's steps count from 1, got {step}.")
-    peak = max(schedule.warmup, 1)
+    peak = max(round(schedule.warmup * total_steps) if schedule.warmup < 1 else int(schedule.warmup), 1)
     if schedule.name == "inverse-sqrt":
         # dim^−½ · min(s^−½, s · w^−3/2); times √w without dim, which makes it 1 at s = w.
         factor = schedule.dim**-0.5 if schedule.dim else peak**0.5

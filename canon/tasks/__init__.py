@@ -12,11 +12,14 @@ from canon.data.schema import Schema
 from canon.errors import unknown
 from canon.registry import System
 from canon.tasks.base import Task
+from canon.tasks.bidirectional import BidirectionalLanguageModel
 from canon.tasks.classification import Classification
 from canon.tasks.contrastive import Contrastive
+from canon.tasks.finetune import FineTune
 from canon.tasks.generation import Generation
 from canon.tasks.labels import LabelTask
 from canon.tasks.language_model import LanguageModel
+from canon.tasks.pretraining import Pretraining
 from canon.tasks.regression import Regression
 from canon.tasks.transduction import Transduction
 from canon.tasks.word_vectors import WordVectors
@@ -28,8 +31,11 @@ TASKS: dict[str, type[Task]] = {
     "generation": Generation,
     "transduction": Transduction,
     "language-model": LanguageModel,
+    "bidirectional-language-model": BidirectionalLanguageModel,
+    "pretraining": Pretraining,
     "word-vectors": WordVectors,
     "labels": LabelTask,
+    "fine-tuning": FineTune,
 }
 
 

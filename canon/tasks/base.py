@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from canon.data.draws import Draws
 from canon.data.loader import Batch
 from canon.data.schema import Columns, Schema, TargetKind
 
@@ -25,16 +26,20 @@ class Task(ABC):
     phases: tuple[str, ...] = ("all",)
     least: ClassVar[int] = 1  # examples that a split must have to be scored
     divisible: ClassVar[bool] = True  # whether the loss of a batch is the sum of those of its micro-batches
+    composes: ClassVar[bool] = False  # whether batches are made by `compose`
+    of_sequences: ClassVar[tuple[str, ...]] = ()  # labels in a batch of which each sequence has one
+    words: ClassVar[bool] = False  # whether a file of text is read by words, where nothing else is said
     carries: ClassVar[bool] = False  # whether `state` goes on from one batch to the next
     # Whether the network is used by other ways than its forward (decoding): then it cannot be sharded part by part.
     whole: ClassVar[bool] = False
+    at_once: ClassVar[int] = 512  # examples that are evaluated together
     risk_examples: ClassVar[int] = 50_000  # of the training set that the empirical risk is measured on, at most
 
     def __init__(self, objective: str, config: Any, schema: Schema) -> None:
         self.objective = objective
         self.config = config
         self.schema = schema
-        self.observed: dict[str, tuple[Any, int]] = {}  # sums and counts since the last log
+        self.observed: dict[str, tuple[Any, Any]] = {}  # sums and counts since the last log
         # Set by the loop before `loss` and `run`: noise that is the same on every process, and the rows [start, stop)
         # of all `total` (the global batch, or the split) that it gives. Draw for all rows, use your own.
         self.generator: torch.Generator | None = None
@@ -45,18 +50,40 @@ class Task(ABC):
         self.final = False  # whether this is the last evaluation, or one that was asked for
         self.remarks: tuple[str, ...] = ()  # what is to be told beside the scores
 
-    def observe(self, name: str, total: Tensor, count: int) -> None:
+    def compose(self, columns: Columns, indices: np.ndarray, places: np.ndarray, draws: Draws) -> dict[str, np.ndarray]:
+        """The arrays of a batch from rows of the columns, where `composes` is set; in the loader's own thread.
+
+        Every choice is a number of `draws`, counted by `places` (the rows' places in the global batch). What ends in
+        "_lengths" stays on the host.
+        """
+        raise NotImplementedError
+
+    def observe(self, name: str, total: Tensor, count: int | Tensor) -> None:
         """Logs the mean of something beside the loss, without waiting for the device."""
         before, counted = self.observed.get(name, (0.0, 0))
         self.observed[name] = (before + total.detach(), counted + count)
+
+    def longest(self, columns: Columns) -> int:
+        """The length that no sequence exceeds, where `loss` is the device's work alone and can be recorded
+        (canon.training.graphs); 0 where it cannot."""
+        return 0
 
     def parameters(self, network: nn.Module, phase: str) -> list[tuple[str, nn.Parameter]]:
         """What the optimiser of `phase` may change."""
         return list(network.named_parameters())
 
+    def paces(self, network: nn.Module) -> dict[str, tuple[float, bool]]:
+        """Of parameters that learn otherwise than the rest, by name: the share of the rate that they learn with, and
+        whether their weights decay."""
+        return {}
+
     def example(self) -> tuple[Any, ...]:
         """What the network takes, of the right shape, to count operations with."""
         return (torch.zeros(1, *self.schema.shape),)
+
+    def example_options(self) -> dict[str, Any]:
+        """What it takes by name beside these."""
+        return {}
 
     def run(self, network: nn.Module, batch: Batch) -> Outputs:
         return {"logits": network(batch["input"])}
@@ -102,3 +129,7 @@ class Task(ABC):
     @abstractmethod
     def rows(self, outputs: Outputs, top: int) -> list[dict[str, Any]]:
         """Predictions as records to print."""
+
+    def records(self, outputs: Outputs, columns: Columns, top: int) -> list[dict[str, Any]]:
+        """`rows` for tasks that need the inputs too, as those that cut answers from a text do."""
+        return self.rows(outputs, top)

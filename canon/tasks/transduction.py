@@ -24,7 +24,7 @@ from canon.data.schema import Columns, Schema
 from canon.data.sequences import Ragged
 from canon.data.vocabularies import BOS, EOS, PAD
 from canon.nn import decoding
-from canon.nn.ragged import Layout
+from canon.nn.ragged import Layout, layout_of
 from canon.objectives.classification import cross_entropy
 from canon.tasks import tokens
 from canon.tasks.base import Outputs, Task
@@ -52,10 +52,12 @@ class Transduction(Task):
         source, target = (Layout(torch.tensor([length])) for length in self.schema.typical or (20, 20))
         return torch.full((source.total,), EOS), source, torch.full((target.total,), BOS), target
 
+    def longest(self, columns: Columns) -> int:
+        return max(int(column.lengths.max()) for column in columns.values() if isinstance(column, Ragged))
+
     def teach(self, network: nn.Module, batch: Batch) -> tuple[Tensor, Layout]:
         """Logits [M, V] of every target token given those before it, and the target's layout."""
-        source = Layout(batch["input_lengths"], batch["input"].device)
-        target = Layout(batch["target_lengths"], batch["input"].device)
+        source, target = layout_of(batch), layout_of(batch, "target")
         return network(batch["input"], source, batch["target_input"], target), target
 
     def count(self, batch: Batch) -> int:

@@ -22,15 +22,16 @@ from canon.data.augment import Draws, augmenter
 from canon.data.loader import Batch, Examples, Loader, order_of, shares
 from canon.data.schema import Columns, Schema
 from canon.errors import CanonError
+from canon.nn.compiling import PAYS_FROM, compile_parts, parts
 from canon.nn.counting import count_parameters, summarize
 from canon.optim.clipping import clip_by_norm, clip_by_value
 from canon.optim.schedules import multiplier
 from canon.recipe import OptimizerChoice, Recipe
 from canon.tasks.base import Outputs, Task
 from canon.training.devices import World, precision_of, seed_step, shared_generator
+from canon.training.graphs import Graphs
 from canon.training.learner import Tensors
 
-_EVALUATION_BATCH = 512
 _EVALUATION_STREAMS = 16  # of a text: one would be exact from its first word to its last, and much slower
 _COMPILE_FROM = 1000  # steps: compiling takes tens of seconds, which a shorter run does not earn back
 # Operations per step: below, a second CPU thread gains little (here 15 %), and loses much where the cores are busy.
@@ -47,20 +48,29 @@ class NonFinite(CanonError):
 class Phase:
     """One optimiser with the parameters it may change, and the tallies of its loss since the last log."""
 
-    def __init__(self, name: str, choice: OptimizerChoice, parameters: list[tuple[str, nn.Parameter]]) -> None:
+    def __init__(
+        self,
+        name: str,
+        choice: OptimizerChoice,
+        parameters: list[tuple[str, nn.Parameter]],
+        paces: dict[str, tuple[float, bool]] | None = None,
+    ) -> None:
         self.name = name
         self.choice = choice
         self.parameters: list[nn.Parameter] = []
         self.names: list[str] = []
-        groups: dict[int, dict[str, Any]] = {}
+        groups: dict[tuple[int, float, bool], dict[str, Any]] = {}
         for parameter_name, parameter in parameters:
             index = _group_of(parameter_name, choice)
             group = choice.groups[index] if index >= 0 else None
             if group and group.lr == 0:
                 continue
-            made = groups.setdefault(index, {"params": [], "names": []})
-            if group and group.lr is not None:
-                made["lr"] = group.lr
+            share, decays = (paces or {}).get(parameter_name, (1.0, True))
+            made = groups.setdefault((index, share, decays), {"params": [], "names": []})
+            if share != 1 or (group and group.lr is not None):
+                made["lr"] = share * (group.lr if group and group.lr is not None else choice.settings.lr)
+            if not decays:
+                made["weight_decay"] = 0.0
             if group and group.weight_decay is not None:
                 made["weight_decay"] = group.weight_decay
             made["params"].append(parameter)
@@ -68,12 +78,14 @@ class Phase:
         for group in choice.groups:
             if not any(fnmatch(parameter_name, group.match) for parameter_name, _ in parameters):
                 raise CanonError(f'optimizer.groups: no parameter of the network matches "{group.match}".')
-        for made in groups.values():  # torch numbers parameters group by group
+        # The whole rate, which is the one that is logged, first; torch numbers parameters group by group.
+        made_first = [groups[key] for key in sorted(groups, key=lambda key: -key[1])]
+        for made in made_first:
             self.names += made.pop("names")
             self.parameters += made["params"]
         if not self.parameters:
             raise CanonError("optimizer.groups freezes every parameter, so nothing is left to train.")
-        self.optimizer = optim.create(choice.settings, groups.values())
+        self.optimizer = optim.create(choice.settings, made_first)
         self.rates = [group["lr"] for group in self.optimizer.param_groups]
         self.skips_on_device = bool(self.optimizer.defaults.get("fused"))
         self.multiplier = math.nan
@@ -121,13 +133,15 @@ class Gradient:
 
     def begin(self, columns: Columns, seed: int, batch: int, steps: int) -> None:
         train = self.train
-        examples = Examples(columns, self.schema, self._device)
+        examples = self._examples(columns)
         order = order_of(columns, train.batch, train.tokens, seed, examples.index_device)
-        self.loader = Loader(examples, order, train.micro_batch, self.world.rank, self.world.size)
+        self.loader = Loader(examples, order, train.micro_batch, self.world.rank, self.world.size, seed)
         self._total_steps = steps
+        self._per_step = examples.size / order.per_epoch
         # Two operations per multiply-add, and the backward pass is twice the forward one.
-        self.flops_per_example = 6 * summarize(self.network, *self.task.example()).multiply_adds
-        if not train.threads and self.flops_per_example * train.batch < _SHARED_FROM:
+        counted = summarize(self.network, *self.task.example(), **self.task.example_options())
+        self.flops_per_example = 6 * counted.multiply_adds
+        if not train.threads and self.flops_per_example * self._per_step < _SHARED_FROM:
             torch.set_num_threads(1)
         most = math.ceil(train.batch / self.world.size)
         if not self.task.divisible and 0 < train.micro_batch < most:
@@ -139,14 +153,16 @@ class Gradient:
         self._freeze()
         if self._sharded:
             self._shard()
+        paces = self.task.paces(self.network)
         phases = {
-            name: Phase(name, self._recipe.optimizer_for(name), self.task.parameters(self.network, name))
+            name: Phase(name, self._recipe.optimizer_for(name), self.task.parameters(self.network, name), paces)
             for name in dict.fromkeys(self.task.phases)
         }
         self._phases = list(phases.values())
         self._order = [phases[name] for name in self.task.phases]
-        self._models = self._wrapped()
         self._parameters = list(self.network.parameters())
+        self._models = self._wrapped()
+        self._recorded = self._recording(self.task.longest(columns))
         self._augment = augmenter(self._recipe.data.augment, self.schema)
         self._bad = torch.zeros((), device=self._device)
         self._inverse = torch.ones((), device=self._device)
@@ -189,9 +205,13 @@ class Gradient:
         """The network as each phase runs it. DDP waits for the gradients of all that it was made with, so it is made
         once for each phase, with what that phase changes."""
         even = self.schema.input in ("image", "features")  # batches of one shape
-        compiled = self.train.compile == "on" or (
-            self.train.compile == "auto" and self._device.type == "cuda" and even and self._total_steps >= _COMPILE_FROM
-        )
+        in_parts = bool(parts(self.network))  # stacks of blocks, for any lengths; the rest is little work
+        heavy = in_parts and self.flops_per_example * self._per_step >= PAYS_FROM
+        worth = self._device.type == "cuda" and (even or heavy) and self._total_steps >= _COMPILE_FROM
+        compiled = self.train.compile == "on" or (self.train.compile == "auto" and worth)
+        if compiled and in_parts:
+            compiled = False
+            compile_parts(self.network)
         # CUDA graphs: ResNet-18 on 28×28 images has 3 ms of work in a step whose launches take three times as long.
         self._graphs = (
             compiled and even and self._device.type == "cuda" and self.world.size == 1 and len(self._phases) == 1
@@ -205,6 +225,15 @@ class Gradient:
             mode = "reduce-overhead" if self._graphs else None
             models[phase.name] = torch.compile(model, mode=mode) if compiled else model  # type: ignore[assignment]
         return models
+
+    def _recording(self, longest: int) -> Graphs | None:
+        """CUDA graphs of the forward and backward pass, where sequences lie end to end and lengths repeat."""
+        able = longest and getattr(self.network, "records", False) and self._dtype in (torch.bfloat16, torch.float16)
+        alone = self.world.size == 1 and len(self._phases) == 1 and self._penalty is None
+        if not able or not alone or self._device.type != "cuda" or self.train.compile == "off":
+            return None
+        phase = self._phases[0]
+        return Graphs(lambda batch: self._pass(phase, batch), self._parameters, longest, self.task)
 
     def _give_turn(self, phase: Phase) -> None:
         """Gradients only for what the phase changes. Shards keep theirs, since FSDP2 reads the flag only once; what is
@@ -251,6 +280,13 @@ class Gradient:
 
     def _backward(self, phase: Phase, batch: Batch, count: int, first: bool, last: bool) -> Tensor | float:
         """Adds the gradients of one micro-batch; returns its sum of losses, as a number where reading it is free."""
+        if self._recorded is not None:
+            if first:
+                self._recorded.clear()
+            return self._recorded(batch)
+        return self._pass(phase, batch, count, first, last)
+
+    def _pass(self, phase: Phase, batch: Batch, count: int = 0, first: bool = False, last: bool = True) -> Any:
         model = self._models[phase.name]
         waits = isinstance(model, DistributedDataParallel) and not last
         with model.no_sync() if waits else _NOTHING:  # type: ignore[operator]
@@ -299,8 +335,9 @@ class Gradient:
             phase.optimizer.step()
         if self._scaling:
             torch._amp_update_scale_(self._scale, self._growth, self._bad, 2.0, 0.5, 2000)
-        for parameter in self._parameters:  # also of the other phases, which this loss went through
-            parameter.grad = None
+        if self._recorded is None:
+            for parameter in self._parameters:  # also of the other phases, which this loss went through
+                parameter.grad = None
 
     def _set_inverse(self, value: float) -> None:
         if value != self._inverse_value:
@@ -402,9 +439,12 @@ class Gradient:
         self._scale.fill_(state["scale"])
         self._growth.fill_(state["growth"])
 
+    def _examples(self, columns: Columns) -> Examples:
+        return Examples(columns, self.schema, self._device, self.task.compose if self.task.composes else None)
+
     @torch.no_grad()
     def outputs(self, columns: Columns) -> Outputs:
-        examples = Examples(columns, self.schema, self._device)
+        examples = self._examples(columns)
         # Shards of one network must go through it together, so then every process does all rows; so it does of a text.
         spread = self.world.size > 1 and not self._sharded and not self.task.carries
         rank, size = (self.world.rank, self.world.size) if spread else (0, 1)
@@ -421,10 +461,10 @@ class Gradient:
         if self.task.carries:
             parts: Iterable[Tensor] = examples.stream_rows(min(_EVALUATION_STREAMS, examples.size))
         else:
-            parts = torch.arange(start, stop, device=examples.index_device).split(_EVALUATION_BATCH)
+            parts = torch.arange(start, stop, device=examples.index_device).split(self.task.at_once)
         for rows in parts if stop > start else ():
             batch = examples.take(rows)
-            end = min(start + _EVALUATION_BATCH, stop)
+            end = min(start + self.task.at_once, stop)
             self.task.generator = shared_generator(0, 0, self._device)  # every run is judged with the same noise
             self.task.share, start = (start, end, examples.size), end
             with torch.autocast(self._device.type, self._dtype, enabled=self._dtype != torch.float32):

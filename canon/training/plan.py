@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 from canon import recipe as recipes
 from canon import tasks
 from canon.config import Table, read_toml
+from canon.data.catalogue import CATALOGUE
 from canon.data.read import read
 from canon.data.schema import Data, Schema
 from canon.data.words import Words
@@ -33,7 +35,7 @@ def plan(name: str, data: str, out: str | Path | None, resume: bool, changes: Ta
         asked = recipes.load(name, data, changes)
         path = Path(out) if out is not None else Path("runs") / asked.name.split("/")[-1]
         if not path.exists():
-            return asked, path
+            return with_backbone(asked), path
         kept = Run.open(path).recipe
         if name and asked.system.name != kept.system.name:
             raise CanonError(f"{path} is a run of {kept.system.name}, not of {asked.system.name}: give another --out.")
@@ -66,6 +68,8 @@ def build(recipe: Recipe, schema: Schema, world: World) -> tuple[Learner, tasks.
             raise unknown("phase (optimizers)", phase, task.phases)
     seed_step(recipe.train.seed, 0, 0, world.device)  # the same first weights on every process
     built = cls(recipe.config)
+    if hasattr(built, "take_vocabulary") and "text" in schema.tokenizers:  # a network that spells its words
+        built.take_vocabulary(schema.tokenizers["text"].vocabulary)
     if recipe.system.loop == "gradient":
         return Gradient(built, task, recipe, schema, world), task
     return built, task
@@ -74,7 +78,30 @@ def build(recipe: Recipe, schema: Schema, world: World) -> tuple[Learner, tasks.
 def read_data(recipe: Recipe, run: Path | None = None) -> Data:
     """The data of a recipe; of word vectors with the words of the run that they go on from, as `run` has kept them."""
     system, target = recipe.system, tasks.TASKS[recipe.system.task].target
-    return read(recipe.data, system.inputs, target, system.name, keep=earlier_words(recipe, run))
+    if "tokens" in system.inputs:
+        from canon.data.read_finetune import read_finetune
+        from canon.interop.backbones import reading_of
+
+        recipe = with_backbone(recipe)
+        return read_finetune(recipe.data, reading_of(recipe, run), recipe.config.kind)
+    data = recipe.data
+    if "passages" in system.inputs and not data.tokenizer and Path(recipe.train.init or " ").expanduser().is_dir():
+        # Weights that pre-training goes on from know the tokens that they were trained with; the run has kept them.
+        kept = run is not None and (run / "vocab" / "schema.json").is_file()
+        data = replace(data, tokenizer=str(run) if kept else recipe.train.init)
+    if tasks.TASKS[system.task].words and not data.tokenizer:
+        known = CATALOGUE.get(data.source)
+        data = data if known and known.tokenizers else replace(data, tokenizer="word")
+    return read(data, system.inputs, target, system.name, keep=earlier_words(recipe, run))
+
+
+def with_backbone(recipe: Recipe) -> Recipe:
+    """A recipe for fine-tuning says which network it is for, once the weights in train.init have said so."""
+    if "tokens" not in recipe.system.inputs or recipe.origins.get("system.backbone", "").startswith("from "):
+        return recipe
+    from canon.interop.backbones import complete
+
+    return complete(recipe)
 
 
 def earlier_words(recipe: Recipe, run: Path | None) -> Words | None:
@@ -91,6 +118,6 @@ def earlier_words(recipe: Recipe, run: Path | None) -> Words | None:
 def floors_of(task: tasks.Task, data: Data) -> dict[str, float]:
     """The losses of guesses that look at no input, by name."""
     columns = data.splits["train"]
-    targets = columns.get("target", columns["input"] if task.target == "next" else None)
+    targets = columns.get("target", columns["input"] if task.target in ("next", "tokens") else None)
     targets = getattr(targets, "tokens", targets)
     return task.floors(targets) if isinstance(targets, np.ndarray) and len(targets) else {}

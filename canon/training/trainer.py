@@ -25,6 +25,7 @@ from canon.data.loader import steps_per_epoch
 from canon.data.schema import Columns, num_examples
 from canon.data.sequences import Windows, num_tokens
 from canon.errors import CanonError, unknown
+from canon.interop import huggingface
 from canon.interop.weights import read_tensors, start_from
 from canon.recipe import Recipe
 from canon.training import checkpoint
@@ -105,8 +106,18 @@ class Trainer:
     def _start_from(self, weights: str, embeddings: str) -> str:
         """Takes what was learned elsewhere for whatever part of the network it fits; says which."""
         told: list[str] = []
-        if isinstance(self.learner, Gradient) and weights:
-            taken, anew = start_from(self.learner.network, read_tensors(weights), weights)
+        if isinstance(self.learner, Gradient) and weights and "tokens" in self.recipe.system.inputs:
+            from canon.interop.backbones import take_backbone
+
+            told.append(take_backbone(self.learner.network, weights))
+        elif isinstance(self.learner, Gradient) and weights:
+            if huggingface.is_folder(weights):
+                own = self.data.schema.tokenizers.get("text")
+                tensors, notes = huggingface.tensors_to_start_from(weights, self.recipe.config, own)
+                told += notes
+            else:
+                tensors = read_tensors(weights)
+            taken, anew = start_from(self.learner.network, tensors, weights)
             rest = f"; made anew: {', '.join(anew)}" if anew else ""
             told.append(f"Started from {weights}: {len(taken)} tensors taken{rest}.")
         elif weights:

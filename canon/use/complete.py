@@ -1,25 +1,27 @@
 """Text from a trained language model: what it goes on with after a prompt.
 
-A prompt begins where a line or document begins, so <eos>, which ends the one before it, is read first. <eos> in what
-follows is told as a line's end, and the text goes on behind it.
+How a text begins and ends is canon/use/language.py's to say. Tokens come one by one, or some at a time where the device
+decides on them by itself (canon/nn/graphs.py); with `tell` they are told as they come. A text ends at `length` tokens,
+at its own end, or before the first of some stop words.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from canon.data.tokenizers import Tokenizer
-from canon.data.vocabularies import EOS
 from canon.errors import CanonError
-from canon.nn.decoding import begin_text, greedy, sample
+from canon.nn import decoding, graphs
+from canon.nn.choosing import Sampling
+from canon.use.language import Language
 from canon.use.model import Model
 
 _AT_ONCE = 64  # texts that are drawn together
+_HALF = "\ufffd"  # what a part of a character is decoded to
 
 
 @dataclass(frozen=True)
@@ -38,35 +40,113 @@ def complete(
     top_p: float = 1.0,
     count: int = 1,
     seed: int = 0,
+    stop: Sequence[str] = (),
+    tell: Callable[[str], None] | None = None,
 ) -> list[Completion]:
-    """`count` texts of `length` more tokens; temperature 0 takes the likeliest token each time."""
-    system = model.run.recipe.system
-    if model.schema.target != "next":
-        raise CanonError(f"{model.run.path} is a run of {system.name}, which is no language model.")
-    if system.loop != "gradient":
-        raise CanonError(f"{model.run.path} is a run of {system.name}, which measures text (canon predict), no more.")
+    """`count` texts of at most `length` more tokens; temperature 0 takes the likeliest token each time.
+
+    A text ends before the first of the words `stop` that it comes to; what it ends with then still counts in the
+    log-probability. `tell` is given the only text piece by piece.
+    """
+    language = Language(model)
     if length < 1 or count < 1:
         raise CanonError(f"length and count must be positive whole numbers, got {length} and {count}.")
-    network, tokenizer = model.network.eval(), model.schema.tokenizers["text"]
-    device = next(network.parameters()).device
-    ids, _ = tokenizer.encode([prompt])
-    read = torch.from_numpy(np.concatenate([[EOS], ids])).long().to(device)
+    if tell is not None and count > 1:
+        raise CanonError(f"Only one text can be told as it comes, but count is {count}.")
+    if not all(stop):
+        raise CanonError("A stop word must have at least one character.")
+    sampling = Sampling(temperature, top_k, top_p) if temperature else None
+    read, before = language.begin(prompt)
     generator = torch.Generator().manual_seed(seed)
     found: list[Completion] = []
     for start in range(0, count, _AT_ONCE):
-        rows = min(_AT_ONCE, count - start)
-        begun = begin_text(network, read.expand(rows, -1).contiguous(), length, eos=-1)
-        if temperature == 0:
-            decoded = greedy(network.step, begun)
-        else:
-            decoded = sample(network.step, begun, temperature, top_k, top_p, generator)
-        for row in range(rows):
-            text = _text(tokenizer, torch.cat((read[1:].cpu(), decoded.tokens[row, 0])))
-            found.append(Completion(prompt, text, decoded.log_probabilities[row, 0].item()))
+        rows = [_Text(language, read[before:], stop) for _ in range(min(_AT_ONCE, count - start))]
+        prompt_BT = torch.from_numpy(read).to(language.device).expand(len(rows), -1).contiguous()
+        have = 0
+        for token_TB, gain_TB in _stream(language, prompt_BT, length, sampling, generator):
+            for row, tokens, gains in zip(rows, token_TB.T.tolist(), gain_TB.T.tolist(), strict=True):
+                row.add(tokens[: length - have], gains[: length - have])
+            have += len(token_TB)
+            if tell is not None:
+                tell(rows[0].news())
+            if have >= length or all(row.done for row in rows):
+                break
+        if tell is not None:
+            tell(rows[0].news(whole=True))
+        found += [Completion(prompt, row.text, float(np.sum(row.gains))) for row in rows]
     return found
 
 
-def _text(tokenizer: Tokenizer, ids: Tensor) -> str:
-    """Ids as text, with a line's end for <eos>."""
-    ends = [-1, *np.flatnonzero(ids.numpy() == EOS).tolist(), len(ids)]
-    return "\n".join(tokenizer.decode_batch([ids[one + 1 : other].numpy() for one, other in pairwise(ends)]))
+def remark(model: Model, prompt: str, length: int) -> str:
+    """A sentence where a text will be longer than the network's positions, else nothing."""
+    language = Language(model)
+    if not language.limit or len(language.begin(prompt)[0]) + length <= language.limit:
+        return ""
+    return (
+        f"Prompt and continuation may be longer than the network's {language.limit:,} positions: whenever these are "
+        "full, it reads the newer half again and forgets the older."
+    )
+
+
+def _stream(
+    language: Language, prompt_BT: Tensor, length: int, sampling: Sampling | None, generator: torch.Generator
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Tokens and log-probabilities [T, B] without end, by graphs where there are some."""
+    network = language.network
+    if _records(language) and sampling is None:  # drawing by graphs has not stood its test on a GPU
+        capacity = prompt_BT.shape[1] - 1 + length
+        recorder = graphs.Recorder(network, len(prompt_BT), capacity, language.device, sampling, language.forbid)
+        recorder.begin(prompt_BT)
+        return graphs.go_on(recorder, generator)
+    begun = decoding.begin_text(network, prompt_BT, length, language.forbid, -1)
+    return decoding.go_on(network.step, begun, sampling, generator)
+
+
+def _records(language: Language) -> bool:
+    return language.device.type == "cuda" and hasattr(language.network, "fixed_step")
+
+
+class _Text:
+    """One text as it grows."""
+
+    def __init__(self, language: Language, prompt: np.ndarray, stop: Sequence[str]) -> None:
+        self._language, self._stop = language, tuple(stop)
+        self._ids = prompt.tolist()
+        self._from = len(language.text(prompt)) if stop else 0  # stop words of the prompt do not count
+        self._cut = -1  # characters before the stop word
+        self._told = 0
+        self.gains: list[float] = []
+        self.done = False
+
+    def add(self, tokens: list[int], gains: list[float]) -> None:
+        for token, gain in zip(tokens, gains, strict=True):
+            if self.done:
+                return
+            self.gains.append(gain)
+            if token == self._language.eos and not self._language.running:
+                self.done = True
+                return
+            self._ids.append(token)
+            if self._stop:
+                text = self._whole
+                places = [place for word in self._stop if (place := text.find(word, self._from)) >= 0]
+                self._cut = min(places, default=-1)
+                self.done = bool(places)
+
+    @property
+    def _whole(self) -> str:
+        return self._language.text(np.array(self._ids, dtype=np.int64))
+
+    @property
+    def text(self) -> str:
+        return self._whole if self._cut < 0 else self._whole[: self._cut]
+
+    def news(self, whole: bool = False) -> str:
+        """What has not been told yet; until the whole is asked for, without what may still change or be cut off."""
+        text = self.text
+        if not whole:
+            text = text.rstrip(_HALF)
+            text = text[: len(text) - max((len(word) - 1 for word in self._stop), default=0)]
+        news = text[self._told :]
+        self._told = max(self._told, len(text))
+        return news

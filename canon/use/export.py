@@ -1,8 +1,8 @@
 """Networks and word vectors in other people's files, both ways: `canon convert`.
 
-From a run, a foreign state dict, or a system with random weights; to a state dict of torchvision or timm, an ONNX file,
-or a run directory that `predict`, `evaluate --data` and train.init take like any other. Word vectors have their own
-files, which are in canon/use/export_words.py.
+From a run, a foreign state dict, a folder of Hugging Face's, or a system with random weights; to a state dict of
+torchvision or timm, such a folder, an ONNX file, or a run directory that `predict`, `evaluate --data` and train.init
+take like any other. Word vectors have their own files, which are in canon/use/export_words.py.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from canon import registry
 from canon.config import Table
 from canon.data.schema import Data, FileRecord, Schema
 from canon.errors import CanonError, unknown
-from canon.interop import onnx, vision
+from canon.interop import huggingface, onnx, vision
 from canon.interop.vision import Report, Tensors
 from canon.interop.weights import read_tensors
 from canon.training import checkpoint
 from canon.training.devices import seed_step
 from canon.training.run import Run, cannot_write
+from canon.use.folders import EPOCHS, FolderRun
 
 if TYPE_CHECKING:
     from canon.use.export_words import ConvertedWords
 
 WORD_FORMATS = ("word2vec", "word2vec-text", "glove", "fasttext-vec", "safetensors", "numpy", "fasttext-bin")
-FORMATS = (*vision.PROJECTS, "canon", "onnx", *WORD_FORMATS)
+FORMATS = (*vision.PROJECTS, "huggingface", "canon", "onnx", *WORD_FORMATS)
 FILES = (".safetensors", ".pt", ".pth", ".bin")
 # What torchvision's and most of timm's weights were trained with, on the scale of pixels from 0 to 255.
 IMAGENET_MEAN, IMAGENET_STD = (123.675, 116.28, 103.53), (58.395, 57.12, 57.375)
 _ONNX_TASKS = ("classification", "regression")
-_EPOCHS = 10  # of the recipe in a run that was made from a file; it is never trained as it is
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,7 @@ class Network:
     tensors: Tensors
     schema: Schema
     report: Report | None = None  # of a foreign file
+    folder: FolderRun | None = None  # that it is of
 
     @property
     def name(self) -> str:
@@ -95,6 +96,8 @@ class Converted:
         }
         if report is not None:
             told["keys"] = {f.name: getattr(report, f.name) for f in fields(report)}
+        if self.network.folder is not None:
+            told["keys"]["anew"] = list(self.network.folder.found.anew)
         if self.names:
             told["written"] = self.names
         if self.difference is not None:
@@ -115,7 +118,14 @@ def convert(
     scaled: bool = True,
     of_words: WordOptions | None = None,
 ) -> Converted | ConvertedWords:
-    """Writes `target` in the format `to`; nothing is written where something does not fit."""
+    """Writes `target` in the format `to`; nothing is written where something does not fit.
+
+    to: "" is a run, of a folder of Hugging Face's.
+    """
+    if not to and huggingface.is_folder(source):
+        to = "canon"
+    if not to:
+        raise CanonError(f"--to says what is written: {', '.join(FORMATS)}.")
     if to not in FORMATS:
         raise unknown("format (--to)", to, FORMATS)
     target = Path(target)
@@ -137,6 +147,10 @@ def convert(
         elif to == "canon":
             _write_run(network, target)
             names = list(network.tensors)
+        elif to == "huggingface":
+            settings = {f.name: getattr(network.config, f.name) for f in fields(network.config)}
+            tokenizer = network.schema.tokenizers.get("text")
+            names = huggingface.write_folder(target, network.system.name, settings, network.tensors, tokenizer)
         else:
             tensors = vision.to_project(to, network.system.name, network.config, network.tensors, source)
             _write_tensors(tensors, target)
@@ -162,9 +176,10 @@ def _convert_words(source: str, target: Path, to: str, options: WordOptions) -> 
 
 
 def _check_target(target: Path, to: str) -> None:
-    if to == "canon":
+    if to in ("canon", "huggingface"):
         if target.exists():
-            raise CanonError(f"{target} already exists: give another name for the run.")
+            what = "run" if to == "canon" else "folder"
+            raise CanonError(f"{target} already exists: give another name for the {what}.")
         return
     endings = (".onnx",) if to == "onnx" else FILES[:3]
     if target.suffix not in endings:
@@ -184,7 +199,7 @@ def open_network(
     if path.is_dir():
         if system or changes or classes or mean or std:
             raise CanonError(f"{source} is a run, which knows its system, classes and scale: leave these options out.")
-        return _from_run(source)
+        return _from_folder(source) if huggingface.is_folder(source) else _from_run(source)
     settings = {}
     for key, value in (changes or {}).items():
         section, _, name = key.partition(".")
@@ -215,6 +230,11 @@ def _from_run(source: str) -> Network:
     return Network(source, recipe.system, recipe.preset, recipe.config, tensors["model"], run.schema)
 
 
+def _from_folder(source: str) -> Network:
+    run = FolderRun(source)
+    return Network(source, run.system, "", run.config, run.found.tensors, run.schema, run.found.report, run)
+
+
 def _random(
     source: str, settings: Table, classes: Sequence[str], mean: Sequence[float], std: Sequence[float]
 ) -> Network:
@@ -224,6 +244,8 @@ def _random(
     config = system.configure(preset, settings, {f"system.{key}": "--set" for key in settings})
     seed_step(0, 0, 0, torch.device("cpu"))
     network = system.load()[1](config)
+    if not hasattr(config, "shape"):  # a network that reads text
+        return Network(source, system, preset, config, network.state_dict(), Schema("passages", (), "tokens"))
     schema = _schema(source, config, classes, mean or (0.0,), std or (1.0,))
     return Network(source, system, preset, config, network.state_dict(), schema)
 
@@ -272,12 +294,14 @@ def _write_run(network: Network, target: Path) -> None:
         kind = "a run already" if Path(network.source).is_dir() else "a system; canon train makes runs of it"
         raise CanonError(f"{network.source} is {kind}.")
     chosen = {f.name: getattr(network.config, f.name) for f in fields(network.config)}
-    table: Table = {"system": {"name": network.name, **chosen}, "train": {"epochs": _EPOCHS}}
+    table: Table = {"system": {"name": network.name, **chosen}, "train": {"epochs": EPOCHS}}
+    if network.folder is not None:
+        table["data"] = network.folder.data_settings
     origin = f"file {Path(network.source).name}"
     origins = {f"system.{key}": origin for key in chosen}
     recipe = recipes.build(table, f"weights of {Path(network.source).name}", origins)
     recipe = replace(recipe, config=network.config).resolved(1)
-    record = FileRecord.of(Path(network.source))
+    record = FileRecord.of(network.folder.weights if network.folder else Path(network.source))
     data = Data(record.name, network.schema, {}, (record,), notes=(f"Weights made elsewhere: {record.name}.",))
     run = Run.create(target, recipe, data)
     state = {"step": 0, "best": {}, "waited": 0, "valid": {}, "seconds": 0.0, "metrics_bytes": 0, "learner": {}}

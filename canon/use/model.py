@@ -1,4 +1,4 @@
-"""A trained run, ready to use: what `canon.load` gives of a run directory."""
+"""A trained run, ready to use: what `canon.load` gives of a run directory, or of a folder of Hugging Face's."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from canon.data.inputs import encode, read_labelled
 from canon.data.progress import bar
 from canon.data.schema import Columns
 from canon.errors import CanonError, unknown
+from canon.interop.huggingface import is_folder
 from canon.tasks.base import Outputs
 from canon.training import checkpoint
 from canon.training.devices import World
 from canon.training.plan import build, read_data
 from canon.training.run import Run
+from canon.use.folders import FolderRun
 
 if TYPE_CHECKING:
     from canon.use.vectors import Vectors
@@ -39,6 +41,9 @@ class Model:
         for role, tokenizer in self.schema.tokenizers.items():
             rows = getattr(run.recipe.config, "vocab_size" if role == "text" else f"{role}_vocab")
             tokenizer.require_rows(rows, run.path / "vocab" / f"{role}.json", self.checkpoint / "model.safetensors")
+        if isinstance(run, FolderRun):
+            self.learner.restore({"model": run.found.tensors}, {})
+            return
         tensors, state = checkpoint.load(self.checkpoint, run.recipe.system.name, groups=("model",))
         if self.schema.words is not None and hasattr(self.learner, "take_words"):
             self.learner.take_words(self.schema.words)
@@ -70,18 +75,19 @@ class Model:
             names = [str(i) for i in range(len(sources))]
         else:
             columns, names = encode(self.schema, list(sources), self.run.recipe.data)
-        rows = [row for part in self._parts(columns, len(names)) for row in self.task.rows(part, top)]
+        parts = self._parts(columns, len(names))
+        rows = [row for outputs, taken in parts for row in self.task.records(outputs, taken, top)]
         return [{"source": name, **row} for name, row in zip(names, rows, strict=True)]
 
-    def _parts(self, columns: Columns, size: int) -> Iterator[Outputs]:
-        """The outputs for some rows at a time, with a bar where it takes long."""
+    def _parts(self, columns: Columns, size: int) -> Iterator[tuple[Outputs, Columns]]:
+        """The outputs for some rows at a time, and these rows, with a bar where it takes long."""
         # Samples are drawn for all together, and a text is read from its beginning.
         at_once = max(size, 1) if self.task.target in ("none", "next") else _AT_ONCE
         with bar("predicting", size) as progress:
             for start in range(0, size, at_once):
                 rows = np.arange(start, min(start + at_once, size))
                 taken = {name: c[rows] if isinstance(c, np.ndarray) else c.take(rows) for name, c in columns.items()}
-                yield self.learner.outputs(taken)
+                yield self.learner.outputs(taken), taken
                 progress.advance(len(rows))
 
     def evaluate(self, data: str | Path | None = None, split: str = "test") -> dict[str, float]:
@@ -98,5 +104,5 @@ class Model:
 
 
 def load(path: str | Path) -> Model:
-    """What the run at `path` can do."""
-    return Model(Run.open(path))
+    """What the run at `path` can do, or the network of a folder of Hugging Face's."""
+    return Model(FolderRun(path) if is_folder(path) else Run.open(path))

@@ -1,4 +1,4 @@
-"""Translation with a trained run: lists of texts, or streams of lines of any length in bounded memory.
+"""Translation with a trained run, or what T5 makes of a text: lists, or streams of lines in bounded memory.
 
 Lines are read a window at a time; within it, sentences of like length are decoded together, and what comes out is in
 the order of the lines. A line that cannot be translated is told after those before it have been handed out.
@@ -17,11 +17,11 @@ import torch
 from canon import metrics
 from canon.data.files import open_bytes
 from canon.data.sequences import Ragged
-from canon.data.vocabularies import UNK
 from canon.errors import CanonError
 from canon.nn import decoding
 from canon.nn.ragged import Layout
 from canon.use.model import Model
+from canon.use.sides import Sides
 
 BATCH = 64  # sentences that are decoded together
 WINDOW = 32  # batches that are read ahead
@@ -50,16 +50,13 @@ class Translator:
         n_best: int = 1,
         batch: int = BATCH,
     ) -> None:
-        if model.schema.target != "sequence":
-            name = model.run.recipe.system.name
-            raise CanonError(f"{model.run.path} is a run of {name}, which translates nothing.")
+        self.sides = Sides.of(model)
         config = model.run.recipe.config
         self.model, self.n_best, self.batch = model, n_best, batch
         self.beam = beam or max(config.beam, n_best)
         self.length_penalty = config.length_penalty if length_penalty is None else length_penalty
         if n_best > self.beam:
             raise CanonError(f"A beam of {self.beam} has no {n_best} best translations; make it wider.")
-        self.limit = source_limit(model)
         self.lines = self.unknown_tokens = self.unknown_lines = 0
 
     def stream(self, lines: Iterable[Line], window: int = 0) -> Iterator[tuple[str, list[Translation]]]:
@@ -78,13 +75,13 @@ class Translator:
                 except CanonError as mistake:
                     failure = mistake
                     break
-            sentences = Ragged.encode(self.model.schema.tokenizers["source"], [text.strip() for _, text in taken])
-            too_long = np.flatnonzero(sentences.lengths > self.limit)
+            sentences = self.sides.encode([text.strip() for _, text in taken])
+            too_long = np.flatnonzero(sentences.lengths > self.sides.limit)
             if len(too_long):
                 row = int(too_long[0])
                 failure = CanonError(
                     f"{taken[row][0]}: the sentence has {sentences.lengths[row]:,} tokens, but {self.model.run.path} "
-                    f"takes at most {self.limit:,}; split it."
+                    f"takes at most {self.sides.limit:,}; split it."
                 )
                 sentences = sentences.take(np.arange(row))
             yield from zip((text for _, text in taken), self._window(sentences), strict=False)
@@ -96,7 +93,11 @@ class Translator:
         found: list[list[Translation]] = [[Translation("", 0.0, 0.0, True)] for _ in range(len(sentences))]
         full = np.flatnonzero(sentences.lengths > 1)  # the rest is <eos> alone
         order = full[np.argsort(-sentences.lengths[full], kind="stable")]
-        unknown_R = np.add.reduceat(sentences.tokens == UNK, sentences.offsets[:-1]) if len(sentences) else np.zeros(0)
+        unknown_R = (
+            np.add.reduceat(sentences.tokens == self.sides.unk, sentences.offsets[:-1])
+            if len(sentences)
+            else np.zeros(0)
+        )
         self.lines += len(sentences)
         self.unknown_tokens += int(unknown_R.sum())
         self.unknown_lines += int((unknown_R > 0).sum())
@@ -110,18 +111,15 @@ class Translator:
     def _decode(self, sentences: Ragged) -> list[list[Translation]]:
         network = self.model.network.eval()
         device = next(network.parameters()).device
-        decoded = decoding.translate(
-            network,
-            torch.from_numpy(sentences.tokens).long().to(device),
-            Layout(torch.from_numpy(sentences.lengths), device),
-            self.beam,
-            self.length_penalty,
-            self.model.task.limit,  # type: ignore[attr-defined]
-            self.n_best,
+        sides, tokens_N = self.sides, torch.from_numpy(sentences.tokens).long().to(device)
+        layout = Layout(torch.from_numpy(sentences.lengths), device)
+        start = decoding.begin(
+            network, tokens_N, layout, sides.max_length, forbid=sides.forbid, bos=sides.bos, eos=sides.eos
         )
+        decoded = decoding.beam(network.step, start, self.beam, self.length_penalty, self.n_best)
         rows = range(len(sentences))
         ids = [decoded[row, rank] for row in rows for rank in range(self.n_best)]
-        texts = iter(self.model.schema.tokenizers["target"].decode_batch(ids))
+        texts = iter(sides.target.decode_batch(ids))
         told = zip(
             *(x.flatten().tolist() for x in (decoded.scores, decoded.log_probabilities, decoded.ended)), strict=True
         )
@@ -149,14 +147,6 @@ def translate(
     """The n best translations of each text; by default with the beam and length penalty of the run's system."""
     lines = ((f"Text {number}", text) for number, text in enumerate(texts, start=1))
     return [found for _, found in Translator(model, beam, length_penalty, n_best, batch).stream(lines)]
-
-
-def source_limit(model: Model) -> int:
-    """Most tokens of a source with <eos>: what training left out as too long, or has no position for."""
-    recipe = model.run.recipe
-    limit = recipe.data.max_length
-    learned = getattr(recipe.config, "positions", "") == "learned"
-    return min(limit, recipe.config.max_positions) if learned else limit
 
 
 def read_lines(path: Path) -> Iterator[Line]:
@@ -192,7 +182,7 @@ def score(model: Model, hypotheses: Sequence[str], references: Sequence[str], na
         )
     if not hypotheses:
         raise CanonError(f"{name} is empty; there is nothing to score.")
-    if model.schema.tokenizers["target"].kind == "split":
+    if Sides.of(model).target.kind == "split":
         told, right = [text.split() for text in hypotheses], [[text.split()] for text in references]
         return {"wer": metrics.sequence_error_rate(told, right), "per": metrics.token_error_rate(told, right)}
     bleu = metrics.corpus_bleu(hypotheses, references, tokenize=metrics.bleu_tokenizer(references))

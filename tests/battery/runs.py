@@ -19,14 +19,27 @@ SOURCE = {
     "generation": "digits",
     "transduction": str(HERE / "pairs.tsv"),  # numbers in words, and in digits
     "language-model": str(HERE / "text.txt"),  # counting
+    "bidirectional-language-model": str(HERE / "text.txt"),
     "word-vectors": str(HERE / "text.txt"),
+    "pretraining": str(HERE / "documents.txt"),  # counting, in whole sentences
     "labels": str(HERE / "labels.txt"),  # numbers in words: even or odd, and round
+    "fine-tuning": str(HERE / "sentences.csv"),  # the same with one label each
 }
 # Of text: whole words, so that vocabularies are small; tokens and windows so that an epoch has about ten steps.
 TEXT = {"data.tokenizer": "split", "data.target_tokenizer": "split", "train.tokens": 70, "optimizer.lr": 0.03}
 OF_TASK = {
     "transduction": TEXT,
     "language-model": {"data.tokenizer": "split", "data.window": 10, "data.limit": 320},
+    "bidirectional-language-model": {"data.tokenizer": "split", "data.window": 10, "data.limit": 320},
+    "pretraining": {
+        "data.tokenizer": "word",
+        "data.vocab_size": 0,
+        "data.max_length": 32,
+        "system.dim": 32,
+        "system.num_layers": 2,
+        "system.num_heads": 2,
+        "system.hidden": 64,
+    },
     "word-vectors": {"data.tokenizer": "split", "data.min_count": 1, "data.limit": 0, "train.batch": 220},
 }
 

@@ -18,6 +18,7 @@ from safetensors.torch import load_file
 import canon
 from canon import recipe as recipes
 from canon import tasks
+from canon.data.draws import Draws
 from canon.data.loader import Examples
 from canon.training.plan import read_data
 from canon.training.run import Run
@@ -75,9 +76,12 @@ def test_every_parameter_gets_a_gradient(name: str) -> None:
     with torch.no_grad():
         for parameter in network.parameters():
             parameter.add_(0.01 * torch.randn_like(parameter))
-    batch = Examples(data.splits["train"], data.schema, torch.device("cpu")).take(torch.arange(32))
-    for phase in task.phases:
-        task.loss(network, batch, phase).backward()
+    compose = task.compose if task.composes else None
+    examples = Examples(data.splits["train"], data.schema, torch.device("cpu"), compose)
+    for position in range(12 if compose else 1):  # batches of several tasks come one at a time
+        batch = examples.take(torch.arange(32), draws=Draws(0, position))
+        for phase in task.phases:
+            task.loss(network, batch, phase).backward()
     for key, parameter in network.named_parameters():
         assert parameter.grad is not None and parameter.grad.abs().sum() > 0, key
 

@@ -79,6 +79,10 @@ def example_files() -> None:
             writer.writerows([*row, label] for row, label in zip(found.data, labels, strict=True))
     Path("pairs.tsv").write_bytes((ROOT / "tests" / "battery" / "pairs.tsv").read_bytes())
     Path("book.txt").write_bytes((ROOT / "tests" / "battery" / "text.txt").read_bytes())
+    lines = Path("book.txt").read_text().splitlines()
+    Path("text").mkdir()
+    pages = (" ".join(f"{line.capitalize()}." for line in lines[start : start + 5]) for start in range(0, 400, 5))
+    Path("text", "pages.txt").write_text("\n\n".join(pages))
     for shape in ("round", "square"):
         Path("photos", shape).mkdir(parents=True)
         for i in range(12):

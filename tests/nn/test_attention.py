@@ -276,28 +276,45 @@ def test_dropout_keeps_the_mean() -> None:
 # The packed kernel of CUDA, by its published contract
 
 
-def varlen_by_contract(query, key, value, cu_seq_q, cu_seq_k, max_q, max_k, *, window_size):  # type: ignore[no-untyped-def]
-    """torch.nn.attention.varlen.varlen_attn: (left, right) are how far one sees, −1 for ever."""
-    left, right = window_size
+def flash_by_contract(  # type: ignore[no-untyped-def]
+    query,
+    key,
+    value,
+    cum_seq_q,
+    cum_seq_k,
+    max_q,
+    max_k,
+    dropout_p,
+    is_causal,
+    return_debug_mask,
+    *,
+    window_size_left=-1,
+    window_size_right=-1,
+):
+    """aten::_flash_attention_forward: windows are how far one sees, −1 for ever; the first of its results is read."""
+    right = 0 if is_causal else window_size_right
     out = []
-    for b in range(len(cu_seq_q) - 1):
-        q, k, v = (x[c[b] : c[b + 1]] for x, c in ((query, cu_seq_q), (key, cu_seq_k), (value, cu_seq_k)))
+    for b in range(len(cum_seq_q) - 1):
+        q, k, v = (x[c[b] : c[b + 1]] for x, c in ((query, cum_seq_q), (key, cum_seq_k), (value, cum_seq_k)))
         assert len(q) <= max_q and len(k) <= max_k
+        if not len(q):
+            continue
         shift = len(k) - len(q)
         seen = [
-            [(left < 0 or i + shift - j <= left) and (right < 0 or j - i - shift <= right) for j in range(len(k))]
+            [
+                (window_size_left < 0 or i + shift - j <= window_size_left) and (right < 0 or j - i - shift <= right)
+                for j in range(len(k))
+            ]
             for i in range(len(q))
         ]
         out.append(torch.stack([loop(q[:, h], k[:, h], v[:, h], seen)[0] for h in range(q.shape[1])], 1))
-    return torch.cat(out)
+    return torch.cat(out), None
 
 
 def test_the_packed_kernel_is_called_as_torch_names_it() -> None:
-    from torch.nn.attention.varlen import varlen_attn
-
-    names = list(inspect.signature(varlen_attn).parameters)
-    assert names[:7] == ["query", "key", "value", "cu_seq_q", "cu_seq_k", "max_q", "max_k"]
-    assert attend_module._varlen() is varlen_attn
+    names = [argument.name for argument in torch.ops.aten._flash_attention_forward.default._schema.arguments]
+    assert names[:10] == [*inspect.signature(flash_by_contract).parameters][:10]
+    assert {"window_size_left", "window_size_right"} <= set(names)
 
 
 @pytest.mark.parametrize(("causal", "window"), RULES)
@@ -307,7 +324,7 @@ def test_packed_equals_padded(causal: bool, window: int, monkeypatch: pytest.Mon
     query, key, value = (randn(17, 2, 4) for _ in range(3))
     wanted = attend(query, key, value, layout=layout, causal=causal, window=window)
     monkeypatch.setattr(attend_module, "is_packed", lambda *_: True)
-    monkeypatch.setattr(attend_module, "_varlen", lambda: varlen_by_contract)
+    monkeypatch.setattr(attend_module, "_FLASH", flash_by_contract)
     found = attend(query, key, value, layout=layout, causal=causal, window=window)
     assert_equal_with_gradients(found, wanted, [query, key, value])
 
@@ -321,7 +338,7 @@ def test_packed_multi_head_equals_padded(monkeypatch: pytest.MonkeyPatch) -> Non
     wanted = own(x_ND, layout, causal=True), cross(x_ND, layout, memory_MD, keys)
     monkeypatch.setattr(attend_module, "is_packed", lambda *_: True)
     monkeypatch.setattr(multihead, "is_packed", lambda *_: True)
-    monkeypatch.setattr(attend_module, "_varlen", lambda: varlen_by_contract)
+    monkeypatch.setattr(attend_module, "_FLASH", flash_by_contract)
     found = own(x_ND, layout, causal=True), cross(x_ND, layout, memory_MD, keys)
     for one, two in zip(found, wanted, strict=True):
         torch.testing.assert_close(one, two)
@@ -334,7 +351,7 @@ def test_packed_on_cuda(causal: bool, window: int) -> None:
     torch.manual_seed(0)
     layout = Layout(torch.tensor([40, 7, 129, 64]), "cuda")
     halves = [torch.randn(240, 4, 64, device="cuda", dtype=torch.bfloat16, requires_grad=True) for _ in range(3)]
-    assert attend_module.is_packed(halves[0], layout, layout, None, 0.0)
+    assert attend_module.is_packed(halves[0], layout, layout)
     found = attend(*halves, layout=layout, causal=causal, window=window)
     floats = [half.detach().float().requires_grad_() for half in halves]
     wanted = attend(*floats, layout=layout, causal=causal, window=window)

@@ -417,6 +417,9 @@ class Recurrent(nn.Module):
     def init_state(self, batch: int, device: torch.device | str) -> State:
         return {"hidden": torch.zeros(batch, self.cell.hidden_size, device=device)}
 
+    def read(self, token_BT: Tensor, room: int) -> State:
+        return self(token_BT, None)[1] if token_BT.shape[1] else self.init_state(len(token_BT), token_BT.device)
+
     def step(self, token_B: Tensor, state: State) -> tuple[Tensor, State]:
         hidden_BD = self.cell(self.embedding(token_B), state["hidden"])
         return 3 * self.out(hidden_BD), {"hidden": hidden_BD}

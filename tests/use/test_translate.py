@@ -11,18 +11,24 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 
+from canon.data.draws import EVALUATION
 from canon.data.tokenizers import Tokenizer
 from canon.data.vocabularies import BOS, EOS
 from canon.errors import CanonError
 from canon.metrics import corpus_bleu
 from canon.nn.ragged import Layout
+from canon.training.plan import read_data
 from canon.training.trainer import train
 from canon.use.complete import complete
+from canon.use.export import convert
 from canon.use.model import Model, load
-from canon.use.translate import Line, Translator, lines_of, source_limit, translate
+from canon.use.sides import encode_sentinels, source_limit
+from canon.use.translate import Line, Translator, lines_of, translate
+from tests.parity.huggingface import transformers_module
 
 GERMAN = {"red": "rot", "big": "groß", "cat": "Katze", "dog": "Hund", "sees": "sieht", "the": "die", "a": "eine"}
 
@@ -263,3 +269,107 @@ def test_a_vocabulary_that_does_not_fit_the_checkpoint_is_refused(pairs: Path, t
     told = str(mistake.value)
     assert f"source.json has {other.size} tokens" in told and f"was trained with {rows}" in told
     assert "model.safetensors" in told
+
+
+# Text to text
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of T5 that has filled in a few words."""
+    folder = tmp_path_factory.mktemp("t5")
+    pages = [". ".join(sentences(4, seed)) + "." for seed in range(60)]
+    (folder / "text.txt").write_text("\n\n".join(pages), encoding="utf-8")
+    changes = {"data.max_length": 24, "train.steps": 30, "train.batch": 16, "optimizer.lr": 0.01, "train.device": "cpu"}
+    return train("t5:tiny", str(folder / "text.txt"), folder / "run", changes=changes, quiet=True).path
+
+
+def test_t5_says_what_transformers_does(texts: Path) -> None:
+    """Greedy, and the two best of a beam, on a file's weights in transformers: tokens and log-probabilities. It begins
+    with <pad>, ends with the vocabulary's own end, and puts out no special token but sentinels."""
+    library = transformers_module()
+    own = load(texts)
+    export = Path("folder")
+    convert(str(texts), export, "huggingface")
+    theirs = library.T5ForConditionalGeneration.from_pretrained(export).eval()
+    tokenizer = own.schema.tokenizers["text"]
+    specials = tokenizer.specials
+    assert (theirs.config.decoder_start_token_id, theirs.config.eos_token_id) == (specials.pad, specials.eos)
+    lines = ["the red cat <extra_id_0> a dog", "<extra_id_0> big dog sees the <extra_id_1> cat.", "dog"]
+    banned = [[index] for index in specials.all.tolist() if index not in (specials.eos, *specials.sentinels)]
+    for text in lines:
+        source = [*encode_sentinels(tokenizer, [text])[0].tolist(), specials.eos]
+        for beam in (1, 3):
+            found = translate(own, [text], beam=beam, length_penalty=0.0, n_best=min(beam, 2))[0]
+            said = theirs.generate(
+                torch.tensor([source]),
+                num_beams=beam,
+                num_return_sequences=len(found),
+                max_new_tokens=2 * len(source) + 10,
+                bad_words_ids=banned,
+                length_penalty=0.0,
+                do_sample=False,
+                early_stopping="never" if beam > 1 else False,
+            )
+            for one, row in zip(found, said.tolist(), strict=True):
+                assert row[0] == specials.pad
+                put_out = row[1 : row.index(specials.eos) if specials.eos in row else None]
+                assert one.text == tokenizer.decode(put_out) and one.ended == (specials.eos in row)
+                label = torch.tensor([[*put_out, specials.eos][: 2 * len(source) + 10]])
+                with torch.no_grad():  # their forward shifts the labels itself
+                    logits = theirs(input_ids=torch.tensor([source]), labels=label).logits
+                total = logits.log_softmax(-1)[0].gather(1, label.T).sum().item()
+                assert one.log_probability == pytest.approx(total, abs=1e-3)
+
+
+def test_t5_learns_behind_the_tokens_that_transformers_puts_there(texts: Path) -> None:
+    """What a batch of pre-training has the decoder read: transformers' own shift of the same targets."""
+    library = transformers_module()
+    own = load(texts)
+    columns = read_data(own.run.recipe, own.run.path).splits["train"]
+    rows = np.arange(4)
+    made = own.task.compose(columns, rows, rows, EVALUATION)
+    specials = own.schema.tokenizers["text"].specials
+    sizes = {"d_model": 8, "d_kv": 4, "d_ff": 8, "num_layers": 1, "num_heads": 2, "vocab_size": 9}
+    starts = {"pad_token_id": specials.pad, "decoder_start_token_id": specials.pad}
+    theirs = library.T5ForConditionalGeneration(library.T5Config(**sizes, **starts))
+    ends = np.cumsum(made["target_lengths"])[:-1]
+    for given, target in zip(np.split(made["target_input"], ends), np.split(made["target"], ends), strict=True):
+        assert theirs._shift_right(torch.tensor(target)[None])[0].tolist() == given.tolist()
+        assert target[-1] == specials.eos
+
+
+@pytest.mark.parametrize("kind", ["bpe", "byte-bpe", "unigram", "wordpiece", "char"])
+def test_sentinels_in_a_text(kind: str) -> None:
+    """A text with sentinels is that text's tokens with sentinels in place of its words; unknown numbers are text."""
+    tokenizer = Tokenizer.train(sentences(200), kind, 300, mask=True, sentinels=3)
+    first, second = tokenizer.specials.sentinels[:2]
+    plain = [tokenizer.encode([text])[0].tolist() for text in ("the red", "the red cat sees a dog")]
+    space = " " if tokenizer.keeps_space else ""
+    middle, last = (tokenizer.encode([text])[0].tolist() for text in (f"{space}cat sees", f"{space}dog"))
+    found = encode_sentinels(
+        tokenizer, ["the red <extra_id_0> cat sees <extra_id_1> dog", "the red cat sees a dog", "", "<extra_id_1>"]
+    )
+    assert [row.tolist() for row in (found[0], found[1], found[2], found[3])] == [
+        [*plain[0], first, *middle, second, *last],
+        plain[1],
+        [],
+        [second],
+    ]
+    many = encode_sentinels(tokenizer, ["the <extra_id_99>"])[0].tolist()
+    assert many == tokenizer.encode(["the <extra_id_99>"])[0].tolist()
+    assert "<extra_id_0>" in tokenizer.decode([first, *plain[0]])
+
+
+def test_t5_at_the_command_line(texts: Path, canon: Callable) -> None:
+    """Texts, files and mistakes; an empty line stays one."""
+    Path("in.txt").write_text("the <extra_id_0> cat\n\na dog\n", encoding="utf-8")
+    done = canon("translate", texts, "--input", "in.txt", "--output", "out.txt")
+    assert done.code == 0, done.err
+    lines = Path("out.txt").read_text(encoding="utf-8").split("\n")
+    assert len(lines) == 4 and lines[1] == "" == lines[3]
+    several = canon("translate", texts, "the <extra_id_0> cat", "--n-best", "2", "--json")
+    assert lines[0] == translate(load(texts), ["the <extra_id_0> cat"])[0][0].text
+    assert len(json.loads(several.out)["translations"]) == 2
+    long = canon("translate", texts, "cat " * 5000)
+    assert long.code == 2 and "takes at most 2,048; split it." in long.err

@@ -1,29 +1,27 @@
 """The one entry of dot-product attention: `attend` picks the kernel, `weights` shows what it weighed.
 
 Vaswani et al. 2017 (arXiv:1706.03762), equation 1. Kernels, all equal in tests/nn/test_attention.py:
-- packed: tokens end to end, half precision on CUDA → torch's varlen_attn, no padding at all;
+- packed: tokens end to end, half precision on CUDA → torch's own flash attention with offsets, no padding at all (the
+  operator under torch.nn.attention.varlen, which knows no dropout and takes the host four times as long);
 - padded: tokens end to end elsewhere → the grid of the layout, and back;
 - dense: a grid → scaled_dot_product_attention, causal without a mask where it can be, with a bias where there is one;
 - banded: a window shorter than the sequence → canon/nn/attention/banded.py, no n² memory.
-Which keys query i sees: all that the layout or the mask has; j ≤ i if causal; |i − j| < window if there is a window.
+Which keys query i sees: all that the layout or the mask has; j ≤ i if causal, or j in the layout's prefix if it has
+one; |i − j| < window if there is a window.
 Deviations: none. Shapes: B sequences, N and M tokens, H heads, Q queries, K keys, d features of a head.
 """
 
 from __future__ import annotations
-
-import inspect
-from collections.abc import Callable
-from functools import cache
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from canon.nn.attention.banded import banded
 from canon.nn.attention.dense import pattern, product, shares
-from canon.nn.ragged import Layout
+from canon.nn.ragged import Layout, Packing
 
 _HALVES = (torch.bfloat16, torch.float16)
+_FLASH = torch.ops.aten._flash_attention_forward
 
 
 def attend(
@@ -55,8 +53,8 @@ def attend(
         return _dense(query, key, value, _spread(mask), causal, window, bias, dropout)
     keys = key_layout or layout
     assert keys is layout or not (causal or window), "the past is known only where queries and keys are the same tokens"
-    if is_packed(query, layout, keys, bias, dropout, window):
-        return _packed(query, key, value, layout, keys, causal, window)
+    if is_packed(query, layout, keys, bias):
+        return packed(query, key, value, layout.packing, keys.packing, causal, window, dropout)
     grids = [layout.pad(query), keys.pad(key), keys.pad(value)]
     query, key, value = (grid.transpose(1, 2) for grid in grids)
     out = attend_padded(query, key, value, keys, causal=causal, window=window, bias=bias, dropout=dropout)
@@ -75,9 +73,11 @@ def attend_padded(
     dropout: float = 0.0,
 ) -> Tensor:
     """`attend` on grids [B, H, L, d] whose keys are those of a layout; rows of padded queries hold anything."""
+    if causal and keys.prefix is not None:
+        return _dense(query, key, value, keys.prefix_mask, False, window, bias, dropout, may_be_blind=True)
     # Padding is at the end: it is the future of every token, which causal attention hides without being asked.
     mask = None if keys.is_full or causal else keys.mask[:, None, None]
-    blind = mask is not None and (bool(window) or int(keys.lengths.min()) == 0)
+    blind = mask is not None and (bool(window) or keys.min_length == 0)
     return _dense(query, key, value, mask, causal, window, bias, dropout, blind)
 
 
@@ -98,51 +98,48 @@ def weights(
         keys = key_layout or layout
         query, key = layout.pad(query).transpose(1, 2), keys.pad(key).transpose(1, 2)
         mask = layout.mask[:, None, :, None] & keys.mask[:, None, None]
+        if causal and keys.prefix is not None:
+            mask, causal = mask & keys.prefix_mask, False
     seen = pattern(query.shape[-2], key.shape[-2], causal, window, query.device)
     if seen is not None:
         mask = seen if mask is None else mask & seen
     return shares(query, key, mask, bias)
 
 
-def is_packed(
-    query: Tensor, layout: Layout, keys: Layout, bias: Tensor | None, dropout: float, window: int = 0
-) -> bool:
-    """Whether tokens can stay end to end: the kernel has no bias and no dropout, and wants no sequence empty."""
+def is_packed(query: Tensor, layout: Layout, keys: Layout, bias: Tensor | None = None) -> bool:
+    """Whether tokens can stay end to end: the kernel has no bias, and wants no sequence empty."""
+    return query.dtype in _HALVES and can_pack(query, query.shape[-1], layout, keys, bias)
+
+
+def can_pack(x: Tensor, head_dim: int, layout: Layout, keys: Layout, bias: Tensor | None = None) -> bool:
+    """`is_packed` before there are queries, in the precision that matrix products will have."""
     return (
-        query.is_cuda
-        and query.dtype in _HALVES
+        x.is_cuda
+        and (torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else x.dtype) in _HALVES
         and bias is None
-        and not dropout
-        and query.shape[-1] % 8 == 0
-        and query.shape[-1] <= 256
-        and ("window_size" in _varlen_options() or ("is_causal" in _varlen_options() and not window))
-        and bool(layout.size)
-        and int(layout.lengths.min()) > 0
-        and int(keys.lengths.min()) > 0
+        and head_dim % 8 == 0
+        and head_dim <= 256
+        and layout.prefix is None
+        and layout.min_length > 0
+        and keys.min_length > 0
     )
 
 
-@cache
-def _varlen_options() -> frozenset[str]:
-    """What torch's kernel for tokens end to end can be told: windows; in older versions only whether it is causal."""
-    return frozenset(inspect.signature(_varlen()).parameters)
-
-
-def _varlen() -> Callable[..., Any]:
-    from torch.nn.attention.varlen import varlen_attn
-
-    return varlen_attn
-
-
-def _packed(
-    query: Tensor, key: Tensor, value: Tensor, layout: Layout, keys: Layout, causal: bool, window: int
+def packed(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    layout: Packing,
+    keys: Packing,
+    causal: bool = False,
+    window: int = 0,
+    dropout: float = 0.0,
 ) -> Tensor:
-    kernel, sizes = _varlen(), (layout.max_length, keys.max_length)
-    if "window_size" not in _varlen_options():
-        return kernel(query, key, value, layout.offsets, keys.offsets, *sizes, is_causal=causal)
-    reach = window - 1 if window else -1  # its windows count how far one sees, −1 for ever
-    span = (reach, 0 if causal else reach)
-    return kernel(query, key, value, layout.offsets, keys.offsets, *sizes, window_size=span)
+    """`attend` on tokens end to end, [N, H, d], in half precision on CUDA."""
+    reach = window - 1 if window else -1  # the kernel's windows count how far one sees, −1 for ever
+    sides = {"window_size_left": reach, "window_size_right": 0 if causal else reach} if window else {}
+    where = (layout.offsets, keys.offsets, layout.bound, keys.bound)
+    return _FLASH(query, key, value, *where, dropout, causal, False, **sides)[0]
 
 
 def _spread(mask: Tensor | None) -> Tensor | None:

@@ -18,9 +18,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from canon.errors import CanonError
-from canon.nn.attention.attend import attend, attend_padded, is_packed, weights
+from canon.nn.attention.attend import attend_padded, is_packed, packed, weights
 from canon.nn.packed import Linear, Packed
-from canon.nn.ragged import Layout
+from canon.nn.ragged import Layout, Packing
 
 
 class MultiHead(nn.Module):
@@ -65,11 +65,14 @@ class SelfAttention(MultiHead):
         self.qkv = Linear(dim, 3 * dim, bias)
         self.reset()
 
-    def forward(self, x_ND: Tensor, layout: Layout, causal: bool = False) -> Tensor:
+    def forward(self, x_ND: Tensor, layout: Layout | Packing, causal: bool = False) -> Tensor:
+        """A packing in place of the layout says that tokens stay end to end, as `attend.can_pack` has found."""
         qkv = self.qkv(x_ND)
-        if is_packed(qkv.unflatten(-1, (-1, self.head_dim)), layout, layout, None, self._dropout):
+        if isinstance(layout, Layout) and is_packed(qkv.unflatten(-1, (-1, self.head_dim)), layout, layout):
+            layout = layout.packing
+        if isinstance(layout, Packing):
             query, key, value = self._heads(qkv, 3)
-            heads_NHd = attend(query, key, value, layout=layout, causal=causal, window=self.window)
+            heads_NHd = packed(query, key, value, layout, layout, causal, self.window, self._dropout)
             return self.output(heads_NHd.flatten(1))
         # All three are laid on the grid together.
         query, key, value = (part.transpose(1, 2) for part in self._heads(layout.pad(qkv), 3))
@@ -102,11 +105,15 @@ class CrossAttention(MultiHead):
         self.key_value = Linear(memory_dim or dim, 2 * dim, bias)
         self.reset()
 
-    def forward(self, x_ND: Tensor, layout: Layout, memory_MD: Tensor, memory: Layout) -> Tensor:
+    def forward(self, x_ND: Tensor, layout: Layout | Packing, memory_MD: Tensor, memory: Layout | Packing) -> Tensor:
         (query,), key_value = self._heads(self.query(x_ND), 1), self.key_value(memory_MD)
-        if is_packed(query, layout, memory, None, self._dropout):
+        if isinstance(layout, Layout) and isinstance(memory, Layout) and is_packed(query, layout, memory):
+            layout, memory = layout.packing, memory.packing
+        if isinstance(layout, Packing):
+            assert isinstance(memory, Packing), "both packed, or none"
             key, value = self._heads(key_value, 2)
-            return self.output(attend(query, key, value, layout=layout, key_layout=memory).flatten(1))
+            return self.output(packed(query, key, value, layout, memory, dropout=self._dropout).flatten(1))
+        assert isinstance(memory, Layout), "both packed, or none"
         key, value = (part.transpose(1, 2) for part in self._heads(memory.pad(key_value), 2))
         query = layout.pad(query).transpose(1, 2)
         heads = attend_padded(query, key, value, memory, dropout=self._dropout)

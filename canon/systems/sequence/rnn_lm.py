@@ -64,6 +64,10 @@ class RNNLM(nn.Module):
     def init_state(self, batch: int, device: torch.device | str | None = None) -> State:
         return self.recurrence.init_state(batch, device)
 
+    def read(self, token_BT: Tensor, room: int = 0) -> State:
+        """The state behind a prompt, to go on with; it takes no room."""
+        return self(token_BT)[1] if token_BT.shape[1] else self.init_state(len(token_BT), token_BT.device)
+
     def step(self, token_B: Tensor, state: State) -> tuple[Tensor, State]:
         """Logits [B, V] of the next token, and the state after `token_B`."""
         x_BD = self.dropout(self.embedding(token_B))

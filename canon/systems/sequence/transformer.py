@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from canon.config import settings
 from canon.errors import CanonError
-from canon.nn.attention.block import Activation, DecoderBlock, DecoderStep, EncoderBlock, NormPlace, Record, Sizes
+from canon.nn.attention.block import Activation, Decoder, DecoderBlock, DecoderStep, Encoder, NormPlace, Record, Sizes
 from canon.nn.attention.embedding import TokenEmbedding
 from canon.nn.attention.multihead import MultiHead
 from canon.nn.attention.sparse import Sparse, windows
@@ -61,33 +61,9 @@ class Config:
     max_length: Natural = Field(default=0, description="most tokens put out; 0: as the data says")
 
 
-class Encoder(nn.Module):
-    def __init__(self, sizes: Sizes, bands: list[int]) -> None:
-        super().__init__()
-        self.blocks = nn.ModuleList(EncoderBlock(sizes, window) for window in bands)
-        self.norm = nn.LayerNorm(sizes.dim) if sizes.norm == "pre" else nn.Identity()
-
-    def forward(self, x_ND: Tensor, layout: Layout, record: Record | None = None) -> Tensor:
-        for i, block in enumerate(self.blocks):
-            x_ND = block(x_ND, layout, record=record, name=f"encoder/{i}")
-        return self.norm(x_ND)
-
-
-class Decoder(nn.Module):
-    def __init__(self, sizes: Sizes, bands: list[int]) -> None:
-        super().__init__()
-        self.blocks = nn.ModuleList(DecoderBlock(sizes, window) for window in bands)
-        self.norm = nn.LayerNorm(sizes.dim) if sizes.norm == "pre" else nn.Identity()
-
-    def forward(
-        self, x_MD: Tensor, layout: Layout, memory_ND: Tensor, memory: Layout, record: Record | None = None
-    ) -> Tensor:
-        for i, block in enumerate(self.blocks):
-            x_MD = block(x_MD, layout, memory_ND, memory, record=record, names=(f"decoder/{i}", f"cross/{i}"))
-        return self.norm(x_MD)
-
-
 class Transformer(nn.Module):
+    records = True  # a pass can be a CUDA graph: all of it works on tokens end to end
+
     def __init__(self, config: Config) -> None:
         super().__init__()
         if config.shared_vocab and config.source_vocab != config.target_vocab:
@@ -137,7 +113,7 @@ class Transformer(nn.Module):
     def _run(
         self, source_N: Tensor, source: Layout, target_M: Tensor, target: Layout, record: Record | None = None
     ) -> Tensor:
-        memory_ND = self.encoder(self._embed(source_N, source, self.source_embedding), source, record)
+        memory_ND = self.encoder(self._embed(source_N, source, self.source_embedding), source, record=record)
         x_MD = self.decoder(self._embed(target_M, target, self._target), target, memory_ND, source, record)
         return self._target(x_MD) if self.output is None else self.output(x_MD)
 

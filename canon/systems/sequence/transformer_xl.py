@@ -45,6 +45,7 @@ class Config:
     norm: NormPlace = Field(default="post", description="post: after each sum, as published; pre: before each sublayer")
     activation: Activation = Field(default="relu", description="of the feed-forward networks: relu or gelu")
     tie: bool = Field(default=True, description="the output's matrix is that of the embeddings")
+    output_bias: bool = Field(default=False, description="the output has a bias, as in the authors' code")
     dropout: Share = Field(default=0.1, description="share dropped of embeddings, distances and sublayers' outputs")
     attention_dropout: Share = Field(default=0.0, description="share dropped of attention weights")
     label_smoothing: Share = Field(default=0.0, description="ε of the target")
@@ -123,6 +124,7 @@ class TransformerXL(nn.Module):
         self.shape = config.num_layers, config.dim
         self.embedding = TokenEmbedding(config.vocab_size, config.dim)
         self.output = None if config.tie else nn.Linear(config.dim, config.vocab_size, bias=False)
+        self.output_bias = nn.Parameter(torch.zeros(config.vocab_size)) if config.output_bias else None
         self.dropout = nn.Dropout(config.dropout)
         self.layers = Layers(config)
         for name, parameter in self.layers.named_parameters():
@@ -159,10 +161,16 @@ class TransformerXL(nn.Module):
         return self._logits(out_BTD), {"memory": after}
 
     def _logits(self, out: Tensor) -> Tensor:
-        return self.embedding(out) if self.output is None else self.output(out)
+        if self.output is None:
+            return self.embedding(out, bias=self.output_bias)
+        return self.output(out) if self.output_bias is None else self.output(out) + self.output_bias
 
     def init_state(self, batch: int, device: torch.device | str | None = None) -> State:
         return {"memory": self.embedding.weight.new_zeros(batch, self.shape[0], 0, self.shape[1], device=device)}
+
+    def read(self, token_BT: Tensor, room: int = 0) -> State:
+        """The state behind a prompt, to go on with; `step` makes its own room."""
+        return self(token_BT)[1] if token_BT.shape[1] else self.init_state(len(token_BT), token_BT.device)
 
     @torch.no_grad()
     def step(self, token_B: Tensor, state: State) -> tuple[Tensor, State]:

@@ -74,6 +74,11 @@ class NNLM(nn.Module):
     def init_state(self, batch: int, device: torch.device | str | None = None) -> State:
         return {"context": torch.full((batch, self.order - 2), BOS, device=device)}
 
+    def read(self, token_BT: Tensor, room: int = 0) -> State:
+        """The state behind a prompt, to go on with: its last words, and no room."""
+        before = self.init_state(len(token_BT), token_BT.device)["context"]
+        return {"context": torch.cat((before, token_BT), dim=1)[:, token_BT.shape[1] :]}
+
     def step(self, token_B: Tensor, state: State) -> tuple[Tensor, State]:
         """Logits [B, V] of the next word, and the state after `token_B`."""
         logits_B1V, after = self(token_B[:, None], state)

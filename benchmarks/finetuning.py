@@ -1,0 +1,177 @@
+"""Fine-tuning a pre-trained network beside the same network from random weights and a bag of words.
+
+`python benchmarks/finetuning.py --from RUN --seeds 3 --out runs/finetuning` (needs the sets in CANON_DATA). Every row
+is one data set: the mean and the standard deviation over seeds of its metric on the test set, each run an ordinary run
+directory OUT/SET/WEIGHTS-SEED that is taken as it is if it is finished. Random weights have the same tokenizer, steps
+and data. The bag of words is TF-IDF of words and pairs of words (of Chinese characters) in logistic or ridge
+regression; of two texts both, their product and their difference; of words to tag, each one's most frequent tag in
+training; of choices, a logistic regression that tells right from wrong ones; of spans there is none.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import statistics
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from common import write_result
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+from canon import metrics
+from canon.data.config import DataConfig
+from canon.data.finetune_open import open_labelled
+from canon.data.finetune_rows import ChoiceRows, Rows, TagRows, TextRows
+from canon.data.read_finetune import choose_rows, classes_of, codes_of, numbers_of
+from canon.interop.backbones import find
+from canon.training.run import Run
+from canon.training.trainer import train
+
+# Set: metric, epochs, tokens of a sequence.
+SETS: dict[str, tuple[str, int, int]] = {
+    "sst-2": ("accuracy", 3, 128),
+    "cola": ("matthews", 8, 128),
+    "sts-b": ("spearman", 8, 128),
+    "rte": ("accuracy", 8, 256),
+    "ud-english-ewt": ("tag_accuracy", 5, 256),
+    "weibo-ner": ("entity_f1", 20, 256),
+    "squad": ("f1", 4, 384),
+    "openbookqa": ("accuracy", 6, 128),
+    "chnsenticorp": ("accuracy", 4, 256),
+}
+
+
+def settings(name: str, source: str, weights: str, seed: int, lr: float, limit: int) -> dict[str, Any]:
+    _, epochs, length = SETS[name]
+    own: dict[str, Any] = {
+        "train.epochs": float(epochs),
+        "train.seed": seed,
+        "data.max_length": length,
+        "data.limit": limit,
+        "optimizer.lr": lr,
+    }
+    if weights == "random":
+        found = find(source)
+        run = Path(source) / "vocab" / "text.json"
+        file = run if run.is_file() else Path(source) / "tokenizer.json"
+        return own | {"system.backbone": found.system, "system.settings": found.settings, "data.tokenizer": str(file)}
+    return own | {"train.init": source}
+
+
+def fit(name: str, source: str, weights: str, seed: int, lr: float, limit: int, out: Path) -> float:
+    """The metric on the test set; of a finished run as it was."""
+    path = out / name / f"{weights}-{seed}"
+    run = Run(path)
+    if not path.exists() or run.result is None:
+        changes = settings(name, source, weights, seed, lr, limit)
+        run = train("pretrained/finetune", name, path, resume=path.exists(), changes={} if path.exists() else changes)
+    assert run.result is not None
+    return float(run.result["scores"]["test"][SETS[name][0]])
+
+
+def split(name: str, limit: int) -> tuple[dict[str, Rows], tuple[str, ...], str]:
+    """The rows that a run trains and is tested on, their classes, and what is asked."""
+    config = DataConfig(source=name, limit=limit)
+    opened = open_labelled(config)
+    rows = {part: opened.rows(part) for part in opened.source.parts}
+    classes, codes = classes_of(opened, rows)
+    chosen, _ = choose_rows(opened, config, codes)
+    return {part: rows[source].take(taken) for part, (source, taken) in chosen.items()}, classes, opened.kind
+
+
+def bag_of_words(name: str, limit: int) -> float | None:
+    from scipy.sparse import hstack
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.linear_model import LogisticRegression, Ridge
+
+    parts, classes, kind = split(name, limit)
+    fitted, tested = parts["train"], parts["test"]
+    if isinstance(fitted, TagRows) and isinstance(tested, TagRows):
+        return _most_frequent_tags(fitted, tested, SETS[name][0])
+    if kind == "span":
+        return None
+    chinese = any("一" <= character <= "鿿" for character in "".join(fitted.texts()[:100]))
+    maker = TfidfVectorizer(analyzer="char" if chinese else "word", ngram_range=(1, 2), sublinear_tf=True, min_df=2)
+    maker.fit(fitted.texts())
+
+    def features(first: Any, second: Any) -> Any:
+        if second is None:
+            return maker.transform(first)
+        one, two = maker.transform(first), maker.transform(second)
+        product = one.multiply(two)
+        return hstack([one, two, product, abs(one - two), product.sum(1)]).tocsr()
+
+    if isinstance(fitted, ChoiceRows) and isinstance(tested, ChoiceRows):
+        return _choices(fitted, tested, features)
+    assert isinstance(fitted, TextRows) and isinstance(tested, TextRows)
+    x, z = features(fitted.first, fitted.second), features(tested.first, tested.second)
+    if kind == "number":
+        told = Ridge(alpha=1.0).fit(x, numbers_of(fitted)).predict(z)
+        return metrics.spearman(numbers_of(tested), told)
+    told = LogisticRegression(max_iter=1000, C=4.0).fit(x, codes_of(fitted, classes)).predict(z)
+    right = codes_of(tested, classes)
+    return metrics.matthews(right, told) if SETS[name][0] == "matthews" else metrics.accuracy(right, told)
+
+
+def _choices(fitted: ChoiceRows, tested: ChoiceRows, features: Any) -> float:
+    from sklearn.linear_model import LogisticRegression
+
+    def pairs(rows: ChoiceRows) -> Any:
+        counts = [len(own) for own in rows.choices]
+        asked = [question for question, count in zip(rows.questions, counts, strict=True) for _ in range(count)]
+        right = [int(k == answer) for answer, n in zip(rows.answers or (), counts, strict=True) for k in range(n)]
+        return features(asked, [choice for own in rows.choices for choice in own]), np.array(right), counts
+
+    x, y, _ = pairs(fitted)
+    z, _, counts = pairs(tested)
+    scores = LogisticRegression(max_iter=1000).fit(x, y).decision_function(z)
+    told = [int(own.argmax()) for own in np.split(scores, np.cumsum(counts)[:-1])]
+    return float(np.mean(np.array(told) == np.array(tested.answers)))
+
+
+def _most_frequent_tags(fitted: TagRows, tested: TagRows, metric: str) -> float:
+    counts: dict[str, dict[str, int]] = {}
+    overall: dict[str, int] = {}
+    for words, tags in zip(fitted.words, fitted.tags or (), strict=True):
+        for word, tag in zip(words, tags, strict=True):
+            own = counts.setdefault(word, {})
+            own[tag] = own.get(tag, 0) + 1
+            overall[tag] = overall.get(tag, 0) + 1
+    best = {word: max(own, key=own.__getitem__) for word, own in counts.items()}
+    common = max(overall, key=overall.__getitem__)
+    told = [[best.get(word, common) for word in words] for words in tested.words]
+    right = [list(tags) for tags in tested.tags or ()]
+    if metric == "entity_f1":
+        return metrics.entity_scores(right, told).micro.f1
+    return metrics.accuracy([tag for row in right for tag in row], [tag for row in told for tag in row])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--from", dest="source", required=True, help="a run, or a folder of Hugging Face's")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--sets", nargs="*", default=list(SETS), choices=list(SETS))
+    parser.add_argument("--lr", type=float, default=1e-4)
+    parser.add_argument("--random-lr", type=float, default=3e-4)
+    parser.add_argument("--limit", type=int, default=0, help="training examples; 0: all")
+    parser.add_argument("--out", type=Path, default=Path("runs/finetuning"))
+    asked = parser.parse_args()
+    rows = []
+    for name in asked.sets:
+        row: dict[str, Any] = {"data": name, "metric": SETS[name][0], "bag of words": bag_of_words(name, asked.limit)}
+        for weights, lr in (("pre-trained", asked.lr), ("random", asked.random_lr)):
+            found = [fit(name, asked.source, weights, seed, lr, asked.limit, asked.out) for seed in range(asked.seeds)]
+            row[weights] = {"mean": statistics.fmean(found), "sd": statistics.pstdev(found), "seeds": found}
+        rows.append(row)
+        bag = "–" if row["bag of words"] is None else f"{row['bag of words']:.3f}"
+        told = [f"{row[weights]['mean']:.3f} ± {row[weights]['sd']:.3f}" for weights in ("pre-trained", "random")]
+        print(f"| {name} | {row['metric']} | {told[0]} | {told[1]} | {bag} |", flush=True)
+    result = {"from": asked.source, "seeds": asked.seeds, "lr": asked.lr, "random_lr": asked.random_lr, "rows": rows}
+    write_result("finetuning", result, command=shlex.join(["python", *sys.argv]), packages=("torch", "scikit-learn"))
+
+
+if __name__ == "__main__":
+    main()

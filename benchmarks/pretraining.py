@@ -1,0 +1,279 @@
+"""BERT and GPT-2 against transformers: `python benchmarks/pretraining.py`.
+
+Whole training steps (forward, loss, backward, fused AdamW), one after the other in one process. On a GPU BERT-base and
+GPT-2 124 M in bfloat16, both compiled; on a CPU bert:tiny and bert:small in float32, none compiled. BERT's batches have
+real lengths, 59 % of the longest in the mean: transformers pads them, canon does not. GPT-2 reads 32 texts of 1,024
+tokens. Counted are tokens that are not padding; memory is the peak of each by itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from common import write_result
+from torch import Tensor, nn
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+import canon
+from canon import registry
+from canon.nn.compiling import compile_parts
+from canon.nn.ragged import Layout, layout_of
+from canon.systems.pretrained import gpt2
+from canon.training.graphs import Graphs
+
+PEAK = 989.5e12  # of an H200 in bfloat16, by its data sheet
+FILL, SHARE = 0.59, 0.15
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+ON_CUDA = DEVICE.type == "cuda"
+Step = Callable[[int], Tensor]
+
+
+def lengths(batch: int, longest: int) -> Tensor:
+    """Uniform from 0.18 · longest to longest, the longest among them."""
+    found = torch.linspace(2 * FILL - 1, 1.0, batch).mul(longest).round().long()
+    return found[torch.randperm(batch)]
+
+
+def batches(batch: int, longest: int, vocabulary: int, count: int) -> list[dict[str, Any]]:
+    made = []
+    for _ in range(count):
+        layout = Layout(lengths(batch, longest), DEVICE)
+        token_N = torch.randint(1000, vocabulary, (layout.total,), device=DEVICE)
+        places_M = (torch.rand(layout.total, device=DEVICE) < SHARE).nonzero()[:, 0]
+        made.append(
+            {
+                "input": token_N,
+                "input_lengths": layout.lengths,
+                "places": places_M,
+                "target": token_N[places_M],
+                "next": torch.randint(0, 2, (batch,), device=DEVICE),
+                "segment": torch.zeros_like(token_N),
+            }
+        )
+    return made
+
+
+def stepper(network: nn.Module, loss: Callable[[Any], Tensor], data: list[dict[str, Any]], longest: int = 0) -> Step:
+    """longest: forward and backward pass are CUDA graphs, as the trainer has them."""
+    optimizer = torch.optim.AdamW(network.parameters(), lr=1e-4, fused=True)
+
+    def work(batch: Any) -> Tensor:
+        with torch.autocast(DEVICE.type, torch.bfloat16, enabled=ON_CUDA):
+            found = loss(batch)
+        found.backward()
+        return found.detach()
+
+    labels: Any = SimpleNamespace(of_sequences=("next",), observed={})
+    graphs = Graphs(work, list(network.parameters()), longest, labels) if longest and ON_CUDA else None
+
+    def step(index: int) -> Tensor:
+        batch = data[index % len(data)]
+        if graphs is None:
+            found = work(batch)
+        else:
+            graphs.clear()
+            found = graphs(batch)
+        optimizer.step()
+        if graphs is None:
+            optimizer.zero_grad(set_to_none=True)
+        return found
+
+    return step
+
+
+def canon_bert(data: list[dict[str, Any]], longest: int, preset: str) -> Step:
+    network = canon.create(f"bert:{preset}", vocab_size=30522).to(DEVICE)
+    if ON_CUDA:
+        compile_parts(network)
+
+    def loss(one: dict[str, Any]) -> Tensor:
+        out = network(
+            one["input"], layout_of(one), segment_N=one["segment"], places_M=one["places"], target_M=one["target"]
+        )
+        told = (one["target"] >= 0).sum()
+        return out["loss"] / told + F.cross_entropy(out["next"].float(), one["next"], ignore_index=-100)
+
+    return stepper(network, loss, data, longest)
+
+
+def their_bert(data: list[dict[str, Any]], longest: int, preset: str) -> Step:
+    from transformers import BertConfig, BertForPreTraining
+
+    sizes = registry.find("bert")[0].presets[preset]
+    names = {
+        "dim": "hidden_size",
+        "num_layers": "num_hidden_layers",
+        "num_heads": "num_attention_heads",
+        "hidden": "intermediate_size",
+    }
+    config = BertConfig(attn_implementation="sdpa", **{names[key]: value for key, value in sizes.items()})
+    network = BertForPreTraining(config).to(DEVICE)
+    model = torch.compile(network) if ON_CUDA else network
+    grids = []
+    for one in data:
+        layout = layout_of(one)
+        labels = torch.full_like(one["input"], -100)
+        labels[one["places"]] = one["target"]
+
+        def pad(x: Tensor, fill: int = 0, layout: Layout = layout) -> Tensor:
+            return F.pad(layout.pad(x, fill), (0, longest - layout.max_length), value=fill)
+
+        grids.append(
+            {
+                "input_ids": pad(one["input"]),
+                "attention_mask": pad(torch.ones_like(one["input"])),
+                "token_type_ids": pad(one["segment"]),
+                "labels": pad(labels, -100),
+                "next_sentence_label": one["next"],
+            }
+        )
+    return stepper(network, lambda one: model(**one).loss, grids)
+
+
+def canon_gpt2(token_BT: Tensor) -> Step:
+    network = gpt2.GPT2(gpt2.Config()).to(DEVICE)
+    compile_parts(network)
+    batch, length = token_BT.shape
+    one = {
+        "input": token_BT.flatten(),
+        "input_lengths": torch.full((batch,), length),
+        "places": torch.arange(batch * length, device=DEVICE).view(batch, length)[:, :-1].flatten(),
+        "target": token_BT[:, 1:].flatten(),
+    }
+
+    def loss(one: dict[str, Any]) -> Tensor:
+        out = network(one["input"], layout_of(one), places_M=one["places"], target_M=one["target"])
+        return out["loss"] / (batch * (length - 1))
+
+    return stepper(network, loss, [one], length)
+
+
+def their_gpt2(token_BT: Tensor) -> Step:
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    network = GPT2LMHeadModel(GPT2Config(attn_implementation="sdpa", use_cache=False)).to(DEVICE)
+    model = torch.compile(network)
+    return stepper(network, lambda one: model(input_ids=one, labels=one).loss, [token_BT])  # type: ignore[list-item]
+
+
+def wait() -> None:
+    if ON_CUDA:
+        torch.cuda.synchronize()
+
+
+def timed(make: Callable[[], Step], warm: int, steps: int, rounds: int, tokens: int) -> dict[str, Any]:
+    """Tokens per second (median of rounds) and the peak of memory, with nothing else on the device."""
+    gc.collect()
+    if ON_CUDA:
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+        torch._dynamo.reset()
+    torch.manual_seed(0)
+    begun = time.perf_counter()
+    step = make()
+    for index in range(warm):
+        last = step(index)
+    wait()
+    start = time.perf_counter() - begun
+    rates = []
+    for turn in range(rounds):
+        wait()
+        begun = time.perf_counter()
+        for index in range(steps):
+            last = step(turn * steps + index)
+        wait()
+        rates.append(steps * tokens / (time.perf_counter() - begun))
+    memory = {"peak_gib": round(torch.cuda.max_memory_reserved() / 2**30, 2)} if ON_CUDA else {}
+    return {
+        "tokens_per_second": round(statistics.median(rates)),
+        "range": [round(min(rates)), round(max(rates))],
+        **memory,
+        "first_steps_seconds": round(start, 1),
+        "loss": round(last.item(), 3),
+    }
+
+
+def flops_bert(data: dict[str, Any]) -> float:
+    """Of a training step on what is not padding: 6 for each weight and token, attention, and the head's places."""
+    layout = layout_of(data)
+    body = 12 * (4 * 768 * 768 + 2 * 768 * 3072)
+    scores = 12 * 12 * 768 * int((layout.lengths**2).sum())
+    return 6 * body * layout.total + scores + 6 * len(data["places"]) * 768 * (30522 + 768)
+
+
+CASES = {  # preset, texts of a batch, the longest
+    "bert-128": ("base", 256, 128),
+    "bert-512": ("base", 64, 512),
+    "bert-512-large-batch": ("base", 256, 512),
+    "bert-tiny": ("tiny", 32, 128),
+    "bert-small": ("small", 16, 128),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    cases = ["bert-128", "bert-512", "gpt2"] if ON_CUDA else ["bert-tiny", "bert-small"]
+    parser.add_argument("--only", nargs="*", default=cases, choices=[*CASES, "gpt2"])
+    parser.add_argument("--ours", action="store_true", help="leave transformers out")
+    arguments = parser.parse_args()
+    torch.set_float32_matmul_precision("high")
+    if ON_CUDA:
+        torch.backends.cuda.enable_cudnn_sdp(False)  # as the trainer sets it
+    warm, steps, rounds = (12, 20, 5) if ON_CUDA else (2, 4, 5)
+    results: dict[str, Any] = {}
+    for name in arguments.only:
+        if name == "gpt2":
+            token_BT = torch.randint(0, 50257, (32, 1024), device=DEVICE)
+            ways: dict[str, Callable[[], Step]] = {
+                "canon": partial(canon_gpt2, token_BT),
+                "transformers": partial(their_gpt2, token_BT),
+            }
+            tokens, each = token_BT.numel(), 6 * (12 * 12 * 768 * 768 + 50257 * 768) + 12 * 12 * 768 * 1024 / 2
+        else:
+            preset, batch, longest = CASES[name]
+            torch.manual_seed(0)
+            data = batches(batch, longest, 30522, 4)
+            ways = {
+                "canon": partial(canon_bert, data, longest, preset),
+                "transformers": partial(their_bert, data, longest, preset),
+            }
+            tokens = len(data[0]["input"])
+            each = flops_bert(data[0]) / tokens if preset == "base" else 0.0
+        if arguments.ours:
+            del ways["transformers"]
+        results[name] = told(name, {way: timed(make, warm, steps, rounds, tokens) for way, make in ways.items()}, each)
+        results[name]["tokens"] = tokens
+    told_of = {"device": torch.cuda.get_device_name() if ON_CUDA else "cpu", "threads": torch.get_num_threads()}
+    write_result(
+        "pretraining-cuda" if ON_CUDA else "pretraining",
+        {**told_of, **results},
+        command="python benchmarks/pretraining.py",
+        packages=("torch", "transformers"),
+    )
+
+
+def told(name: str, found: dict[str, Any], flops_per_token: float) -> dict[str, Any]:
+    if ON_CUDA and flops_per_token:
+        found["share_of_peak"] = round(found["canon"]["tokens_per_second"] * flops_per_token / PEAK, 3)
+    if "transformers" in found:
+        ours, theirs = found["canon"], found["transformers"]
+        found["ratio"] = round(ours["tokens_per_second"] / theirs["tokens_per_second"], 2)
+        if ON_CUDA:
+            found["memory_ratio"] = round(ours["peak_gib"] / theirs["peak_gib"], 2)
+    print(name, found, flush=True)
+    return found
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,139 @@
+"""Examples to fine-tune on, as the readers of files hand them over: texts, sentences in words, questions.
+
+| rows | asked for | read by |
+| --- | --- | --- |
+| `TextRows` | a class or a number of a text, or of two | finetune_tables.py |
+| `TagRows` | a tag of every word of a sentence | read_conll.py |
+| `SpanRows` | the part of a document that answers a question | read_squad.py |
+| `ChoiceRows` | the right one of several texts | finetune_tables.py, read_choices.py |
+Each knows where in its file a row stands, so that a mistake is told with its line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+import numpy as np
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class _Rows:
+    path: str
+    where: Callable[[int], str]  # "line 48" of row 47
+
+
+def _some(values: Sequence[T], rows: np.ndarray) -> list[T]:
+    return [values[row] for row in rows.tolist()]
+
+
+def _placed(where: Callable[[int], str], rows: np.ndarray) -> Callable[[int], str]:
+    return lambda row: where(int(rows[row]))
+
+
+@dataclass(frozen=True)
+class TextRows(_Rows):
+    first: Sequence[str]
+    second: Sequence[str] | None = None
+    labels: Sequence[str] | None = None
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    def take(self, rows: np.ndarray) -> TextRows:
+        return replace(
+            self,
+            where=_placed(self.where, rows),
+            first=_some(self.first, rows),
+            second=None if self.second is None else _some(self.second, rows),
+            labels=None if self.labels is None else _some(self.labels, rows),
+        )
+
+    def texts(self) -> list[str]:
+        """Everything that a vocabulary may be made of."""
+        return [*self.first, *(self.second or ())]
+
+
+@dataclass(frozen=True)
+class TagRows(_Rows):
+    words: Sequence[Sequence[str]]
+    tags: Sequence[Sequence[str]] | None = None
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def take(self, rows: np.ndarray) -> TagRows:
+        tags = None if self.tags is None else _some(self.tags, rows)
+        return replace(self, where=_placed(self.where, rows), words=_some(self.words, rows), tags=tags)
+
+    def texts(self) -> list[str]:
+        return [" ".join(sentence) for sentence in self.words]
+
+
+@dataclass(frozen=True)
+class Answer:
+    text: str
+    start: int  # its first character in the document
+
+
+@dataclass(frozen=True)
+class SpanRows(_Rows):
+    questions: Sequence[str]
+    documents: Sequence[str]
+    answers: Sequence[tuple[Answer, ...]] | None = None  # none: the document does not answer
+    keys: Sequence[str] = ()  # the questions' own ids
+    groups: Sequence[int] = ()  # the article of each question: an article is in one split alone
+
+    def __len__(self) -> int:
+        return len(self.questions)
+
+    def take(self, rows: np.ndarray) -> SpanRows:
+        return replace(
+            self,
+            where=_placed(self.where, rows),
+            questions=_some(self.questions, rows),
+            documents=_some(self.documents, rows),
+            answers=None if self.answers is None else _some(self.answers, rows),
+            keys=_some(self.keys, rows) if self.keys else (),
+            groups=_some(self.groups, rows) if self.groups else (),
+        )
+
+    def texts(self) -> list[str]:
+        return [*dict.fromkeys(self.documents), *self.questions]
+
+
+@dataclass(frozen=True)
+class ChoiceRows(_Rows):
+    questions: Sequence[str]
+    choices: Sequence[tuple[str, ...]]
+    answers: Sequence[int] | None = None
+    names: Sequence[tuple[str, ...]] = field(default=())  # of the choices: A, B, C …
+
+    def __len__(self) -> int:
+        return len(self.questions)
+
+    def take(self, rows: np.ndarray) -> ChoiceRows:
+        return replace(
+            self,
+            where=_placed(self.where, rows),
+            questions=_some(self.questions, rows),
+            choices=_some(self.choices, rows),
+            answers=None if self.answers is None else _some(self.answers, rows),
+            names=_some(self.names, rows) if self.names else (),
+        )
+
+    def texts(self) -> list[str]:
+        return [*self.questions, *(choice for row in self.choices for choice in row)]
+
+
+Rows = TextRows | TagRows | SpanRows | ChoiceRows
+
+
+def is_labelled(rows: Rows) -> bool:
+    """Whether what is to be predicted is there."""
+    if isinstance(rows, TextRows):
+        return rows.labels is not None
+    return (rows.tags if isinstance(rows, TagRows) else rows.answers) is not None

@@ -1,0 +1,160 @@
+"""BERT and RoBERTa as Hugging Face keeps them: config.json and tensors to canon's and back.
+
+Google's and the Chinese checkpoints of BERT, sentence encoders made of it (MiniLM …), RoBERTa, XLM-RoBERTa and
+CamemBERT, and what has their form. UniLM is BERT with six kinds of segments. canon stacks queries, keys and values,
+which their files keep apart. RoBERTa's first rows of positions, up to its padding's id, stand for padding: they are
+left out here and are zeros on the way back. BERT's `next_sentence` is whether there is a head for it.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from pathlib import Path
+
+import torch
+
+from canon.config import Table
+from canon.errors import CanonError
+from canon.interop.huggingface_family import Family, Names, Settings, Tensors, both, gather, refuse, spread
+
+ACTIVATIONS = {  # theirs: canon's
+    "gelu": "gelu",
+    "gelu_new": "gelu-tanh",
+    "gelu_pytorch_tanh": "gelu-tanh",
+    "gelu_fast": "gelu-tanh",
+    "relu": "relu",
+}
+RESERVED = 2  # rows of positions before a sequence's first in the published RoBERTa, whose padding is token 1
+_FIELDS = {  # canon's name: theirs, and what is meant where it is absent
+    "vocab_size": ("vocab_size", 30522),
+    "dim": ("hidden_size", 768),
+    "num_layers": ("num_hidden_layers", 12),
+    "num_heads": ("num_attention_heads", 12),
+    "hidden": ("intermediate_size", 3072),
+    "eps": ("layer_norm_eps", 1e-12),
+    "dropout": ("hidden_dropout_prob", 0.1),
+    "attention_dropout": ("attention_probs_dropout_prob", 0.1),
+}
+_SEGMENTS = {"bert": 2, "unilm": 6, "roberta": 1}
+
+
+def config_from(table: Table, system: str) -> Table:
+    """The settings of canon's network that a config.json asks for."""
+    refuse(table, "position_embedding_type", "absolute", None)
+    refuse(table, "is_decoder", False)
+    refuse(table, "add_cross_attention", False)
+    # The head of their RoBERTa has GELU whatever the blocks have; canon's has what these have.
+    refuse(table, "hidden_act", *(ACTIVATIONS if system != "roberta" else ("gelu",)))
+    if system == "roberta":
+        refuse(table, "type_vocab_size", 1)
+    found: Table = {ours: table.get(theirs, default) for ours, (theirs, default) in _FIELDS.items()}
+    found["activation"] = ACTIVATIONS[table.get("hidden_act", "gelu")]
+    found["max_positions"] = table.get("max_position_embeddings", 512) - (reserved(table) if system == "roberta" else 0)
+    return found
+
+
+def config_to(settings: Settings, system: str) -> Table:
+    """The config.json of canon's network with these settings."""
+    theirs = {own: name for name, own in reversed(ACTIVATIONS.items())}  # the first of each
+    if system == "roberta" and settings["activation"] != "gelu":
+        raise CanonError(f'system.activation is "{settings["activation"]}", and RoBERTa there has "gelu" in its head.')
+    told: Table = {own: settings[ours] for ours, (own, _) in _FIELDS.items()}
+    told |= {
+        "hidden_act": theirs[settings["activation"]],
+        "max_position_embeddings": settings["max_positions"] + (reserved(settings) if system == "roberta" else 0),
+        "type_vocab_size": _SEGMENTS[system],
+        "tie_word_embeddings": True,
+    }
+    if system == "roberta":
+        return {"architectures": ["RobertaForMaskedLM"], "model_type": "roberta", **told}
+    kind = "BertForPreTraining" if settings["next_sentence"] else "BertForMaskedLM"
+    return {"architectures": [kind], "model_type": "bert", **told}
+
+
+def reserved(table: Settings) -> int:
+    """Rows of RoBERTa's positions that are no place of a token."""
+    pad = table.get("pad_token_id")
+    return RESERVED if pad is None else pad + 1
+
+
+def _tensors_from(tensors: Tensors, settings: Settings, system: str) -> Tensors:
+    found = gather(tensors, _names(settings, system))
+    if system == "roberta":
+        rows = found["embedding.position.weight"]
+        found["embedding.position.weight"] = rows[len(rows) - settings["max_positions"] :].clone()
+    return found
+
+
+def _tensors_to(tensors: Tensors, settings: Settings, system: str) -> Tensors:
+    found = spread(tensors, _names(settings, system))
+    if system == "roberta":
+        name = "roberta.embeddings.position_embeddings.weight"
+        found[name] = torch.cat([found[name].new_zeros(reserved(settings), settings["dim"]), found[name]])
+    return found
+
+
+def _names(settings: Settings, system: str) -> Names:
+    """Each of canon's tensors, and theirs that it is made of, one below the other."""
+    base = "roberta." if system == "roberta" else "bert."
+    embeddings = f"{base}embeddings."
+    found: Names = {
+        "embedding.token.weight": (f"{embeddings}word_embeddings.weight",),
+        "embedding.position.weight": (f"{embeddings}position_embeddings.weight",),
+        "embedding.segment.weight": (f"{embeddings}token_type_embeddings.weight",),
+        **both("embedding.norm", f"{embeddings}LayerNorm"),
+    }
+    for i in range(settings["num_layers"]):
+        ours, theirs = f"layers.blocks.{i}.", f"{base}encoder.layer.{i}."
+        found |= both(f"{ours}attention.qkv", *(f"{theirs}attention.self.{kind}" for kind in ("query", "key", "value")))
+        found |= both(f"{ours}attention.output", f"{theirs}attention.output.dense")
+        found |= both(f"{ours}attention_norm", f"{theirs}attention.output.LayerNorm")
+        found |= both(f"{ours}feed_forward.inner", f"{theirs}intermediate.dense")
+        found |= both(f"{ours}feed_forward.outer", f"{theirs}output.dense")
+        found |= both(f"{ours}feed_forward_norm", f"{theirs}output.LayerNorm")
+    if system == "roberta":
+        found |= both("head.dense", "lm_head.dense") | both("head.norm", "lm_head.layer_norm")
+        return found | {"head.bias": ("lm_head.bias",)}
+    found |= both("head.dense", "cls.predictions.transform.dense")
+    found |= both("head.norm", "cls.predictions.transform.LayerNorm")
+    found |= {"head.bias": ("cls.predictions.bias",)} | both("pooler", "bert.pooler.dense")
+    return found | both("next", "cls.seq_relationship") if settings["next_sentence"] else found
+
+
+def _family(system: str) -> Family:
+    base = "roberta." if system == "roberta" else "bert."
+    head = "lm_head" if system == "roberta" else "cls.predictions"
+    return Family(
+        system=system,
+        model_types=("roberta", "xlm-roberta", "camembert") if system == "roberta" else ("bert",),
+        architectures=("RobertaForMaskedLM", "RobertaModel")
+        if system == "roberta"
+        else ("BertForPreTraining", "BertForMaskedLM", "BertModel"),
+        config_from=partial(config_from, system=system),
+        config_to=partial(config_to, system=system),
+        tensors_from=partial(_tensors_from, system=system),
+        tensors_to=partial(_tensors_to, system=system),
+        prefix=base,
+        roots=("embeddings.", "encoder.", "pooler."),
+        ties={
+            f"{head}.decoder.weight": f"{base}embeddings.word_embeddings.weight",
+            f"{head}.decoder.bias": f"{head}.bias",
+        },
+        buffers=r"embeddings\.(position_ids|token_type_ids)$",
+        # RoBERTa's pooler was never trained; classifiers and the like belong to one task.
+        heads=r"^(classifier|qa_outputs|score|logits_proj)\b" + (r"|^roberta\.pooler\." if system == "roberta" else ""),
+        optional=(rf"^{re.escape(head)}\.", r"^bert\.pooler\."),
+        switches={} if system == "roberta" else {"next_sentence": "cls.seq_relationship.weight"},
+    )
+
+
+FAMILIES = {system: _family(system) for system in _SEGMENTS}
+
+
+def choose(table: Table, path: Path) -> Family:
+    """BERT, or UniLM where a config.json has its six kinds of segments."""
+    kinds = table.get("type_vocab_size", 2)
+    for system in ("bert", "unilm"):
+        if kinds == _SEGMENTS[system]:
+            return FAMILIES[system]
+    raise CanonError(f"{path}: type_vocab_size is {kinds!r}; canon has BERT with 2 and UniLM with 6.")

@@ -1,0 +1,65 @@
+"""Tokenisers into Hugging Face's folders, with what AutoTokenizer needs to put special tokens where canon's framing has
+them (canon/data/framing.py). Reading: canon/data/tokenizer_folder.py.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from canon.config import Table
+from canon.data.framing import PATTERNS
+from canon.data.tokenizers import Tokenizer
+from canon.data.vocabularies import library
+from canon.errors import CanonError
+
+_ROLES = ("pad", "unk", "cls", "sep", "mask", "bos", "eos")
+
+
+def write(tokenizer: Tokenizer, folder: Path, framing: str, limit: int) -> None:
+    """tokenizer.json, tokenizer_config.json and special_tokens_map.json, for sequences of at most `limit` tokens."""
+    if tokenizer.offset:
+        raise CanonError(
+            "The tokenizer was not made for this network: its ids were moved to make room for canon's own, which "
+            "cannot be written as a Hugging Face folder."
+        )
+    plain = json.loads(tokenizer.to_json())
+    if framing in ("bert", "roberta", "xlnet", "t5") and plain.get("post_processor") is None:
+        plain["post_processor"] = _template(tokenizer, framing)
+    names = special_names(tokenizer)
+    chosen: Table = {"tokenizer_class": "PreTrainedTokenizerFast", **names, "clean_up_tokenization_spaces": False}
+    if limit:
+        chosen["model_max_length"] = limit
+    segments = any(segment for _, segment in PATTERNS[framing][1])
+    kinds = ("input_ids", "token_type_ids", "attention_mask") if segments else ("input_ids", "attention_mask")
+    chosen["model_input_names"] = list(kinds)
+    files = {"tokenizer.json": plain, "tokenizer_config.json": chosen, "special_tokens_map.json": names}
+    for name, table in files.items():
+        (folder / name).write_text(json.dumps(table, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+
+
+def special_names(tokenizer: Tokenizer) -> dict[str, str]:
+    """The special tokens by what transformers calls their parts: pad_token, cls_token …"""
+    ids = {role: getattr(tokenizer.specials, role) for role in _ROLES}
+    return {f"{role}_token": tokenizer.vocabulary[index] for role, index in ids.items() if index >= 0}
+
+
+def _template(tokenizer: Tokenizer, framing: str) -> Any:
+    """A framing in the library's words."""
+    own = library()
+    texts = {"first": "$A", "second": "$B"}
+    special: dict[str, int] = {}
+    sides = []
+    for pattern in PATTERNS[framing]:
+        parts = []
+        for role, segment in pattern:
+            if role not in texts:
+                index = tokenizer.specials.require(role, f"{framing}'s framing")
+                special[tokenizer.vocabulary[index]] = index
+            parts.append(f"{texts.get(role) or tokenizer.vocabulary[index]}:{segment}")
+        sides.append(parts)
+    made = own.processors.TemplateProcessing(single=sides[0], pair=sides[1], special_tokens=list(special.items()))
+    bare = own.Tokenizer(own.models.BPE())
+    bare.post_processor = made
+    return json.loads(bare.to_str())["post_processor"]

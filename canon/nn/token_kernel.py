@@ -1,0 +1,54 @@
+"""The softmax of a block of logits as one Triton kernel: losses, the likeliest token, and the gradient in place.
+
+Each program has one row: it reads the row for its maximum and the sum of exponentials (in float32, both at once, as
+Milakov and Gimelshein 2018, 1805.02867), then once more to write softmax − one-hot over it. Deviations: none.
+Shapes: M tokens, V tokens of the vocabulary, or as many as fill up a row.
+"""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+_WIDTH = 8192  # logits that a program reads at a time
+
+
+@triton.jit
+def _kernel(logits, target, losses, right, size, width, LEARNS: tl.constexpr, WIDTH: tl.constexpr):  # type: ignore[no-untyped-def]
+    row = tl.program_id(0).to(tl.int64)
+    here = logits + row * width
+    wanted = tl.load(target + row)
+    counts = wanted >= 0
+    place = tl.arange(0, WIDTH)
+    top = -float("inf")
+    total = 0.0
+    told = tl.load(here + tl.where(counts, wanted, 0)).to(tl.float32)
+    ahead = 0  # tokens that are likelier than the target, or as likely and before it
+    for start in range(0, size, WIDTH):
+        inside = start + place < size
+        x = tl.load(here + start + place, mask=inside, other=-float("inf")).to(tl.float32)
+        higher = tl.maximum(top, tl.max(x, 0))
+        total = total * tl.exp(top - higher) + tl.sum(tl.exp(x - higher), 0)
+        top = higher
+        ahead += tl.sum(((x > told) | ((x == told) & (start + place < wanted))).to(tl.int32), 0)
+    tl.store(losses + row, tl.where(counts, top + tl.log(total) - told, 0.0))
+    tl.store(right + row, (ahead == 0) & counts)
+    if LEARNS:
+        for start in range(0, width, WIDTH):  # behind the vocabulary: 0
+            x = tl.load(here + start + place, mask=start + place < size, other=-float("inf")).to(tl.float32)
+            slope = tl.exp(x - top) / total - tl.where(start + place == wanted, 1.0, 0.0)
+            slope = tl.where(counts, slope, 0.0)
+            tl.store(here + start + place, slope.to(logits.dtype.element_ty), mask=start + place < width)
+
+
+def settle(logits_MV: Tensor, target_M: Tensor, vocabulary: int, learns: bool) -> tuple[Tensor, Tensor, Tensor | None]:
+    """As canon.nn.token_loss asks: the logits are overwritten where their gradient is wanted."""
+    rows, width = logits_MV.shape
+    losses_M = torch.empty(rows, dtype=torch.float32, device=logits_MV.device)
+    right_M = torch.empty(rows, dtype=torch.bool, device=logits_MV.device)
+    _kernel[(rows,)](
+        logits_MV, target_M, losses_M, right_M, vocabulary, width, LEARNS=learns, WIDTH=_WIDTH, num_warps=16
+    )
+    return losses_M, right_M, logits_MV if learns else None

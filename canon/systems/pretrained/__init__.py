@@ -1,0 +1,1 @@
+"""Networks that learn from running text first: ELMo, GPT, BERT and their family."""

@@ -1,0 +1,106 @@
+"""ERNIE 2.0: BERT's network learnt by several tasks in one run, of words and of the structure of documents.
+
+Sun et al. 2020, ERNIE 2.0: a continual pre-training framework for language understanding (arXiv:1907.12412). Figure 3:
+token + position + segment + task embeddings → `TaskEmbeddings`; one stack for all tasks, a head for each: tokens hidden
+in spans (BERT's head), whether a token comes elsewhere in its document → `relation`, the order of shuffled segments (9)
+→ `order`, how far two texts are apart (3) → `distance`; the last two from tanh(W h_CLS). What the tasks ask for, and
+which one a step is of: canon/objectives/continual.py. Section 3.2: tasks join one after the other and none is dropped →
+`stage`. Sizes are BERT's: base L=12 D=768 H=12, large L=24 D=1024 H=16.
+Deviations: continual.py's; task embeddings are of the tasks that are trained, and fine-tuning has the first one's.
+Shapes: N tokens of B sequences, M to fill in, R whose relation is asked for, D features.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from canon.config import settings
+from canon.nn.packed import Linear
+from canon.nn.ragged import Layout
+from canon.objectives.continual import ORDERS
+from canon.systems.pretrained.base import Embeddings, Natural, Outputs, Pretrained
+from canon.systems.pretrained.bert import MaskedConfig
+
+TaskName = Literal["masked", "relation", "order", "distance"]
+
+
+@settings
+class Config(MaskedConfig):
+    masking: Literal["token", "word", "span"] = Field(default="span", description="what is hidden as a whole")
+    tasks: tuple[TaskName, ...] = Field(
+        default=("masked", "relation", "order", "distance"), min_length=1, description="what is learnt, in this order"
+    )
+    stage: Natural = Field(default=0, description="steps until the next of the tasks joins; 0: all from the beginning")
+
+
+class TaskEmbeddings(Embeddings):
+    def __init__(self, config: Config) -> None:
+        super().__init__(config, segments=2, norm=True)
+        self.task = nn.Embedding(len(config.tasks), config.dim)
+
+    def forward(
+        self, token_N: Tensor, layout: Layout, segment_N: Tensor | None = None, more_ND: Tensor | None = None
+    ) -> Tensor:
+        """Without tasks (more_ND) all is the first one's."""
+        return super().forward(token_N, layout, segment_N, self.task.weight[0] if more_ND is None else more_ND)
+
+
+class Ernie2(Pretrained):
+    segments = 2
+    embedding_norm = True
+    transforms = True
+
+    def __init__(self, config: Config) -> None:
+        super().__init__(config)
+        self.embedding: TaskEmbeddings = TaskEmbeddings(config)
+        self.pooler = Linear(config.dim, config.dim)
+        sizes = {"relation": 2, "order": len(ORDERS), "distance": 3}
+        self.heads = nn.ModuleDict({n: Linear(config.dim, sizes[n]) for n in config.tasks if n in sizes})
+        self.reset()
+
+    def forward(
+        self,
+        token_N: Tensor,
+        layout: Layout,
+        *,
+        segment_N: Tensor | None = None,
+        places_M: Tensor | None = None,
+        target_M: Tensor | None = None,
+        task_B: Tensor | None = None,
+        relation_R: Tensor | None = None,
+    ) -> Outputs:
+        """As `Pretrained.forward`, and of its tasks: order [B, 9], distance [B, 3], relation [R, 2] at `relation_R`.
+
+        task_B: the number of each sequence's task; None: the first.
+        """
+        more_ND = None if task_B is None else self.embedding.task(task_B).index_select(0, layout.rows)
+        hidden_ND = self.layers(self.embedding(token_N, layout, segment_N, more_ND), layout, self.causal)
+        found = self._named(hidden_ND, places_M, target_M)
+        pooled_BD = self.pool(hidden_ND, layout)
+        for name, head in self.heads.items():
+            if name != "relation":
+                found[name] = head(pooled_BD)
+            elif relation_R is not None:
+                found[name] = head(hidden_ND.index_select(0, relation_R))
+        return found
+
+    def _named(self, hidden_ND: Tensor, places_M: Tensor | None, target_M: Tensor | None) -> Outputs:
+        """A step whose task fills in nothing has the loss 0. With it go all heads, times 0: a step is of one task, and
+        several processes wait for the gradient of every parameter."""
+        if target_M is None:
+            return self.name(hidden_ND, places_M, None)
+        parts = [part for part in (self.head, self.pooler, self.heads) if part is not None]
+        idle = sum((p.sum() for part in parts for p in part.parameters()), start=hidden_ND.new_zeros(()))
+        if not len(target_M):
+            empty_M = hidden_ND.new_zeros(0, dtype=torch.float32)
+            return {"loss": 0.0 * idle, "losses": empty_M, "right": empty_M.bool()}
+        found = self.name(hidden_ND, places_M, target_M)
+        return {**found, "loss": found["loss"] + 0.0 * idle}
+
+    def pool(self, hidden_ND: Tensor, layout: Layout) -> Tensor:
+        """tanh(W h + b) of the first token."""
+        return torch.tanh(self.pooler(super().pool(hidden_ND, layout)))

@@ -1,0 +1,212 @@
+"""A pre-trained network with a new head: one class or number of a text, tags of its words, an answer in it, a choice.
+
+Devlin et al. 2019 (arXiv:1810.04805), section 4 and figure 4: a class is softmax(W C), C the pooled vector of the
+sequence (4.1); a span is the pair i ≤ j with the greatest S·T_i + E·T_j (4.2); a choice is the softmax over V·C of its
+sequences (4.4); a tag is softmax(W T_i) of a word's first piece (5.3) → `FineTune.forward`. Feature extraction (5.3):
+`frozen`, any `layers` side by side, a BiLSTM on them (`lstm`); `mix` is ELMo's Σ s_j h_j of all layers (Peters et al.
+2018, equation 1). Rates that fall with depth (`layer_decay`): Howard and Ruder 2018 (1801.06146), section 3.2, in
+`paces`. GPT-1's auxiliary objective (Radford et al. 2018, equation 5): the loss of next tokens, in `language`. The
+backbone is a system of the registry with its own settings, so that a run has all that is needed to build it again; what
+only pre-training uses (heads, decoder) is left out. Weights come by train.init.
+Deviations: where `layers`, `mix` or `lstm` change what the head reads, the vector of a sequence is the mean over its
+tokens, since the backbone's own pooling is for its last layer alone.
+Shapes: N tokens of S sequences, P places, D features of the backbone, F features that the head reads, C outputs.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal, NamedTuple
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from canon import registry
+from canon.config import settings
+from canon.errors import CanonError
+from canon.nn.mix import ScalarMix
+from canon.nn.packed import Linear
+from canon.nn.ragged import Layout
+from canon.nn.recurrence import Recurrent
+
+Natural = Annotated[int, Field(ge=0)]
+Positive = Annotated[int, Field(gt=0)]
+Kind = Literal["", "class", "number", "tags", "span", "choice"]
+
+# Parts of a backbone that only pre-training uses, and the one that only pooling does.
+_PRETRAINING = ("head", "next", "decoder", "softmax", "embedding.query")
+_POOLING = "pooler"
+_STD = 0.02  # of the head's first weights
+_NO_TARGET = -1  # behind a sequence's last token nothing is known
+_BLOCK = re.compile(r"\.(?:blocks|layers)\.(\d+)\.")
+_EMBEDDING = re.compile(r"backbone\.(?:embedding|words)\b")
+
+
+@settings
+class Config:
+    backbone: str = Field(default="bert", description="the pre-trained system, as in bert or gpt2; train.init says")
+    settings: dict[str, Any] = Field(default_factory=dict, description="the backbone's own settings; train.init says")
+    vocab_size: Positive = Field(default=30522, description="tokens of its tokenizer; the data decides")
+    kind: Kind = Field(default="", description="what is asked: class, number, tags, span or choice; the data decides")
+    num_classes: Positive = Field(default=2, description="classes or tags; the data decides")
+    dropout: Annotated[float, Field(ge=0, lt=1)] = Field(
+        default=0.1, description="share dropped of what the head reads"
+    )
+    layers: tuple[int, ...] = Field(
+        default=(-1,), description="what the head reads, side by side: 0 the embeddings, −1 the last layer"
+    )
+    mix: bool = Field(default=False, description="a learned mix of all layers in place of these")
+    lstm: Natural = Field(default=0, description="units of a BiLSTM on top, in each direction; 0: none")
+    frozen: bool = Field(default=False, description="the backbone stays as it is: only what is on top learns")
+    layer_decay: Annotated[float, Field(gt=0, le=1)] = Field(
+        default=1.0, description="rate of each layer, as a share of that of the layer above it"
+    )
+    auxiliary: Annotated[float, Field(ge=0)] = Field(
+        default=0.0, description="λ of GPT-1: so much of the loss of next tokens is added; GPTs only, 0: none"
+    )
+    class_weights: Literal["none", "balanced"] = Field(
+        default="none", description="balanced: the loss of a class is weighted by n / (classes · examples of it)"
+    )
+    null_threshold: float = Field(
+        default=0.0, description="an answer must score so much more than that there is none; where there may be none"
+    )
+    max_answer: Positive = Field(default=30, description="tokens of an answer, at most")
+
+
+class Language(NamedTuple):
+    """How well a network foretells the tokens of its sequences."""
+
+    total: Tensor  # [] Σ share_s ℓ_s, with a gradient
+    losses: Tensor  # [S] ℓ_s, to look at
+
+
+class FineTune(nn.Module):
+    def __init__(self, config: Config) -> None:
+        super().__init__()
+        self.kind = config.kind or "class"
+        self.backbone: Any = build_backbone(config)
+        self.layers, self.layer_decay, self.frozen = config.layers, config.layer_decay, config.frozen
+        self.pools = self.layers == (-1,) and not config.lstm and not config.mix  # by the backbone's own way
+        self.whole = self.kind in ("class", "number", "choice")  # one vector of a sequence is asked for
+        for name in (*_PRETRAINING, *(() if self.pools and self.whole else (_POOLING,))):
+            _drop(self.backbone, name)
+        features = self.backbone.dim * (1 if config.mix else len(self.layers))
+        self.mix = ScalarMix(num_states(self.backbone)) if config.mix else None
+        self.lstm = Recurrent("lstm", features, config.lstm, bidirectional=True) if config.lstm else None
+        self.dropout = nn.Dropout(config.dropout)
+        outputs = {"class": config.num_classes, "tags": config.num_classes, "span": 2}.get(self.kind, 1)
+        self.head = Linear(2 * config.lstm or features, outputs)
+        nn.init.normal_(self.head.weight, std=_STD)
+        nn.init.zeros_(self.head.bias)
+        self._check(config)
+        if config.frozen:
+            self.backbone.requires_grad_(False)
+        if hasattr(self.backbone, "take_vocabulary"):  # one that spells its words
+            self.take_vocabulary = self.backbone.take_vocabulary
+
+    def _check(self, config: Config) -> None:
+        states = num_states(self.backbone)
+        for layer in self.layers:
+            if not -states <= layer < states:
+                raise CanonError(
+                    f"system.layers: the backbone has layers 0 (its embeddings) to {states - 1}, or −{states} to −1; "
+                    f"got {layer}."
+                )
+        last = max((layer % states for layer in self.layers), default=-1) == states - 1
+        if not (last or self.mix is not None or self.frozen):
+            raise CanonError(
+                f"system.layers = {list(self.layers)} leaves out the last layer, which then cannot learn: set "
+                "system.frozen = true too."
+            )
+        if config.auxiliary and not getattr(self.backbone, "causal", False):
+            raise CanonError(
+                f"system.auxiliary is for networks that read from left to right, as gpt does and {config.backbone} "
+                "does not: leave it out."
+            )
+        if config.auxiliary and self.frozen:
+            raise CanonError(
+                "system.auxiliary teaches the backbone, which system.frozen keeps as it is: leave one out."
+            )
+
+    def forward(
+        self,
+        token_N: Tensor,
+        layout: Layout,
+        segment_N: Tensor | None = None,
+        places_P: Tensor | None = None,
+        share_S: Tensor | None = None,
+    ) -> Any:
+        """Outputs [S, C] of sequences, [P, C] at the places of words, or [N, 2] of all tokens for spans.
+
+        With `share_S` a pair: these, and what `language` tells of the sequences as a language model has them.
+        """
+        hidden = self.backbone.encode(token_N, layout, segment_N)
+        if self.mix is not None:
+            x_NF = self.mix(hidden)
+        elif len(self.layers) == 1:
+            x_NF = hidden[self.layers[0]]
+        else:
+            x_NF = torch.cat([hidden[layer] for layer in self.layers], dim=1)
+        if self.lstm is not None:
+            x_NF = self.lstm.ragged(x_NF, layout)[0]
+        if self.whole:
+            x_NF = self.backbone.pool(x_NF, layout) if self.pools else mean(x_NF, layout)
+        elif self.kind == "tags" and places_P is not None:
+            x_NF = x_NF.index_select(0, places_P)
+        outputs = self.head(self.dropout(x_NF)).float()
+        return outputs if share_S is None else (outputs, self.language(token_N, hidden[-1], layout, share_S))
+
+    def language(self, token_N: Tensor, hidden_ND: Tensor, layout: Layout, share_S: Tensor) -> Language:
+        """ℓ_s = (1/(T_s − 1)) Σ_t −log p(u_t given u_1 … u_{t−1}), t from 2 to T_s; the output is the embeddings'."""
+        target_N = token_N.roll(-1).index_fill(0, layout.ends, _NO_TARGET)
+        told_S = (layout.device_lengths - 1).clamp(min=1)
+        share_N = (share_S / told_S).index_select(0, layout.rows)
+        found = self.backbone.name(hidden_ND, None, target_N, share_N)
+        sums_S = found["losses"].new_zeros(layout.size).index_add(0, layout.rows, found["losses"])
+        return Language(found["loss"], sums_S / told_S)
+
+    def paces(self) -> dict[str, tuple[float, bool]]:
+        """Of each parameter the share of the rate that it learns with, and whether it decays.
+
+        layer_decay^(L + 1) for embeddings, layer_decay^(L − i) for block i of L, 1 for what is above them. Biases and
+        the norms' numbers do not decay.
+        """
+        blocks = num_states(self.backbone) - 1
+        found = {}
+        for name, parameter in self.named_parameters():
+            depth = 0
+            if name.startswith("backbone."):
+                block = _BLOCK.search(name)
+                depth = blocks - int(block[1]) if block else blocks + 1 if _EMBEDDING.match(name) else 0
+            found[name] = self.layer_decay**depth, parameter.dim() > 1
+        return found
+
+
+def build_backbone(config: Config) -> Any:
+    """The pre-trained system with its settings; without weights of its own."""
+    system, preset = registry.find(config.backbone)
+    _, cls = system.load()
+    if not hasattr(cls, "encode") or not hasattr(cls, "pool"):
+        raise CanonError(f"system.backbone: {system.name} cannot be fine-tuned; pre-trained networks can, as bert.")
+    return cls(system.configure(preset, {"vocab_size": config.vocab_size, **config.settings}))
+
+
+def num_states(backbone: nn.Module) -> int:
+    """The embeddings and each block's output."""
+    blocks = {int(found[1]) for name, _ in backbone.named_parameters() if (found := _BLOCK.search(f".{name}"))}
+    return len(blocks) + 1
+
+
+def mean(x_NF: Tensor, layout: Layout) -> Tensor:
+    """[S, F] over the tokens of each sequence."""
+    sums = x_NF.new_zeros(layout.size, x_NF.shape[1]).index_add(0, layout.rows, x_NF)
+    return sums / layout.device_lengths[:, None].to(sums.dtype)
+
+
+def _drop(module: nn.Module, name: str) -> None:
+    *path, last = name.split(".")
+    for part in path:
+        module = getattr(module, part, None)  # type: ignore[assignment]
+    if getattr(module, last, None) is not None:
+        setattr(module, last, None)

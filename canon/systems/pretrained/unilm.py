@@ -1,0 +1,67 @@
+"""UniLM: one network that reads both ways, left to right, or one text after another, by its masks alone.
+
+Dong et al. 2019, Unified language model pre-training (arXiv:1905.03197), section 2.3 and figure 1: bidirectional,
+unidirectional and sequence-to-sequence objectives on BERT's network, told apart by what a token may see: the first
+`prefix` tokens of a sequence see each other, every token sees all before it (prefix = length: both ways, 0: left to
+right). Hidden tokens are filled in under each mask, as in the paper.
+Deviations: right to left (a sixth of the paper's mixture) is the left-to-right mask on the reversed text. Each kind of
+mask has its own segment ids, as in the paper. Shapes: as in bert.py.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from canon.config import settings
+from canon.nn.packed import Linear
+from canon.nn.ragged import Layout
+from canon.systems.pretrained.base import Outputs, Pretrained
+from canon.systems.pretrained.bert import MaskedConfig
+
+
+@settings
+class Config(MaskedConfig):
+    masking: Literal["token", "word", "span"] = Field(default="span", description="what is hidden as a whole")
+    next_sentence: bool = Field(default=True, description="learn too whether two texts follow, where both are seen")
+
+
+class UniLM(Pretrained):
+    causal = True  # but for each sequence's prefix
+    embedding_norm = True
+    transforms = True
+    segments = 6
+    records = False  # a prefix is seen through a mask on a grid
+
+    def __init__(self, config: Config) -> None:
+        super().__init__(config)
+        self.pooler = Linear(config.dim, config.dim)
+        self.next = Linear(config.dim, 2) if config.next_sentence else None
+        self.reset()
+
+    def forward(
+        self,
+        token_N: Tensor,
+        layout: Layout,
+        *,
+        segment_N: Tensor | None = None,
+        places_M: Tensor | None = None,
+        target_M: Tensor | None = None,
+        prefix_lengths: Tensor | None = None,
+    ) -> Outputs:
+        """prefix_lengths [B]: None for all of each sequence."""
+        seen = Layout(layout.lengths, layout.device, layout.lengths if prefix_lengths is None else prefix_lengths)
+        return super().forward(token_N, seen, segment_N=segment_N, places_M=places_M, target_M=target_M)
+
+    def encode(self, token_N: Tensor, layout: Layout, segment_N: Tensor | None = None) -> list[Tensor]:
+        return super().encode(token_N, Layout(layout.lengths, layout.device, layout.lengths), segment_N)
+
+    def judge(self, hidden_ND: Tensor, layout: Layout) -> Outputs:
+        return {} if self.next is None else {"next": self.next(self.pool(hidden_ND, layout))}
+
+    def pool(self, hidden_ND: Tensor, layout: Layout) -> Tensor:
+        """tanh(W h + b) of the first token."""
+        return torch.tanh(self.pooler(hidden_ND.index_select(0, layout.starts)))

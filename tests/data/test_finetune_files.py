@@ -1,0 +1,348 @@
+"""Files of labelled texts as they are published: what is read, what is guessed, and the sentence for each mistake."""
+
+from __future__ import annotations
+
+import json
+import lzma
+from pathlib import Path
+
+import pytest
+
+from canon.data.config import DataConfig
+from canon.data.finetune_open import Opened, open_labelled
+from canon.data.finetune_rows import ChoiceRows, SpanRows, TagRows, TextRows
+from canon.errors import CanonError
+
+
+def opened(path: Path | str, kind: str = "", **settings: object) -> Opened:
+    return open_labelled(DataConfig(source=str(path), **settings), kind)  # type: ignore[arg-type]
+
+
+def write(name: str, *lines: str) -> Path:
+    path = Path(name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+# Tables
+
+
+GLUE = {
+    "SST-2": (["sentence\tlabel", "a fine film \t1", "dull\t0"], "class", ("sentence",), "label"),
+    "MRPC": (
+        ["\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String", '1\t7\t8\tHe said "yes.\tYes, he said', "0\t9\t5\tA\tB"],
+        "class",
+        ("#1 String", "#2 String"),
+        "Quality",
+    ),
+    "QNLI": (
+        ["index\tquestion\tsentence\tlabel", "0\tWho?\tHe.\tentailment", "1\tA?\tB.\tnot_entailment"],
+        "class",
+        ("question", "sentence"),
+        "label",
+    ),
+    "QQP": (
+        ["id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate", "0\t1\t2\tA?\tB?\t0", "1\t3\t4\tC?\tD?\t1"],
+        "class",
+        ("question1", "question2"),
+        "is_duplicate",
+    ),
+    "MNLI": (
+        [
+            "index\tpromptID\tgenre\tsentence1\tsentence2\tlabel1\tgold_label",
+            "0\t3\tfiction\tA\tB\tneutral\tneutral",
+            "1\t4\tnews\tC\tD\tneutral\tentailment",
+        ],
+        "class",
+        ("sentence1", "sentence2"),
+        "gold_label",
+    ),
+    "STS-B": (
+        ["index\tgenre\tsentence1\tsentence2\tscore", "0\tnews\tA\tB\t5.000", "1\tnews\tC\tD\t3.800"],
+        "number",
+        ("sentence1", "sentence2"),
+        "score",
+    ),
+    "CoLA": (["gj04\t1\t\tOne more line.", "gj04\t0\t*\tOne line more more."], "class", ("sentence",), "label"),
+    "tnews": (["新闻标题一\tnews_edu", "第二个标题\tnews_story", "第三个\tnews_edu"], "class", ("text",), "label"),
+}
+
+
+@pytest.mark.parametrize("name", GLUE)
+def test_glue_is_read_as_it_is(name: str) -> None:
+    """The kind, the columns of text and the label of each task's own files, without a setting."""
+    rows, kind, texts, label = GLUE[name]
+    found = opened(write("train.tsv", *rows))
+    assert (found.kind, found.columns, found.label) == (kind, texts, label)
+    assert len(found.rows("train")) == len(rows) - (name not in ("CoLA", "tnews"))
+    assert found.monitor == ("matthews" if name == "CoLA" else "")
+    assert any(note.startswith("The task: ") for note in found.source.notes)
+
+
+def test_quotes_in_tabs_are_letters() -> None:
+    rows = opened(write("train.tsv", *GLUE["MRPC"][0])).rows("train")
+    assert isinstance(rows, TextRows)
+    assert rows.first[0] == 'He said "yes.' and rows.second is not None and rows.second[0] == "Yes, he said"
+
+
+def test_a_test_part_without_labels_is_replaced_by_dev() -> None:
+    """GLUE keeps the labels of its test parts: dev is then what is tested on."""
+    for split, label in (("train", 1), ("dev", 1), ("test", 0)):
+        header = "sentence\tlabel" if label else "index\tsentence"
+        write(f"SST-2/{split}.tsv", header, "good\t1" if label else "0\tgood", "bad\t0" if label else "1\tbad")
+    found = opened("SST-2")
+    assert set(found.source.parts) == {"train", "test"}
+    assert found.rows("test").path.endswith("dev.tsv")
+    assert "test.tsv has no labels: dev.tsv is the test set." in found.source.notes
+
+
+def test_csv_and_json_lines_say_the_same() -> None:
+    csv = opened(write("a.csv", "text,stars", '"Good, very",5', "Bad,1", "Good,5"))
+    objects = [{"text": "Good, very", "stars": 5}, {"text": "Bad", "stars": 1}, {"text": "Good", "stars": 5}]
+    lines = opened(write("a.jsonl", *map(json.dumps, objects)))
+    for found in (csv, lines):
+        rows = found.rows("train")
+        assert isinstance(rows, TextRows) and found.kind == "class"
+        assert list(rows.first) == ["Good, very", "Bad", "Good"] and list(rows.labels or ()) == ["5", "1", "5"]
+    assert opened("a.csv", "number").kind == "number"
+
+
+def test_whole_numbers_of_many_values_are_numbers() -> None:
+    path = write("prices.csv", "text,price", *(f"item {price},{price}" for price in range(30)))
+    assert opened(path).kind == "number"
+
+
+def test_columns_may_be_named() -> None:
+    path = write("a.csv", "title,body,mark", "t,long text here,1", "u,another text,0")
+    assert opened(path, features=("title",), label="mark").columns == ("title",)
+    assert opened(path, features=("title", "body"), label="mark").columns == ("title", "body")
+
+
+# Choices
+
+
+SWAG = ["video-id,fold-ind,startphrase,sent1,sent2,gold-source,ending0,ending1,ending2,ending3,label"]
+SWAG += ["v1,1,He sits. He,He sits.,He,gold,runs.,eats.,sings.,falls.,2"]
+
+
+def test_swag() -> None:
+    """First text sent1, second sent2 with each ending (Devlin et al. 2019, section 4.4)."""
+    rows = opened(write("train.csv", *SWAG)).rows("train")
+    assert isinstance(rows, ChoiceRows)
+    assert rows.questions == ["He sits."] and rows.answers == [2]
+    assert rows.choices == [("He runs.", "He eats.", "He sings.", "He falls.")]
+
+
+ARC = {
+    "id": "1",
+    "question": {"stem": "What is hot?", "choices": [{"text": "ice", "label": "A"}, {"text": "fire", "label": "B"}]},
+    "answerKey": "B",
+}
+FORMS = {
+    "nested": ARC,
+    "numbers": {
+        **ARC,
+        "question": {
+            "stem": "What is hot?",
+            "choices": [{"text": "ice", "label": "1"}, {"text": "fire", "label": "2"}],
+        },
+        "answerKey": "2",
+    },
+    "columns": {
+        "question_stem": "What is hot?",
+        "choices": {"text": ["ice", "fire"], "label": ["A", "B"]},
+        "answerKey": "B",
+    },
+    "plain": {"question": "What is hot?", "choices": ["ice", "fire"], "answer": 1},
+    "by text": {"question": "What is hot?", "options": ["ice", "fire"], "answer": "fire"},
+    "endings": {"ctx": "What is hot?", "endings": ["ice", "fire"], "label": "1"},
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_choices_in_json_lines(form: str) -> None:
+    rows = opened(write("train.jsonl", json.dumps(FORMS[form]))).rows("train")
+    assert isinstance(rows, ChoiceRows)
+    assert rows.questions == ["What is hot?"] and rows.choices == [("ice", "fire")] and rows.answers == [1]
+
+
+def test_openbookqa() -> None:
+    header = "ID\tQuestion Stem\tChoices\tComplete Question\tAnswer Key"
+    line = "7-980\tThe sun makes\t(A) ice (B) snow (C) plants grow (D) rain\tThe sun makes (A) ice\tC"
+    found = opened(write("train.tsv", header, line))
+    rows = found.rows("train")
+    assert isinstance(rows, ChoiceRows) and found.kind == "choice"
+    assert rows.choices == [("ice", "snow", "plants grow", "rain")] and rows.answers == [2]
+
+
+@pytest.mark.parametrize(("told", "right"), [(("0", "1"), [0, 1]), (("1", "2"), [0, 1])])
+def test_numbers_of_choices_begin_where_the_answers_do(told: tuple[str, str], right: list[int]) -> None:
+    """COPA's choice1 and choice2 have the labels 0 and 1, others 1 and 2."""
+    lines = [f"Why?,because,not so,{label}" for label in told]
+    rows = opened(write("a.csv", "premise,choice1,choice2,label", *lines)).rows("train")
+    assert isinstance(rows, ChoiceRows) and rows.answers == right
+
+
+# CoNLL
+
+
+def test_conll_and_its_columns() -> None:
+    lines = ["-DOCSTART- -X- O O", "", "EU NNP I-NP B-ORG", "rejects VBZ I-VP O", "", "Peter NNP I-NP B-PER"]
+    rows = opened(write("train.conll", *lines)).rows("train")
+    assert isinstance(rows, TagRows)
+    assert rows.words == [["EU", "rejects"], ["Peter"]] and rows.tags == [["B-ORG", "O"], ["B-PER"]]
+    second = opened("train.conll", label="2").rows("train")
+    assert isinstance(second, TagRows) and second.tags == [["NNP", "VBZ"], ["NNP"]]
+
+
+UD = [
+    "# sent_id = 1",
+    "1-2\tcannot\t_\t_\t_\t_\t_\t_\t_\t_",
+    "1\tcan\tcan\tAUX\tMD\t_\t0\troot\t_\t_",
+    "2\tnot\tnot\tPART\tRB\t_\t1\tadvmod\t_\t_",
+    "2.1\tgo\tgo\tVERB\tVB\t_\t_\t_\t_\t_",
+    "",
+    "1\tYes\tyes\tINTJ\tUH\t_\t0\troot\t_\t_",
+]
+
+
+def test_universal_dependencies_in_a_folder() -> None:
+    """Words of several tokens and empty nodes are no words; splits by the files' names, compressed or not."""
+    for split in ("train", "dev", "test"):
+        write(f"ud/en_x-ud-{split}.conllu", *UD)
+    text = Path("ud/en_x-ud-test.conllu")
+    Path(f"{text}.xz").write_bytes(lzma.compress(text.read_bytes()))
+    text.unlink()
+    found = opened("ud")
+    assert set(found.source.parts) == {"train", "valid", "test"}
+    rows = found.rows("test")
+    assert isinstance(rows, TagRows) and rows.words == [["can", "not"], ["Yes"]]
+    assert rows.tags == [["AUX", "PART"], ["INTJ"]]
+    xpos = opened("ud", label="xpos").rows("train")
+    assert isinstance(xpos, TagRows) and xpos.tags == [["MD", "RB"], ["UH"]]
+
+
+def test_characters_with_digits() -> None:
+    """Weibo's: the digit tells the character's place in its word, and is no part of the text."""
+    found = opened(write("weiboNER.train", "科0\tB-ORG.NAM", "技1\tI-ORG.NAM", "", "好0\tO"))
+    rows = found.rows("train")
+    assert isinstance(rows, TagRows) and rows.words == [["科", "技"], ["好"]]
+    assert any("digit" in note for note in found.source.notes)
+
+
+# SQuAD
+
+
+CONTEXT = "Normandy is a region of France, named after the Normans."
+QUESTIONS = [
+    {
+        "id": "q1",
+        "question": "Where is Normandy?",
+        "answers": [{"text": "France", "answer_start": 24}],
+        "is_impossible": False,
+    },
+    {"id": "q2", "question": "Where is Mars?", "answers": [], "is_impossible": True},
+]
+
+
+def squad(questions: list[dict] = QUESTIONS, name: str = "squad.json") -> Path:
+    data = [{"title": "Normandy", "paragraphs": [{"context": CONTEXT, "qas": questions}]}]
+    return write(name, json.dumps({"version": "v2.0", "data": data}))
+
+
+def test_squad_and_its_lines_say_the_same() -> None:
+    whole = opened(squad()).rows("train")
+    lines = [{"context": CONTEXT, **row} for row in QUESTIONS]
+    lines[0] = {**lines[0], "answers": {"text": ["France"], "answer_start": [24]}}
+    by_line = opened(write("squad.jsonl", *map(json.dumps, lines))).rows("train")
+    for rows in (whole, by_line):
+        assert isinstance(rows, SpanRows) and rows.answers is not None
+        assert rows.keys == ["q1", "q2"] and rows.documents == [CONTEXT] * 2
+        assert [[answer.text for answer in own] for own in rows.answers] == [["France"], []]
+
+
+def test_indented_json_is_squad_too() -> None:
+    data = {"data": [{"paragraphs": [{"context": CONTEXT, "qas": QUESTIONS}]}]}
+    Path("pretty.json").write_text(json.dumps(data, indent=2))
+    assert opened("pretty.json").kind == "span"
+
+
+# Mistakes
+
+
+@pytest.mark.parametrize(
+    ("name", "lines", "sentence"),
+    [
+        ("a.csv", ["text,label", "good,1"], 'a.csv: every text has the label "1"; two classes are the least.'),
+        ("b.csv", ["text,label", ",1", " ,0"], "b.csv: every text is empty."),
+        ("c.csv", ["text", "good", "bad"], "c.csv has no column beside its text to be the label."),
+        ("d.conllu", [*UD, "2\tgo\tVERB"], "d.conllu, line 8: 3 columns, but the lines before it have 10."),
+        ("e.conll", ["a O", "b"], "e.conll, line 2: 1 column, but the lines before it have 2."),
+        ("f.json", ['{"data": [{"title": "x"}]}'], "f.json is not SQuAD's JSON (no 'paragraphs'); SQuAD has"),
+        ("g.jsonl", [json.dumps({**ARC, "answerKey": "E"})], 'g.jsonl, line 1: the answer "E" is none of A, B.'),
+        ("h.csv", [*SWAG, "v,1,a,b,c,d,w,x,y,z,9"], 'h.csv, line 3: the answer "9" is none of 0, 1, 2, 3.'),
+        ("i.unknown", ["just some text"], "i.unknown is not known to be a file of labelled texts"),
+        ("j.csv", [*SWAG, "v,1,a,,c,d,w,x,,z,1"], "j.csv, line 3: the question or a choice is empty."),
+    ],
+)
+def test_bad_files_are_one_sentence(name: str, lines: list[str], sentence: str) -> None:
+    from canon.data.read_finetune import classes_of
+
+    write(name, *lines)
+    with pytest.raises(CanonError) as mistake:
+        found = opened(name)
+        classes_of(found, {"train": found.rows("train")})
+    assert str(mistake.value).startswith(sentence)
+    assert "\n" not in str(mistake.value)
+
+
+def test_an_answer_that_does_not_stand_at_its_offset() -> None:
+    wrong = [{**QUESTIONS[0], "answers": [{"text": "France", "answer_start": 25}]}]
+    with pytest.raises(CanonError) as mistake:
+        opened(squad(wrong))
+    assert str(mistake.value) == (
+        'squad.json, question "q1": the answer "France" does not stand at character 25 of its context, where "rance," '
+        "is; answer_start counts characters from 0."
+    )
+
+
+def test_empty_texts_are_left_out_and_told() -> None:
+    found = opened(write("a.csv", "text,label", "good,1", ",1", "bad,0"))
+    assert len(found.rows("train")) == 2
+    assert "a.csv: 1 of 3 texts are empty and left out (the first: line 3)." in found.source.notes
+
+
+def test_a_kind_that_the_data_does_not_have() -> None:
+    path = write("a.csv", "text,label", "good,1", "bad,0")
+    for kind, sentence in (("span", "is a table; give CoNLL or SQuAD files"), ("choice", "has no columns of choices")):
+        with pytest.raises(CanonError, match=sentence):
+            opened(path, kind)
+    with pytest.raises(CanonError, match=r"system\.kind is class, but squad\.json asks for the part of a text"):
+        opened(squad(), "class")
+
+
+# What check tells
+
+
+def test_check_counts_tags_questions_and_choices() -> None:
+    """Examples, tags and answers of each format, and that fine-tuning is what they suit."""
+    from canon.data.check import check
+
+    write("train.conll", "a X", "b Y", "", "c X")
+    tags = check(DataConfig(source="train.conll"))
+    assert tags.splits == {"train": 2} and tags.classes["train"] == {"X": 2, "Y": 1} and tags.suits == ["finetune"]
+    questions = check(DataConfig(source=str(squad())))
+    assert "train: 1 of 2 questions have an answer." in questions.notes and questions.suits == ["finetune"]
+    choices = check(DataConfig(source=str(write("c.jsonl", *[json.dumps(ARC)] * 3))))
+    assert choices.classes["train"] == {"2 choices": 3} and "  suits       finetune" in choices.render()
+    path = write("a.csv", "text,label", *(f"film {row} is so so,{row % 2}" for row in range(20)))
+    table = check(DataConfig(source=str(path)))
+    assert "finetune" in table.suits
+
+
+def test_other_systems_say_what_these_are_for() -> None:
+    from canon.data.open import open_source
+
+    with pytest.raises(CanonError, match="squad is questions for fine-tuning: canon train finetune --data squad"):
+        open_source(DataConfig(source="squad"))

@@ -1,0 +1,67 @@
+"""UniLM's mixture of masks against the passages it is made of."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from canon.objectives.classification import IGNORE
+from canon.objectives.masking import ordinary_ids
+from canon.objectives.pairs import Facts
+from canon.objectives.prefix import prefix
+from tests.objectives.makers import DRAWS, SPECIALS, VOCAB, passages, within
+
+COLUMN = passages([8], 400)
+FACTS = Facts.of(COLUMN)
+VOCABULARY = ordinary_ids(VOCAB, SPECIALS)
+
+
+def composed(indices, rows, **more):
+    return prefix(COLUMN, indices, rows, DRAWS, SPECIALS, VOCABULARY, 64, FACTS, **more)
+
+
+def test_modes_come_in_their_shares_and_read_as_they_should() -> None:
+    indices = np.arange(len(COLUMN))
+    found = composed(indices, indices)
+    starts = np.cumsum(found.lengths) - found.lengths
+    mode = np.array([0, 0, 2, 3, 1, 1])[found.segments[starts]]
+    for number, share in enumerate((1 / 3, 1 / 3, 1 / 6, 1 / 6)):
+        assert within((mode == number).mean(), share, len(indices))
+    assert np.array_equal(found.next == IGNORE, mode != 0)
+    assert within((found.next[mode == 0] == 1).mean(), 0.5, int((mode == 0).sum()))
+    original = found.input.copy()
+    original[found.places] = found.target
+    asked = np.bincount(np.repeat(indices, found.lengths)[found.places], minlength=len(indices))
+    for row in indices:
+        own = original[starts[row] : starts[row] + found.lengths[row]]
+        segments = found.segments[starts[row] : starts[row] + found.lengths[row]]
+        passage = COLUMN.tokens[COLUMN.starts[row] : COLUMN.starts[row] + COLUMN.lengths[row]].astype(np.int64)
+        assert own[0] == SPECIALS.cls and own[-1] == SPECIALS.sep
+        ordinary = int((own >= 37).sum())
+        assert 1 <= asked[row] <= max(round(0.15 * ordinary), 3)
+        if mode[row] == 0:
+            assert found.prefix[row] == len(own)
+        elif mode[row] == 1:
+            source = int((segments == 4).sum())
+            assert found.prefix[row] == source and own[source - 1] == SPECIALS.sep and (segments[source:] == 5).all()
+            text = np.concatenate([own[1 : source - 1], own[source:-1]])
+            assert np.array_equal(text, passage[: len(text)])
+        else:
+            assert found.prefix[row] == 0 and (segments == mode[row]).all()
+            text = own[1:-1] if mode[row] == 2 else own[1:-1][::-1]
+            assert np.array_equal(text, passage[: len(text)])
+
+
+def test_one_mode_alone_and_no_next_sentences() -> None:
+    indices = np.arange(60)
+    both = composed(indices, indices, modes=(1.0, 0.0, 0.0, 0.0), next_sentence=False)
+    assert np.array_equal(both.prefix, both.lengths) and (both.segments == 0).all() and (both.next == IGNORE).all()
+    left = composed(indices, indices, modes=(0.0, 0.0, 1.0, 0.0))
+    assert (left.prefix == 0).all() and (left.segments == 2).all()
+
+
+def test_a_batch_composed_in_pieces_is_the_same() -> None:
+    indices, rows = np.arange(90)[::-1], np.arange(90)
+    whole = composed(indices, rows)
+    parts = [composed(indices[p], rows[p]) for p in (slice(0, 31), slice(31, 90))]
+    for name in ("input", "lengths", "segments", "target", "prefix", "next"):
+        assert np.array_equal(getattr(whole, name), np.concatenate([getattr(part, name) for part in parts])), name
