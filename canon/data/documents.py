@@ -18,6 +18,7 @@ from itertools import islice
 import numpy as np
 
 from canon.data.progress import bar
+from canon.data.sequences import places_of
 from canon.data.words import Words
 from canon.errors import unknown
 
@@ -122,13 +123,6 @@ def unseen_sentence(labels: Labels) -> str:
     alone = int((labels.lengths == 0).sum())
     lost = f"; {alone:,} examples have no other label and are not scored" if alone else ""
     return f"labels that the training examples do not have are left out: {listed}{more}{lost}."
-
-
-def places_of(offsets: np.ndarray, indices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Where the items of some rows lie, and how many each row has."""
-    lengths = offsets[indices + 1] - offsets[indices]
-    starts = offsets[indices] - (np.cumsum(lengths) - lengths)
-    return np.arange(lengths.sum()) + np.repeat(starts, lengths), lengths
 
 
 # Text to words

@@ -22,6 +22,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from canon.data.sequences import Uneven, offsets_of, places_of
+
 
 class Places(NamedTuple):
     """Places of sequences end to end: sequence s has counts[s] of them."""
@@ -45,9 +47,9 @@ class Texts:
         self.tokens_N = tokens_N.astype(np.int32, copy=False)
         self.segments_N = segments_N.astype(np.uint8, copy=False)
         self.lengths_S, self.parts_n, self.places = lengths_S, parts_n, places
-        self.starts_n = _offsets(parts_n)  # of each example, its first sequence
-        self._tokens = _offsets(lengths_S)
-        self._places = None if places is None else _offsets(places.counts)
+        self.starts_n = offsets_of(parts_n)  # of each example, its first sequence
+        self._tokens = offsets_of(lengths_S)
+        self._places = None if places is None else offsets_of(places.counts)
 
     def __len__(self) -> int:
         return len(self.parts_n)
@@ -76,12 +78,12 @@ class Texts:
         return self.tokens_N[self._tokens[index] : self._tokens[index + 1]]
 
     def take(self, indices: np.ndarray) -> Texts:
-        chosen_S, parts_n = ragged_places(self.starts_n, indices)
-        tokens, lengths_S = ragged_places(self._tokens, chosen_S)
+        chosen_S, parts_n = places_of(self.starts_n, indices)
+        tokens, lengths_S = places_of(self._tokens, chosen_S)
         places = None
         if self.places is not None:
             assert self._places is not None
-            own, counts_S = ragged_places(self._places, chosen_S)
+            own, counts_S = places_of(self._places, chosen_S)
             places = Places(self.places.positions[own], self.places.marks[own], counts_S)
         return Texts(self.tokens_N[tokens], self.segments_N[tokens], lengths_S, parts_n, places)
 
@@ -103,30 +105,8 @@ class Texts:
         return found
 
 
-class Values:
-    """Values of examples end to end: example i has the next lengths[i] of them; [T] or [T, K]."""
-
-    def __init__(self, values_T: np.ndarray, lengths_n: np.ndarray) -> None:
-        self.tokens, self.lengths = values_T, lengths_n  # named as in other columns of unequal rows
-        self.offsets = _offsets(lengths_n)
-
-    def __len__(self) -> int:
-        return len(self.lengths)
-
-    def __getitem__(self, row: int) -> np.ndarray:
-        return self.tokens[self.offsets[row] : self.offsets[row + 1]]
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return (len(self),)
-
-    @property
-    def dtype(self) -> np.dtype:
-        return self.tokens.dtype
-
-    def take(self, indices: np.ndarray) -> Values:
-        places, lengths_n = ragged_places(self.offsets, indices)
-        return Values(self.tokens[places], lengths_n)
+class Values(Uneven):
+    """Values of examples end to end: example i has the next lengths[i] of `tokens`, [T] or [T, K]."""
 
     def batch(self, name: str, indices: np.ndarray) -> dict[str, np.ndarray]:
         some = self.take(indices)
@@ -140,17 +120,6 @@ class Asked(NamedTuple):
     document: str
     spans: np.ndarray  # [P, 2] of each piece of the document, its first character and the one behind its last
     answers: tuple[str, ...]  # the right ones; none where the document does not answer
-
-
-def _offsets(lengths: np.ndarray) -> np.ndarray:
-    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-
-
-def ragged_places(offsets: np.ndarray, indices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Where the items of some rows lie that lie end to end, and how many each row has."""
-    lengths = offsets[indices + 1] - offsets[indices]
-    before = np.cumsum(lengths) - lengths
-    return np.arange(lengths.sum()) + np.repeat(offsets[indices] - before, lengths), lengths
 
 
 def objects(values: list) -> np.ndarray:

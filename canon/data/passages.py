@@ -16,7 +16,7 @@ from functools import cached_property
 import numpy as np
 
 from canon.data.framing import Specials
-from canon.data.sequences import Ragged
+from canon.data.sequences import Ragged, places_of
 from canon.errors import CanonError
 
 # Bits of `begins`
@@ -40,7 +40,7 @@ class Drawn(Ragged):
         return (self.begins & SENTENCE) > 0
 
     def take(self, indices: np.ndarray) -> Drawn:
-        places, lengths = self._places(indices)
+        places, lengths = places_of(self.offsets, indices)
         return Drawn(self.tokens[places], lengths, self.begins[places])
 
 

@@ -23,7 +23,6 @@ from canon.data.documents import (
     Numbers,
     hashes,
     numbered,
-    places_of,
     unseen_sentence,
 )
 from canon.data.features import choose_text
@@ -32,6 +31,7 @@ from canon.data.labelled import SPACE, Labelled
 from canon.data.measure import ANY_HAN
 from canon.data.read import SINGULAR, _finish, choose
 from canon.data.schema import Columns, Data, Schema
+from canon.data.sequences import offsets_of, places_of
 from canon.data.source import Source
 from canon.data.tables import ENDINGS as TABLES
 from canon.data.tables import canonical, read_table
@@ -116,7 +116,7 @@ def _vocabulary(
     """The words of the training split that are frequent enough, the most frequent ones of them; and the row of each
     different word among them, −1 for none."""
     codes_N, lengths_n = cut
-    places, _ = places_of(np.concatenate([[0], np.cumsum(lengths_n)]), rows)
+    places, _ = places_of(offsets_of(lengths_n), rows)
     counts = np.bincount(codes_N[places], minlength=len(distinct))
     if (lengths_n[rows] == 1).all():  # nothing but </s>
         raise CanonError(f"{train.path}: every text is empty.")

@@ -9,7 +9,7 @@ A batch of windows is {"input": [B, T], "target": [B, T]}, the target one token 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
@@ -19,26 +19,25 @@ if TYPE_CHECKING:
     from canon.data.tokenizers import Tokenizer
 
 
-class Ragged:
-    """Sentences of token ids; `tokens` [N] int32 holds them all, sentence i is [offsets[i], offsets[i+1])."""
+def offsets_of(lengths: np.ndarray) -> np.ndarray:
+    """Where rows begin that lie end to end, and where the last one ends."""
+    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+
+
+def places_of(offsets: np.ndarray, indices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Where the items of some rows lie, and how many each row has."""
+    lengths = offsets[indices + 1] - offsets[indices]
+    starts = offsets[indices] - (np.cumsum(lengths) - lengths)
+    return np.arange(lengths.sum()) + np.repeat(starts, lengths), lengths
+
+
+class Uneven:
+    """Rows of unequal length end to end: `tokens` holds them all, row i is [offsets[i], offsets[i+1])."""
 
     def __init__(self, tokens: np.ndarray, lengths: np.ndarray) -> None:
         self.tokens = tokens
         self.lengths = lengths
-        self.offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-
-    @classmethod
-    def encode(cls, tokenizer: Tokenizer, texts: Sequence[str], bos: bool = False) -> Ragged:
-        """Each text with <eos> behind it, and with <bos> before it for a decoder."""
-        flat, lengths = tokenizer.encode(texts)
-        more = 1 + bos
-        starts = np.cumsum(lengths + more) - (lengths + more)
-        tokens = np.full(len(flat) + more * len(lengths), EOS, dtype=np.int32)
-        rows = np.repeat(np.arange(len(lengths)), lengths)
-        tokens[np.arange(len(flat)) + more * rows + bos] = flat
-        if bos:
-            tokens[starts] = BOS
-        return cls(tokens, lengths.astype(np.int64) + more)
+        self.offsets = offsets_of(lengths)
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -54,13 +53,30 @@ class Ragged:
     def dtype(self) -> np.dtype:
         return self.tokens.dtype
 
-    def take(self, indices: np.ndarray) -> Ragged:
-        places, lengths = self._places(indices)
-        return Ragged(self.tokens[places], lengths)
+    def take(self, indices: np.ndarray) -> Self:
+        places, lengths = places_of(self.offsets, indices)
+        return type(self)(self.tokens[places], lengths)
+
+
+class Ragged(Uneven):
+    """Sentences of token ids; `tokens` is [N] int32."""
+
+    @classmethod
+    def encode(cls, tokenizer: Tokenizer, texts: Sequence[str], bos: bool = False) -> Ragged:
+        """Each text with <eos> behind it, and with <bos> before it for a decoder."""
+        flat, lengths = tokenizer.encode(texts)
+        more = 1 + bos
+        starts = np.cumsum(lengths + more) - (lengths + more)
+        tokens = np.full(len(flat) + more * len(lengths), EOS, dtype=np.int32)
+        rows = np.repeat(np.arange(len(lengths)), lengths)
+        tokens[np.arange(len(flat)) + more * rows + bos] = flat
+        if bos:
+            tokens[starts] = BOS
+        return cls(tokens, lengths.astype(np.int64) + more)
 
     def batch(self, name: str, indices: np.ndarray) -> dict[str, np.ndarray]:
         """The tensors of some rows, as this module's head tells."""
-        places, lengths = self._places(indices)
+        places, lengths = places_of(self.offsets, indices)
         if name == "input":
             return {name: self.tokens[places].astype(np.int64), f"{name}_lengths": lengths}
         inner = np.ones(len(places), dtype=bool)
@@ -71,12 +87,6 @@ class Ragged:
             name: self.tokens[given + 1].astype(np.int64),
             f"{name}_lengths": lengths - 1,
         }
-
-    def _places(self, indices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Where the tokens of some rows lie, and the rows' lengths."""
-        lengths = self.lengths[indices]
-        starts = self.offsets[indices] - (np.cumsum(lengths) - lengths)
-        return np.arange(lengths.sum()) + np.repeat(starts, lengths), lengths
 
 
 class Windows:

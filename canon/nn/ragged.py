@@ -108,6 +108,11 @@ class Layout:
         flat = grid.reshape(self.size * self.max_length, *grid.shape[2:])
         return flat if self.is_full else flat.index_select(0, self.places)
 
+    def mean(self, x_ND: Tensor) -> Tensor:
+        """[N, D] to [B, D]: the mean of each sequence's tokens; 0 of an empty one."""
+        sums_BD = x_ND.new_zeros(self.size, x_ND.shape[1]).index_add(0, self.rows, x_ND)
+        return sums_BD / self.device_lengths.clamp(min=1)[:, None].to(sums_BD.dtype)
+
     def _send(self, host: Tensor) -> Tensor:
         if self.device.type != "cuda":
             return host.to(self.device)

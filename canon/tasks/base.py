@@ -9,8 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from canon.data.draws import Draws
-from canon.data.loader import Batch
+from canon.data.loader import Batch, Compose
 from canon.data.schema import Columns, Schema, TargetKind
 
 Outputs = dict[str, Tensor]  # one row per example
@@ -26,7 +25,10 @@ class Task(ABC):
     phases: tuple[str, ...] = ("all",)
     least: ClassVar[int] = 1  # examples that a split must have to be scored
     divisible: ClassVar[bool] = True  # whether the loss of a batch is the sum of those of its micro-batches
-    composes: ClassVar[bool] = False  # whether batches are made by `compose`
+    # (columns, rows, their places in the global batch, draws) to the arrays of a batch, where a task makes its batches
+    # itself; called in the loader's own thread. Every choice is a number of `draws`, counted by the places; what ends
+    # in "_lengths" stays on the host.
+    compose: Compose | None = None
     of_sequences: ClassVar[tuple[str, ...]] = ()  # labels in a batch of which each sequence has one
     words: ClassVar[bool] = False  # whether a file of text is read by words, where nothing else is said
     carries: ClassVar[bool] = False  # whether `state` goes on from one batch to the next
@@ -49,14 +51,6 @@ class Task(ABC):
         self.state: dict[str, Tensor] | None = None
         self.final = False  # whether this is the last evaluation, or one that was asked for
         self.remarks: tuple[str, ...] = ()  # what is to be told beside the scores
-
-    def compose(self, columns: Columns, indices: np.ndarray, places: np.ndarray, draws: Draws) -> dict[str, np.ndarray]:
-        """The arrays of a batch from rows of the columns, where `composes` is set; in the loader's own thread.
-
-        Every choice is a number of `draws`, counted by `places` (the rows' places in the global batch). What ends in
-        "_lengths" stays on the host.
-        """
-        raise NotImplementedError
 
     def observe(self, name: str, total: Tensor, count: int | Tensor) -> None:
         """Logs the mean of something beside the loss, without waiting for the device."""

@@ -45,7 +45,6 @@ _MORE = {
 
 class Pretraining(Task):
     target = "tokens"
-    composes = True
     of_sequences = ("next",)
     whole = True
     risk_examples = 2000

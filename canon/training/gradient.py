@@ -22,6 +22,8 @@ from canon.data.augment import Draws, augmenter
 from canon.data.loader import Batch, Examples, Loader, order_of, shares
 from canon.data.schema import Columns, Schema
 from canon.errors import CanonError
+from canon.nn.attention.attend import fits
+from canon.nn.attention.multihead import MultiHead
 from canon.nn.compiling import PAYS_FROM, compile_parts, parts
 from canon.nn.counting import count_parameters, summarize
 from canon.optim.clipping import clip_by_norm, clip_by_value
@@ -228,7 +230,9 @@ class Gradient:
 
     def _recording(self, longest: int) -> Graphs | None:
         """CUDA graphs of the forward and backward pass, where sequences lie end to end and lengths repeat."""
-        able = longest and getattr(self.network, "records", False) and self._dtype in (torch.bfloat16, torch.float16)
+        heads = (module.head_dim for module in self.network.modules() if isinstance(module, MultiHead))
+        able = longest and getattr(self.network, "records", False) and all(fits(head_dim) for head_dim in heads)
+        able = able and self._dtype in (torch.bfloat16, torch.float16)
         alone = self.world.size == 1 and len(self._phases) == 1 and self._penalty is None
         if not able or not alone or self._device.type != "cuda" or self.train.compile == "off":
             return None
@@ -440,7 +444,7 @@ class Gradient:
         self._growth.fill_(state["growth"])
 
     def _examples(self, columns: Columns) -> Examples:
-        return Examples(columns, self.schema, self._device, self.task.compose if self.task.composes else None)
+        return Examples(columns, self.schema, self._device, self.task.compose)
 
     @torch.no_grad()
     def outputs(self, columns: Columns) -> Outputs:

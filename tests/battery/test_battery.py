@@ -76,9 +76,8 @@ def test_every_parameter_gets_a_gradient(name: str) -> None:
     with torch.no_grad():
         for parameter in network.parameters():
             parameter.add_(0.01 * torch.randn_like(parameter))
-    compose = task.compose if task.composes else None
-    examples = Examples(data.splits["train"], data.schema, torch.device("cpu"), compose)
-    for position in range(12 if compose else 1):  # batches of several tasks come one at a time
+    examples = Examples(data.splits["train"], data.schema, torch.device("cpu"), task.compose)
+    for position in range(12 if task.compose else 1):  # batches of several tasks come one at a time
         batch = examples.take(torch.arange(32), draws=Draws(0, position))
         for phase in task.phases:
             task.loss(network, batch, phase).backward()

@@ -111,14 +111,18 @@ def is_packed(query: Tensor, layout: Layout, keys: Layout, bias: Tensor | None =
     return query.dtype in _HALVES and can_pack(query, query.shape[-1], layout, keys, bias)
 
 
+def fits(head_dim: int) -> bool:
+    """Whether the kernel knows heads of this size."""
+    return head_dim % 8 == 0 and head_dim <= 256
+
+
 def can_pack(x: Tensor, head_dim: int, layout: Layout, keys: Layout, bias: Tensor | None = None) -> bool:
     """`is_packed` before there are queries, in the precision that matrix products will have."""
     return (
         x.is_cuda
         and (torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else x.dtype) in _HALVES
         and bias is None
-        and head_dim % 8 == 0
-        and head_dim <= 256
+        and fits(head_dim)
         and layout.prefix is None
         and layout.min_length > 0
         and keys.min_length > 0

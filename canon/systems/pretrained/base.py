@@ -178,8 +178,8 @@ class Pretrained(nn.Module):
         return kept
 
     def pool(self, hidden_ND: Tensor, layout: Layout) -> Tensor:
-        """One vector for each sequence: of its first token, or where attention is causal of its last."""
-        return hidden_ND.index_select(0, layout.ends if self.causal else layout.starts)
+        """One vector for each sequence: that of its first token."""
+        return hidden_ND.index_select(0, layout.starts)
 
     @torch.no_grad()
     def attention(self, token_N: Tensor, layout: Layout, segment_N: Tensor | None = None) -> Record:

@@ -25,6 +25,10 @@ class Causal(Pretrained):
     framing = "gpt"
     causal = True
 
+    def pool(self, hidden_ND: Tensor, layout: Layout) -> Tensor:
+        """That of its last token, which has seen all."""
+        return hidden_ND.index_select(0, layout.ends)
+
     def __init__(self, config: StackConfig, bands: list[int] | None = None) -> None:
         super().__init__(config, bands)
         self._steps: list[EncoderStep] = []

@@ -134,8 +134,7 @@ class ELMo(nn.Module):
 
     def pool(self, hidden_ND: Tensor, layout: Layout) -> Tensor:
         """[B, D]: the mean of each sequence."""
-        sums_BD = hidden_ND.new_zeros(layout.size, hidden_ND.shape[1]).index_add(0, layout.rows, hidden_ND)
-        return sums_BD / layout.device_lengths[:, None]
+        return layout.mean(hidden_ND)
 
     def encode_words(self, sentences: Sequence[Sequence[str]]) -> list[Tensor]:
         """[layers, words, D] of each sentence, whatever its words are; the marks around it are left out."""

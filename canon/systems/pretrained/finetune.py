@@ -151,7 +151,7 @@ class FineTune(nn.Module):
         if self.lstm is not None:
             x_NF = self.lstm.ragged(x_NF, layout)[0]
         if self.whole:
-            x_NF = self.backbone.pool(x_NF, layout) if self.pools else mean(x_NF, layout)
+            x_NF = self.backbone.pool(x_NF, layout) if self.pools else layout.mean(x_NF)
         elif self.kind == "tags" and places_P is not None:
             x_NF = x_NF.index_select(0, places_P)
         outputs = self.head(self.dropout(x_NF)).float()
@@ -196,12 +196,6 @@ def num_states(backbone: nn.Module) -> int:
     """The embeddings and each block's output."""
     blocks = {int(found[1]) for name, _ in backbone.named_parameters() if (found := _BLOCK.search(f".{name}"))}
     return len(blocks) + 1
-
-
-def mean(x_NF: Tensor, layout: Layout) -> Tensor:
-    """[S, F] over the tokens of each sequence."""
-    sums = x_NF.new_zeros(layout.size, x_NF.shape[1]).index_add(0, layout.rows, x_NF)
-    return sums / layout.device_lengths[:, None].to(sums.dtype)
 
 
 def _drop(module: nn.Module, name: str) -> None:

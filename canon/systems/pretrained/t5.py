@@ -261,8 +261,7 @@ class T5(nn.Module):
 
     def pool(self, hidden_ND: Tensor, layout: Layout) -> Tensor:
         """[B, D]: the mean over each sequence's tokens."""
-        sums_BD = hidden_ND.new_zeros(layout.size, hidden_ND.shape[1]).index_add(0, layout.rows, hidden_ND)
-        return sums_BD / layout.device_lengths.clamp(min=1)[:, None].to(sums_BD.dtype)
+        return layout.mean(hidden_ND)
 
     @torch.no_grad()
     def init_state(self, memory: Encoded, capacity: int) -> State:

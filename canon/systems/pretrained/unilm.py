@@ -12,35 +12,25 @@ from __future__ import annotations
 
 from typing import Literal
 
-import torch
 from pydantic import Field
 from torch import Tensor
 
 from canon.config import settings
-from canon.nn.packed import Linear
 from canon.nn.ragged import Layout
-from canon.systems.pretrained.base import Outputs, Pretrained
-from canon.systems.pretrained.bert import MaskedConfig
+from canon.systems.pretrained import bert
+from canon.systems.pretrained.base import Outputs
+from canon.systems.pretrained.bert import Bert
 
 
 @settings
-class Config(MaskedConfig):
+class Config(bert.Config):
     masking: Literal["token", "word", "span"] = Field(default="span", description="what is hidden as a whole")
-    next_sentence: bool = Field(default=True, description="learn too whether two texts follow, where both are seen")
 
 
-class UniLM(Pretrained):
+class UniLM(Bert):
     causal = True  # but for each sequence's prefix
-    embedding_norm = True
-    transforms = True
     segments = 6
     records = False  # a prefix is seen through a mask on a grid
-
-    def __init__(self, config: Config) -> None:
-        super().__init__(config)
-        self.pooler = Linear(config.dim, config.dim)
-        self.next = Linear(config.dim, 2) if config.next_sentence else None
-        self.reset()
 
     def forward(
         self,
@@ -58,10 +48,3 @@ class UniLM(Pretrained):
 
     def encode(self, token_N: Tensor, layout: Layout, segment_N: Tensor | None = None) -> list[Tensor]:
         return super().encode(token_N, Layout(layout.lengths, layout.device, layout.lengths), segment_N)
-
-    def judge(self, hidden_ND: Tensor, layout: Layout) -> Outputs:
-        return {} if self.next is None else {"next": self.next(self.pool(hidden_ND, layout))}
-
-    def pool(self, hidden_ND: Tensor, layout: Layout) -> Tensor:
-        """tanh(W h + b) of the first token."""
-        return torch.tanh(self.pooler(hidden_ND.index_select(0, layout.starts)))
