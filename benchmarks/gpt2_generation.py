@@ -1,12 +1,12 @@
 """Greedy generation with GPT-2 124 M against transformers' generate: the same weights, the same prompt, one process.
 
-    python benchmarks/gpt2_generation.py [--batch 1] [--length 512] [--rounds 3] [--ways graph compiled] [--quick]
+    python benchmarks/gpt2_generation.py [--batch 1] [--length 512] [--rounds 3] [--quick]
 
 Weights are random, but logits are as sure of themselves as trained ones are. Times go from a prompt on the device to
-tokens on the host, reading the prompt included; graphs are recorded, and code is compiled, in a first round that is
-told by itself. Ways: plain (a Python step per token), graph (canon/nn/graphs.py), compiled (the graph of a step whose
-blocks torch.compile has fused). Each in float32, where all must say the same tokens, and in bfloat16, where the first
-tokens that differ are counted (rounding decides between tokens that are almost equally likely).
+tokens on the host, reading the prompt included; graphs are recorded in a first round that is told by itself. Ways:
+plain (a Python step per token) and graph (canon/nn/graphs.py), each in float32, where all must say the same tokens, and
+in bfloat16, where the first tokens that differ are counted (rounding decides between tokens that are almost equally
+likely).
 Target: 1,500 tokens a second at batch 1 on an H200, and ten times transformers. Without a GPU: plain and unrecorded.
 """
 
@@ -62,7 +62,7 @@ def theirs(model: Any, prompt_BT: Tensor, length: int) -> Tensor:
 
 
 def kernels(network: gpt2.GPT2, prompt_BT: Tensor) -> int:
-    """Of one step that is neither recorded nor compiled."""
+    """Of one step, not recorded."""
     recorder = graphs.Recorder(network, len(prompt_BT), prompt_BT.shape[1] + 8, prompt_BT.device, every=1)
     recorder.begin(prompt_BT)
     with torch.no_grad():
@@ -95,14 +95,8 @@ def measure(name: str, options: argparse.Namespace, config: gpt2.Config, device:
         if way == "plain":
             candidates[way] = lambda: plain(network, prompt_BT, length)
         else:
-            recorder = graphs.Recorder(
-                network,
-                options.batch,
-                options.prompt + -(-length // _EVERY) * _EVERY,
-                device,
-                every=_EVERY,
-                compiled=way == "compiled",
-            )
+            capacity = options.prompt + -(-length // _EVERY) * _EVERY
+            recorder = graphs.Recorder(network, options.batch, capacity, device, every=_EVERY)
             candidates[way] = lambda recorder=recorder: recorded(recorder, prompt_BT, length)  # type: ignore[misc]
         tokens_BT = candidates[way]()
         found[way] = {
@@ -135,7 +129,7 @@ def main() -> None:
     parser.add_argument("--length", type=int, default=512 if on_cuda else 64)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--types", nargs="+", choices=_TYPES, default=list(_TYPES) if on_cuda else ["float32"])
-    parser.add_argument("--ways", nargs="+", choices=("plain", "graph", "compiled"), default=["plain", "graph"])
+    parser.add_argument("--ways", nargs="+", choices=("plain", "graph"), default=["plain", "graph"])
     parser.add_argument("--kernels", action="store_true", help="list the kernels of a step (a GPU)")
     parser.add_argument("--quick", action="store_true", help="tiny sizes, to see that it works; writes nothing")
     options = parser.parse_args()

@@ -47,7 +47,7 @@ def drawn(logits_RV: Tensor, banned: Tensor, uniform_R1: Tensor, sampling: Sampl
         scaled_RC, token_RC = largest(scaled_RC, min(sampling.top_k or width, width))
     share_RC = scaled_RC.double().softmax(-1)
     if sampling.top_p < 1:  # a token stays if those before it hold less than p
-        share_RC = share_RC.where(share_RC.cumsum(-1) - share_RC < sampling.top_p, 0.0)
+        share_RC = share_RC.masked_fill(share_RC.cumsum(-1) - share_RC >= sampling.top_p, 0.0)
     sums_RC = share_RC.cumsum(-1)
     whole_R1 = sums_RC[:, -1:]
     drawn_R1 = uniform_R1 * whole_R1

@@ -2,8 +2,9 @@
 
 A step of a small network at batch 1 is some 150 kernels of about two microseconds; launched one by one from Python they
 take five times as long. Here a step is recorded once and replayed: token, place, cache and what is drawn from live in
-memory that stays where it is, and the token that a step chooses is the one that the next reads. What is attended to
-grows, and a graph does not: there is one graph for each power of two of places from 128 on, and a bias hides the rest.
+memory that stays where it is, and the token that a step chooses is the one that the next reads. Few texts go through
+kernels that fuse what a block does between two products, and read only the places in use (step_kernel.py); for many,
+whose products are matrices, there is one graph for each power of two of places from 128 on, and a bias hides the rest.
 On a CPU the same steps run without graphs, equal to canon.nn.decoding's in tests/nn/test_graphs.py.
 Random numbers are drawn on the host in the order of `decoding.sample`, so that both draw the same tokens.
 Shapes: B texts, T tokens of a prompt, K steps between two looks, R places in reach.
@@ -12,17 +13,18 @@ Shapes: B texts, T tokens of a prompt, K steps between two looks, R places in re
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from canon.nn.attention.steps import Fixed, fixed
+from canon.nn.attention.steps import Fixed
 from canon.nn.choosing import Sampling, drawn, likeliest, uniform
 from canon.nn.states import State
 
 _LEAST = 128  # places of the smallest graph; a bias of whole 16 bytes is what attention kernels ask for
 _WARM = 2  # steps before a recording, in which libraries make their workspaces
+_FEW = 8  # texts, up to which weights are read again from the cache for each of them
 
 
 class Recordable(Protocol):
@@ -50,7 +52,6 @@ class Recorder:
         sampling: Sampling | None = None,
         forbid: Sequence[int] = (),
         every: int = 16,
-        compiled: bool = False,
     ) -> None:
         """capacity: tokens of prompt and continuation; from the network's limit on, any number. every: K."""
         self.network, self.sampling, self.every = network, sampling, every
@@ -68,7 +69,7 @@ class Recorder:
         self._position = 0  # the place, as the host knows it
         self._graphs: dict[int, torch.cuda.CUDAGraph] = {}
         self._pool = torch.cuda.graph_pool_handle() if self._on_cuda else None
-        self._run = compiled_step() if compiled else None
+        self._run = _kernels() if self._on_cuda and batch <= _FEW else None
 
     @torch.no_grad()
     def begin(self, prompt_BT: Tensor, start_B: Tensor | None = None) -> None:
@@ -92,15 +93,17 @@ class Recorder:
         if self.sampling is not None:
             numbers = [uniform(len(self._token), generator) for _ in range(steps)]
             self._numbers[:steps].copy_(torch.stack(numbers))
-        reach = _LEAST
-        while reach < self._position + steps:
-            reach *= 2
-        reach = min(reach, self._state["tokens"].shape[1])
         self._count.zero_()
         for _ in range(steps):
-            self._replay(reach)
+            self._replay(self._reach(self._position + steps))
         self._position += steps
         return self._tokens[:steps].to("cpu", copy=True), self._gains[:steps].to("cpu", copy=True)
+
+    def _reach(self, needed: int) -> int:
+        reach, room = _LEAST, self._state["tokens"].shape[1]
+        while reach < needed:
+            reach *= 2
+        return room if self._run is not None else min(reach, room)
 
     def _replay(self, reach: int) -> None:
         if not self._on_cuda:
@@ -141,10 +144,10 @@ class Recorder:
         return graph
 
 
-def compiled_step() -> Fixed:
-    """A block's step with norms, activations and sums fused: one piece of code for all blocks, for each reach."""
-    options: dict[str, Any] = {"max_autotune": True, "coordinate_descent_tuning": True, "triton.cudagraphs": False}
-    return torch.compile(fixed, dynamic=False, options=options)
+def _kernels() -> Fixed:
+    from canon.nn.attention.step_kernel import fixed  # triton comes with torch for CUDA alone
+
+    return fixed
 
 
 def go_on(recorder: Recorder, generator: torch.Generator | None = None) -> Iterator[tuple[Tensor, Tensor]]:

@@ -93,7 +93,7 @@ def _stream(
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """Tokens and log-probabilities [T, B] without end, by graphs where there are some."""
     network = language.network
-    if _records(language) and sampling is None:  # drawing by graphs has not stood its test on a GPU
+    if _records(language):
         capacity = prompt_BT.shape[1] - 1 + length
         recorder = graphs.Recorder(network, len(prompt_BT), capacity, language.device, sampling, language.forbid)
         recorder.begin(prompt_BT)
