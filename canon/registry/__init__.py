@@ -1,0 +1,35 @@
+"""The one explicit table of systems: command-line choices, help, docs tables and the test battery come from it.
+
+Records hold names of modules, not the modules: reading the table imports no torch. A system's module has a `Config`
+(settings) and the class named in the record, built as `cls(config)`: a torch module for the gradient loop, or a
+`Learner` (canon.training.learner) that learns in its own way. Records stand in one file for each chapter.
+"""
+
+from __future__ import annotations
+
+from canon.errors import unknown
+from canon.registry import linear, pretrained, sequence, vision, words
+from canon.registry.record import Range, System
+
+__all__ = ["SYSTEMS", "Range", "System", "find"]
+
+SYSTEMS: tuple[System, ...] = (
+    *linear.SYSTEMS,
+    *vision.SYSTEMS,
+    *sequence.SYSTEMS,
+    *words.SYSTEMS,
+    *pretrained.SYSTEMS,
+)
+
+_BY_NAME = {system.name: system for system in SYSTEMS}
+
+
+def find(name: str) -> tuple[System, str]:
+    """The system and preset that "resnet:34" names."""
+    base, _, preset = name.partition(":")
+    if base not in _BY_NAME:
+        raise unknown("system", base, _BY_NAME)
+    system = _BY_NAME[base]
+    if preset and preset not in system.presets:
+        raise unknown("system", name, (f"{base}:{known}" for known in system.presets))
+    return system, preset

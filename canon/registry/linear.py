@@ -1,0 +1,88 @@
+"""Linear models, the perceptron of several layers, boosting."""
+
+from __future__ import annotations
+
+from canon.registry.record import System
+
+SYSTEMS: tuple[System, ...] = (
+    System(
+        name="linear-regression",
+        title="Linear regression",
+        chapter="linear",
+        paper="Legendre 1805, Nouvelles méthodes pour la détermination des orbites des comètes",
+        module="canon.systems.linear.regression:LinearRegression",
+        inputs=("features", "image"),
+        task="regression",
+        objective="squared",
+        recipe="linear/diabetes-linear",
+        presets={"tiny": {}},
+    ),
+    System(
+        name="logistic-regression",
+        title="Logistic regression",
+        chapter="linear",
+        paper="Cox 1958, The regression analysis of binary sequences",
+        module="canon.systems.linear.classifiers:LogisticRegression",
+        inputs=("features", "image"),
+        task="classification",
+        objective="logistic",
+        recipe="linear/cancer-logistic",
+        presets={"tiny": {}},
+        deviations=("more than two classes: one against the rest, each with its own logistic loss",),
+    ),
+    System(
+        name="softmax-regression",
+        title="Softmax regression",
+        chapter="linear",
+        paper="McFadden 1973, Conditional logit analysis of qualitative choice behavior",
+        module="canon.systems.linear.classifiers:SoftmaxRegression",
+        inputs=("features", "image"),
+        task="classification",
+        objective="cross-entropy",
+        recipe="linear/digits-softmax",
+        presets={"tiny": {}},
+    ),
+    System(
+        name="linear-svm",
+        title="Linear support vector machine",
+        chapter="linear",
+        paper="Cortes and Vapnik 1995, Support-vector networks",
+        module="canon.systems.linear.svm:LinearSVM",
+        inputs=("features", "image"),
+        task="classification",
+        objective="hinge",
+        recipe="linear/cancer-svm",
+        presets={"tiny": {}},
+        deviations=(
+            "solved by subgradient steps on the primal, not by quadratic programming",
+            "more than two classes: one against the rest",
+        ),
+    ),
+    System(
+        name="mlp",
+        title="Multilayer perceptron",
+        chapter="linear",
+        paper="Rumelhart, Hinton and Williams 1986, Learning representations by back-propagating errors",
+        module="canon.systems.linear.mlp:MLP",
+        inputs=("features", "image"),
+        task="classification",
+        objective="cross-entropy",
+        recipe="linear/digits-mlp",
+        presets={"tiny": {"hidden": [16]}, "base": {"hidden": [256, 256], "dropout": 0.2}},
+        deviations=("ReLU, dropout and cross-entropy in place of the paper's logistic units and squared error",),
+    ),
+    System(
+        name="adaboost",
+        title="AdaBoost with decision stumps",
+        chapter="linear",
+        paper="Freund and Schapire 1997, A decision-theoretic generalization of on-line learning; "
+        "Zhu et al. 2009, Multi-class AdaBoost (SAMME)",
+        module="canon.systems.linear.adaboost:AdaBoost",
+        inputs=("features", "image"),
+        task="classification",
+        objective="exponential",
+        loop="learner",
+        recipe="linear/cancer-adaboost",
+        presets={"tiny": {}},
+    ),
+)

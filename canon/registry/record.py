@@ -1,0 +1,54 @@
+"""What the registry tells of a system."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from canon.config import Origins, Table, parse
+from canon.errors import unknown
+
+
+@dataclass(frozen=True)
+class Range:
+    """Where `canon tune` looks for a setting: low to high, evenly by its logarithm; whole numbers if `low` is one."""
+
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class System:
+    name: str
+    title: str
+    chapter: str
+    paper: str
+    module: str  # "canon.systems.linear.mlp:MLP"
+    inputs: tuple[str, ...]  # kinds of data it reads: features, image, text
+    task: str  # canon.tasks: what is predicted, and by which metrics it is judged
+    objective: str
+    loop: Literal["gradient", "learner"] = "gradient"
+    recipe: str = ""  # what `canon train NAME` runs
+    presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    interop: tuple[str, ...] = ()
+    deviations: tuple[str, ...] = ()
+    space: Mapping[str, Range | tuple[Any, ...]] = field(default_factory=dict)  # what `canon tune` may change
+
+    @property
+    def docs(self) -> str:
+        return f"docs/systems/{self.name}.md"
+
+    def load(self) -> tuple[type, type]:
+        """The system's Config and class; this imports its module."""
+        path, _, name = self.module.partition(":")
+        module = importlib.import_module(path)
+        return module.Config, getattr(module, name)
+
+    def configure(self, preset: str, changes: Table, origins: Origins | None = None) -> Any:
+        """The system's settings: defaults, then the preset's, then `changes`."""
+        if preset and preset not in self.presets:
+            raise unknown("system", f"{self.name}:{preset}", (f"{self.name}:{known}" for known in self.presets))
+        config_class, _ = self.load()
+        return parse(config_class, {**self.presets.get(preset, {}), **changes}, "system", origins)
