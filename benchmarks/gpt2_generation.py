@@ -63,7 +63,7 @@ def theirs(model: Any, prompt_BT: Tensor, length: int) -> Tensor:
 
 def kernels(network: gpt2.GPT2, prompt_BT: Tensor) -> int:
     """Of one step, not recorded."""
-    recorder = graphs.Recorder(network, len(prompt_BT), prompt_BT.shape[1] + 8, prompt_BT.device, every=1)
+    recorder = graphs.Recorder(network, len(prompt_BT), prompt_BT.shape[1] + 8, prompt_BT.device, every=2)
     recorder.begin(prompt_BT)
     with torch.no_grad():
         recorder._step(128)

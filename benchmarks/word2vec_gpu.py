@@ -147,8 +147,8 @@ def main() -> None:
             loss = learner.epoch(number, arguments.epochs)
         torch.cuda.synchronize()
         rate = arguments.epochs * size / (time.perf_counter() - begun)
-        none = torch.zeros(1)
-        scores = task.score({"loss": none, "pairs": none, "vectors": torch.from_numpy(learner.vectors())}, columns)
+        told = {"loss": torch.tensor([loss]), "pairs": torch.ones(1), "vectors": torch.from_numpy(learner.vectors())}
+        scores = task.score(told, columns)
         print(f"GPU seed {seed}: {rate:,.0f} words/s, loss {loss:.4f}, {scores}", flush=True)
         found["gpu"]["words_per_second"].append(round(rate))
         found["gpu"]["tests"].append(scores)

@@ -68,7 +68,8 @@ class EncoderStep:
         """`slot` is the token's place, the last of `keys` and `values` [B, H, …, d]; bias [B, 1, 1, …] hides some."""
         if self.window and keys.shape[2] > self.window:
             keys, values = keys[:, :, -self.window :], values[:, :, -self.window :]
-            bias = None if bias is None else bias[..., -self.window :]
+            # A tensor of its own: CUDA kernels look at strides alone to see whether a bias begins at whole 16 bytes.
+            bias = None if bias is None else bias[..., -self.window :].contiguous()
         qkv_B3Hd = linear(self._asked(x_BD), self.qkv).view(-1, 3, *self.shape)
         slot_B2Hd.copy_(qkv_B3Hd[:, 1:])
         heads = F.scaled_dot_product_attention(qkv_B3Hd[:, 0, :, None], keys, values, bias)

@@ -1,0 +1,76 @@
+"""GPT-2 beside n-gram models on the same tokens of Python's source: `python benchmarks/gpt2_ngrams.py [--run RUN]`.
+
+The recipe pretrained/gpt2 is trained (or a finished run of it taken), then n-gram models count its training sequences
+and all are measured on its test sequences: the mean −log p of the same tokens, which are all but the first of each
+sequence. An n-gram model also sees the sequence before, where there is one; GPT-2 does not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from common import write_result
+
+from canon import recipe as recipes
+from canon.data.framing import frame
+from canon.data.sequences import Windows
+from canon.systems.words.ngram import Config, NGram
+from canon.training.plan import read_data
+from canon.training.run import Run
+from canon.training.trainer import train
+
+MODELS = {
+    "bigram, interpolated": Config(order=2),
+    "trigram, interpolated": Config(order=3),
+    "5-gram, Kneser–Ney": Config(order=5, smoothing="kneser-ney"),
+}
+
+
+def sequences(passages: Any) -> tuple[np.ndarray, np.ndarray]:
+    """All tokens end to end, and whether each is one that is foretold."""
+    framed = frame("gpt", passages.specials, passages.sequence(np.arange(len(passages))))
+    foretold_N = np.ones(len(framed.tokens_N), bool)
+    foretold_N[framed.first_starts_B] = False
+    return framed.tokens_N, foretold_N
+
+
+def loss_of(config: Config, vocab_size: int, train_N: np.ndarray, test_N: np.ndarray, foretold_N: np.ndarray) -> float:
+    learner = NGram(Config(vocab_size=vocab_size, order=config.order, smoothing=config.smoothing))
+    learner.begin({"input": Windows(train_N, len(train_N))}, seed=0, batch=1, steps=0)
+    step = 1
+    while learner.step(step):
+        step += 1
+    p_N, _ = learner.probabilities(test_N)
+    return float(-np.log(p_N[foretold_N]).mean())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--run", type=Path, help="a finished run of pretrained/gpt2")
+    arguments = parser.parse_args()
+    recipe = recipes.load("pretrained/gpt2")
+    with tempfile.TemporaryDirectory() as folder:
+        run = Run(arguments.run) if arguments.run else train("pretrained/gpt2", out=Path(folder) / "run")
+        assert run.result is not None
+        losses = {"gpt2": float(run.result["scores"]["test"]["loss"])}
+    data = read_data(recipe)
+    train_N, _ = sequences(data.splits["train"]["input"])
+    test_N, foretold_N = sequences(data.splits["test"]["input"])
+    vocab_size = data.schema.tokenizers["text"].size
+    print(f"{len(train_N):,} tokens to learn from, {foretold_N.sum():,} to foretell")
+    for name, config in MODELS.items():
+        losses[name] = loss_of(config, vocab_size, train_N, test_N, foretold_N)
+    for name, loss in losses.items():
+        print(f"{name:24} loss {loss:.3f}  perplexity {math.exp(loss):.1f}")
+    result = {"tokens": len(train_N), "foretold": int(foretold_N.sum()), "test_loss": losses}
+    write_result("gpt2-ngrams", result, command=f"python benchmarks/gpt2_ngrams.py {' '.join(sys.argv[1:])}".strip())
+
+
+if __name__ == "__main__":
+    main()
