@@ -29,6 +29,7 @@ SYSTEMS: tuple[System, ...] = (
             "a line of any length is one sentence, where their program cuts it after 1,000 words",
             "sigmoids are computed, where their program looks them up in a table that ends at ±6",
             "words are left out by 1 − √(t/f) − t/f, as in their program, where the paper has 1 − √(t/f)",
+            "on a GPU words at either end of a step's text have no contexts outside it",
         ),
     ),
     System(

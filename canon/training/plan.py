@@ -72,6 +72,8 @@ def build(recipe: Recipe, schema: Schema, world: World) -> tuple[Learner, tasks.
         built.take_vocabulary(schema.tokenizers["text"].vocabulary)
     if recipe.system.loop == "gradient":
         return Gradient(built, task, recipe, schema, world), task
+    if hasattr(built, "device"):  # a learner that may use it
+        built.device = world.device
     return built, task
 
 

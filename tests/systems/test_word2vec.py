@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -619,3 +620,28 @@ def test_is_a_vector_learner() -> None:
         "input": (100, 20),
         "output": (100, 20),
     }
+
+
+# ---- on a GPU
+
+
+def test_where_a_gpu_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On CUDA, for long texts, one set of noise for a word, and where numbers need not be the same every time."""
+    corpus = topics(20)
+
+    def used(device: str = "cuda", **changes: Any) -> bool:
+        learner = Word2Vec(Config(vocab_size=corpus.words.size, **changes))
+        learner.begin({"input": corpus}, 1, 100, 1)
+        learner.device = torch.device(device)
+        return learner.on_gpu()
+
+    assert not used()  # too short
+    monkeypatch.setattr("canon.systems.words.word2vec._LONG", 100)
+    assert used()
+    assert not used("cpu") and not used(architecture="cbow") and not used(update="pair")
+    assert not used(loss="hierarchical-softmax")
+    torch.use_deterministic_algorithms(True)
+    try:
+        assert not used()
+    finally:
+        torch.use_deterministic_algorithms(False)

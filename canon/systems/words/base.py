@@ -56,6 +56,7 @@ class VectorLearner(ABC):
     """A learner (canon.training.learner) whose parameters are float32 matrices with one row per word."""
 
     by_word: ClassVar[tuple[str, ...]] = ("input", "output")  # the arrays whose row i belongs to word i
+    device = torch.device("cpu")  # where the trainer would have it learn
 
     def __init__(self, config: Any) -> None:
         self.config = config

@@ -8,6 +8,7 @@ What is drawn is made in sampling.py, sums and updates in kernels_word2vec.py; h
 As in their program: a context's vector v is the input and the word in the middle the output; windows reach 1 … window
 words, drawn evenly; words left out are taken away before windows are formed; lr falls linearly with the words seen;
 v begins even in ±½/D, u at 0; CBOW takes the mean of the contexts, and its gradient goes to each of them undivided.
+On a GPU a long text is learned by skip_gram_cuda.py, where that has the settings asked for.
 Deviations: with update = "window" (the default) one set of noise words serves all contexts of a word, and all of them
 learn from the vectors as they were before; update = "pair" is theirs. Sigmoids are computed, not looked up.
 Shapes: V words, D dimensions, L the sum of all codes' lengths.
@@ -15,18 +16,25 @@ Shapes: V words, D dimensions, L the sum of all codes' lengths.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
+import torch
 from pydantic import Field
+from torch import Tensor
 
 from canon.config import settings
+from canon.data.schema import Columns
 from canon.errors import CanonError
 from canon.systems.words import kernels_word2vec as kernels
-from canon.systems.words.base import Span, VectorLearner, flat, in_lines
+from canon.systems.words.base import Span, VectorLearner, flat, in_lines, spans
 from canon.systems.words.sampling import Tree, alias_table, huffman, keep_limits, noise_shares
 
+if TYPE_CHECKING:
+    from canon.systems.words.skip_gram_cuda import OnDevice
+
 _ROWS_AT_ONCE = 1 << 14
+_LONG = 1 << 20  # tokens from which on thousands of words at once seldom meet in the same rows
 
 
 @settings
@@ -64,6 +72,7 @@ class Word2Vec(VectorLearner):
         self.hierarchical = config.loss == "hierarchical-softmax"
         # The nodes of a tree are no words: where the words change they begin anew.
         self.by_word = ("input",) if self.hierarchical else ("input", "output")  # type: ignore[misc]
+        self._there: OnDevice | None = None  # once steps are made on a GPU
 
     def prepare(self) -> None:
         counts_V = self._known().counts
@@ -84,6 +93,62 @@ class Word2Vec(VectorLearner):
         held = in_lines(*array.shape)
         held[:] = array
         return held
+
+    # ---- on a GPU
+
+    def on_gpu(self) -> bool:
+        config = self.config
+        able = config.architecture == "skip-gram" and config.update == "window" and not self.hierarchical
+        exact = torch.are_deterministic_algorithms_enabled()
+        return able and not exact and self.device.type == "cuda" and len(self.tokens_N) >= _LONG
+
+    def step(self, number: int) -> bool:
+        if not self.on_gpu():
+            return super().step(number)
+        if self._there is None:
+            from canon.systems.words.skip_gram_cuda import OnDevice
+
+            arrays = self.arrays["input"], self.arrays["output"]
+            self._there = OnDevice(*arrays, self._keep_V, self._noise, self.config, self.device)
+        for span in spans((number - 1) * self.batch, number * self.batch, len(self.tokens_N)):
+            seed = int(kernels.key_of(int(kernels.key_of(self.seed, span.epoch)) >> 33, span.start)) >> 33
+            stop = span.place + span.stop - span.start
+            self._there.read(self.tokens_N, span, seed, self.rate(span.place), self.rate(stop))
+        self.lr_now = self.rate(number * self.batch)
+        return True
+
+    def _fetch(self) -> None:
+        """What the GPU has learned comes here."""
+        if self._there is not None:
+            self._there.copy_to(self.arrays["input"], self.arrays["output"])
+
+    def _tell(self) -> None:
+        if self._there is not None:
+            loss, pairs = self._there.told()
+            self._loss += loss
+            self._pairs += pairs
+
+    def logs(self) -> dict[str, float]:
+        self._tell()
+        return super().logs()
+
+    def tensors(self) -> dict[str, dict[str, Tensor]]:
+        self._fetch()
+        return super().tensors()
+
+    def state(self) -> dict[str, Any]:
+        self._tell()
+        return super().state()
+
+    def restore(self, tensors: dict[str, dict[str, Tensor]], state: dict[str, Any]) -> None:
+        self._there = None
+        super().restore(tensors, state)
+
+    def outputs(self, columns: Columns) -> dict[str, Tensor]:
+        self._fetch()
+        return super().outputs(columns)
+
+    # ---- on a CPU
 
     def learn(self, span: Span) -> tuple[float, float]:
         return self._read(self.tokens_N, span, self.seed, self.places, learning=True)
