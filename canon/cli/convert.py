@@ -1,4 +1,4 @@
-"""canon convert SRC DST --to torchvision|timm|huggingface|canon|onnx|word2vec|word2vec-text|glove|fasttext-vec|…"""
+"""canon convert SRC DST --to torchvision|timm|huggingface|elmo|canon|onnx|word2vec|word2vec-text|glove|…"""
 
 from __future__ import annotations
 
@@ -27,6 +27,8 @@ canon convert bert-base-uncased runs/bert
 
 canon convert runs/bert bert-folder --to huggingface
 
+canon convert runs/elmo elmo-folder --to elmo
+
 canon convert runs/words words.bin --to word2vec
 
 canon convert glove.6B.100d.txt glove.safetensors --to safetensors --dtype float16"""
@@ -40,10 +42,10 @@ def convert(
             metavar="SRC", help="A run, a file of weights or word vectors, a Hugging Face folder, or SYSTEM:preset."
         ),
     ],
-    target: Annotated[Path, typer.Argument(metavar="DST", help="The file or run directory to write.")],
+    target: Annotated[Path, typer.Argument(metavar="DST", help="The file, folder or run directory to write.")],
     to: Annotated[
         str,
-        typer.Option(help=f"torchvision, timm, huggingface, canon or onnx; of word vectors canon, {_VECTORS}."),
+        typer.Option(help=f"torchvision, timm, huggingface, elmo, canon or onnx; of word vectors canon, {_VECTORS}."),
     ] = "",
     system: Annotated[str, typer.Option(help="Of a file: the SYSTEM:preset it must be; default as its keys say.")] = "",
     set_: Sets = [],  # noqa: B006  typer reads it and never changes it
@@ -59,7 +61,7 @@ def convert(
     partial: Annotated[bool, typer.Option("--partial", help=PARTIAL_HELP)] = False,
     json: Json = False,
 ) -> None:
-    """Convert weights to and from torchvision, timm and Hugging Face, word vectors between all formats, or to ONNX."""
+    """Convert weights to and from torchvision, timm and Hugging Face, word vectors of all formats; to ELMo's, ONNX."""
     from canon.use import export
 
     found = export.convert(

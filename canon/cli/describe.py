@@ -1,4 +1,4 @@
-"""canon describe SYSTEM[:preset] | RUN [--figure FILE]"""
+"""canon describe SYSTEM[:preset] | RUN | FOLDER [--figure FILE]"""
 
 from __future__ import annotations
 
@@ -22,22 +22,30 @@ canon describe lenet
 
 canon describe mlp:base --set 'system.hidden=[64, 64]'
 
-canon describe runs/digits-mlp --figure network.png"""
+canon describe runs/digits-mlp --figure network.png
+
+canon describe bert-base-uncased"""
 
 
 def describe(
-    name: Annotated[str, typer.Argument(metavar="SYSTEM|RUN", help="A system, with its preset; or a run directory.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="SYSTEM|RUN|FOLDER",
+            help="A system, with its preset; a run directory; or a folder of Hugging Face's or of ELMo's files.",
+        ),
+    ],
     set_: Sets = [],  # noqa: B006  typer reads it and never changes it
     figure: Annotated[Path | None, typer.Option(help="Draw its stages too: a .png, .svg or .pdf file.")] = None,
     json: Json = False,
 ) -> None:
-    """Describe a system or a run's network: paper, settings, layers and stages with shapes and costs."""
+    """Describe a system, or the network of a run or folder: paper, settings, layers and stages, shapes and costs."""
     from canon.inspect import summary
 
     if Path(name).is_dir():
         if set_:
-            raise CanonError(f"{name} is a run, whose settings are what they are: leave out --set.")
-        found = summary.describe_run(name)
+            raise CanonError(f"{name} is a directory, whose settings are what they are: leave out --set.")
+        found = summary.describe_directory(name)
     else:
         found = summary.describe(name, changes_of(set_))
     if figure is not None:
@@ -73,6 +81,12 @@ def _print(found: Description) -> None:
     }
     for split, scores in found.scores.items():
         facts[f"{split} scores"] = ", ".join(f"{key} {value:.4f}" for key, value in scores.items())
+    if folder := found.folder:
+        own = folder.tokenizer
+        facts["weights"] = folder.weights
+        facts["tokenizer"] = f"{own['kind']}, {own['size']:,} tokens" if own else "none"
+        facts["left out"] = ", ".join(folder.left_out)
+        facts["made anew"] = ", ".join(folder.anew)
     for name, text in facts.items():
         if text:
             _print_fact(name, text)

@@ -1,9 +1,13 @@
-"""A system, or a run's network, on one screen: what it reads and learns, its settings, its layers and their cost."""
+"""A system, or the network of a run or folder, on one screen: what it reads and learns, settings, layers, their cost.
+
+Folders are Hugging Face's (config.json) and ELMo's published files (…options.json and ….hdf5).
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,17 +16,31 @@ from canon import registry, tasks
 from canon.config import Table, read_toml
 from canon.data.framing import Specials
 from canon.data.schema import Schema
+from canon.data.tokenizers import FOREIGN, Tokenizer
 from canon.errors import CanonError
 from canon.inspect.stages import Stage, on_meta
+from canon.interop import elmo, huggingface
 from canon.nn.counting import Summary
 from canon.registry import System
 from canon.training.run import Run
+from canon.use.folders import FolderRun
+
+_EXAMPLE = 128  # tokens of the text that costs are counted on, where the network has room for them
+
+
+class Folder(NamedTuple):
+    """What a folder has beside the network, and what was made of it."""
+
+    weights: str  # its file
+    tokenizer: Table | None  # kind and size
+    left_out: list[str]  # tensors of the file that the network has not
+    anew: list[str]  # tensors of the network that the file has not
 
 
 @dataclass(frozen=True)
 class Description:
     system: System
-    name: str  # with its preset, or the run
+    name: str  # with its preset, or the run or folder
     metrics: list[str]
     expected: Table  # of the default recipe, by split/metric
     settings: list[Table]  # name, value, description
@@ -30,6 +48,7 @@ class Description:
     network: Summary | None  # None: it learns without a network
     stages: list[Stage]  # the network's layers, grouped
     scores: Table  # of a run, by split
+    folder: Folder | None = None  # that it is of
 
     def to_json(self) -> Table:
         system = self.system
@@ -66,6 +85,7 @@ class Description:
             "parameters": self.network.parameters if self.network else None,
             "multiply_adds": self.network.multiply_adds if self.network else None,
             "scores": self.scores,
+            "folder": self.folder and self.folder._asdict(),
         }
 
     def _rows(self) -> list[Any]:
@@ -86,6 +106,26 @@ def describe(name: str, changes: Mapping[str, Any] | None = None) -> Description
     return _description(system, name, config, table.get("expect", {}), {})
 
 
+def describe_directory(path: str | Path) -> Description:
+    """The network of a run, with the sizes that its data gave it, or of a folder; a sentence where it is neither."""
+    if (Path(path) / "recipe.toml").is_file():
+        return describe_run(path)
+    if huggingface.is_folder(path):
+        run = FolderRun(path)
+        found = run.found
+        folder = Folder(str(found.weights), _told(found.tokenizer), list(found.report.left_out), list(found.anew))
+        return _description(run.system, str(path), run.config, {}, {}, folder)
+    if elmo.is_folder(path):
+        system, _ = registry.find("elmo")
+        settings, _ = elmo.read_folder(path)
+        folder = Folder(str(next(Path(path).glob("*.hdf5"))), None, [], ["softmax.weight", "softmax.bias"])
+        return _description(system, str(path), system.configure("", settings), {}, {}, folder)
+    raise CanonError(
+        f"{path} is not a run (recipe.toml), nor a folder of Hugging Face's (config.json) or ELMo's (options.json and "
+        "weights.hdf5)."
+    )
+
+
 def describe_run(path: str | Path) -> Description:
     """The network of a run, with the sizes that its data gave it."""
     run = Run.open(path)
@@ -93,7 +133,9 @@ def describe_run(path: str | Path) -> Description:
     return _description(run.recipe.system, str(path), run.recipe.config, run.recipe.expected(), scores)
 
 
-def _description(system: System, name: str, config: Any, expect: Table, scores: Table) -> Description:
+def _description(
+    system: System, name: str, config: Any, expect: Table, scores: Table, folder: Folder | None = None
+) -> Description:
     expected = {key: bounds for key, bounds in expect.items() if key != "curve"}
     known = config.__pydantic_fields__
     settings = [
@@ -106,7 +148,8 @@ def _description(system: System, name: str, config: Any, expect: Table, scores: 
     if system.loop == "gradient":
         stages, network = on_meta(system.load()[1], config, *task.example())
     input_shape = tuple(task.example()[0].shape[1:])
-    return Description(system, name, list(task.names()), expected, settings, input_shape, network, stages, scores)
+    metrics = list(task.names())
+    return Description(system, name, metrics, expected, settings, input_shape, network, stages, scores, folder)
 
 
 def task_of(system: System, config: Any) -> tasks.Task:
@@ -119,6 +162,9 @@ def task_of(system: System, config: Any) -> tasks.Task:
     sizes = {role: getattr(config, field, 0) for role, field in roles.items()}
     tokenizers: Any = {role: _Vocabulary(size) for role, size in sizes.items() if size}
     schema = Schema(system.inputs[0], getattr(config, "shape", ()), target, classes, tokenizers=tokenizers)  # type: ignore[arg-type]
+    limit = getattr(config, "max_positions", 0)
+    if target == "tokens" and 0 < limit < _EXAMPLE:
+        schema = replace(schema, typical=(limit,))
     return tasks.create(system, config, schema)
 
 
@@ -128,6 +174,14 @@ class _Vocabulary(NamedTuple):
     size: int
     kind: str = "bpe"
     specials: Specials = Specials()
+
+
+def _told(tokenizer: Tokenizer | None) -> Table | None:
+    """Kind and size; the kind of one that was made elsewhere is what the library calls it: WordPiece, BPE …"""
+    if tokenizer is None:
+        return None
+    kind = json.loads(tokenizer.to_json())["model"]["type"] if tokenizer.kind == FOREIGN else tokenizer.kind
+    return {"kind": kind, "size": tokenizer.size}
 
 
 def _plain(value: Any) -> Any:

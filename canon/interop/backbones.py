@@ -37,6 +37,7 @@ class Found(NamedTuple):
     settings: Table
     tensors: dict[str, Tensor]
     tokenizer: Tokenizer | None
+    left_out: tuple[str, ...] = ()  # tensors of a folder that belong to another task
 
 
 @lru_cache(maxsize=1)
@@ -49,7 +50,8 @@ def find(source: str) -> Found:
         from canon.interop.huggingface import read_folder
 
         there = read_folder(path)
-        return Found(there.system, _plain(there.settings), there.tensors, there.tokenizer)
+        left_out = tuple(there.report.left_out)
+        return Found(there.system, _plain(there.settings), there.tensors, there.tokenizer, left_out)
     if elmo.is_folder(path):  # a network that spells its words: any vocabulary will do
         return Found("elmo", *elmo.read_folder(path), None)
     if needed := recipes.recipe_of(source):
@@ -148,7 +150,7 @@ def take_backbone(network: nn.Module, source: str) -> str:
     taken = sum(name in found.tensors for name in own)
     known = {f"backbone.{name}" for name in found.tensors}
     anew = [name for name in network.state_dict() if name not in known]
-    unused = [name for name in found.tensors if name not in own]
+    unused = [*found.left_out, *(name for name in found.tensors if name not in own)]
     left = f"; left out: {_listed(unused)}" if unused else ""
     find.cache_clear()  # the tensors are copied
     return f"Started from {source}: {taken} tensors taken{left}; made anew: {', '.join(anew)}."

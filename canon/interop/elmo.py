@@ -193,15 +193,17 @@ def read_folder(folder: str | Path) -> tuple[Table, dict[str, Tensor]]:
     return table, from_original(_read_hdf5(weights_file), parse(Config, table, "system"), str(weights_file))
 
 
-def write(network: ELMo, folder: str | Path) -> None:
-    """options.json and weights.hdf5 in `folder`."""
+def write(network: ELMo, folder: str | Path) -> list[str]:
+    """options.json and weights.hdf5 in `folder`; the names of its arrays."""
     library = _library()
     path = Path(folder)
     path.mkdir(parents=True, exist_ok=True)
+    arrays = to_original(network.state_dict(), network.config)
     with library.File(path / WEIGHTS, "w") as file:
-        for key, array in to_original(network.state_dict(), network.config).items():
+        for key, array in arrays.items():
             file.create_dataset(key, data=array)
     (path / OPTIONS).write_text(json.dumps(options_of(network.config), indent=1), encoding="utf-8")
+    return list(arrays)
 
 
 def _only(folder: str | Path, ending: str) -> Path:

@@ -3,7 +3,7 @@
 `read_folder` makes a system's settings, tensors and tokeniser of one; `write_folder` writes one that
 AutoModel.from_pretrained and AutoTokenizer.from_pretrained take. Networks: BERT, UniLM and RoBERTa
 (huggingface_bert.py), GPT and GPT-2 (huggingface_gpt.py), T5 (huggingface_t5.py), XLNet (huggingface_xlnet.py); what
-does not fit is listed by huggingface_family.py.
+does not fit is listed by huggingface_family.py. Fine-tuned ones are written by huggingface_finetuned.py.
 Weights are read from model.safetensors, its shards, or pytorch_model.bin with tensors only. Nothing is downloaded, and
 no code of a folder is run.
 """
@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -212,37 +213,50 @@ def write_folder(
     """
     folder = Path(path)
     if system not in FAMILIES:
-        can = ", ".join(FAMILIES)
+        can = ", ".join((*FAMILIES, "finetune"))
         raise CanonError(f"{system} cannot be written as a Hugging Face folder; these can: {can}.")
-    if folder.exists():
-        raise CanonError(f"{folder} already exists: give another name for the folder.")
+    family = FAMILIES[system]
+    told = {**settings, **special_ids(system, tokenizer)}
+    theirs = family.tensors_to(dict(tensors), told)
+    save_folder(folder, system, settings, family.config_to(told), theirs, tokenizer)
+    return list(theirs)
+
+
+def save_folder(
+    folder: Path, system: str, settings: Mapping[str, Any], table: Table, theirs: Tensors, tokenizer: Tokenizer | None
+) -> None:
+    """config.json of `table` and the special tokens' ids, model.safetensors of `theirs`, and the tokeniser's files."""
     if tokenizer is not None and not tokenizer.size <= settings["vocab_size"]:
         raise CanonError(
             f"The tokenizer has {tokenizer.size:,} tokens, but the network was trained with {settings['vocab_size']:,}."
         )
-    family = FAMILIES[system]
-    ids = _ids(system, tokenizer)
-    table = family.config_to({**settings, **ids})
-    theirs = family.tensors_to(dict(tensors), {**settings, **ids})
+    with whole_folder(folder) as path:
+        told = {**table, **special_ids(system, tokenizer), "dtype": "float32", "torch_dtype": "float32"}
+        (path / "config.json").write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
+        whole = {name: tensor.detach().cpu().contiguous() for name, tensor in theirs.items()}
+        save_file(whole, path / "model.safetensors", metadata={"format": "pt"})
+        if tokenizer is not None:
+            network: Any = registry.find(system)[0].load()[1]
+            huggingface_tokenizers.write(tokenizer, path, network.framing, settings.get("max_positions", 0))
+
+
+@contextmanager
+def whole_folder(folder: Path) -> Iterator[Path]:
+    """A folder to write to, which is at its place once all is written, or not at all."""
+    if folder.exists():
+        raise CanonError(f"{folder} already exists: give another name for the folder.")
     temporary = folder.with_name(f".{folder.name}.writing")
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir(parents=True)
     try:
-        told = {**table, **ids, "dtype": "float32", "torch_dtype": "float32"}
-        (temporary / "config.json").write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
-        whole = {name: tensor.detach().cpu().contiguous() for name, tensor in theirs.items()}
-        save_file(whole, temporary / "model.safetensors", metadata={"format": "pt"})
-        if tokenizer is not None:
-            network: Any = registry.find(system)[0].load()[1]
-            huggingface_tokenizers.write(tokenizer, temporary, network.framing, settings.get("max_positions", 0))
+        yield temporary
         temporary.rename(folder)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
-    return list(theirs)
 
 
-def _ids(system: str, tokenizer: Tokenizer | None) -> Table:
+def special_ids(system: str, tokenizer: Tokenizer | None) -> Table:
     """The ids of special tokens that a config.json has."""
     if tokenizer is None:
         return {}

@@ -69,7 +69,7 @@ class Family:
         """canon's settings and tensors, in float32, of a config.json and the tensors of a file `source`."""
         known = self.plain(tensors)
         settings = self.config_from(table) | {setting: name in known for setting, name in self.switches.items()}
-        expected = self.tensors_to(_empty(self.system, settings), settings | padding(table))
+        expected = self.tensors_to(empty(self.system, settings), settings | padding(table))
         for name, same in self.ties.items():
             if name in expected and same in known:
                 known.setdefault(name, known[same])
@@ -128,7 +128,7 @@ def padding(table: Settings) -> Table:
     return {"pad_token_id": table.get("pad_token_id")}
 
 
-def _empty(system: str, settings: Settings) -> Tensors:
+def empty(system: str, settings: Settings) -> Tensors:
     """The tensors of canon's network without their numbers."""
     record, _ = registry.find(system)
     config = record.configure("", dict(settings))

@@ -1,8 +1,8 @@
 """Networks and word vectors in other people's files, both ways: `canon convert`.
 
 From a run, a foreign state dict, a folder of Hugging Face's, or a system with random weights; to a state dict of
-torchvision or timm, such a folder, an ONNX file, or a run directory that `predict`, `evaluate --data` and train.init
-take like any other. Word vectors have their own files, which are in canon/use/export_words.py.
+torchvision or timm, such a folder, ELMo's published files, an ONNX file, or a run directory that `predict`, `evaluate
+--data` and train.init take like any other. Word vectors have their own files, which are in canon/use/export_words.py.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from canon import registry
 from canon.config import Table
 from canon.data.schema import Data, FileRecord, Schema
 from canon.errors import CanonError, unknown
-from canon.interop import huggingface, onnx, vision
+from canon.interop import elmo, huggingface, huggingface_finetuned, onnx, vision
 from canon.interop.vision import Report, Tensors
 from canon.interop.weights import read_tensors
 from canon.training import checkpoint
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from canon.use.export_words import ConvertedWords
 
 WORD_FORMATS = ("word2vec", "word2vec-text", "glove", "fasttext-vec", "safetensors", "numpy", "fasttext-bin")
-FORMATS = (*vision.PROJECTS, "huggingface", "canon", "onnx", *WORD_FORMATS)
+FORMATS = (*vision.PROJECTS, "huggingface", "elmo", "canon", "onnx", *WORD_FORMATS)
 FILES = (".safetensors", ".pt", ".pth", ".bin")
 # What torchvision's and most of timm's weights were trained with, on the scale of pixels from 0 to 255.
 IMAGENET_MEAN, IMAGENET_STD = (123.675, 116.28, 103.53), (58.395, 57.12, 57.375)
@@ -147,6 +147,13 @@ def convert(
         elif to == "canon":
             _write_run(network, target)
             names = list(network.tensors)
+        elif to == "elmo":
+            if network.system.name != "elmo":
+                raise CanonError(f"{source} is a {network.system.name}; --to elmo writes networks of elmo alone.")
+            with huggingface.whole_folder(target) as folder:
+                names = elmo.write(network.build(), folder)  # type: ignore[arg-type]
+        elif to == "huggingface" and network.system.name == "finetune":
+            names = huggingface_finetuned.write_folder(target, network.config, network.tensors, network.schema)
         elif to == "huggingface":
             settings = {f.name: getattr(network.config, f.name) for f in fields(network.config)}
             tokenizer = network.schema.tokenizers.get("text")
@@ -176,7 +183,7 @@ def _convert_words(source: str, target: Path, to: str, options: WordOptions) -> 
 
 
 def _check_target(target: Path, to: str) -> None:
-    if to in ("canon", "huggingface"):
+    if to in ("canon", "huggingface", "elmo"):
         if target.exists():
             what = "run" if to == "canon" else "folder"
             raise CanonError(f"{target} already exists: give another name for the {what}.")

@@ -9,11 +9,16 @@ from pathlib import Path
 import pytest
 import torch
 
+from canon import create
+from canon.data.tokenizers import Tokenizer
 from canon.errors import CanonError
 from canon.inspect.summary import describe, describe_run
-from canon.registry import SYSTEMS
+from canon.interop import elmo
+from canon.interop.huggingface import read_folder, write_folder
+from canon.registry import SYSTEMS, find
 from canon.training.run import Run
 from canon.training.trainer import train
+from tests.interop.test_elmo import OPTIONS, original_arrays
 
 
 @pytest.fixture(scope="module")
@@ -65,6 +70,72 @@ def test_run(run: Run) -> None:
     assert result is not None and found.network is not None
     assert found.network.parameters == result["cost"]["parameters"] and found.scores == result["scores"]
     assert set(found.metrics) == set(result["scores"]["test"])
+
+
+def test_a_folder_of_hugging_face(canon: Callable) -> None:
+    """Settings, parameters and tensors as the folder was read; its tokeniser; what either side has not."""
+    for name, sentence in (
+        ("bert", "tokenizer    none"),
+        ("finetune", "left out     classifier.bias, classifier.weight"),
+    ):
+        sizes = ["dim=12", "num_layers=3", "num_heads=3", "hidden=20", "max_positions=37"]
+        given = [f"system.settings={{{', '.join(sizes)}}}"] if name == "finetune" else [f"system.{s}" for s in sizes]
+        sets = [word for text in given for word in ("--set", text)]
+        assert canon("convert", name, f"{name}-folder", "--to", "huggingface", *sets).code == 0
+        found, told = read_folder(f"{name}-folder"), canon("describe", f"{name}-folder")
+        assert told.code == 0 and f"BERT ({name}-folder)" in told.out and sentence in told.out
+        plain = json.loads(canon("describe", f"{name}-folder", "--json").out)
+        settings = {row["setting"]: row["value"] for row in plain["settings"]}
+        assert found.settings == {key: settings[key] for key in found.settings} and settings["dim"] == 12
+        assert plain["parameters"] == sum(tensor.numel() for tensor in found.tensors.values())
+        assert f"{plain['parameters']:,}" in told.out
+        assert plain["folder"] == {
+            "weights": f"{name}-folder/model.safetensors",
+            "tokenizer": None,
+            "left_out": found.report.left_out,
+            "anew": list(found.anew),
+        }
+    assert canon("describe", "bert-folder", "--set", "system.dim=3").err.endswith("leave out --set.\n")
+
+
+def test_the_tokenizer_of_a_folder(canon: Callable) -> None:
+    """Its size, and its kind by canon's name or, where it was made elsewhere, by the library's."""
+    own = Tokenizer.train(["the cat sat on the mat"], "wordpiece", 40)
+    config = find("gpt2")[0].configure("tiny", {"vocab_size": own.size})
+    write_folder("folder", "gpt2", vars(config), create("gpt2:tiny", vocab_size=own.size).state_dict(), own)
+    assert json.loads(canon("describe", "folder", "--json").out)["folder"]["tokenizer"] == {
+        "kind": "wordpiece",
+        "size": own.size,
+    }
+    plain = json.loads(Path("folder/tokenizer.json").read_text())
+    del plain["model"]["canon"]
+    Path("folder/tokenizer.json").write_text(json.dumps(plain))
+    assert f"tokenizer    WordPiece, {own.size} tokens" in canon("describe", "folder").out
+
+
+def test_a_folder_of_elmo(canon: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Settings are the options', parameters the arrays' and the softmax of an empty vocabulary."""
+    Path("elmo").mkdir()
+    Path("elmo/my_options.json").write_text(json.dumps(OPTIONS))
+    Path("elmo/my_weights.hdf5").write_bytes(b"")
+    monkeypatch.setattr(elmo, "_read_hdf5", lambda path: original_arrays())
+    plain = json.loads(canon("describe", "elmo", "--json").out)
+    settings = {row["setting"]: row["value"] for row in plain["settings"]}
+    assert plain["system"] == "elmo" and (settings["projection"], settings["hidden"]) == (4, 9)
+    assert plain["parameters"] == sum(array.size for array in original_arrays().values()) + 4 * (4 + 1)
+    assert plain["folder"]["weights"] == "elmo/my_weights.hdf5" and plain["folder"]["tokenizer"] is None
+    assert "made anew    softmax.weight, softmax.bias" in canon("describe", "elmo").out
+
+
+def test_a_folder_that_is_none(canon: Callable) -> None:
+    Path("nothing").mkdir()
+    told = canon("describe", "nothing")
+    assert told.code == 2 and told.err == (
+        "canon: nothing is not a run (recipe.toml), nor a folder of Hugging Face's (config.json) or ELMo's "
+        "(options.json and weights.hdf5).\n"
+    )
+    Path("nothing/config.json").write_text('{"model_type": "bert"}')
+    assert canon("describe", "nothing").err.startswith("canon: nothing has no weights: model.safetensors or ")
 
 
 def test_describe_command(run: Run, canon: Callable) -> None:

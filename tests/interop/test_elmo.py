@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ import torch
 from canon.config import parse
 from canon.errors import CanonError
 from canon.interop import elmo as interop
+from canon.interop.backbones import find
+from canon.interop.weights import read_tensors
 from canon.systems.pretrained.elmo import Config, ELMo
 
 SENTENCES = [["The", "cat", "sat", "."], ["猫"], ["x" * 60, "The", "naïve"]]
@@ -170,3 +173,85 @@ def test_files_there_and_back(tmp_path: Path) -> None:
     (tmp_path / "elmo" / "weights.hdf5").write_bytes(b"no HDF5")
     with pytest.raises(CanonError, match="is not a whole HDF5 file"):
         interop.read(tmp_path / "elmo")
+
+
+# canon convert RUN FOLDER --to elmo
+
+
+class StandIn:
+    """As much of h5py as the files need, in numpy's own format."""
+
+    Dataset = np.ndarray
+
+    class File:
+        def __init__(self, path: Path, mode: str) -> None:
+            self.path, self.mode = path, mode
+            self.arrays = dict(np.load(path)) if mode == "r" else {}
+
+        def __enter__(self) -> StandIn.File:
+            return self
+
+        def __exit__(self, *failure: object) -> None:
+            if self.mode == "w":
+                with self.path.open("wb") as file:
+                    np.savez(file, **self.arrays)
+
+        def create_dataset(self, key: str, data: np.ndarray) -> None:
+            self.arrays[key] = data
+
+        def visititems(self, visit: Callable[[str, np.ndarray], None]) -> None:
+            for key, array in self.arrays.items():
+                visit(key, array)
+
+
+@pytest.fixture(params=["h5py", "stand-in"])
+def hdf5(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param == "h5py":
+        pytest.importorskip("h5py")
+    else:
+        monkeypatch.setattr(interop, "_library", StandIn)
+
+
+def trained(canon: Callable[..., Any]) -> None:
+    """A run of a few steps, whose forget gates stay near their first bias of 1."""
+    Path("book.txt").write_text("the cat sat on the mat .\na dog ran over some hill .\n" * 30)
+    sets = [word for text in ("train.steps=3", "train.batch=4", "train.device=cpu") for word in ("--set", text)]
+    done = canon("train", "elmo:tiny", "--data", "book.txt", "--out", "run", "--quiet", *sets)
+    assert done.code == 0, done.err
+
+
+@pytest.mark.usefixtures("hdf5")
+def test_a_run_is_converted(canon: Callable[..., Any]) -> None:
+    """The published files of a run, read back: its settings and all its tensors but the softmax and the vocabulary, bit
+    for bit; fine-tuning starts from them."""
+    trained(canon)
+    done = canon("convert", "run", "folder", "--to", "elmo")
+    assert done.code == 0 and done.out.splitlines() == ["elmo:tiny", "folder"], done.err
+    assert sorted(path.name for path in Path("folder").iterdir()) == ["options.json", "weights.hdf5"]
+    own = {name: tensor for name, tensor in read_tensors("run").items() if not name.startswith(("softmax", "chara"))}
+    settings, tensors = interop.read_folder("folder")
+    assert settings["projection"] == 16 and settings["filters"] == [[1, 8], [2, 8], [3, 16]]
+    assert set(tensors) == set(own) and all(torch.equal(tensors[name], own[name]) for name in own)
+    written = json.loads(canon("convert", "run", "again", "--to", "elmo", "--json").out)["written"]
+    assert len(written) == 3 + 2 * 3 + 4 + 2 * 2 * 3  # characters and projection, 3 convolutions, 1 highway, 4 cells
+    Path("rows.csv").write_text("text,label\n" + "the cat sat,a\na dog ran,b\n" * 12)
+    find.cache_clear()
+    sets = [word for text in ("from=folder", "system.frozen=true", "train.steps=2") for word in ("--set", text)]
+    done = canon("train", "finetune", "--data", "rows.csv", "--out", "tuned", "--quiet", *sets)
+    assert done.code == 0, done.err
+    tuned = read_tensors("tuned")
+    assert all(torch.equal(tuned[f"backbone.{name}"], tensor) for name, tensor in own.items())
+
+
+def test_what_is_not_converted(canon: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other systems, a folder that is there, and no writer of HDF5: one sentence each, and nothing is written."""
+    monkeypatch.setitem(sys.modules, "h5py", None)
+    Path("there").mkdir()
+    for source, target, sentence in (
+        ("bert:tiny", "folder", "bert:tiny is a bert; --to elmo writes networks of elmo alone."),
+        ("elmo:tiny", "there", "there already exists: give another name for the folder."),
+        ("elmo:tiny", "folder", "install its reader with pip install h5py"),
+    ):
+        done = canon("convert", source, target, "--to", "elmo")
+        assert done.code == 2 and sentence in done.err and done.err.count("\n") == 1, done.err
+    assert [path.name for path in Path().iterdir()] == ["there"]

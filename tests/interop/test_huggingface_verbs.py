@@ -137,7 +137,7 @@ def test_sentences(canon: Callable[..., Any], text: Path, tmp_path: Path) -> Non
         ("convert", given, "runs/a", "--to", "timm"): "--to timm writes .safetensors",
         ("convert", given, "runs/a", "--system", "gpt2"): "leave these options out",
         ("convert", "resnet:tiny", "a", "--to", "huggingface"): "resnet cannot be written as a Hugging Face folder",
-        ("convert", "resnet:tiny", "a"): "--to says what is written: torchvision, timm, huggingface, canon, ",
+        ("convert", "resnet:tiny", "a"): "--to says what is written: torchvision, timm, huggingface, elmo, canon, ",
         ("convert", given, given, "--to", "huggingface"): "already exists: give another name for the folder.",
     }
     for arguments, sentence in said.items():

@@ -185,11 +185,17 @@ class FineTune(nn.Module):
 
 def build_backbone(config: Config) -> Any:
     """The pre-trained system with its settings; without weights of its own."""
+    system, own = backbone_config(config)
+    return system.load()[1](own)
+
+
+def backbone_config(config: Config) -> tuple[registry.System, Any]:
+    """The pre-trained system, and all its settings."""
     system, preset = registry.find(config.backbone)
     _, cls = system.load()
     if not hasattr(cls, "encode") or not hasattr(cls, "pool"):
         raise CanonError(f"system.backbone: {system.name} cannot be fine-tuned; pre-trained networks can, as bert.")
-    return cls(system.configure(preset, {"vocab_size": config.vocab_size, **config.settings}))
+    return system, system.configure(preset, {"vocab_size": config.vocab_size, **config.settings})
 
 
 def num_states(backbone: nn.Module) -> int:
