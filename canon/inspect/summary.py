@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from canon import recipe as recipes
 from canon import registry, tasks
-from canon.config import Table, read_toml
+from canon.config import Table, assign, read_toml
 from canon.data.framing import Specials
 from canon.data.schema import Schema
 from canon.data.tokenizers import FOREIGN, Tokenizer
@@ -95,12 +95,12 @@ class Description:
 def describe(name: str, changes: Mapping[str, Any] | None = None) -> Description:
     """The system that "mlp:tiny" names, with `changes` ("system.hidden": [64]) to its settings."""
     system, preset = registry.find(name)
-    table = {}
+    table: Table = {}
     for key, value in (changes or {}).items():
         section, _, field = key.partition(".")
         if section != "system" or not field:
             raise CanonError(f"canon describe takes only system settings, as in --set system.dropout=0.1; got {key}.")
-        table[field] = value
+        assign(table, field, value)
     config = system.configure(preset, table, dict.fromkeys(changes or {}, "--set"))
     table = read_toml(recipes.RECIPES / f"{system.recipe}.toml") if system.recipe else {}
     return _description(system, name, config, table.get("expect", {}), {})
@@ -162,8 +162,9 @@ def task_of(system: System, config: Any) -> tasks.Task:
     sizes = {role: getattr(config, field, 0) for role, field in roles.items()}
     tokenizers: Any = {role: _Vocabulary(size) for role, size in sizes.items() if size}
     schema = Schema(system.inputs[0], getattr(config, "shape", ()), target, classes, tokenizers=tokenizers)  # type: ignore[arg-type]
-    limit = getattr(config, "max_positions", 0)
-    if target == "tokens" and 0 < limit < _EXAMPLE:
+    finetunes = "tokens" in system.inputs
+    limit = config.settings.get("max_positions", 0) if finetunes else getattr(config, "max_positions", 0)
+    if (finetunes or target == "tokens") and 0 < limit < _EXAMPLE:
         schema = replace(schema, typical=(limit,))
     return tasks.create(system, config, schema)
 

@@ -63,6 +63,9 @@ def test_every_system_and_preset(system) -> None:  # type: ignore[no-untyped-def
 def test_changes_reach_the_network() -> None:
     found = describe("mlp", {"system.hidden": [7, 5]})
     assert found.network is not None and found.network.parameters == 64 * 7 + 7 + 7 * 5 + 5 + 5 * 10 + 10
+    few = describe("finetune:tiny", {"system.settings.max_positions": 40}).network  # fewer than an example would have
+    many = describe("finetune:tiny", {"system.settings.max_positions": 90}).network
+    assert few is not None and many is not None and many.parameters - few.parameters == 50 * 768
 
 
 def test_run(run: Run) -> None:
