@@ -35,7 +35,7 @@ def measure(name: str, seeds: int) -> dict[str, object]:
                 first = Path(folder) / f"{seed}-first"
                 changes["train.init"] = str(train(needed, out=first, changes={"train.seed": seed}, quiet=True).path)
             runs.append(train(name, out=out, changes=changes, quiet=True))
-            print(name, seed, runs[-1].result["scores"]["test"], flush=True)
+            print(name, seed, runs[-1].result["scores"][_judged(runs[-1])], flush=True)
         return summarize(runs)
 
 
@@ -55,17 +55,23 @@ def finished(name: str, seeds: int, folder: Path) -> list[Run]:
         changed = {key for key, origin in made.origins.items() if origin in ("--set", "--data")} - _FREE
         if not same or changed or whole != (asked.name, asked.data, asked.optimizer, asked.optimizers):
             raise CanonError(f"{run.path} has other settings than the recipe {name} has now.")
-        print(name, seed, result["scores"]["test"], flush=True)
+        print(name, seed, result["scores"][_judged(run)], flush=True)
     return runs
 
 
 def summarize(runs: list[Run]) -> dict[str, object]:
     expect: dict[str, object] = {}
-    for metric in runs[0].result["scores"]["test"]:
-        values = [run.result["scores"]["test"][metric] for run in runs]
+    split = _judged(runs[0])
+    for metric in runs[0].result["scores"][split]:
+        values = [run.result["scores"][split][metric] for run in runs]
         mean = statistics.mean(values)
-        expect[f"test/{metric}"] = _bounds([mean], margin=3 * statistics.stdev(values))
+        expect[f"{split}/{metric}"] = _bounds([mean], margin=3 * statistics.stdev(values))
     return {**expect, "curve": _curve(runs)}
+
+
+def _judged(run: Run) -> str:
+    """The split whose scores a recipe states: the test set's, or where all is learned from, that of training."""
+    return "test" if "test" in run.result["scores"] else "train"
 
 
 def _curve(runs: list[Run]) -> dict[str, list[list[float]]]:
