@@ -49,12 +49,12 @@ def train_run(
     import os
 
     from canon.report.run import write_report
-    from canon.training.trainer import train as fit
+    from canon.training.trainer import train_and_keep
 
-    run = fit(recipe, data, out, resume, changes, quiet)
+    run, read = train_and_keep(recipe, data, out, resume, changes, quiet)
     if os.environ.get("RANK", "0") != "0":
         return None
-    write_report(run)
+    write_report(run, read)
     return run
 
 

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
+from pydoc_data import topics
 from typing import NamedTuple
 
 import pytest
+
+from canon.data import builtin, cmudict
+
+SHARE = 20  # one in so many of what built-in texts are made of
 
 
 @pytest.fixture(autouse=True)
@@ -15,6 +21,29 @@ def _own_world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every test works in its own folder and sees only built-in data sets."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CANON_DATA", str(tmp_path / "data"))
+
+
+@cache
+def _few_modules() -> list[Path]:
+    return list(builtin._modules())[::SHARE]
+
+
+@cache
+def _few_words() -> tuple[dict[str, tuple[str, ...]], int]:
+    found, left_out = cmudict.pronunciations()
+    return dict(list(found.items())[::SHARE]), left_out
+
+
+@pytest.fixture
+def small_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The built-in texts in small, where a few steps are made: reading and scoring all would tell nothing more."""
+    modules, words = _few_modules(), _few_words()
+    monkeypatch.setattr(builtin, "_modules", lambda: iter(modules))
+    monkeypatch.setattr(topics, "topics", dict(sorted(topics.topics.items())[::SHARE]))
+    monkeypatch.setattr(cmudict, "pronunciations", lambda: words)
+    monkeypatch.setattr(cmudict, "TEST", 60)
+    monkeypatch.setattr(cmudict, "VALID", 40)
+    monkeypatch.setattr("canon.tasks.transduction.Transduction.risk_examples", 60)
 
 
 class Outcome(NamedTuple):

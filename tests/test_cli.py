@@ -128,9 +128,8 @@ def test_train_quietly_says_nothing_but_the_result(canon: Callable[..., Any]) ->
     assert "Softmax regression" in Path("here/log.txt").read_text()
 
 
-def test_train_alone_runs_the_default_recipe(canon: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("canon.data.cmudict.TEST", 50)  # words to decode
-    monkeypatch.setattr("canon.data.cmudict.VALID", 50)
+@pytest.mark.usefixtures("small_texts")
+def test_train_alone_runs_the_default_recipe(canon: Callable[..., Any]) -> None:
     code, out, _ = canon("train", "--json", *TINY)
     told = json.loads(out)
     assert (code, told["recipe"], told["run"]) == (0, recipes.DEFAULT, "runs/pronounce")

@@ -37,7 +37,7 @@ from canon.report.run import write_report
 from canon.training.checkpoint import write_atomic
 from canon.training.plan import read_data, with_backbone
 from canon.training.run import Run, cannot_write
-from canon.training.trainer import train
+from canon.training.trainer import train_and_keep
 
 _OWN = ("train.seed",)  # settings that the comparison itself decides
 
@@ -143,13 +143,13 @@ def _carry_out(plan: Plan, seed: int, path: Path, data: str) -> Run:
         run = Run.open(path)
         _check_same(run, seeded(plan.recipe, seed))
         run.check_same_data(plan.data)
-        if run.result is not None and (path / "report.html").is_file():
+        if run.result is not None:
+            if not (path / "report.html").is_file():
+                write_report(run)
             return run
-        if run.result is None:
-            run = train(plan.name, data, path, resume=True, quiet=True)
-    else:
-        run = train(plan.name, data, path, changes={**plan.changes, "train.seed": seed}, quiet=True)
-    write_report(run)
+    changes = {} if exists else {**plan.changes, "train.seed": seed}
+    run, read = train_and_keep(plan.name, data, path, resume=exists, changes=changes, quiet=True)
+    write_report(run, read)
     return run
 
 

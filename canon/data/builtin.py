@@ -4,6 +4,7 @@ documentation and source, and its docstrings by module."""
 from __future__ import annotations
 
 import ast
+import os
 import sys
 import sysconfig
 from collections.abc import Iterator
@@ -110,9 +111,11 @@ def _modules() -> Iterator[Path]:
     """The standard library's files in a fixed order, without its tests and what was installed beside it."""
     root = Path(sysconfig.get_path("stdlib"))
     left_out = {"site-packages", "dist-packages", "test", "tests", "idle_test", "__pycache__", "lib2to3", "pydoc_data"}
-    for path in sorted(root.rglob("*.py"), key=lambda path: path.relative_to(root).parts):
-        if not left_out & set(path.relative_to(root).parts):
-            yield path
+    found: list[Path] = []
+    for folder, inner, files in os.walk(root):
+        inner[:] = [name for name in inner if name not in left_out]  # not entered
+        found += [Path(folder, name) for name in files if name.endswith(".py")]
+    yield from sorted(found, key=lambda path: path.relative_to(root).parts)
 
 
 def python_source() -> Iterator[str]:
@@ -166,10 +169,12 @@ def _docstrings_by_module() -> Source:
 def _docstrings(text: str, whole: bool = False) -> Iterator[str]:
     """Docstrings of more than one line, or all of them."""
     try:
-        tree = ast.parse(text)
+        nodes: list[ast.AST] = [ast.parse(text)]
     except SyntaxError:
         return
-    for node in ast.walk(tree):
+    for node in nodes:  # which grows: the order of ast.walk, without the expressions, which are most of a tree
+        for block in ("body", "handlers", "cases", "orelse", "finalbody"):
+            nodes += getattr(node, block, ())
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             docstring = ast.get_docstring(node)
             if docstring and (whole or "\n" in docstring):

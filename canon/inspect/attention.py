@@ -201,10 +201,11 @@ def _draw(
     width, height = size or (_inches(len(one.keys)), _inches(len(one.queries)))
     drawn = axis.imshow(one.weights[head], cmap="Blues", vmin=0, vmax=1, aspect="auto", interpolation="nearest")
     axis.grid(False)
-    queries = names.of(one.queries) if left else [""] * len(one.queries)
-    keys = names.of(one.keys) if below else [""] * len(one.keys)
-    axis.set_yticks(range(len(queries)), queries, family=names.fonts, fontsize=_points(height, len(queries)))
-    axis.set_xticks(range(len(keys)), keys, family=names.fonts, fontsize=_points(width, len(keys)), rotation=90)
+    # A tick without its label is not seen, but takes as long to draw: a third of the time of such a figure.
+    queries = names.of(one.queries) if left else []
+    keys = names.of(one.keys) if below else []
+    axis.set_yticks(range(len(queries)), queries, family=names.fonts, fontsize=_points(height, len(one.queries)))
+    axis.set_xticks(range(len(keys)), keys, family=names.fonts, fontsize=_points(width, len(one.keys)), rotation=90)
     return drawn
 
 

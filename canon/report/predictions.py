@@ -24,10 +24,10 @@ _MOST_SHOWN = 20  # translations
 _MOST_EXAMPLES = 10_000  # of the test set that predictions are shown for
 
 
-def predictions(run: Run, draw: bool, shown: bool) -> tuple[dict[str, float], str]:
+def predictions(run: Run, draw: bool, shown: bool, data: Data | None = None) -> tuple[dict[str, float], str]:
     """Floors of the loss by name; and, if `shown`, a confusion matrix or a scatter as HTML."""
     try:
-        data = read_data(run.recipe, run.path)
+        data = data or read_data(run.recipe, run.path)
         run.check_same_data(data)
         model = Model(run)
     except CanonError as mistake:

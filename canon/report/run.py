@@ -15,6 +15,7 @@ from shlex import quote
 from typing import Any
 
 from canon.config import Table
+from canon.data.schema import Data
 from canon.recipe import Recipe, effective_settings
 from canon.report import curves
 from canon.report.page import (
@@ -49,14 +50,17 @@ _RISKS = {
 }
 
 
-def write_report(run: Run) -> Path:
-    """Writes report.html into the run directory; without matplotlib it has no figures, and that is said."""
+def write_report(run: Run, data: Data | None = None) -> Path:
+    """Writes report.html into the run directory; without matplotlib it has no figures, and that is said.
+
+    data: the run's, where it is read already.
+    """
     draw = can_draw()
     if not draw:
         print(f"report.html is written without figures. {NO_FIGURES}", file=sys.stderr)
     path = run.path / "report.html"
     try:
-        write_atomic(path, render(run, draw))
+        write_atomic(path, render(run, draw, data))
     except OSError as failure:
         raise cannot_write(path, failure) from None
     return path
@@ -88,10 +92,10 @@ class Facts:
         return int(self.result.get("steps") or max((row["step"] for row in self.rows), default=0))
 
 
-def render(run: Run, draw: bool) -> str:
+def render(run: Run, draw: bool, read: Data | None) -> str:
     facts = Facts.of(run)
     recipe, data = facts.recipe, facts.data
-    floors, mistakes = predictions(run, draw, shown=bool(facts.result))
+    floors, mistakes = predictions(run, draw, shown=bool(facts.result), data=read)
     about = (
         f"{escape(recipe.system_name)} on {escape(str(data['name']))} by the recipe {escape(facts.name)}, "
         f"seed {recipe.train.seed}. {escape(recipe.system.paper)}."

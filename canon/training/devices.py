@@ -9,6 +9,7 @@ import os
 import time
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import torch
@@ -143,8 +144,12 @@ def peak_rate(device: torch.device) -> float:
     if device.type == "cuda":
         name = torch.cuda.get_device_name(device)
         return next((peak for key, peak in _PEAKS.items() if key in name), 0.0)
-    if device.type != "cpu":
-        return 0.0
+    return _measured_rate(torch.get_num_threads()) if device.type == "cpu" else 0.0
+
+
+@cache
+def _measured_rate(_threads: int) -> float:
+    """Of this process's CPU, measured once for each number of threads, for runs that share a process."""
     a = torch.ones(768, 768)
     a @ a
     best = float("inf")

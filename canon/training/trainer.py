@@ -22,7 +22,7 @@ import numpy as np
 from canon.config import Table
 from canon.data.corpus import Corpus
 from canon.data.loader import steps_per_epoch
-from canon.data.schema import Columns, num_examples
+from canon.data.schema import Columns, Data, num_examples
 from canon.data.sequences import Windows, num_tokens
 from canon.errors import CanonError, unknown
 from canon.interop import huggingface
@@ -55,11 +55,19 @@ def train(
     quiet: bool = False,
 ) -> Run:
     """Trains a recipe to its end, or goes on with a run; returns the run."""
+    return train_and_keep(name, data, out, resume, changes, quiet)[0]
+
+
+def train_and_keep(
+    name: str, data: str, out: str | Path | None, resume: bool, changes: Table | None, quiet: bool
+) -> tuple[Run, Data]:
+    """`train`, which also returns the data that was read, for a report to be made of it without reading it again."""
     recipe, path = plan(name, data, out, resume, changes or {})
     world = enter_world(recipe.train)
     reset_peak_memory(world.device)
     try:
-        return Trainer(recipe, path, world, quiet).fit()
+        trainer = Trainer(recipe, path, world, quiet)
+        return trainer.fit(), trainer.data
     finally:
         leave_world()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,11 @@ OF_SYSTEM = {
 }
 
 
+# Of a training that is done by one process and by two: a checkpoint of shards takes longer than steps do.
+TWELVE = {"train__evaluate_every": 6, "train__checkpoint_every": 12, "train__precision": "float32"}
+
+
+@cache
 def built_in_recipes() -> list[str]:
     """Recipes whose data needs no download and that are not for a GPU: they are run, and measured, on any machine."""
     from canon import recipe
@@ -88,15 +94,16 @@ def fit(name: str, out: Path, steps: int, resume: bool = False, **more: Any) -> 
     train(BY_NAME[name].recipe, out=out, resume=resume, changes=changes, quiet=True)
 
 
-def main(folder: str, parallel: str) -> None:
-    """What each process of the two-process test does: all systems, one after the other."""
+def main(folder: str) -> None:
+    """What each process of the two-process test does: all systems, one after the other, with copies and with shards."""
     import torch.distributed as dist
 
     from canon.training import trainer
 
     trainer.leave_world = lambda: None  # one group serves all runs
     for name in NAMES:
-        fit(name, Path(folder) / name, 12, train__parallel=parallel, train__precision="float32")
+        for parallel in ("ddp", "fsdp"):
+            fit(name, Path(folder) / parallel / name, 12, train__parallel=parallel, **TWELVE)
     dist.destroy_process_group()
 
 

@@ -6,9 +6,12 @@ import json
 import math
 import os
 import re
+import shutil
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -22,7 +25,7 @@ from canon.data.draws import Draws
 from canon.data.loader import Examples
 from canon.training.plan import read_data
 from canon.training.run import Run
-from tests.battery.runs import BY_NAME, NAMES, built_in_recipes, fit, short
+from tests.battery.runs import BY_NAME, NAMES, TWELVE, built_in_recipes, fit, short
 
 ROOT = Path(__file__).parent.parent.parent
 GRADIENT = [name for name in NAMES if BY_NAME[name].loop == "gradient"]
@@ -105,16 +108,30 @@ def test_saved_and_loaded_predicts_the_same(name: str, tmp_path: Path) -> None:
     assert canon.load(tmp_path / "run").evaluate() == told
 
 
-@each_system
+@pytest.fixture(scope="module")
+def never_stopped(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The run of 17 steps at once, made once for all stops."""
+
+    @cache
+    def run(name: str) -> Path:
+        path = tmp_path_factory.mktemp("whole") / name
+        fit(name, path, 17)
+        return path
+
+    return run
+
+
 @pytest.mark.parametrize("stop", [4, 7, 10])
-def test_stopped_and_resumed_is_never_stopped(name: str, stop: int, tmp_path: Path) -> None:
-    """k steps, then on to 2k, equals 2k at once: within an epoch (4, 7) and at its end (10)."""
-    fit(name, tmp_path / "whole", 17)
+@each_system
+def test_stopped_and_resumed_is_never_stopped(
+    name: str, stop: int, never_stopped: Callable[[str], Path], tmp_path: Path
+) -> None:
+    """k steps, then on to 17, equals 17 at once: within an epoch (4, 7) and at its end (10)."""
     # The run stops with a budget of 17 still in its recipe, as a killed run would: its later part is cut away.
-    fit(name, tmp_path / "parts", 17)
-    cut_after(tmp_path / "parts", stop)
-    fit(name, tmp_path / "parts", 17, resume=True)
-    assert_equal_runs(tmp_path / "whole", tmp_path / "parts")
+    parts = Path(shutil.copytree(never_stopped(name), tmp_path / "parts", symlinks=True))
+    cut_after(parts, stop)
+    fit(name, parts, 17, resume=True)
+    assert_equal_runs(never_stopped(name), parts)
 
 
 def cut_after(run: Path, step: int) -> None:
@@ -145,46 +162,57 @@ def cut_after(run: Path, step: int) -> None:
 
 
 @pytest.fixture(scope="module")
-def two_processes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Every system trained by two gloo processes, with copies (DDP) and with shards (FSDP2)."""
-    folders = {}
-    for parallel in ("ddp", "fsdp"):
-        folder = tmp_path_factory.mktemp(parallel)
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        workers = [
-            subprocess.Popen(
-                [sys.executable, "-m", "tests.battery.runs", str(folder), parallel],
-                cwd=ROOT,
-                env={
-                    **os.environ,
-                    "WORLD_SIZE": "2",
-                    "RANK": str(rank),
-                    "LOCAL_RANK": str(rank),
-                    "MASTER_ADDR": "127.0.0.1",
-                    "MASTER_PORT": str(port),
-                    "OMP_NUM_THREADS": "1",
-                },
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-            )
-            for rank in range(2)
-        ]
-        told = [worker.communicate(timeout=300)[0] for worker in workers]
-        assert all(worker.returncode == 0 for worker in workers), "\n".join(told)
-        folders[parallel] = folder
-    return folders
+def two_processes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Every system trained by two gloo processes, with copies (ddp/NAME) and with shards of FSDP2 (fsdp/NAME)."""
+    folder = tmp_path_factory.mktemp("two")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    workers = [
+        subprocess.Popen(
+            [sys.executable, "-m", "tests.battery.runs", str(folder)],
+            cwd=ROOT,
+            env={
+                **os.environ,
+                "WORLD_SIZE": "2",
+                "RANK": str(rank),
+                "LOCAL_RANK": str(rank),
+                "MASTER_ADDR": "127.0.0.1",
+                "MASTER_PORT": str(port),
+                "OMP_NUM_THREADS": "1",
+            },
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    told = [worker.communicate(timeout=500)[0] for worker in workers]
+    assert all(worker.returncode == 0 for worker in workers), "\n".join(told)
+    return folder
 
 
-@each_system
+@pytest.fixture(scope="module")
+def one_process(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The same training by one process, to which copies and shards are one."""
+
+    @cache
+    def run(name: str) -> Path:
+        path = tmp_path_factory.mktemp("one") / name
+        fit(name, path, 12, **TWELVE)
+        return path
+
+    return run
+
+
 @pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
-def test_two_processes_learn_as_one(name: str, parallel: str, two_processes: dict[str, Path], tmp_path: Path) -> None:
+@each_system
+def test_two_processes_learn_as_one(
+    name: str, parallel: str, two_processes: Path, one_process: Callable[[str], Path]
+) -> None:
     """At equal global batch: the same losses and metrics to 1e-6, and the checkpoint of two resumes on one."""
-    run = two_processes[parallel] / name
-    fit(name, tmp_path / "one", 12, train__precision="float32", train__parallel=parallel)
-    ours, theirs = Run(tmp_path / "one").metrics(), Run(run).metrics()
+    run = two_processes / parallel / name
+    ours, theirs = Run(one_process(name)).metrics(), Run(run).metrics()
     assert [row.keys() for row in ours] == [row.keys() for row in theirs]
     for one, two in zip(ours, theirs, strict=True):
         for key, value in one.items():

@@ -74,7 +74,7 @@ def test_page_is_whole_and_fetches_nothing(made: Comparison) -> None:
 
 
 def test_same_command_again_trains_nothing(made: Comparison, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("canon.compare.compare.train", lambda *_, **__: pytest.fail("trained again"))
+    monkeypatch.setattr("canon.compare.compare.train_and_keep", lambda *_, **__: pytest.fail("trained again"))
     again = compare(NAMES, seeds=3, budget=BUDGET, out=made.folder, quiet=True)
     assert again.to_json() == made.to_json()
 
@@ -94,7 +94,7 @@ def test_interrupted_comparison_goes_on(made: Comparison, tmp_path: Path, monkey
     with pytest.raises(trainer.Interrupted):
         compare(NAMES[:2], **arguments)
     monkeypatch.undo()
-    monkeypatch.setattr("canon.compare.compare.write_report", lambda run: None)
+    monkeypatch.setattr("canon.compare.compare.write_report", lambda *_: None)
     left = Run.open(tmp_path / "out/digits-softmax/seed-0")
     assert left.result is None and not (tmp_path / "out/digits-mlp/seed-1").exists()
     found = compare(NAMES[:2], **arguments)
@@ -104,7 +104,7 @@ def test_interrupted_comparison_goes_on(made: Comparison, tmp_path: Path, monkey
 
 
 def test_self_comparison_shows_no_difference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("canon.compare.compare.write_report", lambda run: None)
+    monkeypatch.setattr("canon.compare.compare.write_report", lambda *_: None)
     found = compare(["digits-softmax"] * 2, seeds=2, budget=BUDGET, out=tmp_path / "self", quiet=True)
     assert [entry.label for entry in found.entries] == ["digits-softmax", "digits-softmax #2"]
     assert len({run.path for entry in found.entries for run in entry.runs.values()}) == 4

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 
 import pytest
 
 from canon import recipe as recipes
+from canon.data import builtin
 from canon.training.run import Run
 from canon.training.trainer import train
 from tests.battery.runs import built_in_recipes
@@ -16,6 +17,14 @@ from tests.battery.runs import built_in_recipes
 TARGETS = {"linear/digits-softmax": 0.95, "linear/digits-mlp": 0.97, "vision/digits-lenet": 0.97}
 # Another processor adds in another order: a curve may leave its band by this much of its value.
 SLACK = 0.05
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _read_once() -> Iterator[None]:
+    """The text that several recipes are for is read for the first of them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(builtin, "python_docs", cache(lambda read=builtin.python_docs: tuple(read())))
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +47,7 @@ def by_length(name: str) -> object:
     return pytest.param(name, marks=pytest.mark.slow) if "minute" in takes else name
 
 
-@pytest.mark.parametrize("name", map(by_length, built_in_recipes()))
+@pytest.mark.parametrize("name", [by_length(name) for name in built_in_recipes()])
 def test_a_recipe_reaches_what_it_says(name: str, trained: Callable[[str], Run]) -> None:
     run = trained(name)
     assert run.result is not None

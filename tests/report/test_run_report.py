@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import confusion_matrix as oracle
 
+import canon
 from canon.config import read_toml
 from canon.errors import CanonError
 from canon.report import curves, page, predictions
@@ -218,6 +219,15 @@ def test_data_that_is_gone_is_said(runs: dict[str, Run], tmp_path: Path) -> None
     finally:
         table.write_bytes(content)
     assert "Not shown: " not in write_report(runs["table"]).read_text()
+
+
+def test_after_training_the_data_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page made of the data that training has read against the one made of the data read anew."""
+    monkeypatch.setattr(predictions, "read_data", lambda *_: pytest.fail("read again"))
+    run = canon.train("digits-softmax", out=tmp_path / "run", quiet=True, train={"steps": 4})
+    made = text_of(run)
+    monkeypatch.undo()
+    assert write_report(run).read_text() == made and "<h2>Predictions on the test set</h2>" in made
 
 
 def test_without_matplotlib(

@@ -88,13 +88,19 @@ def test_the_backbone_is_the_sources_and_the_head_is_new(source: Path, shapes: P
     assert ours._origin == f"Started from {source}: {len(theirs) - 2} tensors taken; made anew: fc.weight, fc.bias."
 
 
+@pytest.fixture(scope="module")
+def frozen(source: Path, shapes: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
+    """All but the head frozen: in one process, and in two by copies and by shards."""
+    folder = tmp_path_factory.mktemp("frozen")
+    finetuned(folder / "one", source, shapes, optimizer__groups=FROZEN)
+    two_processes(folder, source, shapes)
+    return {parallel: Run(folder / parallel) for parallel in ("one", "ddp", "fsdp")}
+
+
 @pytest.mark.parametrize("parallel", ["one", "ddp", "fsdp"])
-def test_a_frozen_backbone_does_not_change(parallel: str, source: Path, shapes: Path, tmp_path: Path) -> None:
-    """Nor do the running statistics of its batch norms; in one process, and in two by copies and by shards."""
-    if parallel == "one":
-        run = finetuned(tmp_path / "run", source, shapes, optimizer__groups=FROZEN)
-    else:
-        run = two_processes(tmp_path / "run", source, shapes, parallel)
+def test_a_frozen_backbone_does_not_change(parallel: str, source: Path, frozen: dict[str, Run]) -> None:
+    """Nor do the running statistics of its batch norms."""
+    run = frozen[parallel]
     before, after = weights(source, "best"), weights(run.path)
     for name, tensor in after.items():
         if not name.startswith("fc."):
@@ -102,24 +108,21 @@ def test_a_frozen_backbone_does_not_change(parallel: str, source: Path, shapes: 
     assert any("running_mean" in name for name in after)
     optimizer = load_file(run.path / "last" / "optimizer.safetensors")
     assert optimizer and all(name.startswith("all/fc.") for name in optimizer)
-    if parallel != "one":
-        alone = finetuned(tmp_path / "alone", source, shapes, optimizer__groups=FROZEN)
-        for ours, theirs in zip(alone.metrics(), run.metrics(), strict=True):
-            assert ours == pytest.approx(theirs, rel=1e-5, abs=1e-6)
+    for ours, theirs in zip(frozen["one"].metrics(), run.metrics(), strict=True):
+        assert ours == pytest.approx(theirs, rel=1e-5, abs=1e-6)
 
 
-def two_processes(out: Path, source: Path, shapes: Path, parallel: str) -> Run:
+def two_processes(folder: Path, source: Path, shapes: Path) -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = str(probe.getsockname()[1])
     place = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "tests.training.test_finetuning", str(out), str(source), str(shapes), parallel]
+    command = [sys.executable, "-m", "tests.training.test_finetuning", str(folder), str(source), str(shapes)]
     workers = [
         subprocess.Popen(command, cwd=ROOT, env={**os.environ, **place, "RANK": str(rank), "LOCAL_RANK": str(rank)})
         for rank in range(2)
     ]
     assert [worker.wait(timeout=240) for worker in workers] == [0, 0]
-    return Run(out)
 
 
 def test_what_is_frozen_is_a_fixed_function_while_the_rest_trains(source: Path, shapes: Path, tmp_path: Path) -> None:
@@ -261,5 +264,8 @@ def test_frozen_features_are_those_of_the_source(source: Path, tmp_path: Path) -
 
 
 if __name__ == "__main__":
-    out, start, data, parallel = sys.argv[1:]
-    finetuned(Path(out), start, Path(data), optimizer__groups=FROZEN, train__parallel=parallel)
+    out, start, data = sys.argv[1:]
+    trainer.leave_world = lambda: None  # one group serves both runs
+    for kind in ("ddp", "fsdp"):
+        finetuned(Path(out, kind), start, Path(data), optimizer__groups=FROZEN, train__parallel=kind)
+    torch.distributed.destroy_process_group()

@@ -31,6 +31,13 @@ SHORT = {
     "train.threads": 1,
     "train.device": "cpu",
 }
+LONG = {
+    **SHORT,
+    "train.steps": 2500,
+    "train.log_every": 10,
+    "train.checkpoint_every": 1250,
+    "train.evaluate_every": 1250,
+}
 
 
 def fit(out: Path, resume: bool = False, **more: object) -> Run:
@@ -68,12 +75,16 @@ def test_killed_fifty_times_ends_as_never_killed(tmp_path: Path) -> None:
     kill_and_compare(tmp_path, kills=50, seed=2)
 
 
+@pytest.fixture(scope="module")
+def long_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """As long as a signal needs to come in the midst of it."""
+    return train("linear/digits-mlp", out=tmp_path_factory.mktemp("long") / "run", changes=LONG, quiet=True).path
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_saves_and_says_how_to_go_on(number: int, tmp_path: Path) -> None:
-    whole = fit(tmp_path / "whole", train__steps=4000, train__checkpoint_every=2000, train__evaluate_every=2000)
-    sets = {**SHORT, "train.steps": 4000, "train.checkpoint_every": 2000, "train.evaluate_every": 2000}
+def test_a_signal_saves_and_says_how_to_go_on(number: int, long_run: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "canon", "train", "linear/digits-mlp", "--out", str(tmp_path / "parts")]
-    for key, value in sets.items():
+    for key, value in LONG.items():
         command += ["--set", f"{key}={value}"]
     child = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT)
     metrics = tmp_path / "parts" / "metrics.jsonl"
@@ -85,9 +96,9 @@ def test_a_signal_saves_and_says_how_to_go_on(number: int, tmp_path: Path) -> No
     assert child.returncode == 128 + number
     assert "everything is saved" in told and "--resume" in told and "Traceback" not in told
     stopped = Run(tmp_path / "parts")
-    assert stopped.result is None and 0 < checkpoint.step_of((stopped.path / "last").resolve()) < 4000
+    assert stopped.result is None and 0 < checkpoint.step_of((stopped.path / "last").resolve()) < LONG["train.steps"]
     fit(tmp_path / "parts", resume=True)
-    assert_same_end(whole.path, tmp_path / "parts")
+    assert_same_end(long_run, tmp_path / "parts")
 
 
 @pytest.mark.parametrize("file", ["model.safetensors", "optimizer.safetensors", "state.json", "manifest.json"])
