@@ -419,7 +419,8 @@ def test_a_batch_smaller_than_the_processes(world: Path) -> None:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     shared = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "canon", "train", "mlp", "--set", "train.batch=1", "--out", "fresh"]
+    words = ["train", "mlp", "--data", "good.csv", "--set", "train.batch=1", "--out", "fresh"]
+    command = [sys.executable, "-m", "canon", *words]
     before = snapshot(world)
     workers = [
         subprocess.Popen(

@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from sklearn.linear_model import Ridge
 from torch import Tensor, nn
 
 from canon.data.augment import Draws, augmenter
@@ -102,6 +101,8 @@ def _loss(rows_ND: Tensor, rank: int) -> Tensor:
 
 
 def test_the_probe_is_scikit_learns_ridge_on_each_half() -> None:
+    from sklearn.linear_model import Ridge  # which the processes of another test, made of this file, do without
+
     chance = np.random.RandomState(4)
     target = chance.randint(0, 3, 61)
     features = chance.randn(61, 5) + 1.5 * np.eye(5)[target] + 3
