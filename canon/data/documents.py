@@ -151,10 +151,10 @@ def _ended(texts: list[bytes]) -> bytes:
 
 
 def _word_cutter() -> Callable[[str], bytes]:
-    from canon.data.vocabularies import _normaliser, _pipeline
+    from canon.data.vocabularies import normaliser, pipeline
 
-    inner = _pipeline("word", lowercase=False)
-    normalise, cut = _normaliser(inner), inner.pre_tokenizer.pre_tokenize_str
+    inner = pipeline("word", lowercase=False)
+    normalise, cut = normaliser(inner), inner.pre_tokenizer.pre_tokenize_str
     return lambda text: b" ".join(word.encode() for word, _ in cut(normalise(_utf8(text).decode())))
 
 

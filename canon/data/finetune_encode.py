@@ -19,7 +19,7 @@ from canon.data.finetune_rows import ChoiceRows, SpanRows, TagRows, TextRows
 from canon.data.framing import Framed, frame, num_specials
 from canon.data.schema import Reading
 from canon.data.sequences import Ragged
-from canon.data.tokenizers import Tokenizer, _wide
+from canon.data.tokenizers import Tokenizer, is_wide
 from canon.errors import CanonError
 
 LONGEST_QUESTION = 64  # pieces, as in the code of BERT
@@ -98,7 +98,7 @@ def joined(words: Sequence[str]) -> tuple[str, np.ndarray]:
     starts: list[int] = []
     place = 0
     for word in words:
-        if text and not (word and text[-1] and _wide(word[0]) and _wide(text[-1][-1])):
+        if text and not (word and text[-1] and is_wide(word[0]) and is_wide(text[-1][-1])):
             text.append(" ")
             place += 1
         starts.append(place)

@@ -24,7 +24,7 @@ from canon.data.read_finetune import columns_of
 from canon.data.read_squad import is_squad, read_squad
 from canon.data.schema import Columns, Schema
 from canon.data.tables import ENDINGS as TABLES
-from canon.data.tokenizers import _wide
+from canon.data.tokenizers import is_wide
 from canon.errors import CanonError
 
 _FORM = {
@@ -143,7 +143,7 @@ def split_words(text: str) -> list[str]:
     for piece in text.split():
         word = ""
         for character in piece:
-            if _wide(character):
+            if is_wide(character):
                 found += [word, character] if word else [character]
                 word = ""
             else:

@@ -156,7 +156,7 @@ def _tail(num_examples: int, share: float) -> tuple[np.ndarray, np.ndarray]:
     return np.arange(num_examples - held), np.arange(num_examples - held, num_examples)
 
 
-def _finish(
+def finish(
     source: Source, schema: Schema, splits: dict[str, Columns], rule: dict, config: DataConfig, notes: list[str]
 ) -> Data:
     sizes = {name: len(next(iter(columns.values()))) for name, columns in splits.items()}
@@ -212,7 +212,7 @@ def _read_table(source: Source, config: DataConfig, target: TargetKind) -> Data:
     for name, (part, rows) in chosen.items():
         splits[name] = {"input": encoded[part][rows], **({"target": targets[part][rows]} if targets else {})}
     schema = Schema("features", (encoded["train"].shape[1],), target, classes, label, encoders)
-    return _finish(source, _with_target(schema, targets, chosen), splits, rule, config, [note])
+    return finish(source, _with_target(schema, targets, chosen), splits, rule, config, [note])
 
 
 def label_of(source: Source, config: DataConfig, target: TargetKind) -> tuple[str, str]:
@@ -255,7 +255,7 @@ def _read_images(source: Source, config: DataConfig, target: TargetKind) -> Data
         notes.append(note)
     classes = source.classes if target == "class" else ()
     schema = Schema("image", tuple(images.shape[1:]), target, classes, mean=mean, std=std, white=source.white)
-    return _finish(source, _with_target(schema, targets, chosen), splits, rule, config, notes)
+    return finish(source, _with_target(schema, targets, chosen), splits, rule, config, notes)
 
 
 def _image_numbers(source: Source, labels: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -277,7 +277,7 @@ def _read_text(source: Source, config: DataConfig, target: TargetKind) -> Data:
     chosen, rule = choose(source, config, None, tail=True)
     texts = {name: _objects(part.inputs) for name, part in source.parts.items()}
     splits: dict[str, Columns] = {name: {"input": texts[part][rows]} for name, (part, rows) in chosen.items()}
-    return _finish(source, Schema("text", ()), splits, rule, config, [])
+    return finish(source, Schema("text", ()), splits, rule, config, [])
 
 
 def _read_text_table(source: Source, config: DataConfig, target: TargetKind) -> Data:
@@ -294,7 +294,7 @@ def _read_text_table(source: Source, config: DataConfig, target: TargetKind) -> 
         texts = tables[part].texts(column)[rows]
         splits[name] = {"input": texts, **({"target": targets[part][rows]} if targets else {})}
     schema = _with_target(Schema("text", (), target, classes, label), targets, chosen)
-    return _finish(source, schema, splits, rule, config, [note, f'The text is the column "{column}".'])
+    return finish(source, schema, splits, rule, config, [note, f'The text is the column "{column}".'])
 
 
 def _documents(source: Source, config: DataConfig) -> Source:
@@ -318,7 +318,7 @@ def _read_windows(source: Source, config: DataConfig) -> Data:
         splits[name] = {"input": Windows(tokens, config.window)}
     schema = Schema("text", (), "next", tokenizers={"text": tokenizer})
     counted = ", ".join(f"{len(columns['input'].tokens):,} {name}" for name, columns in splits.items())  # type: ignore[union-attr]
-    return _finish(source, schema, splits, rule, config, [note, f"Tokens: {counted}."])
+    return finish(source, schema, splits, rule, config, [note, f"Tokens: {counted}."])
 
 
 def _read_pairs(source: Source, config: DataConfig) -> Data:
@@ -356,7 +356,7 @@ def _read_pairs(source: Source, config: DataConfig) -> Data:
         typical=tuple(round(float(side.mean())) for side in lengths),
         tokenizers={"source": first, "target": second},
     )
-    return _finish(source, schema, splits, rule, config, notes)
+    return finish(source, schema, splits, rule, config, notes)
 
 
 def pair_columns(source: Tokenizer, target: Tokenizer, pairs: Pairs, scored: bool = True) -> Columns:

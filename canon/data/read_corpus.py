@@ -41,7 +41,7 @@ def read_corpus(config: DataConfig, system: str = "this system", keep: Words | N
     source = open_corpus(config, system)
     config = replace(config, tokenizer=tokenizer_of(config.tokenizer, source.tokenizers))
     texts: dict[str, Texts] = {name: part.inputs for name, part in source.parts.items()}
-    shares, rule = _shares(config, source)
+    shares, rule = held_out_shares(config, source)
     built = build_parts(texts, config, shares, keep)
     splits: dict[str, Columns] = {name: {"input": part} for name, part in built.parts.items() if len(part)}
     if 0 < config.limit < len(built.parts["train"]):
@@ -66,7 +66,7 @@ def read_corpus(config: DataConfig, system: str = "this system", keep: Words | N
     return Data(source.name, Schema("corpus", (), words=built.words), ordered, files, notes, protocol)
 
 
-def _shares(config: DataConfig, source: Source) -> tuple[dict[str, float], dict[str, str]]:
+def held_out_shares(config: DataConfig, source: Source) -> tuple[dict[str, float], dict[str, str]]:
     """What is cut off the training text, in this order, and the rule that says so for each part."""
     shares: dict[str, float] = {}
     rule: dict[str, str] = {}

@@ -29,7 +29,7 @@ from canon.data.features import choose_text
 from canon.data.files import ending, lines
 from canon.data.labelled import SPACE, Labelled
 from canon.data.measure import ANY_HAN
-from canon.data.read import SINGULAR, _finish, choose
+from canon.data.read import SINGULAR, choose, finish
 from canon.data.schema import Columns, Data, Schema
 from canon.data.sequences import offsets_of, places_of
 from canon.data.source import Source
@@ -83,7 +83,7 @@ def read_documents(config: DataConfig) -> Data:
         mean = sum(len(row) for row in train.labels) / len(train)
         notes.append(f"An example has {mean:.2f} labels on average, of {len(classes):,}.")
     schema = Schema("document", (), "labels", classes, label, words=words, text=column)
-    return _finish(source, schema, splits, rule, config, [*notes, *_remarks(train, config)])
+    return finish(source, schema, splits, rule, config, [*notes, *_remarks(train, config)])
 
 
 def _labelled_parts(source: Source, config: DataConfig) -> tuple[dict[str, Labelled], str, str, list[str]]:

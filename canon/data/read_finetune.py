@@ -21,7 +21,7 @@ from canon.data.finetune import Values, objects
 from canon.data.finetune_encode import encode_choices, encode_spans, encode_tags, encode_texts
 from canon.data.finetune_open import Opened, open_labelled
 from canon.data.finetune_rows import ChoiceRows, Rows, SpanRows, TagRows, TextRows
-from canon.data.read import _finish, choose
+from canon.data.read import choose, finish
 from canon.data.schema import Columns, Data, Reading, Schema
 from canon.data.splits import hold_out
 from canon.data.tables import Table, canonical, parse_number
@@ -61,7 +61,7 @@ def read_finetune(config: DataConfig, backbone: Backbone, kind: str = "") -> Dat
         notes += [f"{name}: {text}" for text in told]
     lengths = splits["train"]["input"].lengths_S  # type: ignore[union-attr]
     schema = replace(schema, longest=(int(lengths.max()),), typical=(round(float(lengths.mean())),))
-    return _finish(opened.source, schema, splits, rule, config, notes)
+    return finish(opened.source, schema, splits, rule, config, notes)
 
 
 def _reading(

@@ -22,7 +22,7 @@ from canon.data.catalogue import corpora_folders
 from canon.data.config import DataConfig
 from canon.data.passages import Passages
 from canon.data.progress import bar
-from canon.data.read_corpus import _shares, open_corpus
+from canon.data.read_corpus import held_out_shares, open_corpus
 from canon.data.schema import Columns, Data, FileRecord, Schema
 from canon.data.splits import held_count
 from canon.data.text_blocks import Texts
@@ -45,7 +45,7 @@ def read_passages(config: DataConfig, system: str = "this system") -> Data:
     """Everything of `config.source`, split, tokenised and cut into passages of data.max_length tokens."""
     source = open_corpus(config, system)
     texts: dict[str, Texts] = {name: part.inputs for name, part in source.parts.items()}
-    shares, rule = _shares(config, source)
+    shares, rule = held_out_shares(config, source)
     tokenizer, notes, total = _tokenizer(config, source.tokenizers, texts["train"], shares, system)
     encoder = TextEncoder(tokenizer, config.segmenter, config.phrases, config.encoding)
     found = {name: stored(text, encoder, total if name == "train" else 0) for name, text in texts.items()}

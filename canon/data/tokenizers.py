@@ -322,7 +322,7 @@ def join_words(words: Iterable[str]) -> str:
     quoted = dict.fromkeys(_QUOTES, False)
     for word in words:
         closing = word in _CLOSING or (word in _QUOTES and quoted[word])
-        if text and not glued and not closing and word != "/" and not (_wide(word[0]) or _wide(text[-1][-1])):
+        if text and not glued and not closing and word != "/" and not (is_wide(word[0]) or is_wide(text[-1][-1])):
             text.append(" ")
         text.append(word)
         glued = word in _OPENING or word == "/"
@@ -332,7 +332,7 @@ def join_words(words: Iterable[str]) -> str:
     return "".join(text)
 
 
-def _wide(character: str) -> bool:
+def is_wide(character: str) -> bool:
     return character > "⹿" and any(low <= ord(character) <= high for low, high in _WIDE)
 
 

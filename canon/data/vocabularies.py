@@ -62,7 +62,7 @@ def learn(
     size = _size(kind, vocab_size, len(reserved))
     if min_count < 1:
         raise CanonError(f"min_count must be a positive whole number, got {min_count}.")
-    inner, stream = _pipeline(kind, lowercase), _repeatable(texts)
+    inner, stream = pipeline(kind, lowercase), _repeatable(texts)
     try:
         if kind in ("word", "split"):
             _learn_words(inner, stream, size, min_count, reserved)
@@ -107,7 +107,7 @@ def _repeatable(texts: Texts) -> Stream:
     return stream
 
 
-def _pipeline(kind: str, lowercase: bool) -> Any:
+def pipeline(kind: str, lowercase: bool) -> Any:
     """The library's parts around a model that is still empty."""
     own = library()
     models, parts, decoders = own.models, own.pre_tokenizers, own.decoders
@@ -141,13 +141,13 @@ def _numbered(tokens: Iterable[str], reserved: Sequence[str]) -> dict[str, int]:
     return {token: index for index, token in enumerate(dict.fromkeys(chain(reserved, tokens)))}
 
 
-def _normaliser(inner: Any) -> Callable[[str], str]:
+def normaliser(inner: Any) -> Callable[[str], str]:
     return inner.normalizer.normalize_str if inner.normalizer is not None else str
 
 
 def _characters(inner: Any, stream: Stream) -> Counter[str]:
     counts: Counter[str] = Counter()
-    for text in map(_normaliser(inner), stream()):
+    for text in map(normaliser(inner), stream()):
         counts.update(text)
     "".join(counts).encode()  # raises where half a character is among them
     if all(character.isspace() for character in counts):
@@ -194,7 +194,7 @@ def _learn_pieces(inner: Any, stream: Stream, kind: str, size: int, min_count: i
     rare = dict.fromkeys(map(ord, counts.keys() - set(kept)))
 
     def cleaned() -> Iterator[str]:
-        normalise = _normaliser(inner)
+        normalise = normaliser(inner)
         return (normalise(text).translate(rare) for text in stream()) if rare else stream()
 
     if kind == "bpe":
@@ -234,7 +234,7 @@ def _learn_wordpiece(
         return spelled[codes[0]] + "".join(spelled[code].removeprefix("##") for code in codes[1:])
 
     def lines() -> Iterator[str]:
-        normalise, cut = _normaliser(inner), inner.pre_tokenizer.pre_tokenize_str
+        normalise, cut = normaliser(inner), inner.pre_tokenizer.pre_tokenize_str
         return (" ".join(spell(word) for word, _ in cut(normalise(text))) for text in stream())
 
     learner = own.Tokenizer(own.models.BPE())

@@ -27,7 +27,7 @@ from canon.data.tokenizers import Tokenizer
 from canon.errors import CanonError
 from canon.interop.huggingface import FAMILIES, save_folder, special_ids
 from canon.interop.huggingface_family import empty
-from canon.interop.huggingface_tokenizers import _template
+from canon.interop.huggingface_tokenizers import template
 from canon.systems.pretrained.finetune import Config, backbone_config
 
 _GPT2 = {
@@ -146,5 +146,5 @@ def _as_read(tokenizer: Tokenizer, framing: str) -> Tokenizer:
         before = plain["post_processor"] or {}
         # ByteLevel cuts spaces from offsets; other steps would put special tokens around the text a second time.
         steps = [step for step in before.get("processors", [before]) if step.get("type") == "ByteLevel"]
-        plain["post_processor"] = {"type": "Sequence", "processors": [*steps, _template(tokenizer, framing)]}
+        plain["post_processor"] = {"type": "Sequence", "processors": [*steps, template(tokenizer, framing)]}
     return Tokenizer.from_json(json.dumps(plain))

@@ -26,7 +26,7 @@ def write(tokenizer: Tokenizer, folder: Path, framing: str, limit: int) -> None:
         )
     plain = json.loads(tokenizer.to_json())
     if framing in ("bert", "roberta", "xlnet", "t5") and plain.get("post_processor") is None:
-        plain["post_processor"] = _template(tokenizer, framing)
+        plain["post_processor"] = template(tokenizer, framing)
     names = special_names(tokenizer)
     chosen: Table = {"tokenizer_class": "PreTrainedTokenizerFast", **names, "clean_up_tokenization_spaces": False}
     if limit:
@@ -45,7 +45,7 @@ def special_names(tokenizer: Tokenizer) -> dict[str, str]:
     return {f"{role}_token": tokenizer.vocabulary[index] for role, index in ids.items() if index >= 0}
 
 
-def _template(tokenizer: Tokenizer, framing: str) -> Any:
+def template(tokenizer: Tokenizer, framing: str) -> Any:
     """A framing in the library's words."""
     own = library()
     texts = {"first": "$A", "second": "$B"}

@@ -4,7 +4,7 @@ A small network keeps an H200 busy for 4 ms of a step whose 600 launches take th
 launch. Shapes must repeat, so batches of sequences are filled up: tokens end to end to the next multiple of 512 with
 sequences of their own that nobody looks at, targets with IGNORE. All layouts stand in memory of their own
 (`FixedLayout`), into which each batch's are written. Gradients are added into tensors that stay; random numbers follow
-the generator's seed as outside. What a task does in its loss must not wait for the device (`Task.captures`).
+the generator's seed as outside. What a task does in its loss must not wait for the device.
 """
 
 from __future__ import annotations
