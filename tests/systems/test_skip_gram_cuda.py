@@ -13,6 +13,7 @@ if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"
 pytest.importorskip("triton", reason="Triton comes with torch for CUDA alone")
 
+from canon.systems.words import skip_gram_cuda
 from canon.systems.words.base import Span
 from canon.systems.words.skip_gram_cuda import OnDevice
 from canon.systems.words.word2vec import Config, Word2Vec
@@ -68,6 +69,7 @@ def test_words_move_as_the_equations_say() -> None:
 
 def test_it_learns_what_the_cpu_learns(monkeypatch: pytest.MonkeyPatch) -> None:
     """Five topics: the loss falls alike, and words of one topic come together; learning goes on from tensors."""
+    monkeypatch.setattr(skip_gram_cuda, "_AT_ONCE", 4)  # the text is short: it would be all at once
     corpus, steps = topics(80), 6
     losses: dict[bool, list[float]] = {}
     for there in (False, True):
