@@ -480,7 +480,7 @@ def _some(columns: Columns, limit: int) -> Columns:
     """So many rows from all over a split, whose order may mean something; of a running text its beginning."""
     running = isinstance(columns["input"], Windows | Corpus)
     index = np.arange(limit) if running else np.linspace(0, num_examples(columns) - 1, limit).astype(np.int64)
-    return {name: c[:limit] if isinstance(c, np.ndarray) else c.take(index) for name, c in columns.items()}
+    return {name: c[index] if isinstance(c, np.ndarray) else c.take(index) for name, c in columns.items()}
 
 
 def _unit(columns: Columns) -> tuple[float, str]:

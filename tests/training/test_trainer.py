@@ -6,12 +6,14 @@ import json
 import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
 
 from canon import recipe as recipes
 from canon import registry, tasks
+from canon.data.sequences import Ragged
 from canon.errors import CanonError
 from canon.training import checkpoint, devices, trainer
 from canon.training.run import Run
@@ -216,6 +218,15 @@ def test_risks_have_their_names(tmp_path: Path) -> None:
     penalty = 0.5 * float(weight.square().sum()) / run.recipe.config.num_examples
     assert risk["empirical"] == scores["train"]["loss"] and risk["generalization"] == scores["test"]["loss"]
     assert math.isclose(risk["structural"] - risk["empirical"], penalty, rel_tol=1e-4) and penalty > 0
+
+
+def test_some_rows_of_a_split_keep_texts_and_labels_together() -> None:
+    """Row i has i + 1 tokens i and label i."""
+    lengths = np.arange(1, 8)
+    columns = {"input": Ragged(np.repeat(np.arange(7, dtype=np.int32), lengths), lengths), "target": np.arange(7)}
+    some = trainer._some(columns, 3)
+    assert some["target"].tolist() == [0, 3, 6]
+    assert [row.tolist() for row in some["input"]] == [[0], [3] * 4, [6] * 7]
 
 
 def test_expected_figures_are_beside_the_runs_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
