@@ -23,10 +23,14 @@ def keep(size: int, p: float, seed: Tensor) -> Tensor:
     return (bits & 0x7FFFFFFF) >= int(p * 2**31)
 
 
+def seed(device: torch.device) -> Tensor:
+    """Drawn anew."""
+    return torch.randint(-(2**31), 2**31 - 1, (), dtype=torch.int32, device=device)
+
+
 class Dropout(nn.Dropout):
     def forward(self, x: Tensor) -> Tensor:
         if not self.training or not self.p or not torch.compiler.is_compiling():
             return super().forward(x)
-        seed = torch.randint(-(2**31), 2**31 - 1, (), dtype=torch.int32, device=x.device)
-        kept = keep(x.numel(), self.p, seed).view(x.shape)
+        kept = keep(x.numel(), self.p, seed(x.device)).view(x.shape)
         return torch.where(kept, x / (1 - self.p), 0.0)

@@ -50,7 +50,8 @@ class Layout:
 
     @cached_property
     def packing(self) -> Packing:
-        return Packing(self.offsets, -(-self.max_length // _ROUND) * _ROUND)
+        short = max(16, 1 << (self.max_length - 1).bit_length())  # the next power of two
+        return Packing(self.offsets, short if short <= _ROUND else -(-self.max_length // _ROUND) * _ROUND)
 
     @cached_property
     def positions(self) -> Tensor:

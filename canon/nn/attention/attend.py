@@ -2,7 +2,8 @@
 
 Vaswani et al. 2017 (arXiv:1706.03762), equation 1. Kernels, all equal in tests/nn/test_attention.py:
 - packed: tokens end to end, half precision on CUDA → torch's own flash attention with offsets, no padding at all (the
-  operator under torch.nn.attention.varlen, which knows no dropout and takes the host four times as long);
+  operator under torch.nn.attention.varlen, which knows no dropout and takes the host four times as long), or
+  canon/nn/attention/short.py where the longest has 128 tokens at most;
 - padded: tokens end to end elsewhere → the grid of the layout, and back;
 - dense: a grid → scaled_dot_product_attention, causal without a mask where it can be, with a bias where there is one;
 - banded: a window shorter than the sequence → canon/nn/attention/banded.py, no n² memory.
@@ -16,8 +17,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from canon.nn.attention import short
 from canon.nn.attention.banded import banded
 from canon.nn.attention.dense import pattern, product, shares
+from canon.nn.dropout import seed as dropout_seed
 from canon.nn.ragged import Layout, Packing
 
 _HALVES = (torch.bfloat16, torch.float16)
@@ -54,7 +57,7 @@ def attend(
     keys = key_layout or layout
     assert keys is layout or not (causal or window), "the past is known only where queries and keys are the same tokens"
     if is_packed(query, layout, keys, bias):
-        return packed(query, key, value, layout.packing, keys.packing, causal, window, dropout)
+        return _flash(query, key, value, layout.packing, keys.packing, causal, window, dropout)
     grids = [layout.pad(query), keys.pad(key), keys.pad(value)]
     query, key, value = (grid.transpose(1, 2) for grid in grids)
     out = attend_padded(query, key, value, keys, causal=causal, window=window, bias=bias, dropout=dropout)
@@ -130,16 +133,28 @@ def can_pack(x: Tensor, head_dim: int, layout: Layout, keys: Layout, bias: Tenso
 
 
 def packed(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
+    asked: Tensor,
+    told: Tensor | None,
     layout: Packing,
     keys: Packing,
     causal: bool = False,
     window: int = 0,
     dropout: float = 0.0,
 ) -> Tensor:
-    """`attend` on tokens end to end, [N, H, d], in half precision on CUDA."""
+    """`attend` on tokens end to end in half precision on CUDA, as their projections lie: [N, H, d].
+
+    asked: queries, keys and values [N, 3, H, d], or queries [N, H, d] alone; then told: keys and values [M, 2, H, d].
+    """
+    if short.fits(asked.shape[-1], layout.bound, keys.bound):
+        seed = dropout_seed(asked.device) if dropout else None
+        where = (layout.offsets, keys.offsets, layout.bound, keys.bound)
+        return short.attend_short(asked, told, *where, causal, window, dropout, seed)
+    return _flash(*short.parts(asked, told), layout, keys, causal, window, dropout)
+
+
+def _flash(
+    query: Tensor, key: Tensor, value: Tensor, layout: Packing, keys: Packing, causal: bool, window: int, dropout: float
+) -> Tensor:
     reach = window - 1 if window else -1  # the kernel's windows count how far one sees, −1 for ever
     sides = {"window_size_left": reach, "window_size_right": 0 if causal else reach} if window else {}
     where = (layout.offsets, keys.offsets, layout.bound, keys.bound)

@@ -71,9 +71,8 @@ class SelfAttention(MultiHead):
         if isinstance(layout, Layout) and is_packed(qkv.unflatten(-1, (-1, self.head_dim)), layout, layout):
             layout = layout.packing
         if isinstance(layout, Packing):
-            query, key, value = self._heads(qkv, 3)
-            heads_NHd = packed(query, key, value, layout, layout, causal, self.window, self._dropout)
-            return self.output(heads_NHd.flatten(1))
+            qkv_N3Hd = qkv.unflatten(-1, (3, self.num_heads, self.head_dim))
+            return self.output(packed(qkv_N3Hd, None, layout, layout, causal, self.window, self._dropout).flatten(1))
         # All three are laid on the grid together.
         query, key, value = (part.transpose(1, 2) for part in self._heads(layout.pad(qkv), 3))
         heads = attend_padded(query, key, value, layout, causal=causal, window=self.window, dropout=self._dropout)
@@ -111,8 +110,8 @@ class CrossAttention(MultiHead):
             layout, memory = layout.packing, memory.packing
         if isinstance(layout, Packing):
             assert isinstance(memory, Packing), "both packed, or none"
-            key, value = self._heads(key_value, 2)
-            return self.output(packed(query, key, value, layout, memory, dropout=self._dropout).flatten(1))
+            told_M2Hd = key_value.unflatten(-1, (2, self.num_heads, self.head_dim))
+            return self.output(packed(query, told_M2Hd, layout, memory, dropout=self._dropout).flatten(1))
         assert isinstance(memory, Layout), "both packed, or none"
         key, value = (part.transpose(1, 2) for part in self._heads(memory.pad(key_value), 2))
         query = layout.pad(query).transpose(1, 2)
