@@ -27,7 +27,7 @@ _AT_ONCE = 512  # words: more are faster, up to 2048, but learn less from each o
 _LANES = 128  # numbers of a row that one warp works on
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["size", "seed"])  # else compiled anew for multiples of 16
 def _skip_gram(  # type: ignore[no-untyped-def]
     kept_M, sentence_M, size, input_VS, output_VS, threshold_V, other_V, vocabulary, seed, lr_first, lr_last, tally,
     WINDOW: tl.constexpr, OUTPUTS: tl.constexpr, ROWS: tl.constexpr, STRIDE: tl.constexpr, TALLIES: tl.constexpr,
