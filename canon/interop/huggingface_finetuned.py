@@ -90,10 +90,11 @@ def write_folder(path: str | Path, config: Config, tensors: Mapping[str, Tensor]
 def _architecture(backbone: str, kind: str, config: Config) -> str:
     """The class of transformers that computes what the network does; a sentence where there is none."""
     can = ", ".join(f"{name} ({', '.join(kinds)})" for name, kinds in ARCHITECTURES.items())
-    if config.layers != (-1,) or config.mix or config.lstm:
+    pools = config.pooling != "own" and kind in ("class", "number", "choice")
+    if config.layers != (-1,) or config.mix or config.lstm or pools:
         raise CanonError(
-            "No class of transformers has what system.layers, system.mix or system.lstm put before the head; only a "
-            f"head on the last layer can be written as a Hugging Face folder: {can}."
+            "No class of transformers has what system.layers, system.mix, system.lstm or system.pooling put before the "
+            f"head; only a head on the last layer can be written as a Hugging Face folder: {can}."
         )
     if kind not in ARCHITECTURES.get(backbone, {}):
         raise CanonError(

@@ -294,8 +294,8 @@ SYSTEMS: tuple[System, ...] = (
             },
         },
         deviations=(
-            "where `layers`, `mix` or `lstm` change what the head reads, the vector of a sequence is the mean over its "
-            "tokens",
+            'with `pooling = "mean"`, and where `layers`, `mix` or `lstm` change what the head reads, the vector of a '
+            "sequence is the mean over its tokens",
             "a long sentence to be tagged is cut between words into several sequences",
             "the same answer in two windows counts with its better score, where BERT's code takes each token from one "
             "window only",

@@ -312,10 +312,10 @@ def test_what_cannot_be_written_is_one_sentence(canon: Callable[..., Any], tmp_p
             f'No class of transformers computes what {backbone} with system.kind = "{kind}" does; these can be written '
             f"as a Hugging Face folder: {can}"
         )
-    for changes in ({"layers": (-2, -1)}, {"mix": True}, {"lstm": 4}):
-        assert refusal("bert", "tags", **changes) == (
-            "No class of transformers has what system.layers, system.mix or system.lstm put before the head; only a "
-            f"head on the last layer can be written as a Hugging Face folder: {can}"
+    for changes in ({"layers": (-2, -1)}, {"mix": True}, {"lstm": 4}, {"pooling": "mean"}):
+        assert refusal("bert", "class", **changes) == (
+            "No class of transformers has what system.layers, system.mix, system.lstm or system.pooling put before the "
+            f"head; only a head on the last layer can be written as a Hugging Face folder: {can}"
         )
     assert 'system.sparse is "alternating"' in refusal("gpt3", "class", sizes={"sparse": "alternating"})
     wide = {"dim": 2, "num_heads": 1}

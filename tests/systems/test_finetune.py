@@ -59,13 +59,17 @@ def linear(made: FineTune, x: Tensor) -> Tensor:
 
 
 def test_heads_by_hand() -> None:
-    """W tanh(W_p h_CLS) for whole texts, W h at words' places, [S; E] h at all tokens, on BERT's own last states."""
+    """W tanh(W_p h_CLS) or W of the mean for whole texts, W h at words' places, [S; E] h at all tokens, on BERT's own last states."""
     made = network(num_classes=4, kind="class")
     hidden = states(made)[-1]
     pooled = torch.tanh(hidden[[0, 4]] @ made.backbone.pooler.weight.T + made.backbone.pooler.bias)
     torch.testing.assert_close(made(TOKEN_N, layout(), SEGMENT_N), linear(made, pooled))
     for kind, outputs in (("number", 1), ("choice", 1)):
         assert network(kind=kind)(TOKEN_N, layout(), SEGMENT_N).shape == (2, outputs)
+    mean = network(kind="class", pooling="mean")
+    assert mean.backbone.pooler is None
+    means = torch.stack([own.mean(0) for own in states(mean)[-1].split([4, 6])])
+    torch.testing.assert_close(mean(TOKEN_N, layout(), SEGMENT_N), linear(mean, means))
     tags = network(kind="tags", num_classes=4)
     places = torch.tensor([1, 2, 5, 7])
     torch.testing.assert_close(tags(TOKEN_N, layout(), SEGMENT_N, places), linear(tags, states(tags)[-1][places]))

@@ -8,8 +8,8 @@ sequences (4.4); a tag is softmax(W T_i) of a word's first piece (5.3) → `Fine
 `paces`. GPT-1's auxiliary objective (Radford et al. 2018, equation 5): the loss of next tokens, in `language`. The
 backbone is a system of the registry with its own settings, so that a run has all that is needed to build it again; what
 only pre-training uses (heads, decoder) is left out. Weights come by train.init.
-Deviations: where `layers`, `mix` or `lstm` change what the head reads, the vector of a sequence is the mean over its
-tokens, since the backbone's own pooling is for its last layer alone.
+Deviations: with `pooling` = "mean", and where `layers`, `mix` or `lstm` change what the head reads, the vector of a
+sequence is the mean over its tokens; the backbone's own pooling is for its last layer alone.
 Shapes: N tokens of S sequences, P places, D features of the backbone, F features that the head reads, C outputs.
 """
 
@@ -57,6 +57,9 @@ class Config:
         default=(-1,), description="what the head reads, side by side: 0 the embeddings, −1 the last layer"
     )
     mix: bool = Field(default=False, description="a learned mix of all layers in place of these")
+    pooling: Literal["own", "mean"] = Field(
+        default="own", description="the vector of a sequence: the backbone's own, or the mean over its tokens"
+    )
     lstm: Natural = Field(default=0, description="units of a BiLSTM on top, in each direction; 0: none")
     frozen: bool = Field(default=False, description="the backbone stays as it is: only what is on top learns")
     layer_decay: Annotated[float, Field(gt=0, le=1)] = Field(
@@ -87,7 +90,8 @@ class FineTune(nn.Module):
         self.kind = config.kind or "class"
         self.backbone: Any = build_backbone(config)
         self.layers, self.layer_decay, self.frozen = config.layers, config.layer_decay, config.frozen
-        self.pools = self.layers == (-1,) and not config.lstm and not config.mix  # by the backbone's own way
+        alone = self.layers == (-1,) and not config.lstm and not config.mix
+        self.pools = alone and config.pooling == "own"  # by the backbone's own way
         self.whole = self.kind in ("class", "number", "choice")  # one vector of a sequence is asked for
         for name in (*_PRETRAINING, *(() if self.pools and self.whole else (_POOLING,))):
             _drop(self.backbone, name)
