@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 
 import pytest
@@ -11,6 +12,7 @@ if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"
 pytest.importorskip("triton", reason="Triton comes with torch for CUDA alone")
 
+from canon.nn.attention import multihead
 from canon.nn.attention.attend import attend
 from canon.nn.attention.short import attend_short
 from canon.nn.ragged import Layout
@@ -55,6 +57,27 @@ def test_tokens_of_another_sequence() -> None:
     asked, told = made(layout.total, 2, 32), made(keys.total, 2, 2, 32)
     wanted = attend(asked.float(), *told.float().unbind(1), layout=layout, key_layout=keys)
     compare(found_of(asked, told, layout, keys), wanted, [asked, told])
+
+
+def test_heads_of_a_network_take_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(0)
+    layout, keys = Layout(torch.tensor([4, 2]), DEVICE), Layout(torch.tensor([3, 5]), DEVICE)
+    own, cross = (kind(32, 2).to(DEVICE) for kind in (multihead.SelfAttention, multihead.CrossAttention))
+    x_ND, memory_MD = (torch.randn(total, 32, device=DEVICE) for total in (layout.total, keys.total))
+    wanted = own(x_ND, layout, causal=True), cross(x_ND, layout, memory_MD, keys)
+    monkeypatch.setattr(multihead, "is_packed", lambda *_: True)
+    monkeypatch.setattr(importlib.import_module("canon.nn.attention.attend"), "_FLASH", None)
+    found = own(x_ND, layout, causal=True), cross(x_ND, layout, memory_MD, keys)
+    for one, two in zip(found, wanted, strict=True):
+        torch.testing.assert_close(one, two, rtol=1e-2, atol=1e-2)
+
+
+def test_the_operator_is_what_it_says() -> None:
+    """Its schema, shapes without data, and gradients under torch.compile."""
+    layout, keys = Layout(torch.tensor([4, 2]), DEVICE), Layout(torch.tensor([3, 5]), DEVICE)
+    rest = (layout.offsets, keys.offsets, 4, 5, False, 0, 0.0, None)
+    torch.library.opcheck(attend_short, (made(6, 2, 16), made(8, 2, 2, 16), *rest))
+    torch.library.opcheck(attend_short, (made(6, 3, 2, 16), None, *rest[:1], layout.offsets, 4, 4, True, 0, 0.0, None))
 
 
 def test_empty_sequences_weigh_nothing() -> None:
