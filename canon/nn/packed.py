@@ -2,7 +2,8 @@
 
 oneDNN multiplies by weights that were put in its own order before ("packed") in about half of the time that a plain
 product takes for up to eight rows, and with all threads where a plain product of one row takes one; for hundreds of
-rows a fifth is gained. The packed copy is made at the first use and again when the weights have changed.
+rows a fifth is gained. The packed copy is made at the first use and again when the weights may have changed: when torch
+has counted a write to them, or any optimiser has made a step (torch's fused ones write without being counted).
 Only in float32, without gradients and autocast, and for weights of a megabyte or more; else this is F.linear.
 """
 
@@ -11,25 +12,37 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.optim.optimizer import register_optimizer_step_post_hook
 
 _LEAST = 1 << 18  # numbers in a weight: for fewer, calling oneDNN takes longer than the product
 _AVAILABLE = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
 _ROWS = 4  # the number of rows that oneDNN chooses its order for; it serves all others
 
 
+_steps = 0  # of all optimisers in this process
+
+
+def _count(*_: object) -> None:
+    global _steps
+    _steps += 1
+
+
+register_optimizer_step_post_hook(_count)
+
+
 class Packed:
     """F.linear for one weight, of which it keeps a packed copy where that helps."""
 
     def __init__(self) -> None:
-        self._writes, self._address = -1, 0  # of the weight when it was packed
+        self._state = (-1, 0, 0)  # of the weight when it was packed: writes, address, steps
         self._copy: Tensor | None = None
 
     def __call__(self, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         if weight.numel() < _LEAST or not is_packed(x, weight):
             return F.linear(x, weight, bias)
-        if self._copy is None or self._writes != weight._version or self._address != weight.data_ptr():
-            self._copy = torch.ops.mkldnn._reorder_linear_weight(weight.detach(), _ROWS)
-            self._writes, self._address = weight._version, weight.data_ptr()
+        state = (weight._version, weight.data_ptr(), _steps)
+        if self._copy is None or self._state != state:
+            self._copy, self._state = torch.ops.mkldnn._reorder_linear_weight(weight.detach(), _ROWS), state
         return torch.ops.mkldnn._linear_pointwise(x, self._copy, bias, "none", [], "")
 
     def __reduce__(self) -> tuple[type[Packed], tuple[()]]:
