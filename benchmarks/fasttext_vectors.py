@@ -7,8 +7,9 @@ subsampling 1e-4, min count 5, rate 0.05, n-grams of 3 to 6 letters in 2,000,000
 Speed: one epoch each, in turn, over `rounds` rounds, two threads, and canon with one too. "Whole" is from the text
 file to the vectors. "Training" is without reading the text and making the matrices: of fasttext, its time for one epoch
 less its time for none; of canon, the steps alone. Words are counted as fasttext counts them, rare ones among them.
-Quality: `epochs` epochs with two threads, `seeds` times (fasttext's Python takes no seed: its threads make the
-difference); Spearman's ρ on WordSim-353 and SimLex-999 and the share of analogies solved, by the same code for both.
+Quality: `epochs` epochs with two threads, `seeds` times, each time with the lines in another order, the same for both
+(fasttext's Python takes no seed); Spearman's ρ on WordSim-353 and SimLex-999 and the share of analogies solved, by the
+same code for both.
 Target: skip-gram with n-grams 2 × fasttext with two threads each; quality equal within noise.
 """
 
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import random
 import shutil
 import statistics
 import tempfile
@@ -147,14 +149,19 @@ def judged(vectors: np.ndarray, words: list[str]) -> dict[str, float]:
 
 
 def quality(path: Path, cache: Path, seeds: int, epochs: int, dim: int) -> dict[str, Any]:
-    corpus = read(path, cache)
+    lines = path.read_text().splitlines(keepends=True)
+    texts = {seed: path.with_name(f"words-{seed}.txt") for seed in range(1, seeds + 1)}
+    for seed, text in texts.items():
+        text.write_text("".join(random.Random(seed).sample(lines, len(lines))))
+    corpora = {seed: read(text, cache) for seed, text in texts.items()}
 
     def of_fasttext(architecture: str, seed: int) -> tuple[np.ndarray, list[str]]:
-        model = theirs(path, architecture, epochs, dim)
+        model = theirs(texts[seed], architecture, epochs, dim)
         words = [word for word in model.get_words() if word != "</s>"]
         return np.stack([model.get_word_vector(word) for word in words]), words
 
     def of_canon(architecture: str, seed: int) -> tuple[np.ndarray, list[str]]:
+        corpus = corpora[seed]
         return Ours(corpus, architecture, THREADS, epochs, dim, seed).learner.vectors(), corpus.words.words
 
     found: dict[str, Any] = {}
