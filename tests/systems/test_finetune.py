@@ -59,7 +59,7 @@ def linear(made: FineTune, x: Tensor) -> Tensor:
 
 
 def test_heads_by_hand() -> None:
-    """W tanh(W_p h_CLS) or W mean(h) for whole texts, W h at words' places, [S; E] h at all tokens; h is BERT's last."""
+    """W tanh(W_p h_CLS) or W mean(h) of whole texts, W h at words' places, [S; E] h at all tokens, on BERT's last h."""
     made = network(num_classes=4, kind="class")
     hidden = states(made)[-1]
     pooled = torch.tanh(hidden[[0, 4]] @ made.backbone.pooler.weight.T + made.backbone.pooler.bias)
