@@ -18,12 +18,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from common import ROOT, interleaved, summary, write_result
 from torch import Tensor
 
 from canon import registry
 from canon.nn import decoding
-from canon.nn.decoding import EOS
+from canon.nn.decoding import BOS, EOS
 from canon.nn.ragged import Layout
 
 sys.path.insert(0, str(ROOT))
@@ -67,11 +68,14 @@ def random_case(preset: str, vocab: int, seed: int = 0) -> Case:
 def _teach_to_end(network: Any, sentences: list[Tensor], lengths: Tensor) -> None:
     """Fits the row of <eos>, by ridge regression on greedy outputs, to be the largest from each one's length on."""
     outputs: list[Tensor] = []
+    steps, source = 2 * int(lengths.max()), Layout(torch.tensor([len(sentence) for sentence in sentences]))
+    start = _start(network, sentences, steps)._replace(eos=-1, forbid=(EOS,))
+    token_BT = decoding.greedy(network.step, start, shrink=False).tokens[:, 0]
     handle = network.decoder.norm.register_forward_hook(lambda _module, _inputs, output: outputs.append(output))
-    start = _start(network, sentences, 2 * int(lengths.max()))._replace(eos=-1, forbid=(EOS,))
-    decoding.greedy(network.step, start, shrink=False)
+    target = Layout(torch.full((len(sentences),), steps))
+    network(torch.cat(sentences), source, F.pad(token_BT[:, :-1], (1, 0), value=BOS).flatten(), target)
     handle.remove()
-    x_TBD = torch.stack(outputs)
+    x_TBD = outputs[0].unflatten(0, token_BT.shape).transpose(0, 1)
     highest_TB = network.source_embedding(x_TBD).amax(-1)
     late_TB = 2 * (torch.arange(len(x_TBD))[:, None] - lengths + 0.5).clamp(-5, 5)
     x, wanted = x_TBD.flatten(0, 1).double(), (highest_TB + late_TB).flatten().double()

@@ -7,12 +7,15 @@ Deviations: none. Shapes: R rows, V tokens in the vocabulary, C candidates of a 
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from canon.errors import CanonError
+from canon.nn.threads import is_compiled, share
 
 _BLOCK, _BLOCKS_FROM = 64, 1 << 15  # the largest of many numbers are looked for in blocks
+_ROWS = 32  # that a thread of its own pays for
 _INFINITY = float("inf")
 
 
@@ -34,8 +37,21 @@ def uniform(size: int, generator: torch.Generator | None) -> Tensor:
 
 def likeliest(logits_RV: Tensor, banned: Tensor) -> tuple[Tensor, Tensor]:
     """The log-probability of the likeliest token of each row, and the token."""
-    gain_R1, token_R1 = largest(logits_RV.log_softmax(-1).index_fill_(1, banned, -_INFINITY), 1)
+    gain_R1, token_R1 = best(logits_RV, banned, 1)
     return gain_R1[:, 0], token_R1[:, 0]
+
+
+def best(logits_RV: Tensor, banned: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """The log-probabilities of the `count` likeliest tokens of each row, best first, and the tokens, [R, C]."""
+    if logits_RV.numel() < _BLOCKS_FROM or not is_compiled(logits_RV):
+        return largest(logits_RV.log_softmax(-1).index_fill_(1, banned, -_INFINITY), count)
+    from canon.nn import choosing_kernel
+
+    rows, width = logits_RV.shape
+    gain_RC, token_RC = np.empty((rows, count), np.float32), np.empty((rows, count), np.int64)
+    given = (logits_RV.contiguous().numpy().reshape(-1), width, banned.numpy(), gain_RC, token_RC)
+    share(lambda first, size: choosing_kernel.best(first, size, *given), rows, _ROWS)
+    return torch.from_numpy(gain_RC), torch.from_numpy(token_RC)
 
 
 def drawn(logits_RV: Tensor, banned: Tensor, uniform_R1: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor]:

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from functools import wraps
+from typing import Concatenate, NamedTuple, ParamSpec, Protocol
 
 import numpy as np
 import torch
@@ -24,12 +25,14 @@ from torch import Tensor
 
 from canon.data.vocabularies import BOS, EOS, PAD, UNK
 from canon.errors import CanonError
-from canon.nn.choosing import Sampling, drawn, largest, likeliest, uniform
+from canon.nn.choosing import Sampling, best, drawn, likeliest, uniform
 from canon.nn.ragged import Layout
 from canon.nn.states import Rows, State, closed_up, staying
+from canon.nn.threads import own_threads
 
 FORBIDDEN = (PAD, UNK, BOS)  # never put out
 
+P = ParamSpec("P")
 Step = Callable[[Tensor, State], tuple[Tensor, State]]
 
 _LEAVE = 0.25  # share of sentences that are done at which they leave the batch: copying the state must pay
@@ -67,6 +70,7 @@ class Start(NamedTuple):
     min_length: int = 0  # tokens before <eos>
     forbid: Sequence[int] = FORBIDDEN
     eos: int = EOS  # −1: only the limit ends a sentence
+    own_threads: bool = False  # the network's steps are shared among threads that are not torch's
 
     def banned(self) -> tuple[Tensor, Tensor]:
         """The tokens that may not come: in the first min_length steps, and later."""
@@ -106,7 +110,7 @@ def begin(
     limit_B = ((source.lengths * ratio).long() + extra).clamp(min=1, max=max_length or None)
     state = network.init_state(network.encode(source_N, source), _most(limit_B))
     token_B = torch.full((source.size,), bos, device=source_N.device)
-    return Start(state, token_B, limit_B, min_length, forbid, eos)
+    return Start(state, token_B, limit_B, min_length, forbid, eos, getattr(network, "own_threads", False))
 
 
 def translate(
@@ -207,6 +211,20 @@ def go_on(
         yield token_B[None].cpu(), gain_B[None].cpu()
 
 
+def _undisturbed(
+    loop: Callable[Concatenate[Step, Start, P], Decoded],
+) -> Callable[Concatenate[Step, Start, P], Decoded]:
+    """The loop, with torch's threads aside where the steps have their own."""
+
+    @wraps(loop)
+    def run(step: Step, start: Start, *rest: P.args, **named: P.kwargs) -> Decoded:
+        with own_threads(start.own_threads):
+            return loop(step, start, *rest, **named)
+
+    return run
+
+
+@_undisturbed
 def _one_each(
     step: Step,
     start: Start,
@@ -265,6 +283,7 @@ def beam(
     return _search(step, start, width, length_penalty, n_best, shrink)
 
 
+@_undisturbed
 @torch.no_grad()
 def _search(step: Step, start: Start, width: int, length_penalty: float, n_best: int, shrink: bool = True) -> Decoded:
     if width < 1 or not 1 <= n_best <= width:
@@ -288,9 +307,9 @@ def _search(step: Step, start: Start, width: int, length_penalty: float, n_best:
         logits_RV, state = step(token_R, state)
         rows.after(state)
         vocab = logits_RV.shape[1]
-        gains_RV = logits_RV.float().log_softmax(-1)
-        gains_RV.index_fill_(1, early if t < start.min_length else later, -_INFINITY)
-        score_bM, parent_bM, token_bM = _continuations(open_bK, gains_RV, width)
+        banned = early if t < start.min_length else later
+        candidates = best(logits_RV.float(), banned, min(width + 1, vocab))
+        score_bM, parent_bM, token_bM = _continuations(open_bK, *candidates, width)
         ends_bM = token_bM == start.eos
         if t + 1 >= shortest:
             ends_bM |= (limit_b <= t + 1)[:, None]
@@ -324,14 +343,13 @@ def _search(step: Step, start: Start, width: int, length_penalty: float, n_best:
     return _trace(all_kept, tokens_TBK, parents_TBK, vocab, start.eos)
 
 
-def _continuations(open_bK: Tensor, gains_RV: Tensor, width: int) -> tuple[Tensor, Tensor, Tensor]:
+def _continuations(open_bK: Tensor, gain_RC: Tensor, token_RC: Tensor, width: int) -> tuple[Tensor, Tensor, Tensor]:
     """Log-probability, parent and token of the 2·width best continuations, best first: at least `width` do not end.
 
     The best width + 1 of each beam, of which one may be <eos>, hold the best `width` of all that end or not, and the
     best `width` that do not end.
     """
-    (sentences, beams), vocab = open_bK.shape, gains_RV.shape[1]
-    gain_RC, token_RC = largest(gains_RV, min(width + 1, vocab))
+    sentences, beams = open_bK.shape
     score_bM = (open_bK[:, :, None] + gain_RC.view(sentences, beams, -1)).flatten(1)
     token_bM, lacking = token_RC.view(sentences, -1), 2 * width - score_bM.shape[1]
     if lacking > 0:

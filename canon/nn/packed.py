@@ -40,7 +40,7 @@ class Packed:
     def __call__(self, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         if weight.numel() < _LEAST or not is_packed(x, weight):
             return F.linear(x, weight, bias)
-        state = (weight._version, weight.data_ptr(), _steps)
+        state = state_of(weight)
         if self._copy is None or self._state != state:
             self._copy, self._state = torch.ops.mkldnn._reorder_linear_weight(weight.detach(), _ROWS), state
         return torch.ops.mkldnn._linear_pointwise(x, self._copy, bias, "none", [], "")
@@ -49,13 +49,27 @@ class Packed:
         return Packed, ()  # a copy packs for itself
 
 
+def state_of(weight: Tensor) -> tuple[int, int, int]:
+    """What changes when the weight may have: writes, address, steps of optimisers."""
+    return weight._version, weight.data_ptr(), _steps
+
+
 def is_packed(x: Tensor, weight: Tensor) -> bool:
     return (
         _AVAILABLE
-        and not torch.is_grad_enabled()
         and weight.numel() >= _LEAST
-        and x.device.type == weight.device.type == "cpu"
-        and x.dtype == weight.dtype == torch.float32
+        and x.device.type == "cpu"
+        and x.dtype == torch.float32
+        and is_plain(weight)
+    )
+
+
+def is_plain(weight: Tensor) -> bool:
+    """Whether a copy may stand for it: nothing is learned, and its numbers are its own and float32 on the host."""
+    return (
+        not torch.is_grad_enabled()
+        and weight.device.type == "cpu"
+        and weight.dtype == torch.float32
         and type(weight) in (nn.Parameter, Tensor)  # not a shard
         and not weight.is_inference()  # which counts no writes
         and not torch.is_autocast_enabled("cpu")

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from canon import create, registry
 from canon.errors import CanonError
 from canon.nn import states
+from canon.nn.choosing import largest
 from canon.nn.decoding import (
     BOS,
     EOS,
@@ -26,7 +27,6 @@ from canon.nn.decoding import (
     begin,
     begin_text,
     greedy,
-    largest,
     sample,
     translate,
 )

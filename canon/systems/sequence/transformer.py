@@ -24,6 +24,7 @@ from torch import Tensor, nn
 from canon.config import settings
 from canon.errors import CanonError
 from canon.nn.attention.block import Activation, Decoder, DecoderBlock, DecoderStep, Encoder, NormPlace, Record, Sizes
+from canon.nn.attention.compiled import CompiledDecoder
 from canon.nn.attention.embedding import TokenEmbedding
 from canon.nn.attention.multihead import MultiHead
 from canon.nn.attention.sparse import Sparse, windows
@@ -94,6 +95,7 @@ class Transformer(nn.Module):
             if isinstance(module, MultiHead):
                 module.reset()
         self._steps: list[DecoderStep] = []
+        self._compiled, self.own_threads = CompiledDecoder(), False
 
     @property
     def _target(self) -> TokenEmbedding:
@@ -129,6 +131,8 @@ class Transformer(nn.Module):
     def init_state(self, memory: State, capacity: int) -> State:
         """Ready for <bos>: keys and values of the memory, and room for those of `capacity` tokens.
 
+        Where steps are compiled (canon/nn/attention/compiled.py), it has the form that the kernel reads; else
+
         | entry | shape | meaning |
         | --- | --- | --- |
         | memory | [B, L, 2, H, S, d] | keys and values of the source |
@@ -136,6 +140,12 @@ class Transformer(nn.Module):
         | cache | [B, L, 2, H, C, d] | keys and values of the target so far |
         | position | [] | tokens so far |
         """
+        embedding, output = self._target, self.output or self._target
+        device = memory["memory"].device
+        self.positions.table(capacity, device)  # one that is too short is told now, not in the middle
+        self.own_threads = self._compiled.ready(self.decoder, embedding.weight, embedding.scale, output.weight)
+        if self.own_threads:
+            return self._compiled.init_state(self.decoder, memory["memory"], memory["memory_mask"], capacity)
         blocks: list[DecoderBlock] = list(self.decoder.blocks)  # type: ignore[arg-type]
         self._steps = [DecoderStep(block) for block in blocks]
         kept = torch.stack([block.cross.remember(memory["memory"]) for block in blocks], 1)
@@ -145,11 +155,10 @@ class Transformer(nn.Module):
             # An empty source: all its places may be seen, and hold zeros, which is what attending to nothing gives.
             empty_B = ~seen_BS.any(1)
             kept.masked_fill_(empty_B.view(-1, 1, 1, 1, 1, 1), 0.0)
-            bias_BS = torch.zeros(seen_BS.shape, dtype=kept.dtype, device=kept.device)
+            bias_BS = torch.zeros(seen_BS.shape, dtype=kept.dtype, device=device)
             state["memory_bias"] = bias_BS.masked_fill_(~(seen_BS | empty_B[:, None]), -torch.inf)[:, None, None]
         batch, layers, two, heads, _, width = kept.shape
         state["cache"] = kept.new_zeros(batch, layers, two, heads, capacity, width)
-        self.positions.table(capacity, kept.device)  # one that is too short is told now, not in the middle
         return state
 
     @torch.no_grad()
@@ -157,6 +166,9 @@ class Transformer(nn.Module):
         """Logits [B, V] behind `token_B`, and the state after it; the cache is written in place."""
         position, cache = int(state["position"]), state["cache"]
         embedding, places_D = self._target, self.positions.table(position + 1, cache.device)[position]
+        after = {**state, "position": state["position"] + 1}
+        if "memory_length" in state:
+            return self._compiled.step(token_B, places_D, state), after
         x_BD = embedding(token_B, places_D)
         slots = cache.select(4, position).unbind(1)
         filled = cache.narrow(4, 0, position + 1).flatten(1, 2).unbind(1)  # keys, values, keys, values, …
@@ -166,4 +178,4 @@ class Transformer(nn.Module):
             x_BD = run(x_BD, slots[i], keys, values, (memory[2 * i], memory[2 * i + 1], bias))
         x_BD = self.decoder.norm(x_BD)
         logits_BV = embedding(x_BD) if self.output is None else self.output(x_BD)
-        return logits_BV, {**state, "position": state["position"] + 1}
+        return logits_BV, after

@@ -28,7 +28,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from canon.data.kernels import GOLDEN, mixed, njit
-from canon.systems.words.kernels_lanes import LANES, fetch, fused, lanes, put, same, total
+from canon.nn.lanes import LANES, fetch, fused, lanes, put, same, total
 from canon.systems.words.subwords import put_subwords, put_word_ngrams
 
 LOSSES = ("softmax", "hierarchical-softmax", "one-vs-all", "negative-sampling")

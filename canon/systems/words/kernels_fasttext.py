@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 
 from canon.data.kernels import GOLDEN, mixed, njit, part
+from canon.nn.lanes import LANES, fetch, fused, lanes, put, same
 from canon.systems.words.base import LINE
-from canon.systems.words.kernels_lanes import LANES, fetch, fused, lanes, put, same
 from canon.systems.words.kernels_word2vec import (
     MARK,
     TILE,

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from canon.data.kernels import GOLDEN, mixed, njit, part
-from canon.systems.words.kernels_lanes import (
+from canon.nn.lanes import (
     LANES,
     everywhere,
     exponent,

@@ -82,17 +82,24 @@ def put(typing: Any, array: Any, index: Any, value: Any) -> Any:
     return types.void(array, types.int64, lanes_type), build
 
 
-@intrinsic
-def fetch(typing: Any, array: Any, index: Any) -> Any:
-    """Asks for the cache line at `index`, to be written to; waits for nothing."""
+def _fetching(for_writing: int) -> Any:
+    """Asks for the cache line at `index`, to be read, or to be written to as well; waits for nothing."""
 
-    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        address = builder.bitcast(_address(context, builder, signature.args[0], *arguments), ir.IntType(8).as_pointer())
-        for_writing, keep_in_all_levels, data = _INT(1), _INT(3), _INT(1)
-        _call(builder, "llvm.prefetch.p0", ir.VoidType(), [address, for_writing, keep_in_all_levels, data])
-        return context.get_dummy_value()
+    @intrinsic
+    def work(typing: Any, array: Any, index: Any) -> Any:
+        def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            address = _address(context, builder, signature.args[0], *arguments)
+            keep_in_all_levels, data = _INT(3), _INT(1)
+            given = [builder.bitcast(address, ir.IntType(8).as_pointer()), _INT(for_writing), keep_in_all_levels, data]
+            _call(builder, "llvm.prefetch.p0", ir.VoidType(), given)
+            return context.get_dummy_value()
 
-    return types.void(array, types.int64), build
+        return types.void(array, types.int64), build
+
+    return work
+
+
+fetch_to_read, fetch = _fetching(0), _fetching(1)
 
 
 @intrinsic
@@ -205,6 +212,27 @@ def _bounded(typing: Any, value: Any, least: Any, most: Any) -> Any:
         return builder.select(builder.fcmp_ordered(">", value, most), most, value)
 
     return lanes_type(lanes_type, lanes_type, lanes_type), build
+
+
+@intrinsic
+def greater(typing: Any, a: Any, b: Any) -> Any:
+    """Lane by lane the greater of both; b where a is no number."""
+
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        a, b = arguments
+        return builder.select(builder.fcmp_ordered(">", a, b), a, b)
+
+    return lanes_type(lanes_type, lanes_type), build
+
+
+@intrinsic
+def greatest(typing: Any, value: Any) -> Any:
+    """The greatest of all lanes."""
+
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return _call(builder, f"llvm.vector.reduce.fmax.v{LANES}f32", _FLOAT, [arguments[0]])
+
+    return types.float32(lanes_type), build
 
 
 @intrinsic

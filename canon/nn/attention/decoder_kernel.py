@@ -1,0 +1,255 @@
+"""One more token through a whole decoder and its output layer on a CPU, compiled by numba: no call of torch within.
+
+A step of one sentence is 30 products of a row with small matrices. What it takes is reading them, 19 MB for 3 layers of
+256 and 8,000 tokens; calling torch some 70 times takes several times as long, and waking a second thread for a product
+longer than the product. Here a row is taken through all layers by one thread; threads share rows, not products.
+A product goes by panels of 2 · LANES outputs, packed side by side: four rows at a time by all inputs of a panel, so
+that its weights are read once for them and the sums stay in registers. Weights lie in one array in the order of use.
+Equal to the modules' own steps in tests/nn/test_decoder_kernel.py.
+Shapes: R rows, D features, H heads of d, F inner units, L layers, C places of the cache, S of the memory, V tokens.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from canon.data.kernels import njit, part
+from canon.nn.lanes import LANES, everywhere, exponential, fetch_to_read, fused, lanes, put, same, total
+
+PANEL = 2 * LANES
+TILE = 4  # rows that go through a panel together
+
+# Not all that is "fast": −∞ must stay what it is.
+_MATHS = {"reassoc", "contract", "nsz", "arcp"}
+_compiled = njit(nogil=True, cache=True, fastmath=_MATHS, boundscheck=False, error_model="numpy", _nrt=False)
+
+
+class Sizes(NamedTuple):
+    """What a step is told besides its arrays; numbers all, so that one compiled function serves every network."""
+
+    dim: int
+    heads: int
+    hidden: int
+    layers: int
+    outputs: int  # tokens, up to a whole panel
+    is_pre: bool
+    activation: int  # 0 ReLU, 1 GELU, 2 its form with tanh
+    eps: float
+    scale: float  # of embeddings
+
+
+def padded(size: int) -> int:
+    return -(-size // PANEL) * PANEL
+
+
+def stride_of(sizes: Sizes, longest: int) -> int:
+    """Numbers of a row's work: features, what a product makes of them, another product's, weights of attention."""
+    return 2 * padded(sizes.dim) + padded(max(3 * sizes.dim, sizes.hidden)) + sizes.heads * padded(longest)
+
+
+@part
+def _four(
+    x: Any, at: Any, stride: Any, weights: Any, panel: Any, bias: Any, size: Any, to: Any, step: Any, y: Any
+) -> None:
+    a, b = lanes(weights, bias), lanes(weights, bias + LANES)
+    a0, a1, a2, a3, b0, b1, b2, b3 = a, a, a, a, b, b, b, b
+    for k in range(size):
+        a, b = lanes(weights, panel + k * PANEL), lanes(weights, panel + k * PANEL + LANES)
+        fetch_to_read(weights, panel + (size + k) * PANEL)  # the next panel's, so that it is near when it is needed
+        fetch_to_read(weights, panel + (size + k) * PANEL + LANES)
+        own = everywhere(x, at + k)
+        a0, b0 = fused(own, a, a0), fused(own, b, b0)
+        own = everywhere(x, at + stride + k)
+        a1, b1 = fused(own, a, a1), fused(own, b, b1)
+        own = everywhere(x, at + 2 * stride + k)
+        a2, b2 = fused(own, a, a2), fused(own, b, b2)
+        own = everywhere(x, at + 3 * stride + k)
+        a3, b3 = fused(own, a, a3), fused(own, b, b3)
+    put(y, to, a0)
+    put(y, to + LANES, b0)
+    put(y, to + step, a1)
+    put(y, to + step + LANES, b1)
+    put(y, to + 2 * step, a2)
+    put(y, to + 2 * step + LANES, b2)
+    put(y, to + 3 * step, a3)
+    put(y, to + 3 * step + LANES, b3)
+
+
+@part
+def _one(x: Any, at: Any, weights: Any, panel: Any, bias: Any, size: Any, to: Any, y: Any) -> None:
+    a, b = lanes(weights, bias), lanes(weights, bias + LANES)
+    for k in range(size):
+        own = everywhere(x, at + k)
+        a, b = (
+            fused(own, lanes(weights, panel + k * PANEL), a),
+            fused(own, lanes(weights, panel + k * PANEL + LANES), b),
+        )
+    put(y, to, a)
+    put(y, to + LANES, b)
+
+
+@_compiled
+def _product(
+    x: Any,
+    at: Any,
+    stride: Any,
+    rows: Any,
+    weights: Any,
+    start: Any,
+    size: Any,
+    outputs: Any,
+    y: Any,
+    to: Any,
+    step: Any,
+) -> Any:
+    """y = x W + b for `rows`, one or a multiple of TILE; where the weights behind these begin."""
+    wide = -(-outputs // PANEL) * PANEL
+    bias = start + wide * size
+    for first in range(0, wide, PANEL):
+        panel = start + first * size
+        if rows == 1:
+            _one(x, at, weights, panel, bias + first, size, to + first, y)
+        else:
+            for row in range(0, rows, TILE):
+                _four(
+                    x, at + row * stride, stride, weights, panel, bias + first, size, to + row * step + first, step, y
+                )
+    return bias + wide
+
+
+@_compiled
+def _norm(work: Any, source: Any, to: Any, stride: Any, rows: Any, dim: Any, weights: Any, start: Any, eps: Any) -> Any:
+    for row in range(rows):
+        at, put_at = source + row * stride, to + row * stride
+        mean = np.float32(0)
+        for i in range(dim):
+            mean += work[at + i]
+        mean /= np.float32(dim)
+        variance = np.float32(0)
+        for i in range(dim):
+            variance += (work[at + i] - mean) * (work[at + i] - mean)
+        scale = np.float32(1) / np.sqrt(variance / np.float32(dim) + np.float32(eps))
+        for i in range(dim):
+            work[put_at + i] = (work[at + i] - mean) * scale * weights[start + i] + weights[start + dim + i]
+    return start + 2 * dim
+
+
+@_compiled
+def _add(work: Any, to: Any, source: Any, stride: Any, rows: Any, dim: Any) -> None:
+    for row in range(rows):
+        for i in range(dim):
+            work[to + row * stride + i] += work[source + row * stride + i]
+
+
+@_compiled
+def _attend(
+    work: Any, query: Any, to: Any, scores: Any, told: Any, start: Any, first: Any, last: Any, dim: Any, heads: Any
+) -> None:
+    """All heads' softmax(q·k / √d) v over places [first, last) of `told`, each D of keys and D of values from `start`
+    on; 0 where there is no place. A place's numbers lie together and are read once, in order."""
+    width, count = dim // heads, last - first
+    scale, whole, room = np.float32(1 / math.sqrt(width)), width - width % LANES, -(-count // LANES) * LANES
+    for place in range(count):
+        for head in range(heads):
+            asked, key, sums = query + head * width, start + (first + place) * 2 * dim + head * width, same(0.0)
+            for i in range(0, whole, LANES):
+                sums = fused(lanes(work, asked + i), lanes(told, key + i), sums)
+            score = total(sums)
+            for i in range(whole, width):
+                score += work[asked + i] * told[key + i]
+            work[scores + head * room + place] = score * scale
+    for head in range(heads):
+        own, most = scores + head * room, np.float32(-np.inf)
+        for place in range(count):
+            most = max(most, work[own + place])
+        for place in range(count, room):
+            work[own + place] = np.float32(-np.inf)
+        sums = same(0.0)
+        for place in range(0, room, LANES):
+            shares = exponential(lanes(work, own + place) - same(most))
+            put(work, own + place, shares)
+            sums = sums + shares
+        mass = same(total(sums))
+        for place in range(0, room, LANES):
+            put(work, own + place, lanes(work, own + place) / mass)
+    for i in range(dim):
+        work[to + i] = np.float32(0)
+    for place in range(count):
+        for head in range(heads):
+            share, value = scores + head * room + place, start + (first + place) * 2 * dim + dim + head * width
+            for i in range(0, whole, LANES):
+                at = to + head * width + i
+                put(work, at, fused(everywhere(work, share), lanes(told, value + i), lanes(work, at)))
+            for i in range(whole, width):
+                work[to + head * width + i] += work[share] * told[value + i]
+
+
+@_compiled
+def _activate(work: Any, to: Any, stride: Any, rows: Any, size: Any, activation: Any) -> None:
+    for row in range(rows):
+        at = to + row * stride
+        for i in range(size):
+            x = work[at + i]
+            if activation == 0:
+                work[at + i] = max(x, np.float32(0))
+            elif activation == 1:
+                work[at + i] = np.float32(0.5) * x * np.float32(1 + math.erf(x * math.sqrt(0.5)))
+            else:
+                inner = math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)
+                work[at + i] = np.float32(0.5 * x * (1 + math.tanh(inner)))
+
+
+@_compiled
+def step(
+    first: Any, rows: Any, token_R: Any, sizes: Any, weights: Any, embedding: Any, place_D: Any, windows_L: Any,
+    work: Any, stride: Any, cache: Any, capacity: Any, position: Any, memory: Any, sources: Any, length_R: Any,
+    logits: Any,
+) -> None:  # fmt: skip
+    """Rows [first, first + rows): their tokens' keys and values go into the cache, and their logits come out.
+
+    `rows` is 1 or a multiple of TILE; those beyond the tokens are worked on, and nobody looks at them.
+    """
+    dim, heads, layers = sizes.dim, sizes.heads, sizes.layers
+    x = first * stride
+    made = x + -(-dim // PANEL) * PANEL
+    told = made + -(-max(3 * dim, sizes.hidden) // PANEL) * PANEL
+    scores = told + -(-dim // PANEL) * PANEL
+    asked = told if sizes.is_pre else x
+    real = min(rows, len(token_R) - first)
+    for row in range(rows):
+        token = token_R[first + row] if row < real else 0
+        for i in range(dim):
+            work[x + row * stride + i] = embedding[token * dim + i] * np.float32(sizes.scale) + place_D[i]
+    at = 0
+    for layer in range(layers):
+        if sizes.is_pre:
+            at = _norm(work, x, told, stride, rows, dim, weights, at, sizes.eps)
+        at = _product(work, asked, stride, rows, weights, at, dim, 3 * dim, work, made, stride)
+        begin = max(0, position + 1 - windows_L[layer]) if windows_L[layer] else 0
+        for row in range(real):
+            own, mine = ((first + row) * layers + layer) * capacity * 2 * dim, row * stride
+            for i in range(2 * dim):
+                cache[own + position * 2 * dim + i] = work[made + mine + dim + i]
+            _attend(work, made + mine, told + mine, scores + mine, cache, own, begin, position + 1, dim, heads)
+        at = _product(work, told, stride, rows, weights, at, dim, dim, work, made, stride)
+        _add(work, x, made, stride, rows, dim)
+        at = _norm(work, x, asked, stride, rows, dim, weights, at, sizes.eps)
+        at = _product(work, asked, stride, rows, weights, at, dim, dim, work, made, stride)
+        for row in range(real):
+            own, mine = ((first + row) * layers + layer) * sources * 2 * dim, row * stride
+            _attend(work, made + mine, told + mine, scores + mine, memory, own, 0, length_R[first + row], dim, heads)
+        at = _product(work, told, stride, rows, weights, at, dim, dim, work, made, stride)
+        _add(work, x, made, stride, rows, dim)
+        at = _norm(work, x, asked, stride, rows, dim, weights, at, sizes.eps)
+        at = _product(work, asked, stride, rows, weights, at, dim, sizes.hidden, work, made, stride)
+        _activate(work, made, stride, rows, sizes.hidden, sizes.activation)
+        at = _product(work, made, stride, rows, weights, at, sizes.hidden, dim, work, told, stride)
+        _add(work, x, told, stride, rows, dim)
+        if not sizes.is_pre:
+            at = _norm(work, x, x, stride, rows, dim, weights, at, sizes.eps)
+    if sizes.is_pre:
+        at = _norm(work, x, x, stride, rows, dim, weights, at, sizes.eps)
+    _product(work, x, stride, rows, weights, at, dim, sizes.outputs, logits, first * sizes.outputs, sizes.outputs)

@@ -1,0 +1,236 @@
+"""A decoder's compiled step against the modules' own, in all its forms; the compiled choice of tokens against torch's;
+threads that stand aside."""
+
+from __future__ import annotations
+
+import copy
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from canon.nn import choosing, threads
+from canon.nn.attention.compiled import CompiledDecoder
+from canon.nn.decoding import beam, begin, greedy, sample
+from canon.nn.ragged import Layout
+from canon.systems.sequence.transformer import Config, Transformer
+
+pytest.importorskip("numba")
+
+SIZES: dict[str, Any] = {
+    "source_vocab": 11,
+    "target_vocab": 45,
+    "dim": 48,
+    "num_heads": 3,
+    "num_layers": 2,
+    "hidden": 70,
+}
+KINDS: list[dict[str, Any]] = [
+    {},
+    {"norm": "pre", "activation": "gelu"},
+    {"activation": "gelu-tanh", "tie": False},
+    {"norm": "pre", "dim": 40, "num_heads": 5, "sparse": "alternating", "window": 2},  # heads of 8: less than a vector
+    {"dim": 80, "num_heads": 2, "hidden": 64, "positions": "learned", "max_positions": 12},  # 40: two vectors and more
+    {"source_vocab": 45, "shared_vocab": True, "sparse": "banded", "window": 3},
+]
+
+
+def build(**changes: Any) -> Transformer:
+    torch.manual_seed(0)
+    network = Transformer(Config(**{**SIZES, **changes}))
+    with torch.no_grad():  # norms and biases away from where they begin
+        for parameter in network.parameters():
+            parameter.add_(0.1 * torch.randn_like(parameter))
+    return network.eval()
+
+
+def sources(lengths: list[int]) -> tuple[Tensor, Layout]:
+    layout = Layout(torch.tensor(lengths))
+    return torch.randint(11, (layout.total,), generator=torch.Generator().manual_seed(1)), layout
+
+
+def logits_of(network: Transformer, lengths: list[int], steps: int = 7) -> Tensor:
+    """[T, B, V] for tokens that do not depend on what comes out."""
+    state = network.init_state(network.encode(*sources(lengths)), steps)
+    tokens_TB = torch.randint(45, (steps, len(lengths)), generator=torch.Generator().manual_seed(2))
+    found = []
+    for token_B in tokens_TB:
+        logits_BV, state = network.step(token_B, state)
+        found.append(logits_BV)
+    return torch.stack(found)
+
+
+@pytest.fixture
+def plain(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """Torch's steps in place of the kernel's, until it is undone."""
+    monkeypatch.setattr(CompiledDecoder, "ready", lambda *_: False)
+    return monkeypatch
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("lengths", [[4], [3, 1], [5, 2, 4, 4], [2, 0, 7, 1, 3], [3] * 9], ids=str)
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_equals_the_modules(kind: dict[str, Any], lengths: list[int], plain: pytest.MonkeyPatch) -> None:
+    network = build(**kind)
+    wanted = logits_of(network, lengths)
+    assert not network.own_threads
+    plain.undo()
+    found = logits_of(network, lengths)
+    assert network.own_threads
+    torch.testing.assert_close(found, wanted, rtol=1e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_rows_do_not_depend_on_threads(count: int) -> None:
+    network, before = build(), torch.get_num_threads()
+    found = []
+    try:
+        for number in (1, count):
+            torch.set_num_threads(number)
+            state = network.init_state({"memory": torch.ones(13, 4, 48), "memory_mask": torch.ones(13, 4) > 0}, 2)
+            found.append(network.step(torch.arange(13), state)[0])
+    finally:
+        torch.set_num_threads(before)
+    torch.testing.assert_close(*found, rtol=1e-6, atol=1e-6)
+
+
+def test_new_weights_are_seen() -> None:
+    """After a step of an optimiser, a write in place, new memory and in a copy."""
+    network = build()
+    first = logits_of(network, [3, 2])
+    for parameter in network.parameters():
+        parameter.grad = torch.full_like(parameter, 0.1)
+    torch.optim.Adam(network.parameters(), lr=0.01, fused=True).step()
+    second = logits_of(network, [3, 2])
+    assert not torch.allclose(first, second, atol=1e-3)
+    with torch.no_grad():
+        network.decoder.blocks[1].feed_forward.inner.weight.mul_(2.0)
+    third = logits_of(network, [3, 2])
+    assert not torch.allclose(second, third, atol=1e-3)
+    other = copy.deepcopy(network)
+    torch.testing.assert_close(logits_of(other, [3, 2]), third, rtol=0, atol=0)
+    with torch.no_grad():
+        other.decoder.blocks[0].cross.output.bias[:9].add_(1.0)
+    assert not torch.allclose(logits_of(other, [3, 2]), third, atol=1e-3)
+    torch.testing.assert_close(logits_of(network, [3, 2]), third, rtol=0, atol=0)
+
+
+def test_searches_find_the_same(plain: pytest.MonkeyPatch) -> None:
+    """Greedily, by a beam whose hypotheses change places, and drawn; sentences leave as they end."""
+    network = build(norm="pre")
+    lengths = [4, 1, 6, 2, 3, 5]
+
+    def all_ways() -> list[Tensor]:
+        def start() -> Any:
+            return begin(network, *sources(lengths), ratio=1, extra=4)
+
+        found = [
+            greedy(network.step, start()),
+            beam(network.step, start(), 5, n_best=3),
+            sample(network.step, start(), generator=torch.Generator().manual_seed(3)),
+        ]
+        return [part for one in found for part in (one.tokens, one.lengths, one.scores)]
+
+    wanted = all_ways()
+    plain.undo()
+    found = all_ways()
+    assert network.own_threads
+    for mine, theirs in zip(found, wanted, strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "network",
+    [build().double(), build(positions="learned").bfloat16()],
+    ids=["double", "bfloat16"],
+)
+def test_other_precisions_take_the_modules(network: Transformer) -> None:
+    logits_of(network, [3, 2])
+    assert not network.own_threads
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("width", [7, 16, 33, 5001])
+@pytest.mark.parametrize("count", [1, 5])
+def test_best_equals_torch(width: int, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    logits_RV = 5 * torch.randn(67, width, generator=torch.Generator().manual_seed(0))
+    logits_RV[3, 1:] = -torch.inf  # but one of each kind
+    logits_RV[4] += 1000
+    banned = torch.tensor([2, width - 1])
+    monkeypatch.setattr(choosing, "_BLOCKS_FROM", 1 << 40)
+    wanted = choosing.best(logits_RV, banned, count)
+    monkeypatch.setattr(choosing, "_BLOCKS_FROM", 0)
+    found = choosing.best(logits_RV, banned, count)
+    assert found[0].isfinite().any(1).all()
+    torch.testing.assert_close(found[0], wanted[0], rtol=1e-5, atol=1e-5)
+    assert (found[1] == wanted[1])[found[0].isfinite()].all()
+    view_RV = torch.cat((logits_RV, logits_RV), 1)[:, :width]  # rows that are further apart
+    torch.testing.assert_close(choosing.best(view_RV, banned, count), found, rtol=0, atol=0)
+
+
+@torch.no_grad()
+def test_best_takes_the_first_of_equals(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choosing, "_BLOCKS_FROM", 0)
+    gain_RC, token_RC = choosing.best(torch.zeros(2, 40), torch.tensor([0, 2]), 3)
+    assert token_RC.tolist() == [[1, 3, 4]] * 2
+    torch.testing.assert_close(gain_RC, torch.full((2, 3), -torch.tensor(40.0).log().item()))
+
+
+def test_threads_come_back() -> None:
+    """Also where loops overlap, and where one fails."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        with threads.own_threads():
+            assert torch.get_num_threads() == 1
+            with pytest.raises(ValueError, match="within"), threads.own_threads():
+                raise ValueError("within")
+            assert torch.get_num_threads() == 1
+        assert torch.get_num_threads() == 2
+        with threads.own_threads(False):
+            assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize(("size", "unit"), [(1, 4), (4, 4), (8, 4), (12, 4), (100, 32), (7, 1)])
+def test_shares_are_whole_units(size: int, unit: int) -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        seen: list[int] = []
+        threads.share(lambda first, count: seen.extend(range(first, first + count)), size, unit)
+        starts: list[int] = []
+        threads.share(lambda first, _count: starts.append(first), size, unit)
+    finally:
+        torch.set_num_threads(before)
+    assert sorted(seen) == list(range(size))
+    assert len(starts) == max(1, min(3, size // unit))
+    assert all(start % unit == 0 for start in starts)
+
+
+def test_a_share_that_fails_is_told() -> None:
+    def work(first: int, _count: int) -> None:
+        if first:
+            raise ValueError("of another thread")
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        with pytest.raises(ValueError, match="of another thread"):
+            threads.share(work, 8, 4)
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_two_decodings_at_once() -> None:
+    """One network in two threads of Python: each finds what it finds alone."""
+    network = build()
+    wanted = [logits_of(network, lengths) for lengths in ([5, 2, 4, 4, 1, 3, 2, 2], [3] * 9)]
+    with ThreadPoolExecutor(2) as pool:
+        for _ in range(10):
+            found = pool.map(lambda lengths: logits_of(network, lengths), ([5, 2, 4, 4, 1, 3, 2, 2], [3] * 9))
+            for mine, theirs in zip(found, wanted, strict=True):
+                torch.testing.assert_close(mine, theirs, rtol=0, atol=0)
