@@ -52,7 +52,9 @@ def finished(name: str, seeds: int, folder: Path) -> list[Run]:
         left = {"init"} if "epochs" in made.table["train"] else {"init", "epochs"}
         same = all(ours.get(k) == value for theirs, ours in stated for k, value in theirs.items() if k not in left)
         whole = (made.name, made.data, made.optimizer, made.optimizers)
-        changed = {key for key, origin in made.origins.items() if origin in ("--set", "--data")} - _FREE
+        # What was set for a run may have become the recipe's own since.
+        free = _FREE | {f"{part}.{key}" for part in ("system", "train") for key in asked.table[part]}
+        changed = {key for key, origin in made.origins.items() if origin in ("--set", "--data")} - free
         if not same or changed or whole != (asked.name, asked.data, asked.optimizer, asked.optimizers):
             raise CanonError(f"{run.path} has other settings than the recipe {name} has now.")
         print(name, seed, result["scores"][_judged(run)], flush=True)

@@ -30,6 +30,7 @@ from canon.tasks.finetune import FineTune as Task
 from canon.training.gradient import Phase
 from canon.training.run import Run
 from canon.training.trainer import train
+from tests.parity.huggingface import transformers_module
 
 SIZES = {"dim": 12, "num_layers": 3, "num_heads": 3, "hidden": 20, "max_positions": 40}
 STILL = {**SIZES, "dropout": 0.0, "attention_dropout": 0.0}
@@ -313,6 +314,54 @@ def test_weights_of_a_folder_bit_for_bit(canon: Callable[..., Any]) -> None:
     find.cache_clear()
     assert library.load("run").evaluate()["accuracy"] >= 0.0
     assert canon("train", "run", "--resume", "--set", "train.steps=8", "--quiet").code == 0
+
+
+def test_training_equals_transformers(canon: Callable[..., Any]) -> None:
+    """Six steps of the trainer on all rows at once, and the same by transformers' network with torch's AdamW, clipping
+    and linear schedule: exported, both have the same weights."""
+    transformers = transformers_module()
+    path, steps, lr = folder(), 6, 1e-3
+    settings = [
+        *("--set", f"from={path}", "--data", reviews(), "--set", "data.valid=0", "--set", "data.test=0"),
+        *("--set", "system.dropout=0", "--set", "train.batch=40", "--set", f"train.steps={steps}", "--quiet"),
+        *("--set", "train.device=cpu", "--set", "optimizer.schedule.warmup=2", "--set", "train.clip=0.5"),
+    ]
+    for name, rate in (("still", 1e-30), ("moved", lr)):
+        done = canon("train", "finetune", *settings, "--out", name, "--set", f"optimizer.lr={rate}")
+        assert done.code == 0, done.err
+        done = canon("convert", name, f"{name}-folder", "--to", "huggingface")
+        assert done.code == 0, done.err
+    made, wanted = (
+        transformers.AutoModelForSequenceClassification.from_pretrained(f"{name}-folder").train()
+        for name in ("still", "moved")
+    )
+    for module in made.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = 0.0
+    rows = [line.rsplit(",", 1) for line in reviews().read_text().splitlines()[1:]]
+    given = transformers.AutoTokenizer.from_pretrained("still-folder")(
+        [text for text, _ in rows], padding=True, return_tensors="pt"
+    )
+    labels = torch.tensor([made.config.label2id[label] for _, label in rows])
+    first = {name: parameter.detach().clone() for name, parameter in made.named_parameters()}
+    decaying = [parameter for parameter in made.parameters() if parameter.dim() > 1]
+    others = [parameter for parameter in made.parameters() if parameter.dim() == 1]
+    groups = [{"params": decaying, "weight_decay": 0.01}, {"params": others, "weight_decay": 0.0}]
+    optimizer = torch.optim.AdamW(groups, lr=lr)
+    schedule = torch.optim.lr_scheduler.LambdaLR(
+        optimizer, lambda step: min((step + 1) / 2, (steps - step - 1) / (steps - 2))
+    )
+    for _ in range(steps):
+        optimizer.zero_grad()
+        made(**given, labels=labels).loss.backward()
+        nn.utils.clip_grad_norm_(made.parameters(), 0.5)
+        optimizer.step()
+        schedule.step()
+    moved = 0.0
+    for (name, mine), theirs in zip(made.named_parameters(), wanted.parameters(), strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=2e-5, msg=lambda text, name=name: f"{name}: {text}")
+        moved = max(moved, float((theirs.detach() - first[name]).abs().max()))
+    assert moved > 1e-3
 
 
 def test_a_fine_tuned_run_goes_on(canon: Callable[..., Any]) -> None:

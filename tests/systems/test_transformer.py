@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from canon.errors import CanonError
+from canon.nn.attention.compiled import CompiledDecoder
 from canon.nn.counting import count_parameters
 from canon.nn.ragged import Layout
 from canon.nn.states import select
@@ -74,6 +75,16 @@ def test_published_sizes(sizes: dict[str, Any], exact: int, published: float) ->
     assert found == pytest.approx(published, rel=0.03)
 
 
+@pytest.fixture(params=["modules", "compiled"])
+def steps(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both ways through a decoder; that they are equal in all else is in tests/nn/test_decoder_kernel.py."""
+    if request.param == "compiled":
+        pytest.importorskip("numba")
+    else:
+        monkeypatch.setattr(CompiledDecoder, "ready", lambda *_: False)
+
+
+@pytest.mark.usefixtures("steps")
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 def test_steps_equal_teacher_forcing(kind: dict[str, Any]) -> None:
     """encode, init_state and one step per token give the rows of forward, at sources and targets of unequal length."""
@@ -90,6 +101,7 @@ def test_steps_equal_teacher_forcing(kind: dict[str, Any]) -> None:
     assert int(state["position"]) == 7 and not found.requires_grad
 
 
+@pytest.mark.usefixtures("steps")
 @pytest.mark.parametrize("lengths", [[0, 3], [2, 0]])
 def test_an_empty_source_is_attended_to_as_nothing(lengths: list[int]) -> None:
     network = build()
@@ -102,6 +114,7 @@ def test_an_empty_source_is_attended_to_as_nothing(lengths: list[int]) -> None:
         torch.testing.assert_close(found, wanted[:, t].detach(), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.usefixtures("steps")
 def test_rows_of_a_state_can_be_chosen_and_repeated() -> None:
     """As beams do in the middle of a sentence."""
     network = build()
@@ -138,6 +151,7 @@ class Calls(TorchDispatchMode):
         return out
 
 
+@pytest.mark.usefixtures("steps")
 def test_a_step_costs_the_same_at_any_position() -> None:
     """No mask, no concatenation, nothing of the past again: few operators, and none whose result grows."""
     network = build(num_layers=3)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from canon.nn.attention.block import ACTIVATIONS, Decoder, DecoderBlock
@@ -33,12 +34,12 @@ class CompiledDecoder:
         self._state: tuple[Any, ...] = ()  # of the weights when they were copied
         self._weights = np.empty(0, np.float32)
 
-    def ready(self, decoder: Decoder, embedding: Tensor, scale: float, output: Tensor) -> bool:
-        """Copies the weights if need be; `embedding` has the rows of tokens, `output` those of logits, [V, D]."""
+    def ready(self, decoder: Decoder, output: Tensor) -> bool:
+        """Copies the weights if need be; `output` are those of logits, [V, D]."""
         blocks: list[DecoderBlock] = list(decoder.blocks)  # type: ignore[arg-type]
         layers = list(_in_order(decoder, blocks, output))
-        tensors = [embedding, *(tensor for layer in layers for tensor in layer if tensor is not None)]
-        if not (is_compiled(embedding) and all(is_plain(tensor) for tensor in tensors)):
+        tensors = [tensor for layer in layers for tensor in layer if tensor is not None]
+        if not (is_compiled(output) and all(is_plain(tensor) for tensor in tensors)):
             return False
         from canon.nn.attention import decoder_kernel as kernel
 
@@ -49,7 +50,6 @@ class CompiledDecoder:
             self._weights = _aligned(sum(len(piece) for piece in pieces))
             np.concatenate(pieces, out=self._weights)
             self._state = state
-        self._embedding = embedding.detach().numpy().reshape(-1)
         self._windows = np.array([block.attention.window for block in blocks])
         self._sizes: Sizes = kernel.Sizes(
             dim=attention.dim,
@@ -60,7 +60,6 @@ class CompiledDecoder:
             is_pre=block.is_pre,
             activation=_ORDER.index(block.feed_forward.activation),
             eps=block.attention_norm.eps,
-            scale=scale,
         )
         self._tokens = len(output)
         return True
@@ -81,23 +80,22 @@ class CompiledDecoder:
         cache, length_B = kept.new_empty(batch, layers, capacity, width), seen_BS.sum(1)
         return {"memory": kept, "memory_length": length_B, "cache": cache, "position": torch.tensor(0)}
 
-    def step(self, token_B: Tensor, place_D: Tensor, state: State) -> Tensor:
-        """Logits [B, V]; the cache is written to."""
+    def step(self, x_BD: Tensor, state: State) -> Tensor:
+        """Logits [B, V] behind tokens that are embedded; the cache is written to."""
         from canon.nn.attention import decoder_kernel as kernel
 
         cache, memory = state["cache"], state["memory"]
-        size, capacity, sources = len(token_B), cache.shape[2], memory.shape[2]
+        size, capacity, sources = len(x_BD), cache.shape[2], memory.shape[2]
         rows = size if size == 1 else -(-size // kernel.TILE) * kernel.TILE
         stride = kernel.stride_of(self._sizes, max(capacity, sources))
         work = _aligned(rows * stride)
         work.fill(0)
         logits_RV = np.empty((rows, self._sizes.outputs), np.float32)
         given = (
-            token_B.numpy(),
+            _flat(x_BD),
+            size,
             self._sizes,
             self._weights,
-            self._embedding,
-            place_D.detach().numpy(),
             self._windows,
             work,
             stride,
@@ -143,17 +141,16 @@ def _in_order(decoder: Decoder, blocks: list[DecoderBlock], output: Tensor) -> I
 
 
 def _laid_out(weight: Tensor, bias: Tensor | None) -> list[np.ndarray]:
-    """A norm's numbers as they are; a product's in panels of outputs, input by input, then its bias."""
+    """A norm's numbers as they are; a product's in panels of outputs, input by input, then its bias. All are copies:
+    torch cannot give back the memory of a weight (FSDP does) that numpy has once looked at."""
     from canon.nn.attention.decoder_kernel import PANEL, padded
 
-    numbers = weight.detach().numpy()
-    if numbers.ndim == 1:
+    if weight.dim() == 1:
         assert bias is not None, "norms have biases"
-        return [numbers, bias.detach().numpy()]
-    outputs, inputs = numbers.shape
-    wide = np.zeros((padded(outputs), inputs), np.float32)
-    wide[:outputs] = numbers
-    added = np.zeros(padded(outputs), np.float32)
+        return [weight.clone().numpy(), bias.clone().numpy()]
+    outputs, inputs = weight.shape
+    wide = F.pad(weight, (0, 0, 0, padded(outputs) - outputs)).view(-1, PANEL, inputs).transpose(1, 2)
+    added = weight.new_zeros(padded(outputs))
     if bias is not None:
-        added[:outputs] = bias.detach().numpy()
-    return [wide.reshape(-1, PANEL, inputs).transpose(0, 2, 1).reshape(-1), added]
+        added[:outputs] = bias
+    return [wide.reshape(-1).numpy(), added.numpy()]

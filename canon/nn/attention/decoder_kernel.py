@@ -38,7 +38,6 @@ class Sizes(NamedTuple):
     is_pre: bool
     activation: int  # 0 ReLU, 1 GELU, 2 its form with tanh
     eps: float
-    scale: float  # of embeddings
 
 
 def padded(size: int) -> int:
@@ -204,13 +203,13 @@ def _activate(work: Any, to: Any, stride: Any, rows: Any, size: Any, activation:
 
 @_compiled
 def step(
-    first: Any, rows: Any, token_R: Any, sizes: Any, weights: Any, embedding: Any, place_D: Any, windows_L: Any,
-    work: Any, stride: Any, cache: Any, capacity: Any, position: Any, memory: Any, sources: Any, length_R: Any,
+    first: Any, rows: Any, embedded: Any, size: Any, sizes: Any, weights: Any, windows_L: Any, work: Any, stride: Any,
+    cache: Any, capacity: Any, position: Any, memory: Any, sources: Any, length_R: Any,
     logits: Any,
 ) -> None:  # fmt: skip
     """Rows [first, first + rows): their tokens' keys and values go into the cache, and their logits come out.
 
-    `rows` is 1 or a multiple of TILE; those beyond the tokens are worked on, and nobody looks at them.
+    `rows` is 1 or a multiple of TILE; those beyond `size` are worked on, and nobody looks at them.
     """
     dim, heads, layers = sizes.dim, sizes.heads, sizes.layers
     x = first * stride
@@ -218,11 +217,10 @@ def step(
     told = made + -(-max(3 * dim, sizes.hidden) // PANEL) * PANEL
     scores = told + -(-dim // PANEL) * PANEL
     asked = told if sizes.is_pre else x
-    real = min(rows, len(token_R) - first)
-    for row in range(rows):
-        token = token_R[first + row] if row < real else 0
+    real = min(rows, size - first)
+    for row in range(real):
         for i in range(dim):
-            work[x + row * stride + i] = embedding[token * dim + i] * np.float32(sizes.scale) + place_D[i]
+            work[x + row * stride + i] = embedded[(first + row) * dim + i]
     at = 0
     for layer in range(layers):
         if sizes.is_pre:

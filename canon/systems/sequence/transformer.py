@@ -140,10 +140,9 @@ class Transformer(nn.Module):
         | cache | [B, L, 2, H, C, d] | keys and values of the target so far |
         | position | [] | tokens so far |
         """
-        embedding, output = self._target, self.output or self._target
         device = memory["memory"].device
         self.positions.table(capacity, device)  # one that is too short is told now, not in the middle
-        self.own_threads = self._compiled.ready(self.decoder, embedding.weight, embedding.scale, output.weight)
+        self.own_threads = self._compiled.ready(self.decoder, (self.output or self._target).weight)
         if self.own_threads:
             return self._compiled.init_state(self.decoder, memory["memory"], memory["memory_mask"], capacity)
         blocks: list[DecoderBlock] = list(self.decoder.blocks)  # type: ignore[arg-type]
@@ -167,9 +166,9 @@ class Transformer(nn.Module):
         position, cache = int(state["position"]), state["cache"]
         embedding, places_D = self._target, self.positions.table(position + 1, cache.device)[position]
         after = {**state, "position": state["position"] + 1}
-        if "memory_length" in state:
-            return self._compiled.step(token_B, places_D, state), after
         x_BD = embedding(token_B, places_D)
+        if "memory_length" in state:
+            return self._compiled.step(x_BD, state), after
         slots = cache.select(4, position).unbind(1)
         filled = cache.narrow(4, 0, position + 1).flatten(1, 2).unbind(1)  # keys, values, keys, values, …
         memory, bias = state["memory"].flatten(1, 2).unbind(1), state.get("memory_bias")
