@@ -1,4 +1,4 @@
-"""The likeliest tokens of rows of logits on a CPU, compiled by numba: three passes over a row while it is near.
+"""The likeliest tokens of rows of logits on a CPU, compiled by numba: two passes over a row while it is near.
 
 log softmax(x)_v = x_v − m − log Σ exp(x − m), m the greatest of the row; the best are those above the least of the best
 so far, which few are. Of equal ones the first is taken first.
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from canon.data.kernels import njit, part
-from canon.nn.lanes import LANES, exponential, greater, greatest, lanes, same, total
+from canon.nn.lanes import LANES, exponential, greatest, lanes, same, total
 
 
 @part
@@ -38,18 +38,6 @@ def best(first: Any, count: Any, logits: Any, width: Any, banned: Any, gain_RC: 
     candidates = gain_RC.shape[1]
     for row in range(first, first + count):
         start = row * width
-        tops = same(-np.inf)
-        for i in range(0, whole, LANES):
-            tops = greater(lanes(logits, start + i), tops)
-        top = greatest(tops)
-        for i in range(whole, width):
-            top = max(top, logits[start + i])
-        sums = same(0.0)
-        for i in range(0, whole, LANES):
-            sums = sums + exponential(lanes(logits, start + i) - same(top))
-        mass = total(sums)
-        for i in range(whole, width):
-            mass += np.exp(logits[start + i] - top)
         for place in range(candidates):
             gain_RC[row, place], token_RC[row, place] = -np.inf, 0
         least = np.float32(-np.inf)
@@ -59,6 +47,15 @@ def best(first: Any, count: Any, logits: Any, width: Any, banned: Any, gain_RC: 
                     least = _insert(gain_RC, token_RC, row, logits[start + token], token, banned, least)
         for token in range(whole, width):
             least = _insert(gain_RC, token_RC, row, logits[start + token], token, banned, least)
+        top = gain_RC[row, 0]
+        for token in banned:
+            top = max(top, logits[start + token])
+        sums = same(0.0)
+        for i in range(0, whole, LANES):
+            sums = sums + exponential(lanes(logits, start + i) - same(top))
+        mass = total(sums)
+        for i in range(whole, width):
+            mass += np.exp(logits[start + i] - top)
         spread = np.log(mass)
         for place in range(candidates):
             gain_RC[row, place] = (gain_RC[row, place] - top) - spread

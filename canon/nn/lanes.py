@@ -215,17 +215,6 @@ def _bounded(typing: Any, value: Any, least: Any, most: Any) -> Any:
 
 
 @intrinsic
-def greater(typing: Any, a: Any, b: Any) -> Any:
-    """Lane by lane the greater of both; b where a is no number."""
-
-    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        a, b = arguments
-        return builder.select(builder.fcmp_ordered(">", a, b), a, b)
-
-    return lanes_type(lanes_type, lanes_type), build
-
-
-@intrinsic
 def greatest(typing: Any, value: Any) -> Any:
     """The greatest of all lanes."""
 

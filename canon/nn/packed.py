@@ -68,12 +68,18 @@ def is_plain(weight: Tensor) -> bool:
     """Whether a copy may stand for it: nothing is learned, and its numbers are its own and float32 on the host."""
     return (
         not torch.is_grad_enabled()
-        and weight.device.type == "cpu"
+        and not torch.is_autocast_enabled("cpu")
+        and not torch.compiler.is_compiling()
+        and is_own(weight)
+    )
+
+
+def is_own(weight: Tensor) -> bool:
+    return (
+        weight.device.type == "cpu"
         and weight.dtype == torch.float32
         and type(weight) in (nn.Parameter, Tensor)  # not a shard
         and not weight.is_inference()  # which counts no writes
-        and not torch.is_autocast_enabled("cpu")
-        and not torch.compiler.is_compiling()
     )
 
 

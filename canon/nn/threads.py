@@ -60,16 +60,21 @@ def _has_numba() -> bool:
     return find_spec("numba") is not None
 
 
+def threads() -> int:
+    """How many there may be: as many as torch has, or had before it stood aside."""
+    return _before if _loops else torch.get_num_threads()
+
+
 def share(work: Callable[[int, int], None], size: int, unit: int) -> None:
     """work(first, count) for parts of `size` that are whole units, as many as torch has threads."""
     units = size // unit
-    threads = min(_before if _loops else torch.get_num_threads(), units)
-    if threads < 2:
+    number = min(threads(), units)
+    if number < 2:
         work(0, size)
         return
-    bounds = [units * i // threads * unit for i in range(threads)] + [size]
+    bounds = [units * i // number * unit for i in range(number)] + [size]
     parts = [(first, last - first) for first, last in pairwise(bounds)]
-    others = [_pool(threads - 1).submit(work, *part) for part in parts[1:]]
+    others = [_pool(number - 1).submit(work, *part) for part in parts[1:]]
     work(*parts[0])
     for part, other in zip(parts[1:], others, strict=True):
         if other.cancel():  # no thread has come to it yet
@@ -79,5 +84,5 @@ def share(work: Callable[[int, int], None], size: int, unit: int) -> None:
 
 
 @cache
-def _pool(threads: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(threads, "canon")
+def _pool(number: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(number, "canon")

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from canon.errors import CanonError
-from canon.nn.attention.compiled import CompiledDecoder
+from canon.nn.attention.compiled import CompiledDecoder, CompiledEncoder
 from canon.nn.counting import count_parameters
 from canon.nn.ragged import Layout
 from canon.nn.states import select
@@ -77,11 +77,12 @@ def test_published_sizes(sizes: dict[str, Any], exact: int, published: float) ->
 
 @pytest.fixture(params=["modules", "compiled"])
 def steps(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both ways through a decoder; that they are equal in all else is in tests/nn/test_decoder_kernel.py."""
+    """Both ways through a network; that they are equal in all else is in tests/nn/test_compiled.py."""
     if request.param == "compiled":
         pytest.importorskip("numba")
     else:
-        monkeypatch.setattr(CompiledDecoder, "ready", lambda *_: False)
+        for compiled in (CompiledEncoder, CompiledDecoder):
+            monkeypatch.setattr(compiled, "ready", lambda *_: False)
 
 
 @pytest.mark.usefixtures("steps")

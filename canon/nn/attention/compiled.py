@@ -1,13 +1,14 @@
-"""A decoder that takes its steps by the compiled kernel of decoder_kernel.py, where nothing is learned on a CPU.
+"""A Transformer's encoder and decoder by the kernels of transformer_kernel.py, on a CPU where nothing is learned.
 
-Weights are copied into the kernel's order at the first use, and again when they may have changed (canon/nn/packed.py).
-Rows are shared out among threads (canon/nn/threads.py), four to each at least.
-Shapes: as in decoder_kernel.py; B rows.
+Weights are copied into the kernels' order at the first use, and again when they may have changed (canon/nn/packed.py).
+Sequences and rows are shared out among threads (canon/nn/threads.py).
+Shapes: as in transformer_kernel.py; N tokens of B sequences, W numbers for a place of the memory, L · 2D and more.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,102 +16,168 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from canon.nn.attention.block import ACTIVATIONS, Decoder, DecoderBlock
-from canon.nn.packed import is_plain, state_of
+from canon.nn.attention.block import ACTIVATIONS, Decoder, DecoderBlock, Encoder, EncoderBlock
+from canon.nn.packed import is_own, is_plain, state_of
+from canon.nn.ragged import Layout
 from canon.nn.states import State
-from canon.nn.threads import is_compiled, share
+from canon.nn.threads import is_compiled, share, threads
 
 if TYPE_CHECKING:
-    from canon.nn.attention.decoder_kernel import Sizes
+    from canon.nn.attention.transformer_kernel import Sizes
 
 _LINE = 16  # floats of a cache line
-_ORDER = list(ACTIVATIONS.values())  # as decoder_kernel.Sizes numbers them
+_PART = 256  # tokens that go through an encoder together: their features stay near
+_ORDER = list(ACTIVATIONS.values())  # as transformer_kernel.Sizes numbers them
+
+Affine = tuple[Tensor, Tensor | None]  # weight and bias
 
 
-class CompiledDecoder:
-    """`ready` says whether the kernel can do it, and then `step` does."""
+class _Copied:
+    """Weights in the order of their use, in one array."""
 
     def __init__(self) -> None:
         self._state: tuple[Any, ...] = ()  # of the weights when they were copied
-        self._weights = np.empty(0, np.float32)
+        self.numbers = np.empty(0, np.float32)
 
-    def ready(self, decoder: Decoder, output: Tensor) -> bool:
-        """Copies the weights if need be; `output` are those of logits, [V, D]."""
-        blocks: list[DecoderBlock] = list(decoder.blocks)  # type: ignore[arg-type]
-        layers = list(_in_order(decoder, blocks, output))
+    def ready(self, layers: list[Affine]) -> bool:
+        """Copies them if need be; False where they cannot be copied."""
         tensors = [tensor for layer in layers for tensor in layer if tensor is not None]
-        if not (is_compiled(output) and all(is_plain(tensor) for tensor in tensors)):
+        if not (is_compiled(tensors[0]) and is_plain(tensors[0]) and all(is_own(tensor) for tensor in tensors)):
             return False
-        from canon.nn.attention import decoder_kernel as kernel
-
-        block, attention = blocks[0], blocks[0].attention
         state = tuple(state_of(tensor) for tensor in tensors)
         if state != self._state:
             pieces = [piece for layer in layers for piece in _laid_out(*layer)]
-            self._weights = _aligned(sum(len(piece) for piece in pieces))
-            np.concatenate(pieces, out=self._weights)
+            self.numbers = _aligned(sum(len(piece) for piece in pieces))
+            np.concatenate(pieces, out=self.numbers)
             self._state = state
-        self._windows = np.array([block.attention.window for block in blocks])
-        self._sizes: Sizes = kernel.Sizes(
-            dim=attention.dim,
-            heads=attention.num_heads,
-            hidden=block.feed_forward.inner.out_features,
-            layers=len(blocks),
-            outputs=kernel.padded(len(output)),
-            is_pre=block.is_pre,
-            activation=_ORDER.index(block.feed_forward.activation),
-            eps=block.attention_norm.eps,
-        )
-        self._tokens = len(output)
         return True
 
-    def init_state(self, decoder: Decoder, memory_BSD: Tensor, seen_BS: Tensor, capacity: int) -> State:
+
+class CompiledEncoder:
+    """`ready` says whether the kernel can do it; then it is called in the encoder's place."""
+
+    def __init__(self) -> None:
+        self._weights = _Copied()
+
+    def ready(self, encoder: Encoder) -> bool:
+        blocks: list[EncoderBlock] = list(encoder.blocks)  # type: ignore[arg-type]
+        return not encoder.training and self._weights.ready(list(_in_order(blocks, encoder.norm)))
+
+    def __call__(self, encoder: Encoder, x_ND: Tensor, layout: Layout) -> Tensor:
+        """[B, S, D], 0 behind a sequence's end."""
+        from canon.nn.attention import transformer_kernel as kernel
+
+        blocks: list[EncoderBlock] = list(encoder.blocks)  # type: ignore[arg-type]
+        sizes, windows_L = _sizes(blocks[0], len(blocks)), _windows(blocks)
+        out_BSD = x_ND.new_zeros(layout.size, layout.max_length, sizes.dim)
+        if not layout.total:
+            return out_BSD
+        length_B = layout.lengths.numpy()
+        end_B = length_B.cumsum()
+        start_B, stride = end_B - length_B, kernel.stride_of(sizes, layout.max_length)
+        # Parts of about as many tokens, as many for each thread.
+        parts = threads() * -(-layout.total // (_PART * threads()))
+        bounds = np.searchsorted(end_B, np.arange(1, parts) * layout.total / parts)
+        edges = [0, *bounds.tolist(), layout.size]
+        given = (_flat(x_ND), start_B, length_B, sizes, self._weights.numbers, windows_L)
+
+        def run(first: int, count: int) -> None:
+            for begin, end in list(pairwise(edges))[first : first + count]:
+                rows = _filled_up(int(length_B[begin:end].sum()))
+                if rows:
+                    work = _zeros(rows * stride)
+                    kernel.encode(begin, end, rows, *given, work, stride, _flat(out_BSD), layout.max_length)
+
+        share(run, parts, 1)
+        return out_BSD
+
+
+class CompiledDecoder:
+    """`ready` says whether the kernel can do it, and then `init_state` and `step` do."""
+
+    def __init__(self) -> None:
+        self._weights, self._told = _Copied(), _Copied()
+
+    def ready(self, decoder: Decoder, output: Tensor) -> bool:
+        """`output` are the weights of logits, [V, D]."""
+        blocks: list[DecoderBlock] = list(decoder.blocks)  # type: ignore[arg-type]
+        if not self._weights.ready([*_in_order(blocks, decoder.norm), (output, None)]):
+            return False
+        if not self._told.ready([(block.cross.key_value.weight, block.cross.key_value.bias) for block in blocks]):
+            return False
+        self._windows, self._tokens = _windows(blocks), len(output)
+        self._sizes = _sizes(blocks[0], len(blocks), self._tokens)
+        return True
+
+    def init_state(self, memory_BSD: Tensor, seen_BS: Tensor, capacity: int) -> State:
         """Keys and values of the memory, of whose places each row sees the first ones, and room for more tokens.
 
         | entry | shape | meaning |
         | --- | --- | --- |
-        | memory | [B, L, S, 2D] | keys and values of the source |
+        | memory | [B, S, W] | keys and values of the source, of one layer after the other |
         | memory_length | [B] | its tokens |
         | cache | [B, L, C, 2D] | keys and values of the target so far |
         | position | [] | tokens so far |
         """
-        blocks: list[DecoderBlock] = list(decoder.blocks)  # type: ignore[arg-type]
-        kept = torch.stack([block.cross.key_value(memory_BSD) for block in blocks], 1)
-        batch, layers, _, width = kept.shape
-        cache, length_B = kept.new_empty(batch, layers, capacity, width), seen_BS.sum(1)
-        return {"memory": kept, "memory_length": length_B, "cache": cache, "position": torch.tensor(0)}
+        from canon.nn.attention import transformer_kernel as kernel
+
+        (batch, places, dim), layers = memory_BSD.shape, self._sizes.layers
+        rows, width = _filled_up(batch * places), layers * kernel.padded(2 * dim)
+        x = F.pad(memory_BSD.reshape(-1, dim), (0, 0, 0, rows - batch * places))
+        told_RW = x.new_empty(rows, width)
+        given = (_flat(x), dim, self._told.numbers, layers, _flat(told_RW))
+        if rows:
+            share(lambda first, count: kernel.project(first, count, *given), rows, kernel.TILE)
+        return {
+            "memory": told_RW[: batch * places].view(batch, places, width),
+            "memory_length": seen_BS.sum(1),
+            "cache": x.new_empty(batch, layers, capacity, 2 * dim),
+            "position": torch.tensor(0),
+        }
 
     def step(self, x_BD: Tensor, state: State) -> Tensor:
         """Logits [B, V] behind tokens that are embedded; the cache is written to."""
-        from canon.nn.attention import decoder_kernel as kernel
+        from canon.nn.attention import transformer_kernel as kernel
 
         cache, memory = state["cache"], state["memory"]
-        size, capacity, sources = len(x_BD), cache.shape[2], memory.shape[2]
-        rows = size if size == 1 else -(-size // kernel.TILE) * kernel.TILE
-        stride = kernel.stride_of(self._sizes, max(capacity, sources))
-        work = _aligned(rows * stride)
-        work.fill(0)
+        (size, _), capacity, (_, sources, width) = x_BD.shape, cache.shape[2], memory.shape
+        rows, stride = _filled_up(size), kernel.stride_of(self._sizes, max(capacity, sources))
         logits_RV = np.empty((rows, self._sizes.outputs), np.float32)
         given = (
-            _flat(x_BD),
-            size,
-            self._sizes,
-            self._weights,
-            self._windows,
-            work,
-            stride,
-            _flat(cache),
-            capacity,
-            int(state["position"]),
-            _flat(memory),
-            sources,
-            state["memory_length"].numpy(),
-            logits_RV.reshape(-1),
+            *(_flat(x_BD), size, self._sizes, self._weights.numbers, self._windows),
+            *(_zeros(rows * stride), stride, _flat(cache), capacity, int(state["position"])),
+            *(_flat(memory), sources, width, state["memory_length"].numpy(), logits_RV.reshape(-1)),
         )
         share(lambda first, count: kernel.step(first, count, *given), rows, kernel.TILE)
         if not cache.is_inference():
             torch.autograd.graph.increment_version(cache)
         return torch.from_numpy(logits_RV)[:size, : self._tokens]
+
+
+def _sizes(block: EncoderBlock | DecoderBlock, layers: int, tokens: int = 0) -> Sizes:
+    from canon.nn.attention import transformer_kernel as kernel
+
+    return kernel.Sizes(
+        dim=block.attention.dim,
+        heads=block.attention.num_heads,
+        hidden=block.feed_forward.inner.out_features,
+        layers=layers,
+        outputs=kernel.padded(tokens),
+        is_pre=block.is_pre,
+        activation=_ORDER.index(block.feed_forward.activation),
+        eps=block.attention_norm.eps,
+    )
+
+
+def _windows(blocks: list[Any]) -> np.ndarray:
+    return np.array([block.attention.window for block in blocks])
+
+
+def _filled_up(rows: int) -> int:
+    """One, or a multiple of TILE, as kernels take them."""
+    from canon.nn.attention.transformer_kernel import TILE
+
+    return rows if rows == 1 else -(-rows // TILE) * TILE
 
 
 def _aligned(size: int) -> np.ndarray:
@@ -120,30 +187,36 @@ def _aligned(size: int) -> np.ndarray:
     return numbers[skipped : skipped + size]
 
 
+def _zeros(size: int) -> np.ndarray:
+    numbers = _aligned(size)
+    numbers.fill(0)
+    return numbers
+
+
 def _flat(x: Tensor) -> np.ndarray:
-    return x.view(-1).numpy()
+    return x.detach().view(-1).numpy()
 
 
-def _in_order(decoder: Decoder, blocks: list[DecoderBlock], output: Tensor) -> Iterator[tuple[Tensor, Tensor | None]]:
-    """Weights and biases in the order in which a step comes to them."""
+def _in_order(blocks: list[Any], norm: nn.Module) -> Iterator[Affine]:
+    """Weights and biases of an encoder or decoder in the order in which one comes to them."""
     for block in blocks:
-        layers: list[nn.Linear | nn.LayerNorm] = [
-            *(block.attention.qkv, block.attention.output, block.cross.query, block.cross.output),
-            *(block.feed_forward.inner, block.feed_forward.outer),
+        pairs: list[tuple[Any, list[Any]]] = [
+            (block.attention_norm, [block.attention.qkv, block.attention.output]),
+            (block.feed_forward_norm, [block.feed_forward.inner, block.feed_forward.outer]),
         ]
-        norms = (block.attention_norm, block.cross_norm, block.feed_forward_norm)
-        for place, norm in zip((0, 3, 6) if block.is_pre else (2, 5, 8), norms, strict=True):
-            layers.insert(place, norm)
-        yield from ((layer.weight, layer.bias) for layer in layers)
-    if isinstance(decoder.norm, nn.LayerNorm):
-        yield decoder.norm.weight, decoder.norm.bias
-    yield output, None
+        if isinstance(block, DecoderBlock):
+            pairs.insert(1, (block.cross_norm, [block.cross.query, block.cross.output]))
+        for own, layers in pairs:
+            for layer in (own, *layers) if block.is_pre else (*layers, own):
+                yield layer.weight, layer.bias
+    if isinstance(norm, nn.LayerNorm):
+        yield norm.weight, norm.bias
 
 
 def _laid_out(weight: Tensor, bias: Tensor | None) -> list[np.ndarray]:
     """A norm's numbers as they are; a product's in panels of outputs, input by input, then its bias. All are copies:
     torch cannot give back the memory of a weight (FSDP does) that numpy has once looked at."""
-    from canon.nn.attention.decoder_kernel import PANEL, padded
+    from canon.nn.attention.transformer_kernel import PANEL, padded
 
     if weight.dim() == 1:
         assert bias is not None, "norms have biases"

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from canon.config import settings
 from canon.errors import CanonError
 from canon.nn.attention.block import Activation, Decoder, DecoderBlock, DecoderStep, Encoder, NormPlace, Record, Sizes
-from canon.nn.attention.compiled import CompiledDecoder
+from canon.nn.attention.compiled import CompiledDecoder, CompiledEncoder
 from canon.nn.attention.embedding import TokenEmbedding
 from canon.nn.attention.multihead import MultiHead
 from canon.nn.attention.sparse import Sparse, windows
@@ -32,6 +32,7 @@ from canon.nn.initialization import initialize
 from canon.nn.positions import Learned, Sinusoidal
 from canon.nn.ragged import Layout
 from canon.nn.states import State
+from canon.nn.threads import own_threads
 
 Positive = Annotated[int, Field(gt=0)]
 Natural = Annotated[int, Field(ge=0)]
@@ -95,7 +96,8 @@ class Transformer(nn.Module):
             if isinstance(module, MultiHead):
                 module.reset()
         self._steps: list[DecoderStep] = []
-        self._compiled, self.own_threads = CompiledDecoder(), False
+        self._compiled_encoder, self._compiled = CompiledEncoder(), CompiledDecoder()
+        self.own_threads = False
 
     @property
     def _target(self) -> TokenEmbedding:
@@ -124,8 +126,14 @@ class Transformer(nn.Module):
 
     def encode(self, source_N: Tensor, source: Layout) -> State:
         """What the decoder attends to: memory [B, S, D] and memory_mask [B, S]."""
-        memory_ND = self.encoder(self._embed(source_N, source, self.source_embedding), source)
-        return {"memory": source.pad(memory_ND), "memory_mask": source.mask}
+        is_compiled = self._compiled_encoder.ready(self.encoder)
+        with own_threads(is_compiled):
+            x_ND = self._embed(source_N, source, self.source_embedding)
+            if is_compiled:
+                memory_BSD = self._compiled_encoder(self.encoder, x_ND, source)
+            else:
+                memory_BSD = source.pad(self.encoder(x_ND, source))
+        return {"memory": memory_BSD, "memory_mask": source.mask}
 
     @torch.no_grad()
     def init_state(self, memory: State, capacity: int) -> State:
@@ -144,7 +152,8 @@ class Transformer(nn.Module):
         self.positions.table(capacity, device)  # one that is too short is told now, not in the middle
         self.own_threads = self._compiled.ready(self.decoder, (self.output or self._target).weight)
         if self.own_threads:
-            return self._compiled.init_state(self.decoder, memory["memory"], memory["memory_mask"], capacity)
+            with own_threads():
+                return self._compiled.init_state(memory["memory"], memory["memory_mask"], capacity)
         blocks: list[DecoderBlock] = list(self.decoder.blocks)  # type: ignore[arg-type]
         self._steps = [DecoderStep(block) for block in blocks]
         kept = torch.stack([block.cross.remember(memory["memory"]) for block in blocks], 1)

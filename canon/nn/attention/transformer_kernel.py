@@ -1,11 +1,11 @@
-"""One more token through a whole decoder and its output layer on a CPU, compiled by numba: no call of torch within.
+"""A Transformer's encoder, and one more token through its decoder, on a CPU, compiled by numba, without calls of torch.
 
 A step of one sentence is 30 products of a row with small matrices. What it takes is reading them, 19 MB for 3 layers of
 256 and 8,000 tokens; calling torch some 70 times takes several times as long, and waking a second thread for a product
 longer than the product. Here a row is taken through all layers by one thread; threads share rows, not products.
 A product goes by panels of 2 · LANES outputs, packed side by side: four rows at a time by all inputs of a panel, so
 that its weights are read once for them and the sums stay in registers. Weights lie in one array in the order of use.
-Equal to the modules' own steps in tests/nn/test_decoder_kernel.py.
+Equal to the modules in tests/nn/test_compiled.py.
 Shapes: R rows, D features, H heads of d, F inner units, L layers, C places of the cache, S of the memory, V tokens.
 """
 
@@ -34,7 +34,7 @@ class Sizes(NamedTuple):
     heads: int
     hidden: int
     layers: int
-    outputs: int  # tokens, up to a whole panel
+    outputs: int  # tokens, up to a whole panel; 0: of an encoder
     is_pre: bool
     activation: int  # 0 ReLU, 1 GELU, 2 its form with tanh
     eps: float
@@ -145,15 +145,16 @@ def _add(work: Any, to: Any, source: Any, stride: Any, rows: Any, dim: Any) -> N
 
 @_compiled
 def _attend(
-    work: Any, query: Any, to: Any, scores: Any, told: Any, start: Any, first: Any, last: Any, dim: Any, heads: Any
-) -> None:
-    """All heads' softmax(q·k / √d) v over places [first, last) of `told`, each D of keys and D of values from `start`
-    on; 0 where there is no place. A place's numbers lie together and are read once, in order."""
+    work: Any, query: Any, to: Any, scores: Any, told: Any, start: Any, pace: Any, first: Any, last: Any, dim: Any,
+    heads: Any,
+) -> None:  # fmt: skip
+    """All heads' softmax(q·k / √d) v over places [first, last), 0 where there is none; `told` has D of keys and D of
+    values for each place, `pace` apart from `start` on. What lies together is read once, in order."""
     width, count = dim // heads, last - first
     scale, whole, room = np.float32(1 / math.sqrt(width)), width - width % LANES, -(-count // LANES) * LANES
     for place in range(count):
         for head in range(heads):
-            asked, key, sums = query + head * width, start + (first + place) * 2 * dim + head * width, same(0.0)
+            asked, key, sums = query + head * width, start + (first + place) * pace + head * width, same(0.0)
             for i in range(0, whole, LANES):
                 sums = fused(lanes(work, asked + i), lanes(told, key + i), sums)
             score = total(sums)
@@ -178,7 +179,7 @@ def _attend(
         work[to + i] = np.float32(0)
     for place in range(count):
         for head in range(heads):
-            share, value = scores + head * room + place, start + (first + place) * 2 * dim + dim + head * width
+            share, value = scores + head * room + place, start + (first + place) * pace + dim + head * width
             for i in range(0, whole, LANES):
                 at = to + head * width + i
                 put(work, at, fused(everywhere(work, share), lanes(told, value + i), lanes(work, at)))
@@ -202,10 +203,69 @@ def _activate(work: Any, to: Any, stride: Any, rows: Any, size: Any, activation:
 
 
 @_compiled
+def project(first: Any, rows: Any, x: Any, dim: Any, weights: Any, layers: Any, y: Any) -> None:
+    """Keys and values of all layers for rows [first, first + rows), each layer's 2D filled up to whole panels."""
+    wide = -(-2 * dim // PANEL) * PANEL
+    at = 0
+    for layer in range(layers):
+        to, step = (first * layers + layer) * wide, layers * wide
+        at = _product(x, first * dim, dim, rows, weights, at, dim, 2 * dim, y, to, step)
+
+
+@_compiled
+def encode(
+    first: Any, last: Any, rows: Any, embedded: Any, start_B: Any, length_B: Any, sizes: Any, weights: Any,
+    windows_L: Any, work: Any, stride: Any, out: Any, longest: Any,
+) -> None:  # fmt: skip
+    """Sequences [first, last) through an encoder; `start` is where each one's tokens begin among the `embedded`.
+
+    `rows` are their tokens, filled up to a multiple of TILE unless it is one; out is [B, longest, D].
+    """
+    dim, heads = sizes.dim, sizes.heads
+    made = -(-dim // PANEL) * PANEL
+    told = made + -(-max(3 * dim, sizes.hidden) // PANEL) * PANEL
+    scores = told + -(-dim // PANEL) * PANEL
+    asked = told if sizes.is_pre else 0
+    begin = start_B[first]
+    for row in range(start_B[last - 1] + length_B[last - 1] - begin):
+        for i in range(dim):
+            work[row * stride + i] = embedded[(begin + row) * dim + i]
+    at = 0
+    for layer in range(sizes.layers):
+        if sizes.is_pre:
+            at = _norm(work, 0, told, stride, rows, dim, weights, at, sizes.eps)
+        at = _product(work, asked, stride, rows, weights, at, dim, 3 * dim, work, made, stride)
+        for sequence in range(first, last):
+            length, own = length_B[sequence], (start_B[sequence] - begin) * stride
+            reach = windows_L[layer] or length
+            for place in range(length):
+                mine, near, far = own + place * stride, max(0, place - reach + 1), min(length, place + reach)
+                _attend(
+                    work, made + mine, told + mine, scores + mine, work, made + own + dim, stride, near, far, dim, heads
+                )
+        at = _product(work, told, stride, rows, weights, at, dim, dim, work, made, stride)
+        _add(work, 0, made, stride, rows, dim)
+        at = _norm(work, 0, asked, stride, rows, dim, weights, at, sizes.eps)
+        at = _product(work, asked, stride, rows, weights, at, dim, sizes.hidden, work, made, stride)
+        _activate(work, made, stride, rows, sizes.hidden, sizes.activation)
+        at = _product(work, made, stride, rows, weights, at, sizes.hidden, dim, work, told, stride)
+        _add(work, 0, told, stride, rows, dim)
+        if not sizes.is_pre:
+            at = _norm(work, 0, 0, stride, rows, dim, weights, at, sizes.eps)
+    if sizes.is_pre:
+        at = _norm(work, 0, 0, stride, rows, dim, weights, at, sizes.eps)
+    for sequence in range(first, last):
+        for place in range(length_B[sequence]):
+            row, to = start_B[sequence] - begin + place, (sequence * longest + place) * dim
+            for i in range(dim):
+                out[to + i] = work[row * stride + i]
+
+
+@_compiled
 def step(
     first: Any, rows: Any, embedded: Any, size: Any, sizes: Any, weights: Any, windows_L: Any, work: Any, stride: Any,
-    cache: Any, capacity: Any, position: Any, memory: Any, sources: Any, length_R: Any,
-    logits: Any,
+    cache: Any, capacity: Any, position: Any, memory: Any, sources: Any, pace: Any,
+    length_R: Any, logits: Any,
 ) -> None:  # fmt: skip
     """Rows [first, first + rows): their tokens' keys and values go into the cache, and their logits come out.
 
@@ -231,14 +291,15 @@ def step(
             own, mine = ((first + row) * layers + layer) * capacity * 2 * dim, row * stride
             for i in range(2 * dim):
                 cache[own + position * 2 * dim + i] = work[made + mine + dim + i]
-            _attend(work, made + mine, told + mine, scores + mine, cache, own, begin, position + 1, dim, heads)
+            _attend(work, made + mine, told + mine, scores + mine, cache, own, 2 * dim, begin, position + 1, dim, heads)
         at = _product(work, told, stride, rows, weights, at, dim, dim, work, made, stride)
         _add(work, x, made, stride, rows, dim)
         at = _norm(work, x, asked, stride, rows, dim, weights, at, sizes.eps)
         at = _product(work, asked, stride, rows, weights, at, dim, dim, work, made, stride)
         for row in range(real):
-            own, mine = ((first + row) * layers + layer) * sources * 2 * dim, row * stride
-            _attend(work, made + mine, told + mine, scores + mine, memory, own, 0, length_R[first + row], dim, heads)
+            own, mine = (first + row) * sources * pace + layer * (pace // layers), row * stride
+            length = length_R[first + row]
+            _attend(work, made + mine, told + mine, scores + mine, memory, own, pace, 0, length, dim, heads)
         at = _product(work, told, stride, rows, weights, at, dim, dim, work, made, stride)
         _add(work, x, made, stride, rows, dim)
         at = _norm(work, x, asked, stride, rows, dim, weights, at, sizes.eps)

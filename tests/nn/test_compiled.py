@@ -1,5 +1,5 @@
-"""A decoder's compiled step against the modules' own, in all its forms; the compiled choice of tokens against torch's;
-threads that stand aside."""
+"""A compiled encoder and decoder against the modules in all their forms, the compiled choice of tokens against torch's,
+and threads that stand aside."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 from canon.nn import choosing, threads
-from canon.nn.attention.compiled import CompiledDecoder
+from canon.nn.attention import compiled as module
+from canon.nn.attention.compiled import CompiledDecoder, CompiledEncoder
 from canon.nn.decoding import beam, begin, greedy, sample
 from canon.nn.ragged import Layout
 from canon.systems.sequence.transformer import Config, Transformer
@@ -64,9 +65,43 @@ def logits_of(network: Transformer, lengths: list[int], steps: int = 7) -> Tenso
 
 @pytest.fixture
 def plain(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """Torch's steps in place of the kernel's, until it is undone."""
-    monkeypatch.setattr(CompiledDecoder, "ready", lambda *_: False)
+    """Torch's modules in place of the kernels, until it is undone."""
+    for compiled in (CompiledEncoder, CompiledDecoder):
+        monkeypatch.setattr(compiled, "ready", lambda *_: False)
     return monkeypatch
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("lengths", [[4], [1], [0], [0, 0], [5, 0, 2, 4, 4], [3, 1, 9, 2, 11, 1, 7]], ids=str)
+@pytest.mark.parametrize("part", [1, 4, 256])
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_the_encoder_equals_the_modules(
+    kind: dict[str, Any], part: int, lengths: list[int], plain: pytest.MonkeyPatch
+) -> None:
+    """Whatever sequences go together."""
+    network, before = build(**kind), torch.get_num_threads()
+    wanted = network.encode(*sources(lengths))
+    plain.undo()
+    plain.setattr(module, "_PART", part)
+    torch.set_num_threads(2)
+    try:
+        found = network.encode(*sources(lengths))
+    finally:
+        torch.set_num_threads(before)
+    assert found["memory"].shape == wanted["memory"].shape and torch.equal(found["memory_mask"], wanted["memory_mask"])
+    seen_BS1 = wanted["memory_mask"][:, :, None]
+    torch.testing.assert_close(found["memory"] * seen_BS1, wanted["memory"] * seen_BS1, rtol=1e-5, atol=1e-5)
+
+
+def test_learning_takes_the_modules() -> None:
+    """Where gradients are wanted, and where dropout is."""
+    network = build(dropout=0.5)
+    memory = network.encode(*sources([3, 2]))["memory"]
+    assert memory.requires_grad
+    with torch.no_grad():
+        assert torch.equal(network.encode(*sources([3, 2]))["memory"], network.encode(*sources([3, 2]))["memory"])
+        network.train()
+        assert not torch.equal(network.encode(*sources([3, 2]))["memory"], network.encode(*sources([3, 2]))["memory"])
 
 
 @torch.no_grad()
