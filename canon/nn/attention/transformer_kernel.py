@@ -121,26 +121,39 @@ def _product(
 
 @_compiled
 def _norm(work: Any, source: Any, to: Any, stride: Any, rows: Any, dim: Any, weights: Any, start: Any, eps: Any) -> Any:
+    whole, bias = dim - dim % LANES, start + dim
     for row in range(rows):
-        at, put_at = source + row * stride, to + row * stride
-        mean = np.float32(0)
-        for i in range(dim):
+        at, put_at, sums = source + row * stride, to + row * stride, same(0.0)
+        for i in range(0, whole, LANES):
+            sums = sums + lanes(work, at + i)
+        mean = total(sums)
+        for i in range(whole, dim):
             mean += work[at + i]
         mean /= np.float32(dim)
-        variance = np.float32(0)
-        for i in range(dim):
+        sums, means = same(0.0), same(mean)
+        for i in range(0, whole, LANES):
+            off = lanes(work, at + i) - means
+            sums = fused(off, off, sums)
+        variance = total(sums)
+        for i in range(whole, dim):
             variance += (work[at + i] - mean) * (work[at + i] - mean)
         scale = np.float32(1) / np.sqrt(variance / np.float32(dim) + np.float32(eps))
-        for i in range(dim):
-            work[put_at + i] = (work[at + i] - mean) * scale * weights[start + i] + weights[start + dim + i]
-    return start + 2 * dim
+        scales = same(scale)
+        for i in range(0, whole, LANES):
+            normed = (lanes(work, at + i) - means) * scales
+            put(work, put_at + i, fused(normed, lanes(weights, start + i), lanes(weights, bias + i)))
+        for i in range(whole, dim):
+            work[put_at + i] = (work[at + i] - mean) * scale * weights[start + i] + weights[bias + i]
+    return bias + dim
 
 
 @_compiled
 def _add(work: Any, to: Any, source: Any, stride: Any, rows: Any, dim: Any) -> None:
+    """Up to a whole panel: behind the features both have zeros."""
     for row in range(rows):
-        for i in range(dim):
-            work[to + row * stride + i] += work[source + row * stride + i]
+        for i in range(0, dim, LANES):
+            at = to + row * stride + i
+            put(work, at, lanes(work, at) + lanes(work, source + row * stride + i))
 
 
 @_compiled
@@ -191,13 +204,16 @@ def _attend(
 def _activate(work: Any, to: Any, stride: Any, rows: Any, size: Any, activation: Any) -> None:
     for row in range(rows):
         at = to + row * stride
-        for i in range(size):
-            x = work[at + i]
-            if activation == 0:
-                work[at + i] = max(x, np.float32(0))
-            elif activation == 1:
+        if activation == 0:
+            for i in range(size):
+                work[at + i] = max(work[at + i], np.float32(0))
+        elif activation == 1:
+            for i in range(size):
+                x = work[at + i]
                 work[at + i] = np.float32(0.5) * x * np.float32(1 + math.erf(x * math.sqrt(0.5)))
-            else:
+        else:
+            for i in range(size):
+                x = work[at + i]
                 inner = math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)
                 work[at + i] = np.float32(0.5 * x * (1 + math.tanh(inner)))
 
