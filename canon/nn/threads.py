@@ -61,12 +61,12 @@ def _has_numba() -> bool:
 
 
 def threads() -> int:
-    """How many there may be: as many as torch has, or had before it stood aside."""
-    return _before if _loops else torch.get_num_threads()
+    """As many as torch had before it stood aside; one where it does not."""
+    return _before if _loops else 1
 
 
 def share(work: Callable[[int, int], None], size: int, unit: int) -> None:
-    """work(first, count) for parts of `size` that are whole units, as many as torch has threads."""
+    """work(first, count) for parts of `size` that are whole units, one for each thread."""
     units = size // unit
     number = min(threads(), units)
     if number < 2:

@@ -124,8 +124,9 @@ def test_rows_do_not_depend_on_threads(count: int) -> None:
     try:
         for number in (1, count):
             torch.set_num_threads(number)
-            state = network.init_state({"memory": torch.ones(13, 4, 48), "memory_mask": torch.ones(13, 4) > 0}, 2)
-            found.append(network.step(torch.arange(13), state)[0])
+            with threads.own_threads():
+                state = network.init_state({"memory": torch.ones(13, 4, 48), "memory_mask": torch.ones(13, 4) > 0}, 2)
+                found.append(network.step(torch.arange(13), state)[0])
     finally:
         torch.set_num_threads(before)
     torch.testing.assert_close(*found, rtol=1e-6, atol=1e-6)
@@ -202,7 +203,8 @@ def test_best_equals_torch(width: int, count: int, monkeypatch: pytest.MonkeyPat
     torch.testing.assert_close(found[0], wanted[0], rtol=1e-5, atol=1e-5)
     assert (found[1] == wanted[1])[found[0].isfinite()].all()
     view_RV = torch.cat((logits_RV, logits_RV), 1)[:, :width]  # rows that are further apart
-    torch.testing.assert_close(choosing.best(view_RV, banned, count), found, rtol=0, atol=0)
+    with threads.own_threads():
+        torch.testing.assert_close(choosing.best(view_RV, banned, count), found, rtol=0, atol=0)
 
 
 @torch.no_grad()
@@ -236,14 +238,18 @@ def test_shares_are_whole_units(size: int, unit: int) -> None:
     torch.set_num_threads(3)
     try:
         seen: list[int] = []
-        threads.share(lambda first, count: seen.extend(range(first, first + count)), size, unit)
         starts: list[int] = []
-        threads.share(lambda first, _count: starts.append(first), size, unit)
+        with threads.own_threads():
+            threads.share(lambda first, count: seen.extend(range(first, first + count)), size, unit)
+            threads.share(lambda first, _count: starts.append(first), size, unit)
+        alone: list[tuple[int, int]] = []
+        threads.share(lambda first, count: alone.append((first, count)), size, unit)
     finally:
         torch.set_num_threads(before)
     assert sorted(seen) == list(range(size))
     assert len(starts) == max(1, min(3, size // unit))
     assert all(start % unit == 0 for start in starts)
+    assert alone == [(0, size)]  # torch's threads are at work
 
 
 def test_a_share_that_fails_is_told() -> None:
@@ -254,7 +260,7 @@ def test_a_share_that_fails_is_told() -> None:
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
-        with pytest.raises(ValueError, match="of another thread"):
+        with pytest.raises(ValueError, match="of another thread"), threads.own_threads():
             threads.share(work, 8, 4)
     finally:
         torch.set_num_threads(before)
@@ -263,9 +269,15 @@ def test_a_share_that_fails_is_told() -> None:
 def test_two_decodings_at_once() -> None:
     """One network in two threads of Python: each finds what it finds alone."""
     network = build()
-    wanted = [logits_of(network, lengths) for lengths in ([5, 2, 4, 4, 1, 3, 2, 2], [3] * 9)]
+    batches = ([5, 2, 4, 4, 1, 3, 2, 2], [3] * 9)
+    wanted = [logits_of(network, lengths) for lengths in batches]
+
+    def decode(lengths: list[int]) -> Tensor:
+        with threads.own_threads():
+            return logits_of(network, lengths)
+
     with ThreadPoolExecutor(2) as pool:
         for _ in range(10):
-            found = pool.map(lambda lengths: logits_of(network, lengths), ([5, 2, 4, 4, 1, 3, 2, 2], [3] * 9))
+            found = pool.map(decode, batches)
             for mine, theirs in zip(found, wanted, strict=True):
                 torch.testing.assert_close(mine, theirs, rtol=0, atol=0)
