@@ -15,8 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import wraps
-from typing import Concatenate, NamedTuple, ParamSpec, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -32,7 +31,6 @@ from canon.nn.threads import own_threads
 
 FORBIDDEN = (PAD, UNK, BOS)  # never put out
 
-P = ParamSpec("P")
 Step = Callable[[Tensor, State], tuple[Tensor, State]]
 
 _LEAVE = 0.25  # share of sentences that are done at which they leave the batch: copying the state must pay
@@ -123,7 +121,9 @@ def translate(
     n_best: int = 1,
 ) -> Decoded:
     """The best hypotheses for a batch of sentences, by beam search."""
-    return _search(network.step, begin(network, source_N, source, max_length), beam, length_penalty, n_best)
+    start = begin(network, source_N, source, max_length)
+    with own_threads(start.own_threads):
+        return _search(network.step, start, beam, length_penalty, n_best)
 
 
 @torch.no_grad()
@@ -164,7 +164,8 @@ def penalty(length: Tensor, alpha: float) -> Tensor:
 @torch.no_grad()
 def greedy(step: Step, start: Start, length_penalty: float = 0.0, shrink: bool = True) -> Decoded:
     """The likeliest token at every step. The penalty changes only the score that is told."""
-    return _one_each(step, start, lambda logits_RV, banned, _: likeliest(logits_RV, banned), length_penalty, shrink)
+    with own_threads(start.own_threads):
+        return _one_each(step, start, lambda logits_RV, banned, _: likeliest(logits_RV, banned), length_penalty, shrink)
 
 
 @torch.no_grad()
@@ -189,7 +190,8 @@ def sample(
     def choose(logits_RV: Tensor, banned: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
         return drawn(logits_RV, banned, uniform(size, generator).to(rows.device)[rows], sampling)
 
-    return _one_each(step, start, choose, length_penalty, shrink)
+    with own_threads(start.own_threads):
+        return _one_each(step, start, choose, length_penalty, shrink)
 
 
 @torch.no_grad()
@@ -211,20 +213,6 @@ def go_on(
         yield token_B[None].cpu(), gain_B[None].cpu()
 
 
-def _undisturbed(
-    loop: Callable[Concatenate[Step, Start, P], Decoded],
-) -> Callable[Concatenate[Step, Start, P], Decoded]:
-    """The loop, with torch's threads aside where the steps have their own."""
-
-    @wraps(loop)
-    def run(step: Step, start: Start, *rest: P.args, **named: P.kwargs) -> Decoded:
-        with own_threads(start.own_threads):
-            return loop(step, start, *rest, **named)
-
-    return run
-
-
-@_undisturbed
 def _one_each(
     step: Step,
     start: Start,
@@ -280,10 +268,10 @@ def beam(
     Of all continuations by one token of the open hypotheses, those among the best `width` that end are kept if they
     are among the n best so far, and the best `width` that do not end stay open.
     """
-    return _search(step, start, width, length_penalty, n_best, shrink)
+    with own_threads(start.own_threads):
+        return _search(step, start, width, length_penalty, n_best, shrink)
 
 
-@_undisturbed
 @torch.no_grad()
 def _search(step: Step, start: Start, width: int, length_penalty: float, n_best: int, shrink: bool = True) -> Decoded:
     if width < 1 or not 1 <= n_best <= width:

@@ -3,8 +3,7 @@
 The compiler's own vectoriser gives up on loops that write to rows of the arrays they read, because two rows might
 overlap; here a kernel says itself what is done to many numbers at once. LLVM makes AVX-512, AVX2 or NEON of it.
 `lanes(array, index)` loads, `put` stores, `fused(a, b, c)` is a·b + c, `totals` sums lanes; + − × ÷ go lane by lane.
-Arrays are flat float32; nothing checks that LANES numbers follow `index`. numba keeps a compiled kernel until the file
-it is in changes: after a change here, remove its __pycache__.
+Arrays are flat float32; nothing checks that LANES numbers follow `index`.
 """
 
 from __future__ import annotations

@@ -65,7 +65,8 @@ def is_packed(x: Tensor, weight: Tensor) -> bool:
 
 
 def is_plain(weight: Tensor) -> bool:
-    """Whether a copy may stand for it: nothing is learned, and its numbers are its own and float32 on the host."""
+    """Whether a copy may stand for it, or a kernel read it: nothing is learned; its numbers are its own, float32 and on
+    the host."""
     return (
         not torch.is_grad_enabled()
         and not torch.is_autocast_enabled("cpu")

@@ -16,7 +16,6 @@ from itertools import pairwise
 from threading import Lock
 
 import torch
-from torch import Tensor
 
 _lock = Lock()
 _loops = 0  # that torch stands aside for, in all threads of Python
@@ -44,19 +43,9 @@ def own_threads(wanted: bool = True) -> Iterator[None]:
                 torch.set_num_threads(_before)
 
 
-def is_compiled(x: Tensor) -> bool:
-    """Whether a kernel can take its place among torch's operations on this."""
-    return (
-        x.device.type == "cpu"
-        and x.dtype == torch.float32
-        and not torch.is_grad_enabled()
-        and not torch.compiler.is_compiling()
-        and _has_numba()
-    )
-
-
 @cache
-def _has_numba() -> bool:
+def has_numba() -> bool:
+    """Whether there can be kernels at all."""
     return find_spec("numba") is not None
 
 

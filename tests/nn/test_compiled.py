@@ -16,7 +16,8 @@ from canon.nn.attention import compiled as module
 from canon.nn.attention.compiled import CompiledDecoder, CompiledEncoder
 from canon.nn.decoding import beam, begin, greedy, sample
 from canon.nn.ragged import Layout
-from canon.systems.sequence.transformer import Config, Transformer
+from canon.systems.sequence.transformer import Transformer
+from tests.systems import test_transformer
 
 pytest.importorskip("numba")
 
@@ -39,12 +40,7 @@ KINDS: list[dict[str, Any]] = [
 
 
 def build(**changes: Any) -> Transformer:
-    torch.manual_seed(0)
-    network = Transformer(Config(**{**SIZES, **changes}))
-    with torch.no_grad():  # norms and biases away from where they begin
-        for parameter in network.parameters():
-            parameter.add_(0.1 * torch.randn_like(parameter))
-    return network.eval()
+    return test_transformer.build(**{**SIZES, **changes})
 
 
 def sources(lengths: list[int]) -> tuple[Tensor, Layout]:

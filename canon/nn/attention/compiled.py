@@ -20,7 +20,7 @@ from canon.nn.attention.block import ACTIVATIONS, Decoder, DecoderBlock, Encoder
 from canon.nn.packed import is_own, is_plain, state_of
 from canon.nn.ragged import Layout
 from canon.nn.states import State
-from canon.nn.threads import is_compiled, share, threads
+from canon.nn.threads import has_numba, share, threads
 
 if TYPE_CHECKING:
     from canon.nn.attention.transformer_kernel import Sizes
@@ -42,7 +42,7 @@ class _Copied:
     def ready(self, layers: list[Affine]) -> bool:
         """Copies them if need be; False where they cannot be copied."""
         tensors = [tensor for layer in layers for tensor in layer if tensor is not None]
-        if not (is_compiled(tensors[0]) and is_plain(tensors[0]) and all(is_own(tensor) for tensor in tensors)):
+        if not (has_numba() and is_plain(tensors[0]) and all(is_own(tensor) for tensor in tensors)):
             return False
         state = tuple(state_of(tensor) for tensor in tensors)
         if state != self._state:
