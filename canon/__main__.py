@@ -1,3 +1,3 @@
-from canon.cli import main
+from canon.command import main
 
 main()

@@ -1,19 +1,92 @@
 """The one shape of error that users see.
 
-A `CanonError` is a user's mistake told in one sentence: what is wrong, where (recipe key, or file and line),
-what is accepted, what to do. The command line prints it and exits with code 2; nothing else is caught there,
-so a traceback always means a bug of ours.
+A `CanonError` is a mistake reported in one sentence: what is wrong, where (recipe key, or file and line), what is
+accepted, what to do. The command line prints it and exits with code 2. Foreign input is read inside `border`, which
+makes such a sentence of whatever reading it throws, for Python callers too.
 """
 
 from __future__ import annotations
 
+import errno
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
+from pathlib import Path
 
 
 class CanonError(ValueError):
-    """A user's mistake, told in one sentence."""
+    """A mistake of the user's, or something that the machine refused, in one sentence."""
+
+
+class Unforeseen(Exception):
+    """A bug of ours: `log` names the file that has its traceback; the error itself is the cause."""
+
+    def __init__(self, log: str | Path) -> None:
+        super().__init__(str(log))
+        self.log = str(log)
+
+
+@contextmanager
+def border(where: str | Path, cannot: str = "cannot be read") -> Iterator[None]:
+    """Inside, input comes in that canon did not make: any error is a CanonError that names it."""
+    try:
+        yield
+    except CanonError:
+        raise
+    except Exception as error:
+        raise CanonError(f"{where} {cannot}: {reason(error)}.") from error
+
+
+def reason(error: BaseException) -> str:
+    """Why something failed, as the end of a sentence."""
+    text = next((line.strip() for line in str(error).splitlines() if line.strip()), "").rstrip(".")
+    if is_out_of_memory(error):
+        return "it needs more memory than there is"
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    if isinstance(error, UnicodeDecodeError):
+        return f"it is not {error.encoding.upper()} text (byte {error.start})"
+    if isinstance(error, UnicodeEncodeError):
+        return f"it holds {error.object[error.start]!r}, which is half a character"
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+        return "the disk is full"
+    if isinstance(error, OSError):
+        return (error.strerror or text).lower()
+    if isinstance(error, KeyError):
+        return f"it has no {error.args[0]!r}" if error.args else "something is missing in it"
+    if "int_max_str_digits" in text or "integer string conversion" in text:
+        return "it holds a number of over 4,300 digits"
+    return text or type(error).__name__
+
+
+# How torch and numpy say that a size is beyond the machine: their errors have no type of their own.
+_TOO_LARGE = re.compile(
+    r"can't allocate memory|not enough memory|out of memory|Unable to allocate|[Ss]torage size calculation overflowed"
+    r"|array is too big|Maximum allowed (size|dimension) exceeded|bad allocation|std::bad_alloc|numel: integer"
+    r" multiplication overflow|unsupported tensor size|cannot fit 'int'|too large to convert"
+)
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether the machine has less memory than was asked for."""
+    if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
+        return True
+    return isinstance(error, RuntimeError | ValueError | OverflowError) and bool(_TOO_LARGE.search(str(error)))
+
+
+def sentence(error: BaseException) -> str:
+    """What an error that the machine or the input caused means for the user; "" for one that only a bug explains."""
+    if isinstance(error, CanonError):
+        return str(error)
+    if is_out_of_memory(error):
+        return "This needs more memory than there is: choose smaller sizes (train.micro_batch, train.batch, system.…)."
+    if isinstance(error, OSError):
+        named = f"{error.filename}: " if error.filename is not None else ""
+        return f"{named}{reason(error)}."
+    if isinstance(error, RecursionError):
+        return "Some input is nested too deeply to be read."
+    return ""
 
 
 def unknown(what: str, name: str, known: Iterable[str]) -> CanonError:

@@ -55,16 +55,12 @@ class Outcome(NamedTuple):
 @pytest.fixture
 def canon(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Outcome]:
     """Runs the command line in this process: canon("train", "mlp", …)."""
-    from canon.cli import main
+    from canon.command import run
 
     def call(*arguments: object) -> Outcome:
         monkeypatch.setattr(sys, "argv", ["canon", *map(str, arguments)])
         capsys.readouterr()
-        try:
-            main()
-            code = 0
-        except SystemExit as end:
-            code = int(end.code or 0)
+        code = run()
         captured = capsys.readouterr()
         return Outcome(code, captured.out, captured.err)
 

@@ -207,7 +207,7 @@ def test_check(canon: Callable[..., Any]) -> None:
 
 def test_as_a_program(tmp_path: Path) -> None:
     """`python -m canon` ends with 0 and with 2 as the function does, and lists without importing torch."""
-    code = "import sys; sys.argv = ['canon', 'list', 'systems']; from canon.cli import main\nmain()"
+    code = "import sys; sys.argv = ['canon', 'list', 'systems']; from canon.command import main\nmain()"
     watch = f"import atexit, sys; atexit.register(lambda: print('torch' in sys.modules, file=sys.stderr)); {code}"
     good = subprocess.run([sys.executable, "-c", watch], capture_output=True, text=True)
     assert good.returncode == 0 and good.stderr == "False\n"

@@ -13,6 +13,7 @@ PACKAGE = Path(__file__).parent.parent / "canon"
 # Top to bottom; rooms in one row may import each other.
 ROOMS = [
     ("errors",),
+    ("storage",),
     ("figures",),
     ("config",),
     ("registry",),
@@ -32,6 +33,7 @@ ROOMS = [
     ("compare",),
     ("api",),
     ("cli",),
+    ("command",),
     ("__main__",),
 ]
 LEVEL = {room: level for level, row in enumerate(ROOMS) for room in row}

@@ -1,0 +1,126 @@
+"""The command `canon` as a process: the guard around everything that a verb imports and does.
+
+Exit codes: 0; 2 and one sentence on stderr for a mistake, or for what the machine refused (memory, a full disk);
+130 for Ctrl-C at any moment, quietly; 141 where the reader of our output has gone; 1 for a bug of ours, whose
+traceback goes to a file. Nothing is imported here that takes time, so that the guard stands from the first moment.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from types import FrameType
+
+from canon.errors import CanonError, Unforeseen, reason, sentence
+
+_interrupted = False
+
+
+def main() -> None:
+    """The entry point of the installed command."""
+    signal.signal(signal.SIGINT, _interrupt)
+    sys.unraisablehook = _unraisable
+    code = run()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is done; only the interpreter's own leaving is left
+    sys.exit(code)
+
+
+def run() -> int:
+    """Carries out the command line in sys.argv; returns the exit code."""
+    try:
+        code = _carry_out()
+    except BaseException as error:
+        code = _report(error)
+    return _flushed(code)
+
+
+def _carry_out() -> int:
+    from canon.cli import app, register_verbs
+
+    register_verbs()
+    if len(sys.argv) == 1:
+        sys.argv.append("--help")
+    return int(app(standalone_mode=False) or 0)
+
+
+def _report(error: BaseException) -> int:
+    """Says what ended the command, if there is anything to say; returns the exit code."""
+    if isinstance(error, BrokenPipeError) or isinstance(error.__context__, BrokenPipeError):
+        return 141  # typer makes an exit of it
+    if isinstance(error, SystemExit):
+        return error.code if isinstance(error.code, int) else 0 if error.code is None else 1
+    # An interrupt inside an import or a callback may come out as another error.
+    if _interrupted or isinstance(error, KeyboardInterrupt) or type(error).__name__ == "Abort":
+        return 130
+    if text := _usage(error) or sentence(error):
+        _say(text)
+        return 2
+    log = error.log if isinstance(error, Unforeseen) else _keep_traceback(error)
+    cause = error.__cause__ if isinstance(error, Unforeseen) and error.__cause__ else error
+    _say(f"unexpected {type(cause).__name__}: {reason(cause)}. This is a bug in canon: please report it with {log}.")
+    return 1
+
+
+def _usage(error: BaseException) -> str:
+    """The sentence for a command line that typer could not read; "" for any other error."""
+    if isinstance(error, CanonError | OSError):
+        return ""
+    import typer
+
+    # Its parent is click's UsageError: typer's own copy of click or the installed one, by version.
+    usage: type[typer.BadParameter] = typer.BadParameter.__mro__[1]
+    if not isinstance(error, usage):
+        return ""
+    asked = error.ctx.command_path if error.ctx else "canon"
+    return f"{error.format_message().rstrip('.')}; see {asked} --help."
+
+
+def _say(text: str) -> None:
+    try:
+        print(f"canon: {text}".encode(errors="backslashreplace").decode(), file=sys.stderr, flush=True)
+    except (OSError, ValueError):
+        return  # nobody reads it
+
+
+def _flushed(code: int) -> int:
+    """The exit code, once what was printed has gone out: only then is it known that it could."""
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError) as failure:
+        # What could not go out is dropped, or the interpreter would complain about it once more.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(failure, BrokenPipeError):
+            return code or 141
+        if not code:
+            _say(f"The output cannot be written: {reason(failure)}.")
+        return code or 2
+    return code
+
+
+def _keep_traceback(error: BaseException) -> str:
+    import tempfile
+    import traceback
+
+    text = "".join(traceback.format_exception(error))
+    try:
+        handle, path = tempfile.mkstemp(prefix="canon-", suffix=".log")
+        with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(f"{' '.join(sys.argv)}\n{text}")
+    except OSError:
+        _say(text)  # there is no place left for it but the screen
+        return "the lines above"
+    return path
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    global _interrupted
+    _interrupted = True
+    raise KeyboardInterrupt
+
+
+def _unraisable(problem: sys.UnraisableHookArgs) -> None:
+    """Of an interrupt inside a callback or a finaliser Python prints a traceback and goes on; we leave quietly."""
+    if isinstance(problem.exc_value, KeyboardInterrupt):
+        os._exit(130)
+    sys.__unraisablehook__(problem)
