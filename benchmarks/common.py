@@ -21,6 +21,32 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
+# Environments by which a process calculates as an older processor does: torch, oneDNN, MKL, OpenBLAS and numba.
+_OLDER = {
+    "avx2": {
+        "ATEN_CPU_CAPABILITY": "avx2",
+        "ONEDNN_MAX_CPU_ISA": "AVX2",
+        "MKL_ENABLE_INSTRUCTIONS": "AVX2",
+        "OPENBLAS_CORETYPE": "Haswell",
+        "NUMBA_CPU_NAME": "haswell",
+        "NUMBA_CPU_FEATURES": "",
+    },
+    "sse4": {
+        "ATEN_CPU_CAPABILITY": "default",
+        "ONEDNN_MAX_CPU_ISA": "SSE41",
+        "MKL_ENABLE_INSTRUCTIONS": "SSE4_2",
+        "OPENBLAS_CORETYPE": "Nehalem",
+        "NUMBA_CPU_NAME": "generic",
+    },
+}
+
+
+def instruction_sets() -> dict[str, dict[str, str]]:
+    """The environment of every instruction set that this machine has: its own, and what is older."""
+    import torch
+
+    older = {"AVX512": ["avx2", "sse4"], "AVX2": ["sse4"]}.get(torch.backends.cpu.get_cpu_capability(), [])
+    return {"native": {}, **{name: _OLDER[name] for name in older}}
 
 
 def processor() -> str:
