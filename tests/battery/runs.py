@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -94,6 +96,31 @@ def fit(name: str, out: Path, steps: int, resume: bool = False, **more: Any) -> 
     train(BY_NAME[name].recipe, out=out, resume=resume, changes=changes, quiet=True)
 
 
+@contextmanager
+def in_float64() -> Iterator[None]:
+    """Gradient systems calculate in float64: what differs by the order of sums alone then differs by 1e-16, not by
+    1e-7, and stays apart from what differs by more, however chaotic a system is."""
+    import pytest
+    import torch
+
+    from canon.data.loader import Examples
+
+    take = Examples.take
+
+    def double(*arguments: Any, **more: Any) -> Any:
+        rows = take(*arguments, **more)
+        return {key: value.double() if value.is_floating_point() else value for key, value in rows.items()}
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Examples, "take", double)
+        patch.setattr(torch.Tensor, "float", torch.Tensor.double)
+        torch.set_default_dtype(torch.float64)
+        try:
+            yield
+        finally:
+            torch.set_default_dtype(torch.float32)
+
+
 def main(folder: str) -> None:
     """What each process of the two-process test does: all systems, one after the other, with copies and with shards."""
     import torch.distributed as dist
@@ -101,9 +128,10 @@ def main(folder: str) -> None:
     from canon.training import trainer
 
     trainer.leave_world = lambda: None  # one group serves all runs
-    for name in NAMES:
-        for parallel in ("ddp", "fsdp"):
-            fit(name, Path(folder) / parallel / name, 12, train__parallel=parallel, **TWELVE)
+    with in_float64():
+        for name in NAMES:
+            for parallel in ("ddp", "fsdp"):
+                fit(name, Path(folder) / parallel / name, 12, train__parallel=parallel, **TWELVE)
     dist.destroy_process_group()
 
 
