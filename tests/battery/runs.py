@@ -68,6 +68,11 @@ def built_in_recipes() -> list[str]:
     return [name for name in recipe.names() if CATALOGUE[recipe.load(name).data.source].builtin and is_small(name)]
 
 
+def threads(system: System) -> int:
+    """As many as this process may have; what learns without gradients is exact with one only."""
+    return int(os.environ.get("OMP_NUM_THREADS", "1")) if system.loop == "gradient" else 1
+
+
 def short(system: System, steps: int, **more: Any) -> dict[str, Any]:
     """Settings of a run of a few steps: 10 per epoch, so that most stops are in the middle of one."""
     own = {
@@ -82,7 +87,7 @@ def short(system: System, steps: int, **more: Any) -> dict[str, Any]:
         "train.evaluate_every": 5,
         "train.checkpoint_every": 3,
         "train.seed": 7,
-        "train.threads": 1,
+        "train.threads": threads(system),
         "train.device": "cpu",
     }
     own |= OF_TASK.get(system.task, {}) | OF_SYSTEM.get(system.name, {})
