@@ -5,7 +5,7 @@ READY := .venv/.ready
 # One thread per test process: two processes share two cores.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist worksteal
 
-.PHONY: setup demo test test-all check bench docs clean
+.PHONY: setup demo test test-all test-portable check bench docs clean
 
 setup: $(READY)
 
@@ -25,6 +25,10 @@ test: setup
 
 test-all: setup
 	$(PYTEST)
+	$(MAKE) test-portable
+
+test-portable: setup
+	$(BIN)/python benchmarks/portable.py
 
 check: setup
 	$(BIN)/ruff check .

@@ -1,7 +1,7 @@
 """Gradient clipping, by the norm of all gradients together or value by value.
 
 Paper: Pascanu, Mikolov & Bengio 2013 (arXiv:1211.5063), algorithm 1 → `clip_by_norm`.
-Deviations: none; torch's own divides by ‖g‖ + 1e-6, which is used only where gradients are sharded (FSDP2).
+Deviations: none; torch's own divides by ‖g‖ + 1e-6.
 """
 
 from __future__ import annotations
@@ -26,12 +26,10 @@ def clip_by_norm(parameters: Iterable[Tensor], max_norm: float) -> Tensor:
 
     Never waits for the device. A norm that is not finite comes back as it is: the caller decides.
     """
-    parameters = list(parameters)
     grads = _gradients(parameters, max_norm)
-    if any(type(grad) is not Tensor for grad in grads):  # DTensor
-        norm = torch.nn.utils.clip_grad_norm_(parameters, max_norm)
-        return norm.full_tensor() if hasattr(norm, "full_tensor") else norm
     norm = torch.nn.utils.get_total_norm(grads)
+    if hasattr(norm, "full_tensor"):  # of shards (FSDP2)
+        norm, grads = norm.full_tensor(), [grad.to_local() for grad in grads]  # type: ignore[attr-defined]
     scale = (max_norm / norm).clamp(max=1.0)
     for device in {grad.device for grad in grads}:
         torch._foreach_mul_([grad for grad in grads if grad.device == device], scale.to(device))

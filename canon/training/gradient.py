@@ -166,8 +166,8 @@ class Gradient:
         self._models = self._wrapped()
         self._recorded = self._recording(self.task.longest(columns))
         self._augment = augmenter(self._recipe.data.augment, self.schema)
-        self._bad = torch.zeros((), device=self._device)
-        self._inverse = torch.ones((), device=self._device)
+        self._bad = torch.zeros((), dtype=torch.float32, device=self._device)
+        self._inverse = torch.ones((), dtype=torch.float32, device=self._device)
         self._inverse_value = 1.0
         self._on_cpu = self._device.type == "cpu"
         # float16 needs its losses scaled into range; 1 otherwise.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -66,6 +68,11 @@ def built_in_recipes() -> list[str]:
     return [name for name in recipe.names() if CATALOGUE[recipe.load(name).data.source].builtin and is_small(name)]
 
 
+def threads(system: System) -> int:
+    """As many as this process may have; what learns without gradients is exact with one only."""
+    return int(os.environ.get("OMP_NUM_THREADS", "1")) if system.loop == "gradient" else 1
+
+
 def short(system: System, steps: int, **more: Any) -> dict[str, Any]:
     """Settings of a run of a few steps: 10 per epoch, so that most stops are in the middle of one."""
     own = {
@@ -80,7 +87,7 @@ def short(system: System, steps: int, **more: Any) -> dict[str, Any]:
         "train.evaluate_every": 5,
         "train.checkpoint_every": 3,
         "train.seed": 7,
-        "train.threads": 1,
+        "train.threads": threads(system),
         "train.device": "cpu",
     }
     own |= OF_TASK.get(system.task, {}) | OF_SYSTEM.get(system.name, {})
@@ -94,6 +101,31 @@ def fit(name: str, out: Path, steps: int, resume: bool = False, **more: Any) -> 
     train(BY_NAME[name].recipe, out=out, resume=resume, changes=changes, quiet=True)
 
 
+@contextmanager
+def in_float64() -> Iterator[None]:
+    """Gradient systems calculate in float64: what differs by the order of sums alone then differs by 1e-16, not by
+    1e-7, and stays apart from what differs by more, however chaotic a system is."""
+    import pytest
+    import torch
+
+    from canon.data.loader import Examples
+
+    take = Examples.take
+
+    def double(*arguments: Any, **more: Any) -> Any:
+        rows = take(*arguments, **more)
+        return {key: value.double() if value.is_floating_point() else value for key, value in rows.items()}
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Examples, "take", double)
+        patch.setattr(torch.Tensor, "float", torch.Tensor.double)
+        torch.set_default_dtype(torch.float64)
+        try:
+            yield
+        finally:
+            torch.set_default_dtype(torch.float32)
+
+
 def main(folder: str) -> None:
     """What each process of the two-process test does: all systems, one after the other, with copies and with shards."""
     import torch.distributed as dist
@@ -101,9 +133,10 @@ def main(folder: str) -> None:
     from canon.training import trainer
 
     trainer.leave_world = lambda: None  # one group serves all runs
-    for name in NAMES:
-        for parallel in ("ddp", "fsdp"):
-            fit(name, Path(folder) / parallel / name, 12, train__parallel=parallel, **TWELVE)
+    with in_float64():
+        for name in NAMES:
+            for parallel in ("ddp", "fsdp"):
+                fit(name, Path(folder) / parallel / name, 12, train__parallel=parallel, **TWELVE)
     dist.destroy_process_group()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from functools import cache
 
@@ -11,12 +12,12 @@ from canon import recipe as recipes
 from canon.data import builtin
 from canon.training.run import Run
 from canon.training.trainer import train
-from tests.battery.runs import built_in_recipes
+from tests.battery.runs import built_in_recipes, threads
 
 # The figures that the systems are held to, whatever the recipe says.
 TARGETS = {"linear/digits-softmax": 0.95, "linear/digits-mlp": 0.97, "vision/digits-lenet": 0.97}
-# Another processor adds in another order: a curve may leave its band by this much of its value.
-SLACK = 0.05
+# Built-in texts are the running Python's own; what a recipe says was measured with those of this one.
+TEXTS_OF = (3, 11)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -33,7 +34,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Run]:
 
     @cache
     def run(name: str) -> Run:
-        changes = {"train.threads": 1, "train.device": "cpu"}
+        changes = {"train.threads": threads(recipes.load(name).system), "train.device": "cpu"}
         if needed := recipes.load(name).needs:
             changes["train.init"] = str(run(needed).path)
         return train(name, out=tmp_path_factory.mktemp("golden") / "run", changes=changes, quiet=True)
@@ -49,6 +50,8 @@ def by_length(name: str) -> object:
 
 @pytest.mark.parametrize("name", [by_length(name) for name in built_in_recipes()])
 def test_a_recipe_reaches_what_it_says(name: str, trained: Callable[[str], Run]) -> None:
+    if recipes.load(name).data.source.startswith("python-") and sys.version_info[:2] != TEXTS_OF:
+        pytest.skip(f"measured with the texts of Python {'.'.join(map(str, TEXTS_OF))}")
     run = trained(name)
     assert run.result is not None
     scores = run.result["scores"]["test"]
@@ -56,12 +59,10 @@ def test_a_recipe_reaches_what_it_says(name: str, trained: Callable[[str], Run])
     curve = expect.pop("curve")
     assert expect.keys() == {f"test/{key}" for key in scores}
     for key, (low, high) in expect.items():
-        value = scores[key.removeprefix("test/")]
-        assert low - SLACK * abs(low) <= value <= high + SLACK * abs(high), key
+        assert low <= scores[key.removeprefix("test/")] <= high, key
     rows = run.metrics()
     for key, points in curve.items():
         own = {row["step"]: row[key] for row in rows if key in row}
         for step, low, high in points:
-            margin = SLACK * abs(high) + 0.01
-            assert low - margin <= own[step] <= high + margin, (key, step)
+            assert low <= own[step] <= high, (key, step)
     assert scores.get("accuracy", 1.0) >= TARGETS.get(name, 0.0)

@@ -51,6 +51,7 @@ def test_the_loss_of_every_task_falls() -> None:
     column, net = corpus(), network()
     task = Pretraining("continual", Config(vocab_size=TOKENIZER.size, max_positions=32), SCHEMA)
     optimizer = torch.optim.Adam(net.parameters(), lr=0.01)
+    rate = torch.optim.lr_scheduler.LinearLR(optimizer, 1, 0, 240)
     for step in range(240):
         indices = np.random.default_rng(step).integers(0, len(column), 32)
         batch = batch_of(task, column, indices, Draws(1, step))
@@ -58,6 +59,7 @@ def test_the_loss_of_every_task_falls() -> None:
         (task.loss(net, batch, "all") / task.count(batch)).backward()
         assert all(p.grad is not None for name, p in net.named_parameters() if "segment" not in name)
         optimizer.step()
+        rate.step()
     assert set(task.observed) == {"token_loss", "relation_loss", "order_loss", "distance_loss"}
     net.eval()
     with torch.no_grad():

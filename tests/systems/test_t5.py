@@ -288,6 +288,7 @@ def test_learns_to_fill_in(kind: str, tmp_path: Path) -> None:
     config = Config(**sizes, attention_dropout=0.0, **KINDS[kind])
     network = T5(config)
     optimizer = torch.optim.Adam(network.parameters(), lr=0.005)
+    rate = torch.optim.lr_scheduler.LinearLR(optimizer, 1, 0, 350)
 
     def corrupted(size: int) -> tuple[Tensor, Layout, Tensor, Layout, Tensor]:
         """5 numbers in a row of 4 … 18, one of them <2>; the target is that number and </s> (1)."""
@@ -304,6 +305,7 @@ def test_learns_to_fill_in(kind: str, tmp_path: Path) -> None:
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
+        rate.step()
         losses.append(loss.item())
     assert losses[0] > 2 and losses[-1] < 0.1
     save_file(network.state_dict(), tmp_path / "model.safetensors")

@@ -1,0 +1,36 @@
+"""Runs everything that trains as other processors would: `python benchmarks/portable.py` (`make test-portable`).
+
+Every instruction set that the machine has (its own, AVX2, SSE4) with one and with two threads, one line of result for
+each; the failures are printed after it. What trains is in `WHAT`; the minutes-long are left out. Arguments go to
+pytest, as in `python benchmarks/portable.py -k lenet`.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+from common import ROOT, instruction_sets
+
+WHAT = ("battery", "golden", "nn", "optim", "systems", "tasks", "training")
+
+
+def main() -> None:
+    command = [sys.executable, "-m", "pytest", "--numprocesses", "2", "--dist", "worksteal", "-m", "not slow"]
+    command += [*sys.argv[1:], *(str(ROOT / "tests" / folder) for folder in WHAT)]
+    failed = False
+    for name, environment in instruction_sets().items():
+        for threads in (1, 2):
+            own = {**os.environ, **environment, "OMP_NUM_THREADS": str(threads)}
+            ended = subprocess.run(command, env=own, cwd=ROOT, capture_output=True, text=True)
+            lines = ended.stdout.splitlines()
+            print(f"{name}, {threads} thread{'s' * (threads > 1)}: {lines[-1] if lines else ended.stderr}", flush=True)
+            if ended.returncode:
+                failed = True
+                print("\n".join(line for line in lines if line.startswith(("FAILED", "ERROR", "E  "))), flush=True)
+    sys.exit(failed)
+
+
+if __name__ == "__main__":
+    main()
