@@ -25,8 +25,9 @@ from torch import Tensor
 from canon.data.vocabularies import BOS, EOS, PAD, UNK
 from canon.errors import CanonError
 from canon.nn.choosing import Sampling, best, drawn, likeliest, uniform
+from canon.nn.frozen import frozen
 from canon.nn.ragged import Layout
-from canon.nn.states import Rows, State, closed_up, staying
+from canon.nn.states import COMPILED, Rows, State, closed_up, staying
 from canon.nn.threads import own_threads
 
 FORBIDDEN = (PAD, UNK, BOS)  # never put out
@@ -68,7 +69,11 @@ class Start(NamedTuple):
     min_length: int = 0  # tokens before <eos>
     forbid: Sequence[int] = FORBIDDEN
     eos: int = EOS  # −1: only the limit ends a sentence
-    own_threads: bool = False  # the network's steps are shared among threads that are not torch's
+
+    @property
+    def own_threads(self) -> bool:
+        """Whether the network's steps are shared among threads that are not torch's."""
+        return COMPILED in self.state
 
     def banned(self) -> tuple[Tensor, Tensor]:
         """The tokens that may not come: in the first min_length steps, and later."""
@@ -108,7 +113,7 @@ def begin(
     limit_B = ((source.lengths * ratio).long() + extra).clamp(min=1, max=max_length or None)
     state = network.init_state(network.encode(source_N, source), _most(limit_B))
     token_B = torch.full((source.size,), bos, device=source_N.device)
-    return Start(state, token_B, limit_B, min_length, forbid, eos, getattr(network, "own_threads", False))
+    return Start(state, token_B, limit_B, min_length, forbid, eos)
 
 
 def translate(
@@ -121,9 +126,10 @@ def translate(
     n_best: int = 1,
 ) -> Decoded:
     """The best hypotheses for a batch of sentences, by beam search."""
-    start = begin(network, source_N, source, max_length)
-    with own_threads(start.own_threads):
-        return _search(network.step, start, beam, length_penalty, n_best)
+    with frozen(network):
+        start = begin(network, source_N, source, max_length)
+        with own_threads(start.own_threads):
+            return _search(network.step, start, beam, length_penalty, n_best)
 
 
 @torch.no_grad()

@@ -17,6 +17,7 @@ from torch import Tensor
 from canon.errors import CanonError
 from canon.nn import decoding, graphs
 from canon.nn.choosing import Sampling
+from canon.nn.frozen import frozen
 from canon.use.language import Language
 from canon.use.model import Model
 
@@ -59,21 +60,22 @@ def complete(
     read, before = language.begin(prompt)
     generator = torch.Generator().manual_seed(seed)
     found: list[Completion] = []
-    for start in range(0, count, _AT_ONCE):
-        rows = [_Text(language, read[before:], stop) for _ in range(min(_AT_ONCE, count - start))]
-        prompt_BT = torch.from_numpy(read).to(language.device).expand(len(rows), -1).contiguous()
-        have = 0
-        for token_TB, gain_TB in _stream(language, prompt_BT, length, sampling, generator):
-            for row, tokens, gains in zip(rows, token_TB.T.tolist(), gain_TB.T.tolist(), strict=True):
-                row.add(tokens[: length - have], gains[: length - have])
-            have += len(token_TB)
+    with frozen(language.network):
+        for start in range(0, count, _AT_ONCE):
+            rows = [_Text(language, read[before:], stop) for _ in range(min(_AT_ONCE, count - start))]
+            prompt_BT = torch.from_numpy(read).to(language.device).expand(len(rows), -1).contiguous()
+            have = 0
+            for token_TB, gain_TB in _stream(language, prompt_BT, length, sampling, generator):
+                for row, tokens, gains in zip(rows, token_TB.T.tolist(), gain_TB.T.tolist(), strict=True):
+                    row.add(tokens[: length - have], gains[: length - have])
+                have += len(token_TB)
+                if tell is not None:
+                    tell(rows[0].news())
+                if have >= length or all(row.done for row in rows):
+                    break
             if tell is not None:
-                tell(rows[0].news())
-            if have >= length or all(row.done for row in rows):
-                break
-        if tell is not None:
-            tell(rows[0].news(whole=True))
-        found += [Completion(prompt, row.text, float(np.sum(row.gains))) for row in rows]
+                tell(rows[0].news(whole=True))
+            found += [Completion(prompt, row.text, float(np.sum(row.gains))) for row in rows]
     return found
 
 

@@ -19,6 +19,7 @@ from canon.data.files import open_bytes
 from canon.data.sequences import Ragged
 from canon.errors import CanonError
 from canon.nn import decoding
+from canon.nn.frozen import frozen
 from canon.nn.ragged import Layout
 from canon.use.model import Model
 from canon.use.sides import Sides
@@ -101,11 +102,12 @@ class Translator:
         self.lines += len(sentences)
         self.unknown_tokens += int(unknown_R.sum())
         self.unknown_lines += int((unknown_R > 0).sum())
-        while len(order):
-            size = max(min(self.batch, _TOKENS * self.batch // int(sentences.lengths[order[0]])), 1)
-            rows, order = order[:size], order[size:]
-            for row, translations in zip(rows, self._decode(sentences.take(rows)), strict=True):
-                found[row] = translations
+        with frozen(self.model.network):
+            while len(order):
+                size = max(min(self.batch, _TOKENS * self.batch // int(sentences.lengths[order[0]])), 1)
+                rows, order = order[:size], order[size:]
+                for row, translations in zip(rows, self._decode(sentences.take(rows)), strict=True):
+                    found[row] = translations
         return found
 
     def _decode(self, sentences: Ragged) -> list[list[Translation]]:

@@ -232,7 +232,6 @@ class T5(nn.Module):
                 nn.init.normal_(module.qkv.weight[:width], std=(config.dim * config.head_dim) ** -0.5)
             elif isinstance(module, CrossAttention):
                 nn.init.normal_(module.query.weight, std=(config.dim * config.head_dim) ** -0.5)
-        self._bias = torch.empty(0)
 
     def forward(
         self, source_N: Tensor, source: Layout, target_M: Tensor, target: Layout, label_M: Tensor | None = None
@@ -272,6 +271,7 @@ class T5(nn.Module):
         | memory | [B, layers, 2, H, S, d] | keys and values of the source |
         | memory_bias | [B, 1, 1, S] | −∞ where there is no source token; absent where sources are equally long |
         | cache | [B, layers, 2, H, C, d] | keys and values of the target so far |
+        | shared_bias | [1, H, 1, C] | by distance C−1 … 0: the token at place p reads the last p + 1 |
         | position | [] | tokens so far |
         """
         layout, memory_BSD = memory.layout, memory.layout.pad(memory[-1])
@@ -284,8 +284,7 @@ class T5(nn.Module):
             state["memory_bias"] = bias_BS.masked_fill_(~seen_BS, -math.inf)[:, None, None]
         batch, layers, two, heads, _, width = kept.shape
         state["cache"] = kept.new_zeros(batch, layers, two, heads, capacity, width)
-        # By distance C−1 … 0: the token at place p reads the last p + 1.
-        self._bias = self.decoder.positions(1, capacity).to(kept.dtype)
+        state["shared_bias"] = self.decoder.positions(1, capacity).to(kept.dtype)
         return state
 
     @torch.no_grad()
@@ -296,7 +295,7 @@ class T5(nn.Module):
         slots = cache.select(4, position).unbind(1)
         filled = [pair.unbind(1) for pair in cache.narrow(4, 0, position + 1).unbind(1)]
         memory, memory_bias = [pair.unbind(1) for pair in state["memory"].unbind(1)], state.get("memory_bias")
-        bias_1H1K = self._bias.narrow(3, self._bias.shape[3] - position - 1, position + 1)
+        bias_1H1K = state["shared_bias"][..., cache.shape[4] - position - 1 :]
         x_BD = self.embedding(token_B)
         blocks: list[Block] = list(self.decoder.blocks)  # type: ignore[arg-type]
         for block, slot, (key, value), (far_key, far_value) in zip(blocks, slots, filled, memory, strict=True):

@@ -132,7 +132,6 @@ class TransformerXL(nn.Module):
                 nn.init.zeros_(parameter) if name.endswith(".bias") else nn.init.normal_(parameter, std=_STD)
         if self.output is not None:
             nn.init.normal_(self.output.weight, std=_STD)
-        self._by_distance: list[Tensor] = []
 
     def forward(self, token_BT: Tensor, state: State | None = None) -> tuple[Tensor, State]:
         """Logits [B, T, V] of each next token, and the state to go on with; None: a text begins.
@@ -176,11 +175,12 @@ class TransformerXL(nn.Module):
     def step(self, token_B: Tensor, state: State) -> tuple[Tensor, State]:
         """Logits [B, V] behind `token_B`, and the state after it.
 
-        The first step turns layer inputs into cache [B, L, 2, H, C, d] and position; later ones write there in place.
+        The first step turns layer inputs into cache [B, L, 2, H, C, d], position and shared_distances [L, H, d, S + 1]
+        (W r of each); later ones write to the cache in place.
         """
         if "memory" in state:
             state = self._begin(state["memory"])
-        cache, position = state["cache"], int(state["position"])
+        cache, distances_LHdK, position = state["cache"], state["shared_distances"], int(state["position"])
         if position == cache.shape[4]:  # full: the newer half moves to the front, once in S steps
             position = self.span
             cache.narrow(4, 0, position).copy_(cache.narrow(4, cache.shape[4] - position, position).clone())
@@ -190,10 +190,10 @@ class TransformerXL(nn.Module):
         slots = cache.select(4, position).unbind(1)
         for i, block in enumerate(self.layers.blocks):
             keys, values = filled[:, i].unbind(1)
-            by_distance = self._by_distance[i][:, :, -keys.shape[2] :]
+            by_distance = distances_LHdK[i, :, :, -keys.shape[2] :]
             x_BD = block.step(x_BD, slots[i], keys, values, by_distance)  # type: ignore[operator]
         out_BD = self.layers.norm(x_BD)
-        return self._logits(out_BD), {"cache": cache, "position": torch.tensor(position + 1)}
+        return self._logits(out_BD), {**state, "position": torch.tensor(position + 1)}
 
     def _begin(self, held_BLMD: Tensor) -> State:
         """Keys and values of what was read, room for more, and W r of all distances that can occur."""
@@ -204,5 +204,5 @@ class TransformerXL(nn.Module):
         cache = kept.new_zeros(batch, layers, two, heads, 2 * self.span + 1, width)
         cache[..., :length, :] = kept
         r_SD = distances(self.span + 1, self.shape[1], kept.device).to(held_BLMD.dtype)
-        self._by_distance = [block.attention.by_distance(r_SD) for block in blocks]
-        return {"cache": cache, "position": torch.tensor(length)}
+        by_distance = torch.stack([block.attention.by_distance(r_SD) for block in blocks])
+        return {"cache": cache, "shared_distances": by_distance, "position": torch.tensor(length)}
