@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import torch
@@ -19,7 +20,7 @@ from torch import nn
 M = TypeVar("M", bound=nn.Module)
 T = TypeVar("T")
 
-_made: ContextVar[Mapping[nn.Module, dict[Any, Any]]] = ContextVar("frozen", default={})
+_made: ContextVar[Mapping[nn.Module, dict[Any, Any]]] = ContextVar("frozen", default=MappingProxyType({}))
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from canon.errors import CanonError
 from canon.nn import decoding, graphs
 from canon.nn.choosing import Sampling
 from canon.nn.frozen import frozen
+from canon.nn.limits import seeded, whole
 from canon.use.language import Language
 from canon.use.model import Model
 
@@ -50,15 +51,15 @@ def complete(
     log-probability. `tell` is given the only text piece by piece.
     """
     language = Language(model)
-    if length < 1 or count < 1:
-        raise CanonError(f"length and count must be positive whole numbers, got {length} and {count}.")
+    whole("length", length)
+    whole("count", count)
     if tell is not None and count > 1:
         raise CanonError(f"Only one text can be told as it comes, but count is {count}.")
     if not all(stop):
         raise CanonError("A stop word must have at least one character.")
     sampling = Sampling(temperature, top_k, top_p) if temperature else None
     read, before = language.begin(prompt)
-    generator = torch.Generator().manual_seed(seed)
+    generator = seeded(seed)
     found: list[Completion] = []
     with frozen(language.network):
         for start in range(0, count, _AT_ONCE):

@@ -1,7 +1,7 @@
 """Weights that are written to in any way, and searches that share a network: nothing is stale, nothing disturbs.
 
-A copy of weights (packed for oneDNN, laid out for compiled kernels) lives inside `with frozen(network):` alone, and what
-a search remembers is in its own state. Both are compared with a fresh copy of the network that has never been used.
+A copy of weights (packed for oneDNN, laid out for compiled kernels) lives inside `with frozen(network):` alone, and
+what a search remembers is in its own state. Both are compared with a copy of the network that has never been used.
 """
 
 from __future__ import annotations

@@ -201,7 +201,7 @@ def test_mistakes(pairs: Path, story: Path, canon: Callable) -> None:
         ((pairs, "--input", "in.txt", "--output", "in.txt/x"), "in.txt/x cannot be written"),
         ((pairs, "--input", "in.txt", "--reference", "right.txt"), "right.txt has 1 lines, but 2 were translated"),
         ((pairs, "--input", "nothing.txt", "--reference", "nothing.txt"), "nothing.txt is empty"),
-        ((pairs, "dog", "--beam", 2, "--n-best", 3), "A beam of 2 has no 3 best translations; make it wider."),
+        ((pairs, "dog", "--beam", 2, "--n-best", 3), "n_best must be a whole number from 1 to 2, got 3."),
         ((story, "dog"), "which translates nothing"),
         (("nowhere", "dog"), "There is no run nowhere."),
     ):
@@ -242,7 +242,7 @@ def test_language_models_go_on_with_a_prompt(story: Path, canon: Callable) -> No
     assert canon("generate", story).code == 0
     for wrong, sentence in (
         ((story, "the", "--out", "x.png"), "whose text is printed; leave out --out."),
-        ((story, "the", "--top-p", 1.5), "Sampling takes"),
+        ((story, "the", "--top-p", 1.5), "top_p must be a number from"),
         ((story, "the", "--temperature", -1), "--temperature"),
     ):
         refused = canon("generate", *wrong)

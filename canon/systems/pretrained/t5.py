@@ -28,33 +28,32 @@ from canon.nn.packed import Linear
 from canon.nn.positions import BucketedBias
 from canon.nn.ragged import Layout
 from canon.nn.states import State
-
-Positive = Annotated[int, Field(gt=0)]
-Natural = Annotated[int, Field(ge=0)]
-Share = Annotated[float, Field(ge=0, lt=1)]
+from canon.systems.settings import Beam, Depth, DepthOrNone, Length, Penalty, Positive, Share
 
 
 @settings
 class Config:
     vocab_size: Positive = Field(default=32_128, description="tokens of the vocabulary; the data decides")
     dim: Positive = Field(default=512, description="features of a token")
-    num_layers: Positive = Field(default=6, description="blocks of the encoder")
-    decoder_layers: Natural = Field(default=0, description="blocks of the decoder; 0: as many as of the encoder")
+    num_layers: Depth = Field(default=6, description="blocks of the encoder")
+    decoder_layers: DepthOrNone = Field(default=0, description="blocks of the decoder; 0: as many as of the encoder")
     num_heads: Positive = Field(default=8, description="heads of each attention")
     head_dim: Positive = Field(default=64, description="features of a head; num_heads × head_dim need not be dim")
     hidden: Positive = Field(default=2048, description="units inside the feed-forward networks")
     activation: Literal["relu", "gated-gelu"] = Field(default="relu", description="relu: T5; gated-gelu: T5 1.1")
     tie: bool = Field(default=True, description="the output's matrix is that of the embeddings; T5 1.1: false")
-    num_buckets: Annotated[int, Field(ge=4)] = Field(default=32, description="numbers per head that tell distances")
+    num_buckets: Annotated[Positive, Field(ge=4)] = Field(
+        default=32, description="numbers per head that tell distances"
+    )
     max_distance: Positive = Field(default=128, description="distances from here on are alike")
     eps: Annotated[float, Field(gt=0)] = Field(default=1e-6, description="ε of the norms")
     dropout: Share = Field(default=0.1, description="share dropped of embeddings, inner units and sublayers' outputs")
     attention_dropout: Share = Field(default=0.1, description="share dropped of attention weights")
     corrupt_share: Annotated[float, Field(gt=0, lt=1)] = Field(default=0.15, description="share of tokens left out")
     corrupt_span: Annotated[float, Field(ge=1)] = Field(default=3.0, description="mean length of what is left out")
-    beam: Positive = Field(default=1, description="hypotheses kept open in decoding; 1: greedy")
-    length_penalty: Annotated[float, Field(ge=0)] = Field(default=0.6, description="α of the beam's length penalty")
-    max_length: Natural = Field(default=0, description="most tokens put out; 0: as the data says")
+    beam: Beam = Field(default=1, description="hypotheses kept open in decoding; 1: greedy")
+    length_penalty: Penalty = Field(default=0.6, description="α of the beam's length penalty")
+    max_length: Length = Field(default=0, description="most tokens put out; 0: as the data says")
 
 
 class Encoded(list[Tensor]):

@@ -25,7 +25,7 @@ from torch import Tensor
 from canon.config import settings
 from canon.nn.ragged import Layout
 from canon.systems.sequence.luong import Attentive, Luong
-from canon.systems.sequence.recurrent_parts import Share
+from canon.systems.settings import Share
 
 _DRAWN = 256  # positions that numbers are drawn for
 

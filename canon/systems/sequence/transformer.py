@@ -15,7 +15,7 @@ S the longest source, C places of the cache, L layers.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
 import torch
 from pydantic import Field
@@ -34,10 +34,7 @@ from canon.nn.positions import Learned, Sinusoidal
 from canon.nn.ragged import Layout
 from canon.nn.states import COMPILED, State
 from canon.nn.threads import own_threads
-
-Positive = Annotated[int, Field(gt=0)]
-Natural = Annotated[int, Field(ge=0)]
-Share = Annotated[float, Field(ge=0, lt=1)]
+from canon.systems.settings import Beam, Depth, Length, Natural, Penalty, Positive, Share
 
 
 @settings
@@ -46,7 +43,7 @@ class Config:
     target_vocab: Positive = Field(default=1000, description="tokens of the target; the data decides")
     shared_vocab: bool = Field(default=False, description="both have one vocabulary, and one matrix; the data decides")
     dim: Positive = Field(default=512, description="features of a token")
-    num_layers: Positive = Field(default=6, description="blocks of the encoder, and of the decoder")
+    num_layers: Depth = Field(default=6, description="blocks of the encoder, and of the decoder")
     num_heads: Positive = Field(default=8, description="heads of each attention; dim must be a multiple of it")
     hidden: Positive = Field(default=2048, description="units inside the feed-forward networks")
     norm: NormPlace = Field(default="post", description="post: after each sum, as published; pre: before each sublayer")
@@ -59,9 +56,9 @@ class Config:
     label_smoothing: Share = Field(default=0.1, description="ε of the target")
     sparse: Sparse = Field(default="none", description="self-attention in a band: none, banded (all), alternating")
     window: Natural = Field(default=0, description="width of the band: tokens less than so far away are seen")
-    beam: Positive = Field(default=1, description="hypotheses kept open in decoding; 1: greedy")
-    length_penalty: Annotated[float, Field(ge=0)] = Field(default=0.6, description="α of the beam's length penalty")
-    max_length: Natural = Field(default=0, description="most tokens put out; 0: as the data says")
+    beam: Beam = Field(default=1, description="hypotheses kept open in decoding; 1: greedy")
+    length_penalty: Penalty = Field(default=0.6, description="α of the beam's length penalty")
+    max_length: Length = Field(default=0, description="most tokens put out; 0: as the data says")
 
 
 class Transformer(nn.Module):

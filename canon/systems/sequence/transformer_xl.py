@@ -13,8 +13,6 @@ S tokens that generation looks back on, C = 2S + 1 places of its cache.
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import torch
 from pydantic import Field
 from torch import Tensor, nn
@@ -25,10 +23,7 @@ from canon.nn.attention.block import Activation, FeedForward, NormPlace, Record
 from canon.nn.attention.embedding import TokenEmbedding
 from canon.nn.attention.relative import RelativeAttention, distances
 from canon.nn.states import State
-
-Positive = Annotated[int, Field(gt=0)]
-Natural = Annotated[int, Field(ge=0)]
-Share = Annotated[float, Field(ge=0, lt=1)]
+from canon.systems.settings import Depth, Natural, Positive, Share
 
 _STD = 0.02
 
@@ -37,7 +32,7 @@ _STD = 0.02
 class Config:
     vocab_size: Positive = Field(default=1000, description="tokens of the vocabulary; the data decides")
     dim: Positive = Field(default=410, description="features of a token")
-    num_layers: Positive = Field(default=16, description="blocks")
+    num_layers: Depth = Field(default=16, description="blocks")
     num_heads: Positive = Field(default=10, description="heads of each attention; dim must be a multiple of it")
     hidden: Positive = Field(default=2100, description="units inside the feed-forward networks")
     memory: Natural = Field(default=150, description="tokens before a segment that every layer sees; 0: none")
