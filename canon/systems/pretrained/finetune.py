@@ -50,7 +50,7 @@ class Config:
     kind: Kind = Field(default="", description="what is asked: class, number, tags, span or choice; the data decides")
     num_classes: Positive = Field(default=2, description="classes or tags; the data decides")
     dropout: Share = Field(default=0.1, description="share dropped of what the head reads")
-    layers: tuple[int, ...] = Field(
+    layers: tuple[Annotated[int, Field(ge=-1000, le=1000)], ...] = Field(
         default=(-1,), description="what the head reads, side by side: 0 the embeddings, −1 the last layer"
     )
     mix: bool = Field(default=False, description="a learned mix of all layers in place of these")
