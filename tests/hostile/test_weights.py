@@ -6,7 +6,12 @@ what a search remembers is in its own state. Both are compared with a copy of th
 
 from __future__ import annotations
 
+import ast
 import copy
+import importlib
+import inspect
+import pkgutil
+import textwrap
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -15,6 +20,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+import canon.nn
+import canon.systems
 from canon import registry
 from canon.nn import decoding, packed
 from canon.nn.frozen import frozen
@@ -267,3 +274,36 @@ def test_recorders_in_turns(name: str) -> None:
     both = begun(0), begun(1)
     found = list(zip(*([recorder.advance() for recorder in both] for _ in range(4)), strict=True))
     torch.testing.assert_close([list(one) for one in found], wanted, rtol=0, atol=0)
+
+
+# What a module may keep of its own, beside what __init__ makes.
+KEPT = {
+    ("Sinusoidal", "table"),  # a table of constants, longer when a longer one is asked for
+    ("ELMo", "take_vocabulary"),  # the words, once, before anything is computed
+}
+
+
+def test_modules_write_nothing_on_themselves() -> None:
+    """No method but __init__ assigns to an attribute of a module: what a call needs is passed along."""
+    for package in (canon.nn, canon.systems):
+        for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            if "kernel" not in found.name and not found.name.endswith("_cuda"):  # these need compilers
+                importlib.import_module(found.name)
+    classes = [cls for cls in every_class(nn.Module) if cls.__module__.startswith("canon.")]
+    assert len(classes) > 80
+    written = {(cls.__name__, method) for cls in classes for method in methods_that_assign(cls)}
+    assert written == KEPT
+
+
+def every_class(cls: type) -> set[type]:
+    return set(cls.__subclasses__()).union(*map(every_class, cls.__subclasses__()))
+
+
+def methods_that_assign(cls: type) -> Iterator[str]:
+    (body,) = ast.parse(textwrap.dedent(inspect.getsource(cls))).body
+    assert isinstance(body, ast.ClassDef)
+    for method in body.body:
+        if isinstance(method, ast.FunctionDef) and method.name != "__init__":
+            stores = (node for node in ast.walk(method) if isinstance(node, ast.Attribute | ast.Subscript))
+            if any(isinstance(node.ctx, ast.Store) and ast.unparse(node).startswith("self.") for node in stores):
+                yield method.name

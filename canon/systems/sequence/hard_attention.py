@@ -4,7 +4,7 @@ Xu, Ba, Kiros et al. 2015, Show, attend and tell (arXiv:1502.03044), section 4.1
 the decoder is canon/systems/sequence/luong.py, so that α_t = softmax(score(h_t, h̄_s)) and the position drawn at t has a
 say in word t only. `draw`: a_t ~ α_t in training; `choose`: the likeliest position otherwise. With ℓ_t = −log p(y_t |
 a_t), the expected loss Σ_t E[ℓ_t] has the gradient Σ_t E[∇ℓ_t + (ℓ_t − b) ∇log α_t(a_t)]: the first term flows from the
-loss of the words, the second is `extra_loss`, with b a running mean of ℓ and a reward for entropy, both as in the paper.
+loss of the words, the second is `extra_loss`, with b a running mean of ℓ and a reward for entropy, as in the paper.
 estimator = "straight-through" (Bengio, Léonard and Courville 2013, arXiv:1308.3432) reads the drawn position and lets
 the gradient pass as if the mean by α had been read.
 Deviations: Luong's decoder in place of the paper's, and with it rewards of single words in place of whole sentences,
