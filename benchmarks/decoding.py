@@ -25,6 +25,7 @@ from torch import Tensor
 from canon import registry
 from canon.nn import decoding
 from canon.nn.decoding import BOS, EOS
+from canon.nn.frozen import frozen
 from canon.nn.ragged import Layout
 
 sys.path.insert(0, str(ROOT))
@@ -101,10 +102,12 @@ def _start(network: Any, sentences: list[Tensor], limit: int) -> decoding.Start:
 
 def ours(case: Case, width: int, batch: int, limit: int) -> list[list[int]]:
     found: list[list[int]] = []
-    for first in range(0, len(case.sentences), batch):
-        sentences = case.sentences[first : first + batch]
-        decoded = decoding.beam(case.network.step, _start(case.network, sentences, limit), width, length_penalty=0.0)
-        found += [decoded[row, 0] for row in range(len(sentences))]
+    with frozen(case.network):
+        for first in range(0, len(case.sentences), batch):
+            sentences = case.sentences[first : first + batch]
+            start = _start(case.network, sentences, limit)
+            decoded = decoding.beam(case.network.step, start, width, length_penalty=0.0)
+            found += [decoded[row, 0] for row in range(len(sentences))]
     return found
 
 

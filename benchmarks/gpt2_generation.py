@@ -24,6 +24,7 @@ from common import ROOT, interleaved, summary, write_result
 from torch import Tensor
 
 from canon.nn import decoding, graphs
+from canon.nn.frozen import frozen
 from canon.systems.pretrained import gpt2
 
 sys.path.insert(0, str(ROOT))
@@ -45,8 +46,9 @@ def network_of(config: gpt2.Config) -> gpt2.GPT2:
 
 
 def plain(network: gpt2.GPT2, prompt_BT: Tensor, length: int) -> Tensor:
-    start = decoding.begin_text(network, prompt_BT, length, (), -1)
-    return decoding.greedy(network.step, start).tokens[:, 0]
+    with frozen(network):
+        start = decoding.begin_text(network, prompt_BT, length, (), -1)
+        return decoding.greedy(network.step, start).tokens[:, 0]
 
 
 def recorded(recorder: graphs.Recorder, prompt_BT: Tensor, length: int) -> Tensor:

@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 
 def create(name: str, **changes: Any) -> Any:
     """The network (or learner) that `name` means, as in create("mlp:tiny", num_classes=3)."""
+    from canon.systems.building import build
+
     system, preset = registry.find(name)
-    _, cls = system.load()
-    return cls(system.configure(preset, changes))
+    return build(system, system.configure(preset, changes))
 
 
 def train(

@@ -11,12 +11,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from canon.errors import CanonError
+from canon.nn.limits import real, whole
 from canon.nn.packed import is_plain
 from canon.nn.threads import has_numba, share
 
 _BLOCK, _BLOCKS_FROM = 64, 1 << 15  # the largest of many numbers are looked for in blocks
 _ROWS = 32  # that a thread of its own pays for
+_COLDEST = 1e-4  # a temperature: with any lower one the likeliest token is sure, as temperature 0 says
 _INFINITY = float("inf")
 
 
@@ -24,11 +25,9 @@ class Sampling:
     """How tokens are drawn: temperature, the k likeliest (0: all), the fewest that hold a share p."""
 
     def __init__(self, temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0) -> None:
-        if temperature <= 0 or top_k < 0 or not 0 < top_p <= 1:
-            raise CanonError(
-                f"Sampling takes temperature > 0, top_k ≥ 0 and 0 < top_p ≤ 1; got {temperature}, {top_k}, {top_p}."
-            )
-        self.temperature, self.top_k, self.top_p = temperature, top_k, top_p
+        self.temperature = real("temperature", temperature, _COLDEST, 1 / _COLDEST)
+        self.top_k = whole("top_k", top_k, 0, 1 << 31)
+        self.top_p = real("top_p", top_p, 1e-9, 1)
 
 
 def uniform(size: int, generator: torch.Generator | None) -> Tensor:

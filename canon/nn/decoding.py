@@ -23,10 +23,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from canon.data.vocabularies import BOS, EOS, PAD, UNK
-from canon.errors import CanonError
 from canon.nn.choosing import Sampling, best, drawn, likeliest, uniform
+from canon.nn.frozen import frozen
+from canon.nn.limits import real, require_memory, whole
 from canon.nn.ragged import Layout
-from canon.nn.states import Rows, State, closed_up, staying
+from canon.nn.states import COMPILED, Rows, State, closed_up, staying
 from canon.nn.threads import own_threads
 
 FORBIDDEN = (PAD, UNK, BOS)  # never put out
@@ -34,6 +35,7 @@ FORBIDDEN = (PAD, UNK, BOS)  # never put out
 Step = Callable[[Tensor, State], tuple[Tensor, State]]
 
 _LEAVE = 0.25  # share of sentences that are done at which they leave the batch: copying the state must pay
+WIDEST = 1000  # beam
 _INFINITY = float("inf")
 
 
@@ -68,7 +70,11 @@ class Start(NamedTuple):
     min_length: int = 0  # tokens before <eos>
     forbid: Sequence[int] = FORBIDDEN
     eos: int = EOS  # −1: only the limit ends a sentence
-    own_threads: bool = False  # the network's steps are shared among threads that are not torch's
+
+    @property
+    def own_threads(self) -> bool:
+        """Whether the network's steps are shared among threads that are not torch's."""
+        return COMPILED in self.state
 
     def banned(self) -> tuple[Tensor, Tensor]:
         """The tokens that may not come: in the first min_length steps, and later."""
@@ -108,7 +114,7 @@ def begin(
     limit_B = ((source.lengths * ratio).long() + extra).clamp(min=1, max=max_length or None)
     state = network.init_state(network.encode(source_N, source), _most(limit_B))
     token_B = torch.full((source.size,), bos, device=source_N.device)
-    return Start(state, token_B, limit_B, min_length, forbid, eos, getattr(network, "own_threads", False))
+    return Start(state, token_B, limit_B, min_length, forbid, eos)
 
 
 def translate(
@@ -121,9 +127,10 @@ def translate(
     n_best: int = 1,
 ) -> Decoded:
     """The best hypotheses for a batch of sentences, by beam search."""
-    start = begin(network, source_N, source, max_length)
-    with own_threads(start.own_threads):
-        return _search(network.step, start, beam, length_penalty, n_best)
+    with frozen(network):
+        start = begin(network, source_N, source, max_length)
+        with own_threads(start.own_threads):
+            return _search(network.step, start, beam, length_penalty, n_best)
 
 
 @torch.no_grad()
@@ -156,6 +163,13 @@ def flush_right(prompts: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
     return torch.stack(rows), torch.tensor([longest - len(prompt) for prompt in prompts], device=rows[0].device)
 
 
+def check_beam(width: object, length_penalty: object, n_best: object = 1) -> None:
+    """Refuses what no search can do; for those that begin one later."""
+    most = whole("beam", width, 1, WIDEST)
+    whole("n_best", n_best, 1, most)
+    real("length_penalty", length_penalty, -10, 10)
+
+
 def penalty(length: Tensor, alpha: float) -> Tensor:
     """((5 + |Y|) / 6)^α, which a log-probability is divided by."""
     return ((5 + length) / 6) ** alpha
@@ -164,6 +178,7 @@ def penalty(length: Tensor, alpha: float) -> Tensor:
 @torch.no_grad()
 def greedy(step: Step, start: Start, length_penalty: float = 0.0, shrink: bool = True) -> Decoded:
     """The likeliest token at every step. The penalty changes only the score that is told."""
+    check_beam(1, length_penalty)
     with own_threads(start.own_threads):
         return _one_each(step, start, lambda logits_RV, banned, _: likeliest(logits_RV, banned), length_penalty, shrink)
 
@@ -274,12 +289,13 @@ def beam(
 
 @torch.no_grad()
 def _search(step: Step, start: Start, width: int, length_penalty: float, n_best: int, shrink: bool = True) -> Decoded:
-    if width < 1 or not 1 <= n_best <= width:
-        raise CanonError(f"A beam takes width ≥ 1 and n_best from 1 to width; got {width} and {n_best}.")
+    check_beam(width, length_penalty, n_best)
     if width == 1:
         return greedy(step, start, length_penalty, shrink)
     state, token_R, limit_B, device = start.state, start.token, start.limit, start.token.device
     size, steps, shortest, vocab = len(limit_B), _most(limit_B), _least(limit_B), 1
+    held = width * sum(x.nbytes for x in state.values())
+    require_memory(held, f"A beam of {width:,} for {size:,} texts", "make the beam or the batch smaller", device)
     early, later = start.banned()
     divisors = penalty(torch.arange(steps + 2), length_penalty).tolist()  # by length
     # The past of the open hypotheses: token and parent at every step, so that it never has to be moved.

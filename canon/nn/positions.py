@@ -41,10 +41,11 @@ class Sinusoidal(nn.Module):
 
     def table(self, size: int, device: torch.device) -> Tensor:
         """[at least size, D]."""
-        if self._table is None or len(self._table) < size or self._table.device != device:
-            size = max(size, _LEAST, 2 * len(self._table) if self._table is not None else 0)
-            self._table = sinusoids(torch.arange(size, device=device), self.dim)
-        return self._table
+        table = self._table  # another thread may put a shorter one there
+        if table is None or len(table) < size or table.device != device:
+            size = max(size, _LEAST, 2 * len(table) if table is not None else 0)
+            self._table = table = sinusoids(torch.arange(size, device=device), self.dim)
+        return table
 
     def forward(self, positions_N: Tensor, size: int) -> Tensor:
         """[N, D] of positions below `size`, which the host knows."""

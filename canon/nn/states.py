@@ -1,8 +1,10 @@
 """The state of a decoder between two tokens, and how its rows are chosen, repeated and moved.
 
-A state is a dictionary of tensors, batch first, so that an index of rows says which hypotheses go on. Two names mean
-something: "position" (tokens so far) is one number that all rows share, and an entry whose name begins with "cache" is
-[B, …, C, d], written by the network in place, and read only at its first `position` of C places.
+A state is all that a search has beside the network, which it never writes to: a dictionary of tensors, batch first, so
+that an index of rows says which hypotheses go on. Some names mean something: "position" (tokens so far) is one number
+that all rows share, as they share an entry whose name begins with "shared"; one that begins with "cache" is
+[B, …, C, d], written by the network in place, and read only at its first `position` of C places. One with
+"memory_length" is read by kernels that have threads of their own (canon/nn/attention/compiled.py).
 Shapes: R rows, C places of a cache, d features.
 """
 
@@ -13,14 +15,18 @@ import torch
 from torch import Tensor
 
 State = dict[str, Tensor]
-POSITION, CACHE = "position", "cache"
+POSITION, CACHE, SHARED, COMPILED = "position", "cache", "shared", "memory_length"
 
 _LARGE = 1 << 18  # bytes: below, a fresh copy costs less than finding out which rows can stay
 
 
 def select(state: State, rows: Tensor) -> State:
     """The state of `rows`: chosen, repeated or left out, in memory of its own."""
-    return {key: x if key == POSITION else _select(x, rows, _filled(key, state)) for key, x in state.items()}
+    return {key: x if _has_no_rows(key) else _select(x, rows, _filled(key, state)) for key, x in state.items()}
+
+
+def _has_no_rows(key: str) -> bool:
+    return key == POSITION or key.startswith(SHARED)
 
 
 def _filled(key: str, state: State) -> int:
@@ -50,7 +56,7 @@ class Rows:
         self._own: set[str] = set()  # in memory that was made here, and so is nothing else's
 
     def before(self, state: State) -> None:
-        self._given = {key: (x, _writes(x)) for key, x in state.items() if key != POSITION}
+        self._given = {key: (x, _writes(x)) for key, x in state.items() if not _has_no_rows(key)}
 
     def after(self, state: State) -> None:
         same = {key for key, (x, _) in self._given.items() if state.get(key) is x}
@@ -80,7 +86,7 @@ class Rows:
         return self._make(state, rows, set(), set())
 
     def _make(self, state: State, rows: Tensor, untouched: set[str], in_place: set[str]) -> State:
-        kept = {POSITION, *untouched, *in_place}
+        kept = {*filter(_has_no_rows, state), *untouched, *in_place}
         # Copies come first: they may be of views of what is changed in place.
         made = {key: x if key in kept else _select(x, rows, _filled(key, state)) for key, x in state.items()}
         self._own |= made.keys() - kept

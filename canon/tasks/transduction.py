@@ -55,24 +55,24 @@ class Transduction(Task):
     def longest(self, columns: Columns) -> int:
         return max(int(column.lengths.max()) for column in columns.values() if isinstance(column, Ragged))
 
-    def teach(self, network: nn.Module, batch: Batch) -> tuple[Tensor, Layout]:
+    def teach(self, network: nn.Module, batch: Batch, **options: Any) -> tuple[Tensor, Layout]:
         """Logits [M, V] of every target token given those before it, and the target's layout."""
         source, target = layout_of(batch), layout_of(batch, "target")
-        return network(batch["input"], source, batch["target_input"], target), target
+        return network(batch["input"], source, batch["target_input"], target, **options), target
 
     def count(self, batch: Batch) -> int:
         return int(batch["target_lengths"].sum())
 
     def loss(self, network: nn.Module, batch: Batch, phase: str) -> Tensor:
         plain = getattr(network, "module", network)
-        if hasattr(plain, "noise"):  # a network that draws
-            plain.noise = None if self.share is None else (self.generator, self.share)
-        logits_MV, _ = self.teach(network, batch)
-        more = getattr(plain, "extra_loss", None)
-        if more is None:
+        if not hasattr(plain, "drawing"):
+            logits_MV, _ = self.teach(network, batch)
             return cross_entropy(logits_MV, batch["target"], self._smoothing, reduction="sum")
+        # A network that draws, and has a loss of what it drew.
+        drawing = plain.drawing(None if self.share is None else (self.generator, self.share))
+        logits_MV, target = self.teach(network, batch, drawing=drawing)
         losses_M = cross_entropy(logits_MV, batch["target"], self._smoothing)
-        return losses_M.sum() + more(losses_M)
+        return losses_M.sum() + plain.extra_loss(losses_M, target, drawing)
 
     def run(self, network: nn.Module, batch: Batch) -> Outputs:
         """Sums over each sentence's tokens, and what the network says by itself."""

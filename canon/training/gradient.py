@@ -26,6 +26,7 @@ from canon.nn.attention.attend import fits
 from canon.nn.attention.multihead import MultiHead
 from canon.nn.compiling import PAYS_FROM, compile_parts, parts
 from canon.nn.counting import count_parameters, summarize
+from canon.nn.frozen import frozen
 from canon.optim.clipping import clip_by_norm, clip_by_value
 from canon.optim.schedules import multiplier
 from canon.recipe import OptimizerChoice, Recipe
@@ -446,8 +447,11 @@ class Gradient:
     def _examples(self, columns: Columns) -> Examples:
         return Examples(columns, self.schema, self._device, self.task.compose)
 
-    @torch.no_grad()
     def outputs(self, columns: Columns) -> Outputs:
+        with torch.no_grad(), frozen(self.network):
+            return self._outputs(columns)
+
+    def _outputs(self, columns: Columns) -> Outputs:
         examples = self._examples(columns)
         # Shards of one network must go through it together, so then every process does all rows; so it does of a text.
         spread = self.world.size > 1 and not self._sharded and not self.task.carries

@@ -17,6 +17,7 @@ from canon.data.schema import Data, Schema
 from canon.data.words import Words
 from canon.errors import CanonError, unknown
 from canon.recipe import Recipe
+from canon.systems.building import build as build_system
 from canon.training.devices import World, seed_step
 from canon.training.gradient import Gradient
 from canon.training.learner import Learner
@@ -61,13 +62,12 @@ def _value(table: Table, key: str) -> Any:
 
 def build(recipe: Recipe, schema: Schema, world: World) -> tuple[Learner, tasks.Task]:
     """The learner of a recipe whose sizes are those of `schema`, and its task."""
-    _, cls = recipe.system.load()
     task = tasks.create(recipe.system, recipe.config, schema)
     for phase in recipe.optimizers:
         if phase not in task.phases:
             raise unknown("phase (optimizers)", phase, task.phases)
     seed_step(recipe.train.seed, 0, 0, world.device)  # the same first weights on every process
-    built = cls(recipe.config)
+    built = build_system(recipe.system, recipe.config)
     if hasattr(built, "take_vocabulary") and "text" in schema.tokenizers:  # a network that spells its words
         built.take_vocabulary(schema.tokenizers["text"].vocabulary)
     if recipe.system.loop == "gradient":

@@ -17,6 +17,8 @@ from torch import Tensor
 from canon.errors import CanonError
 from canon.nn import decoding, graphs
 from canon.nn.choosing import Sampling
+from canon.nn.frozen import frozen
+from canon.nn.limits import seeded, whole
 from canon.use.language import Language
 from canon.use.model import Model
 
@@ -49,31 +51,32 @@ def complete(
     log-probability. `tell` is given the only text piece by piece.
     """
     language = Language(model)
-    if length < 1 or count < 1:
-        raise CanonError(f"length and count must be positive whole numbers, got {length} and {count}.")
+    whole("length", length)
+    whole("count", count)
     if tell is not None and count > 1:
         raise CanonError(f"Only one text can be told as it comes, but count is {count}.")
     if not all(stop):
         raise CanonError("A stop word must have at least one character.")
     sampling = Sampling(temperature, top_k, top_p) if temperature else None
     read, before = language.begin(prompt)
-    generator = torch.Generator().manual_seed(seed)
+    generator = seeded(seed)
     found: list[Completion] = []
-    for start in range(0, count, _AT_ONCE):
-        rows = [_Text(language, read[before:], stop) for _ in range(min(_AT_ONCE, count - start))]
-        prompt_BT = torch.from_numpy(read).to(language.device).expand(len(rows), -1).contiguous()
-        have = 0
-        for token_TB, gain_TB in _stream(language, prompt_BT, length, sampling, generator):
-            for row, tokens, gains in zip(rows, token_TB.T.tolist(), gain_TB.T.tolist(), strict=True):
-                row.add(tokens[: length - have], gains[: length - have])
-            have += len(token_TB)
+    with frozen(language.network):
+        for start in range(0, count, _AT_ONCE):
+            rows = [_Text(language, read[before:], stop) for _ in range(min(_AT_ONCE, count - start))]
+            prompt_BT = torch.from_numpy(read).to(language.device).expand(len(rows), -1).contiguous()
+            have = 0
+            for token_TB, gain_TB in _stream(language, prompt_BT, length, sampling, generator):
+                for row, tokens, gains in zip(rows, token_TB.T.tolist(), gain_TB.T.tolist(), strict=True):
+                    row.add(tokens[: length - have], gains[: length - have])
+                have += len(token_TB)
+                if tell is not None:
+                    tell(rows[0].news())
+                if have >= length or all(row.done for row in rows):
+                    break
             if tell is not None:
-                tell(rows[0].news())
-            if have >= length or all(row.done for row in rows):
-                break
-        if tell is not None:
-            tell(rows[0].news(whole=True))
-        found += [Completion(prompt, row.text, float(np.sum(row.gains))) for row in rows]
+                tell(rows[0].news(whole=True))
+            found += [Completion(prompt, row.text, float(np.sum(row.gains))) for row in rows]
     return found
 
 

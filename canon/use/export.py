@@ -25,6 +25,7 @@ from canon.errors import CanonError, unknown
 from canon.interop import elmo, huggingface, huggingface_finetuned, onnx, vision
 from canon.interop.vision import Report, Tensors
 from canon.interop.weights import read_tensors
+from canon.systems.building import build
 from canon.training import checkpoint
 from canon.training.devices import seed_step
 from canon.training.run import Run, cannot_write
@@ -250,7 +251,7 @@ def _random(
         raise CanonError(f"{source} learns without a network: there is nothing to convert before it is trained.")
     config = system.configure(preset, settings, {f"system.{key}": "--set" for key in settings})
     seed_step(0, 0, 0, torch.device("cpu"))
-    network = system.load()[1](config)
+    network = build(system, config)
     if not hasattr(config, "shape"):  # a network that reads text
         return Network(source, system, preset, config, network.state_dict(), Schema("passages", (), "tokens"))
     schema = _schema(source, config, classes, mean or (0.0,), std or (1.0,))

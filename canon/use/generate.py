@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import csv
+from math import prod
 from pathlib import Path
 
 import torch
 
 from canon.errors import CanonError
+from canon.nn.limits import require_memory, whole
 from canon.tasks import pictures
 from canon.tasks.base import Outputs
 from canon.tasks.generation import Generation
@@ -23,6 +25,8 @@ def generate(model: Model, count: int = 64, seed: int = 0) -> Outputs:
     """`count` samples from noise that `seed` decides; at seed 0 the noise of the run's own evaluations."""
     task, network = _task(model), model.network.eval()
     device = next(network.parameters()).device
+    whole("count", count, 1, 1 << 40)
+    require_memory(2 * 4 * count * prod(model.schema.shape), f"{count:,} samples", "ask for fewer (count)")
     found = []
     for start in range(0, count, _AT_ONCE):
         stop = min(start + _AT_ONCE, count)

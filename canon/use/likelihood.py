@@ -16,6 +16,7 @@ import torch
 
 from canon.data.progress import bar
 from canon.errors import CanonError
+from canon.nn.frozen import frozen
 from canon.nn.ragged import Layout
 from canon.use.language import Language
 
@@ -102,7 +103,7 @@ def score(language: Language, requests: Sequence[Request]) -> list[tuple[np.ndar
     found: list[Any] = [None] * len(requests)
     at_once = _AT_ONCE.get(language.device.type, 1 << 12)
     measure = _score_running if language.running else _score_packed
-    with bar("scoring", len(requests)) as progress:
+    with frozen(language.network), bar("scoring", len(requests)) as progress:
         while order:
             longest = len(requests[askers[order[0]][0]].ids) - 1
             taken, order = order[: max(at_once // longest, 1)], order[max(at_once // longest, 1) :]

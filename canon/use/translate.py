@@ -19,6 +19,8 @@ from canon.data.files import open_bytes
 from canon.data.sequences import Ragged
 from canon.errors import CanonError
 from canon.nn import decoding
+from canon.nn.frozen import frozen
+from canon.nn.limits import whole
 from canon.nn.ragged import Layout
 from canon.use.model import Model
 from canon.use.sides import Sides
@@ -53,10 +55,10 @@ class Translator:
         self.sides = Sides.of(model)
         config = model.run.recipe.config
         self.model, self.n_best, self.batch = model, n_best, batch
-        self.beam = beam or max(config.beam, n_best)
+        self.beam = beam or max(config.beam, whole("n_best", n_best, 1, decoding.WIDEST))
         self.length_penalty = config.length_penalty if length_penalty is None else length_penalty
-        if n_best > self.beam:
-            raise CanonError(f"A beam of {self.beam} has no {n_best} best translations; make it wider.")
+        decoding.check_beam(self.beam, self.length_penalty, n_best)
+        whole("batch", batch)
         self.lines = self.unknown_tokens = self.unknown_lines = 0
 
     def stream(self, lines: Iterable[Line], window: int = 0) -> Iterator[tuple[str, list[Translation]]]:
@@ -101,11 +103,12 @@ class Translator:
         self.lines += len(sentences)
         self.unknown_tokens += int(unknown_R.sum())
         self.unknown_lines += int((unknown_R > 0).sum())
-        while len(order):
-            size = max(min(self.batch, _TOKENS * self.batch // int(sentences.lengths[order[0]])), 1)
-            rows, order = order[:size], order[size:]
-            for row, translations in zip(rows, self._decode(sentences.take(rows)), strict=True):
-                found[row] = translations
+        with frozen(self.model.network):
+            while len(order):
+                size = max(min(self.batch, _TOKENS * self.batch // int(sentences.lengths[order[0]])), 1)
+                rows, order = order[:size], order[size:]
+                for row, translations in zip(rows, self._decode(sentences.take(rows)), strict=True):
+                    found[row] = translations
         return found
 
     def _decode(self, sentences: Ragged) -> list[list[Translation]]:

@@ -3,7 +3,6 @@ and threads that stand aside."""
 
 from __future__ import annotations
 
-import copy
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -13,8 +12,8 @@ from torch import Tensor
 
 from canon.nn import choosing, threads
 from canon.nn.attention import compiled as module
-from canon.nn.attention.compiled import CompiledDecoder, CompiledEncoder
 from canon.nn.decoding import beam, begin, greedy, sample
+from canon.nn.frozen import frozen
 from canon.nn.ragged import Layout
 from canon.systems.sequence.transformer import Transformer
 from tests.systems import test_transformer
@@ -59,12 +58,8 @@ def logits_of(network: Transformer, lengths: list[int], steps: int = 7) -> Tenso
     return torch.stack(found)
 
 
-@pytest.fixture
-def plain(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """Torch's modules in place of the kernels, until it is undone."""
-    for compiled in (CompiledEncoder, CompiledDecoder):
-        monkeypatch.setattr(compiled, "ready", lambda *_: False)
-    return monkeypatch
+def is_compiled(network: Transformer) -> bool:
+    return begin(network, *sources([3, 2]), max_length=7).own_threads
 
 
 @torch.no_grad()
@@ -72,16 +67,16 @@ def plain(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 @pytest.mark.parametrize("part", [1, 4, 256])
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 def test_the_encoder_equals_the_modules(
-    kind: dict[str, Any], part: int, lengths: list[int], plain: pytest.MonkeyPatch
+    kind: dict[str, Any], part: int, lengths: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever sequences go together."""
     network, before = build(**kind), torch.get_num_threads()
     wanted = network.encode(*sources(lengths))
-    plain.undo()
-    plain.setattr(module, "_PART", part)
+    monkeypatch.setattr(module, "_PART", part)
     torch.set_num_threads(2)
     try:
-        found = network.encode(*sources(lengths))
+        with frozen(network):
+            found = network.encode(*sources(lengths))
     finally:
         torch.set_num_threads(before)
     assert found["memory"].shape == wanted["memory"].shape and torch.equal(found["memory_mask"], wanted["memory_mask"])
@@ -92,9 +87,10 @@ def test_the_encoder_equals_the_modules(
 def test_learning_takes_the_modules() -> None:
     """Where gradients are wanted, and where dropout is."""
     network = build(dropout=0.5)
-    memory = network.encode(*sources([3, 2]))["memory"]
+    with frozen(network):
+        memory = network.encode(*sources([3, 2]))["memory"]
     assert memory.requires_grad
-    with torch.no_grad():
+    with torch.no_grad(), frozen(network):
         assert torch.equal(network.encode(*sources([3, 2]))["memory"], network.encode(*sources([3, 2]))["memory"])
         network.train()
         network.dropout.p = 0.0  # that of embeddings: the blocks have their own
@@ -104,13 +100,13 @@ def test_learning_takes_the_modules() -> None:
 @torch.no_grad()
 @pytest.mark.parametrize("lengths", [[4], [3, 1], [5, 2, 4, 4], [2, 0, 7, 1, 3], [3] * 9], ids=str)
 @pytest.mark.parametrize("kind", KINDS, ids=str)
-def test_equals_the_modules(kind: dict[str, Any], lengths: list[int], plain: pytest.MonkeyPatch) -> None:
+def test_equals_the_modules(kind: dict[str, Any], lengths: list[int]) -> None:
     network = build(**kind)
+    assert not is_compiled(network)
     wanted = logits_of(network, lengths)
-    assert not network.own_threads
-    plain.undo()
-    found = logits_of(network, lengths)
-    assert network.own_threads
+    with frozen(network):
+        assert is_compiled(network)
+        found = logits_of(network, lengths)
     torch.testing.assert_close(found, wanted, rtol=1e-5, atol=2e-5)
 
 
@@ -121,7 +117,7 @@ def test_rows_do_not_depend_on_threads(count: int) -> None:
     try:
         for number in (1, count):
             torch.set_num_threads(number)
-            with threads.own_threads():
+            with torch.no_grad(), frozen(network), threads.own_threads():
                 state = network.init_state({"memory": torch.ones(13, 4, 48), "memory_mask": torch.ones(13, 4) > 0}, 2)
                 found.append(network.step(torch.arange(13), state)[0])
     finally:
@@ -129,28 +125,21 @@ def test_rows_do_not_depend_on_threads(count: int) -> None:
     torch.testing.assert_close(*found, rtol=1e-6, atol=1e-6)
 
 
-def test_new_weights_are_seen() -> None:
-    """After a step of an optimiser, a write in place, new memory and in a copy."""
+@torch.no_grad()
+def test_a_compiled_state_goes_on_outside() -> None:
+    """Weights are then read again at every step."""
     network = build()
-    first = logits_of(network, [3, 2])
-    for parameter in network.parameters():
-        parameter.grad = torch.full_like(parameter, 0.1)
-    torch.optim.Adam(network.parameters(), lr=0.01, fused=True).step()
-    second = logits_of(network, [3, 2])
-    assert not torch.allclose(first, second, atol=1e-3)
-    with torch.no_grad():
-        network.decoder.blocks[1].feed_forward.inner.weight.mul_(2.0)
-    third = logits_of(network, [3, 2])
-    assert not torch.allclose(second, third, atol=1e-3)
-    other = copy.deepcopy(network)
-    torch.testing.assert_close(logits_of(other, [3, 2]), third, rtol=0, atol=0)
-    with torch.no_grad():
-        other.decoder.blocks[0].cross.output.bias[:9].add_(1.0)
-    assert not torch.allclose(logits_of(other, [3, 2]), third, atol=1e-3)
-    torch.testing.assert_close(logits_of(network, [3, 2]), third, rtol=0, atol=0)
+    with frozen(network):
+        wanted = logits_of(network, [3, 2], 2)
+        state = network.init_state(network.encode(*sources([3, 2])), 2)
+    tokens_TB = torch.randint(45, (2, 2), generator=torch.Generator().manual_seed(2))
+    found, state = network.step(tokens_TB[0], state)
+    torch.testing.assert_close(found, wanted[0], rtol=0, atol=0)
+    network._target.weight.data.zero_()
+    assert not network.step(tokens_TB[1], state)[0].any()
 
 
-def test_searches_find_the_same(plain: pytest.MonkeyPatch) -> None:
+def test_searches_find_the_same() -> None:
     """Greedily, by a beam whose hypotheses change places, and drawn; sentences leave as they end."""
     network = build(norm="pre")
     lengths = [4, 1, 6, 2, 3, 5]
@@ -167,9 +156,9 @@ def test_searches_find_the_same(plain: pytest.MonkeyPatch) -> None:
         return [part for one in found for part in (one.tokens, one.lengths, one.scores)]
 
     wanted = all_ways()
-    plain.undo()
-    found = all_ways()
-    assert network.own_threads
+    with frozen(network):
+        found = all_ways()
+        assert is_compiled(network)
     for mine, theirs in zip(found, wanted, strict=True):
         torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-4)
 
@@ -180,8 +169,8 @@ def test_searches_find_the_same(plain: pytest.MonkeyPatch) -> None:
     ids=["double", "bfloat16"],
 )
 def test_other_precisions_take_the_modules(network: Transformer) -> None:
-    logits_of(network, [3, 2])
-    assert not network.own_threads
+    with frozen(network):
+        assert not is_compiled(network)
 
 
 @torch.no_grad()
@@ -267,10 +256,11 @@ def test_two_decodings_at_once() -> None:
     """One network in two threads of Python: each finds what it finds alone."""
     network = build()
     batches = ([5, 2, 4, 4, 1, 3, 2, 2], [3] * 9)
-    wanted = [logits_of(network, lengths) for lengths in batches]
+    with torch.no_grad(), frozen(network):
+        wanted = [logits_of(network, lengths) for lengths in batches]
 
     def decode(lengths: list[int]) -> Tensor:
-        with threads.own_threads():
+        with torch.no_grad(), frozen(network), threads.own_threads():
             return logits_of(network, lengths)
 
     with ThreadPoolExecutor(2) as pool:

@@ -133,11 +133,13 @@ def learn_to_turn_around(network: Any, num_steps: int = 80, lr: float = 0.02) ->
     losses = []
     network.train()
     for _ in range(num_steps):
-        token_losses_M = F.cross_entropy(network(source_N, source, target_M, target), label_M, reduction="none")
+        drawing = {"drawing": network.drawing()} if hasattr(network, "drawing") else {}
+        logits_MV = network(source_N, source, target_M, target, **drawing)
+        token_losses_M = F.cross_entropy(logits_MV, label_M, reduction="none")
         loss = token_losses_M.sum() / target.total
         losses.append(loss.item())
-        if hasattr(network, "extra_loss"):
-            loss = loss + network.extra_loss(token_losses_M) / target.total
+        if drawing:
+            loss = loss + network.extra_loss(token_losses_M, target, **drawing) / target.total
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

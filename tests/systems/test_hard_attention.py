@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from canon.systems.sequence import hard_attention
-from canon.systems.sequence.hard_attention import HardAttention
+from canon.systems.sequence.hard_attention import Drawing, HardAttention
 from tests.systems.recurrent_pairs import (
     Batch,
     assert_alignment,
@@ -25,8 +25,13 @@ BATCH = some_batch((3, 4), (2, 3))
 LABELS = torch.tensor([5, 3, 7, 6, 3])
 
 
-def losses_of(network: HardAttention, batch: Batch) -> Tensor:
-    return F.cross_entropy(network(*batch), LABELS, reduction="none")
+def losses_of(network: HardAttention, batch: Batch, drawing: Drawing | None = None) -> Tensor:
+    return F.cross_entropy(network(*batch, drawing), LABELS, reduction="none")
+
+
+def extra_of(network: HardAttention) -> Tensor:
+    drawing = network.drawing()
+    return network.extra_loss(losses_of(network, BATCH, drawing), BATCH[3], drawing)
 
 
 def losses_by_position(network: HardAttention) -> tuple[Tensor, Tensor]:
@@ -63,9 +68,9 @@ def test_mean_estimate_is_the_gradient_of_the_expected_loss(baseline: float) -> 
     samples: list[list[Tensor]] = [[] for _ in parameters]
     for _ in range(chunks):
         network.baseline.fill_(baseline)
-        logits_MV = network(*repeated(BATCH, chunk))
-        token_losses_M = F.cross_entropy(logits_MV, LABELS.repeat(chunk), reduction="none")
-        loss = token_losses_M.sum() + network.extra_loss(token_losses_M)
+        batch, drawing = repeated(BATCH, chunk), network.drawing()
+        token_losses_M = F.cross_entropy(network(*batch, drawing), LABELS.repeat(chunk), reduction="none")
+        loss = token_losses_M.sum() + network.extra_loss(token_losses_M, batch[3], drawing)
         assert loss.item() == pytest.approx(token_losses_M.sum().item())
         for found, gradient in zip(samples, torch.autograd.grad(loss / chunk, parameters), strict=True):
             found.append(gradient)
@@ -82,7 +87,7 @@ def test_mean_estimate_is_the_gradient_of_the_expected_loss(baseline: float) -> 
 def test_the_words_loss_alone_is_biased_and_a_baseline_calms() -> None:
     """Without `extra_loss` the score function gets no gradient; with b near the mean loss it varies less."""
     network = made(hard_attention, "HardAttention", kind="gru").double().train()
-    token_losses_M = losses_of(network, BATCH)
+    token_losses_M = losses_of(network, BATCH, network.drawing())
     (alone,) = torch.autograd.grad(token_losses_M.sum(), [network.score.key.weight], allow_unused=True)
     assert alone is None or not alone.any()
     spread = {}
@@ -91,8 +96,7 @@ def test_the_words_loss_alone_is_biased_and_a_baseline_calms() -> None:
         found = []
         for _ in range(60):
             network.baseline.fill_(baseline)
-            extra = network.extra_loss(losses_of(network, BATCH))
-            found.append(torch.autograd.grad(extra, [network.score.key.weight])[0])
+            found.append(torch.autograd.grad(extra_of(network), [network.score.key.weight])[0])
         spread[baseline] = torch.stack(found).var(0).sum().item()
     assert spread[2.5] < spread[0.0] < spread[20.0]
 
@@ -102,13 +106,14 @@ def test_straight_through() -> None:
     network = made(hard_attention, "HardAttention", estimator="straight-through").double().train()
     weights_BQS = torch.rand(2, 3, 4, dtype=torch.float64).softmax(-1).requires_grad_()
     values_BSH = torch.randn(2, 4, 5, dtype=torch.float64)
-    drawn_BQS = network.choose(weights_BQS)
+    drawn_BQS = network.draw(weights_BQS, Drawing())
     torch.testing.assert_close(drawn_BQS.detach().sort(-1).values, torch.eye(4).double()[3].expand(2, 3, 4))
     (found,) = torch.autograd.grad((drawn_BQS @ values_BSH).sum(), weights_BQS)
     (wanted,) = torch.autograd.grad((weights_BQS @ values_BSH).sum(), weights_BQS)
     torch.testing.assert_close(found, wanted)
-    token_losses_M = losses_of(network, BATCH)
-    assert network.extra_loss(token_losses_M).item() == 0
+    drawing = network.drawing()
+    token_losses_M = losses_of(network, BATCH, drawing)
+    assert network.extra_loss(token_losses_M, BATCH[3], drawing).item() == 0
     token_losses_M.sum().backward()
     assert network.score.key.weight.grad.any()
 
@@ -118,7 +123,7 @@ def test_draws_by_weight() -> None:
     network = made(hard_attention, "HardAttention").train()
     torch.manual_seed(0)
     weights = torch.tensor([0.5, 0.0, 0.2, 0.3])
-    shares = network.choose(weights.expand(1, 20_000, 4)).mean((0, 1))
+    shares = network.draw(weights.expand(1, 20_000, 4), Drawing()).mean((0, 1))
     torch.testing.assert_close(shares, weights, atol=0.012, rtol=0)
     assert shares[1] == 0
 
@@ -128,7 +133,7 @@ def test_entropy_is_rewarded() -> None:
     options = {"kind": "gru", "estimator": "straight-through", "entropy": 0.7}
     network = made(hard_attention, "HardAttention", **options).double().train()
     weight = network.score.key.weight
-    (found,) = torch.autograd.grad(network.extra_loss(losses_of(network, BATCH)), [weight])
+    (found,) = torch.autograd.grad(extra_of(network), [weight])
     weights_MS, _ = losses_by_position(network)
     positive = weights_MS[weights_MS > 0]
     (wanted,) = torch.autograd.grad(0.7 * (positive * positive.log()).sum(), [weight])
@@ -139,12 +144,13 @@ def test_baseline_is_a_running_mean_in_training_only() -> None:
     network = made(hard_attention, "HardAttention", baseline_decay=0.75).train()
     assert network.baseline.item() == pytest.approx(math.log(11))
     assert "baseline" in network.state_dict()
-    token_losses_M = losses_of(network, BATCH)
-    network.extra_loss(token_losses_M)
+    drawing = network.drawing()
+    token_losses_M = losses_of(network, BATCH, drawing)
+    network.extra_loss(token_losses_M, BATCH[3], drawing)
     wanted = 0.75 * math.log(11) + 0.25 * token_losses_M.mean().item()
     assert network.baseline.item() == pytest.approx(wanted)
     network.eval()
-    assert network.extra_loss(losses_of(network, BATCH)).item() == 0
+    assert extra_of(network).item() == 0
     assert network.baseline.item() == pytest.approx(wanted)
 
 
@@ -165,7 +171,7 @@ def test_a_seed_decides_the_draws() -> None:
     outputs = []
     for seed in (1, 1, 2):
         torch.manual_seed(seed)
-        outputs.append(network(*batch))
+        outputs.append(network(*batch, network.drawing()))
     assert torch.equal(outputs[0], outputs[1]) and not torch.equal(outputs[0], outputs[2])
 
 

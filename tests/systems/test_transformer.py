@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -12,8 +15,8 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from canon.errors import CanonError
-from canon.nn.attention.compiled import CompiledDecoder, CompiledEncoder
 from canon.nn.counting import count_parameters
+from canon.nn.frozen import frozen
 from canon.nn.ragged import Layout
 from canon.nn.states import select
 from canon.systems.sequence.transformer import Config, Transformer
@@ -76,13 +79,22 @@ def test_published_sizes(sizes: dict[str, Any], exact: int, published: float) ->
 
 
 @pytest.fixture(params=["modules", "compiled"])
-def steps(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def steps(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Both ways through a network; that they are equal in all else is in tests/nn/test_compiled.py."""
-    if request.param == "compiled":
-        pytest.importorskip("numba")
-    else:
-        for compiled in (CompiledEncoder, CompiledDecoder):
-            monkeypatch.setattr(compiled, "ready", lambda *_: False)
+    if request.param == "modules":
+        yield
+        return
+    pytest.importorskip("numba")
+    with ExitStack() as stack:
+
+        def frozen_one(**changes: Any) -> Transformer:
+            network = plain(**changes)
+            stack.enter_context(frozen(network))
+            return network
+
+        plain = build
+        monkeypatch.setattr(sys.modules[__name__], "build", frozen_one)
+        yield
 
 
 @pytest.mark.usefixtures("steps")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -70,6 +71,31 @@ def scored(
     batch = Examples(columns, data.schema, CPU).take(torch.arange(len(columns["input"])))
     outputs = task.run(network, batch)
     return task, outputs, task.score(outputs, columns)
+
+
+@pytest.mark.parametrize(
+    ("longest", "max_length", "limit"),
+    [
+        ((7, 3), 0, 16),  # the source is longer: ⌈1.5 · 7⌉ + 5
+        ((3, 7), 0, 16),  # the target is
+        ((7, 7), 0, 16),
+        ((), 0, 35),  # nothing is known of the data: as if 20 were the longest
+        ((7, 3), 2, 2),  # what the system says comes first
+        ((7, 3), 40, 40),
+    ],
+)
+def test_the_decoding_limit_follows_the_longest_side(longest: tuple[int, ...], max_length: int, limit: int) -> None:
+    """By what is put out too: a network that never ends says as many words as the limit allows."""
+    data = pairs()
+    config = SimpleNamespace(**{**vars(CONFIG), "max_length": max_length})
+    task = Transduction("cross-entropy", config, replace(data.schema, longest=longest))
+    network = Digits(data)
+    network.table[:] = 4
+    batch = Examples(data.splits["test"], data.schema, CPU).take(torch.arange(3))
+    decoded_BT = task.decode(network, batch)
+    assert task.limit == limit == decoded_BT.shape[1]
+    allowed_B = (2 * batch["input_lengths"] + 10).clamp(max=limit)
+    assert torch.equal((decoded_BT == 4).sum(1), allowed_B)
 
 
 def test_a_network_that_knows_makes_no_mistakes() -> None:

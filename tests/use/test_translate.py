@@ -201,7 +201,9 @@ def test_mistakes(pairs: Path, story: Path, canon: Callable) -> None:
         ((pairs, "--input", "in.txt", "--output", "in.txt/x"), "in.txt/x cannot be written"),
         ((pairs, "--input", "in.txt", "--reference", "right.txt"), "right.txt has 1 lines, but 2 were translated"),
         ((pairs, "--input", "nothing.txt", "--reference", "nothing.txt"), "nothing.txt is empty"),
-        ((pairs, "dog", "--beam", 2, "--n-best", 3), "A beam of 2 has no 3 best translations; make it wider."),
+        ((pairs, "dog", "--beam", 10**8), "beam must be a whole number from 1 to 1,000, got 100000000."),
+        ((pairs, "dog", "--length-penalty", "nan"), "length_penalty must be a number from -10 to 10, got nan."),
+        ((pairs, "dog", "--beam", 2, "--n-best", 3), "n_best must be a whole number from 1 to 2, got 3."),
         ((story, "dog"), "which translates nothing"),
         (("nowhere", "dog"), "There is no run nowhere."),
     ):
@@ -242,8 +244,13 @@ def test_language_models_go_on_with_a_prompt(story: Path, canon: Callable) -> No
     assert canon("generate", story).code == 0
     for wrong, sentence in (
         ((story, "the", "--out", "x.png"), "whose text is printed; leave out --out."),
-        ((story, "the", "--top-p", 1.5), "Sampling takes"),
+        ((story, "the", "--top-p", 1.5), "top_p must be a number from"),
         ((story, "the", "--temperature", -1), "--temperature"),
+        ((story, "the", "--temperature", "1e-300"), "temperature must be a number from 0.0001 to"),
+        ((story, "the", "--temperature", "nan"), "temperature must be"),
+        ((story, "the", "--count", 10**11), "count must be a whole number from 1 to 1,000,000, got 100000000000."),
+        ((story, "the", "--length", 10**12), "length must be"),
+        ((story, "the", "--seed", 10**30), "seed must be"),
     ):
         refused = canon("generate", *wrong)
         assert refused.code == 2 and sentence in refused.err and refused.err.count("\n") == 1

@@ -219,10 +219,7 @@ class Decoder(nn.Module):
 
 
 class DecoderStep:
-    """A decoder block's tensors, taken out once per decoding: looking them up in modules takes its time.
-
-    They are the block's own: what training changes in place changes here too.
-    """
+    """A decoder block's tensors, to be taken out `once`: looking them up in modules takes its time."""
 
     def __init__(self, block: DecoderBlock) -> None:
         self.is_pre = block.is_pre

@@ -1,13 +1,13 @@
 """A Transformer's encoder and decoder by the kernels of transformer_kernel.py, on a CPU where nothing is learned.
 
-Weights are copied into the kernels' order at the first use, and again when they may have changed (canon/nn/packed.py).
-Sequences and rows are shared out among threads (canon/nn/threads.py).
+Weights are copied into the kernels' order, once where they are frozen (canon/nn/frozen.py) and for no longer; elsewhere
+the modules do it. Sequences and rows are shared out among threads (canon/nn/threads.py).
 Shapes: as in transformer_kernel.py; N tokens of B sequences, W numbers for a place of the memory, L · 2D and more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from canon.nn.attention.block import ACTIVATIONS, Decoder, DecoderBlock, Encoder, EncoderBlock
-from canon.nn.packed import is_own, is_plain, state_of
+from canon.nn.frozen import is_frozen
+from canon.nn.packed import is_plain
 from canon.nn.ragged import Layout
 from canon.nn.states import State
 from canon.nn.threads import has_numba, share, threads
@@ -32,43 +33,24 @@ _ORDER = list(ACTIVATIONS.values())  # as transformer_kernel.Sizes numbers them
 Affine = tuple[Tensor, Tensor | None]  # weight and bias
 
 
-class _Copied:
-    """Weights in the order of their use, in one array."""
-
-    def __init__(self) -> None:
-        self._state: tuple[Any, ...] = ()  # of the weights when they were copied
-        self.numbers = np.empty(0, np.float32)
-
-    def ready(self, layers: list[Affine]) -> bool:
-        """Copies them if need be; False where they cannot be copied."""
-        tensors = [tensor for layer in layers for tensor in layer if tensor is not None]
-        if not (has_numba() and is_plain(tensors[0]) and all(is_own(tensor) for tensor in tensors)):
-            return False
-        state = tuple(state_of(tensor) for tensor in tensors)
-        if state != self._state:
-            pieces = [piece for layer in layers for piece in _laid_out(*layer)]
-            self.numbers = _aligned(sum(len(piece) for piece in pieces))
-            np.concatenate(pieces, out=self.numbers)
-            self._state = state
-        return True
+def compiles(module: nn.Module) -> bool:
+    """Whether kernels can do what the module does, by a copy of its weights."""
+    return is_frozen(module) and has_numba() and not module.training and all(map(is_plain, module.parameters()))
 
 
 class CompiledEncoder:
-    """`ready` says whether the kernel can do it; then it is called in the encoder's place."""
+    """An encoder with its weights as they were when this was made."""
 
-    def __init__(self) -> None:
-        self._weights = _Copied()
-
-    def ready(self, encoder: Encoder) -> bool:
+    def __init__(self, encoder: Encoder) -> None:
         blocks: list[EncoderBlock] = list(encoder.blocks)  # type: ignore[arg-type]
-        return not encoder.training and self._weights.ready(list(_in_order(blocks, encoder.norm)))
+        self._sizes, self._windows = _sizes(blocks[0], len(blocks)), _windows(blocks)
+        self._weights = _copied(_in_order(blocks, encoder.norm))
 
-    def __call__(self, encoder: Encoder, x_ND: Tensor, layout: Layout) -> Tensor:
+    def __call__(self, x_ND: Tensor, layout: Layout) -> Tensor:
         """[B, S, D], 0 behind a sequence's end."""
         from canon.nn.attention import transformer_kernel as kernel
 
-        blocks: list[EncoderBlock] = list(encoder.blocks)  # type: ignore[arg-type]
-        sizes, windows_L = _sizes(blocks[0], len(blocks)), _windows(blocks)
+        sizes = self._sizes
         out_BSD = x_ND.new_zeros(layout.size, layout.max_length, sizes.dim)
         if not layout.total:
             return out_BSD
@@ -79,7 +61,7 @@ class CompiledEncoder:
         parts = threads() * -(-layout.total // (_PART * threads()))
         bounds = np.searchsorted(end_B, np.arange(1, parts) * layout.total / parts)
         edges = [0, *bounds.tolist(), layout.size]
-        given = (_flat(x_ND), start_B, length_B, sizes, self._weights.numbers, windows_L)
+        given = (_flat(x_ND), start_B, length_B, sizes, self._weights, self._windows)
 
         def run(first: int, count: int) -> None:
             for begin, end in list(pairwise(edges))[first : first + count]:
@@ -93,21 +75,15 @@ class CompiledEncoder:
 
 
 class CompiledDecoder:
-    """`ready` says whether the kernel can do it, and then `init_state` and `step` do."""
+    """A decoder with its weights as they were when this was made; what it remembers of a search is in the state."""
 
-    def __init__(self) -> None:
-        self._weights, self._told = _Copied(), _Copied()
-
-    def ready(self, decoder: Decoder, output: Tensor) -> bool:
+    def __init__(self, decoder: Decoder, output: Tensor) -> None:
         """`output` are the weights of logits, [V, D]."""
         blocks: list[DecoderBlock] = list(decoder.blocks)  # type: ignore[arg-type]
-        if not self._weights.ready([*_in_order(blocks, decoder.norm), (output, None)]):
-            return False
-        if not self._told.ready([(block.cross.key_value.weight, block.cross.key_value.bias) for block in blocks]):
-            return False
         self._windows, self._tokens = _windows(blocks), len(output)
         self._sizes = _sizes(blocks[0], len(blocks), self._tokens)
-        return True
+        self._weights = _copied([*_in_order(blocks, decoder.norm), (output, None)])
+        self._memory = _copied((block.cross.key_value.weight, block.cross.key_value.bias) for block in blocks)
 
     def init_state(self, memory_BSD: Tensor, seen_BS: Tensor, capacity: int) -> State:
         """Keys and values of the memory, of whose places each row sees the first ones, and room for more tokens.
@@ -125,7 +101,7 @@ class CompiledDecoder:
         rows, width = _filled_up(batch * places), layers * kernel.padded(2 * dim)
         x = F.pad(memory_BSD.reshape(-1, dim), (0, 0, 0, rows - batch * places))
         told_RW = x.new_empty(rows, width)
-        given = (_flat(x), dim, self._told.numbers, layers, _flat(told_RW))
+        given = (_flat(x), dim, self._memory, layers, _flat(told_RW))
         if rows:
             share(lambda first, count: kernel.project(first, count, *given), rows, kernel.TILE)
         return {
@@ -144,7 +120,7 @@ class CompiledDecoder:
         rows, stride = _filled_up(size), kernel.stride_of(self._sizes, max(capacity, sources))
         logits_RV = np.empty((rows, self._sizes.outputs), np.float32)
         given = (
-            *(_flat(x_BD), size, self._sizes, self._weights.numbers, self._windows),
+            *(_flat(x_BD), size, self._sizes, self._weights, self._windows),
             *(_zeros(rows * stride), stride, _flat(cache), capacity, int(state["position"])),
             *(_flat(memory), sources, width, state["memory_length"].numpy(), logits_RV.reshape(-1)),
         )
@@ -195,6 +171,13 @@ def _zeros(size: int) -> np.ndarray:
 
 def _flat(x: Tensor) -> np.ndarray:
     return x.detach().view(-1).numpy()
+
+
+def _copied(layers: Iterable[Affine]) -> np.ndarray:
+    """Weights in the order of their use, in one array."""
+    pieces = [piece for layer in layers for piece in _laid_out(*layer)]
+    numbers = _aligned(sum(len(piece) for piece in pieces))
+    return np.concatenate(pieces, out=numbers)
 
 
 def _in_order(blocks: list[Any], norm: nn.Module) -> Iterator[Affine]:

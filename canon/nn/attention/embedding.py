@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from canon.nn.packed import Packed
+from canon.nn.packed import product
 from canon.nn.token_loss import TokenLoss, token_loss
 
 
@@ -26,7 +26,6 @@ class TokenEmbedding(nn.Module):
         """scale: of embeddings; 0: √D."""
         super().__init__()
         self.scale = scale or math.sqrt(dim)
-        self.packed = Packed()
         self.weight = nn.Parameter(torch.empty(vocab_size, dim))
         self.reset()
 
@@ -53,7 +52,7 @@ class TokenEmbedding(nn.Module):
         if target_N is not None:
             return token_loss(x, self.weight, bias, target_N, share_N)
         if x.is_floating_point():
-            return self.packed(x, self.weight, bias)
+            return product(self)(x, self.weight, bias)
         embedded_ND = F.embedding(x, self.weight)
         return embedded_ND * self.scale if places is None else torch.add(places, embedded_ND, alpha=self.scale)
 

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from canon.errors import CanonError
 from canon.nn.attention.attend import attend_padded, is_packed, packed, weights
-from canon.nn.packed import Linear, Packed
+from canon.nn.packed import Linear, Product, product
 from canon.nn.ragged import Layout, Packing
 
 
@@ -132,16 +132,16 @@ class CrossAttention(MultiHead):
         return cross_step(x_BD, parts_of(self.query), parts_of(self.output), keys, values, bias)
 
 
-Parts = tuple[Packed, Tensor, Tensor | None]  # of a linear layer: its product, weight and bias
+Parts = tuple[Product, Tensor, Tensor | None]  # of a linear layer: what multiplies, weight and bias
 
 
 def parts_of(layer: Linear) -> Parts:
-    return layer.packed, layer.weight, layer.bias
+    return product(layer), layer.weight, layer.bias
 
 
 def linear(x: Tensor, parts: Parts) -> Tensor:
-    product, weight, bias = parts
-    return product(x, weight, bias)
+    multiply, weight, bias = parts
+    return multiply(x, weight, bias)
 
 
 def self_step(x_BD: Tensor, qkv: Parts, output: Parts, slot_B2Hd: Tensor, keys: Tensor, values: Tensor) -> Tensor:

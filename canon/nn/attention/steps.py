@@ -39,7 +39,7 @@ class Weights(NamedTuple):
 
 
 class EncoderStep:
-    """A block's tensors, taken out once per decoding. They are the block's own: what training changes changes here."""
+    """A block's tensors, to be taken out `once`: looking them up in modules takes its time."""
 
     def __init__(self, block: EncoderBlock) -> None:
         attention, feed_forward = block.attention, block.feed_forward

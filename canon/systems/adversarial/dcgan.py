@@ -11,7 +11,6 @@ Shapes: B images, Z length of the noise, C channels, H height, W width.
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Annotated
 
 from pydantic import Field
 from torch import Tensor, nn
@@ -20,6 +19,7 @@ from canon.config import settings
 from canon.errors import CanonError
 from canon.nn.normalization import BatchNorm2d
 from canon.systems.adversarial.players import Game, Players
+from canon.systems.settings import Positive, Shape
 
 _STD = 0.02  # of the first weights
 _KERNEL = 5
@@ -28,10 +28,8 @@ _SMALLEST, _LARGEST = 4, 7  # side of the maps that z is projected to
 
 @settings
 class Config(Game):
-    shape: tuple[int, ...] = Field(default=(3, 64, 64), description="channels, height, width; the data decides")
-    width: Annotated[int, Field(gt=0)] = Field(
-        default=128, description="maps next to the image; each halving of its side doubles them"
-    )
+    shape: Shape = Field(default=(3, 64, 64), description="channels, height, width; the data decides")
+    width: Positive = Field(default=128, description="maps next to the image; each halving of its side doubles them")
 
 
 class DCGAN(Players):

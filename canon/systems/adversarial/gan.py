@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Annotated
 
 from pydantic import Field
 from torch import nn
@@ -19,13 +18,12 @@ from torch import nn
 from canon.config import settings
 from canon.nn.initialization import initialize
 from canon.systems.adversarial.players import Game, Players
-
-Units = tuple[Annotated[int, Field(gt=0)], ...]
+from canon.systems.settings import Shape, Units
 
 
 @settings
 class Config(Game):
-    shape: tuple[int, ...] = Field(default=(1, 28, 28), description="of one example; the data decides")
+    shape: Shape = Field(default=(1, 28, 28), description="of one example; the data decides")
     generator_hidden: Units = Field(default=(256, 256), description="units of each hidden layer of G")
     discriminator_hidden: Units = Field(default=(256, 256), description="units of each hidden layer of D")
 

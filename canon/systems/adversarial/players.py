@@ -7,25 +7,26 @@ Shapes: B examples, Z length of the noise.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 
 from canon.config import settings
+from canon.systems.settings import Positive
 
 
 @settings
 class Game:
     """What both systems may be told of the game itself."""
 
-    latent: Annotated[int, Field(gt=0)] = Field(default=100, description="length of the noise z")
+    latent: Positive = Field(default=100, description="length of the noise z")
     prior: Literal["uniform", "normal"] = Field(default="uniform", description="of z: uniform on −1 to 1, or N(0, 1)")
     loss: Literal["non-saturating", "minimax"] = Field(
         default="non-saturating", description="of the generator: −log D(G(z)), or log(1 − D(G(z)))"
     )
-    discriminator_steps: Annotated[int, Field(gt=0)] = Field(
+    discriminator_steps: Positive = Field(
         default=1, description="k, turns of the discriminator in a step, before the generator's one"
     )
 

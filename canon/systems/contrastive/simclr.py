@@ -19,16 +19,15 @@ from torch import Tensor, nn
 from canon import registry
 from canon.config import settings
 from canon.errors import CanonError
-
-Natural = Annotated[int, Field(ge=0)]
+from canon.systems.settings import Natural, Positive, Shape
 
 
 @settings
 class Config:
-    shape: tuple[int, ...] = Field(default=(3, 224, 224), description="channels, height, width; the data decides")
+    shape: Shape = Field(default=(3, 224, 224), description="channels, height, width; the data decides")
     encoder: str = Field(default="resnet:50", description="f: a system that classifies images, without its last layer")
     hidden: Natural = Field(default=0, description="width of the projection's hidden layer; 0: as many as features")
-    dim: Annotated[int, Field(gt=0)] = Field(default=128, description="length of z")
+    dim: Positive = Field(default=128, description="length of z")
     temperature: Annotated[float, Field(gt=0)] = Field(default=0.5, description="τ of NT-Xent")
     augment: tuple[str, ...] = Field(
         default=("resized-crop", "flip", "color:1", "grey", "blur"),
@@ -51,7 +50,7 @@ class SimCLR(nn.Module):
         return features_BF, self.projection(features_BF)
 
 
-def headless(name: str, shape: tuple[int, ...]) -> tuple[nn.Module, int]:
+def headless(name: str, shape: Shape) -> tuple[nn.Module, int]:
     """A classifier of images without its last linear layer, and how many features that layer took."""
     system, preset = registry.find(name)
     if system.loop != "gradient" or system.task != "classification" or "image" not in system.inputs:

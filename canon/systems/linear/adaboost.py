@@ -10,7 +10,7 @@ Deviations: none. Shapes: N examples, F features, K classes, M rounds.
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,14 +19,15 @@ from torch import Tensor
 
 from canon.config import settings
 from canon.data.schema import Columns, num_examples
+from canon.systems.settings import Classes, Shape
 
 _LEAST_ERROR = 1e-10  # a perfect stump would have an infinite vote
 
 
 @settings
 class Config:
-    shape: tuple[int, ...] = Field(default=(8,), description="of one input; the data decides")
-    num_classes: Annotated[int, Field(ge=2)] = Field(default=2, description="the data decides")
+    shape: Shape = Field(default=(8,), description="of one input; the data decides")
+    num_classes: Classes = Field(default=2, description="the data decides")
 
 
 class AdaBoost:

@@ -9,18 +9,18 @@ Shapes: B examples, F features, K scores.
 from __future__ import annotations
 
 import math
-from typing import Annotated
 
 from pydantic import Field
 from torch import Tensor, nn
 
 from canon.config import settings
+from canon.systems.settings import Classes, Shape
 
 
 @settings
 class Config:
-    shape: tuple[int, ...] = Field(default=(8, 8), description="of one input; the data decides")
-    num_classes: Annotated[int, Field(ge=2)] = Field(default=10, description="the data decides")
+    shape: Shape = Field(default=(8, 8), description="of one input; the data decides")
+    num_classes: Classes = Field(default=10, description="the data decides")
 
 
 class SoftmaxRegression(nn.Module):

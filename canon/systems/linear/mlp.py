@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import Field
 from torch import Tensor, nn
@@ -19,17 +19,18 @@ from canon.config import settings
 from canon.nn.activations import activation, dropout_for
 from canon.nn.initialization import initialize
 from canon.nn.normalization import BatchNorm1d
+from canon.systems.settings import Classes, Shape, Share, Units
 
 
 @settings
 class Config:
-    shape: tuple[int, ...] = Field(default=(1, 8, 8), description="of one input; the data decides")
-    num_classes: Annotated[int, Field(ge=2)] = Field(default=10, description="the data decides")
-    hidden: tuple[Annotated[int, Field(gt=0)], ...] = Field(default=(128,), description="units of each hidden layer")
+    shape: Shape = Field(default=(1, 8, 8), description="of one input; the data decides")
+    num_classes: Classes = Field(default=10, description="the data decides")
+    hidden: Units = Field(default=(128,), description="units of each hidden layer")
     activation: str = Field(default="relu", description="φ, by name (docs/activations.md)")
     norm: Literal["none", "batch", "layer"] = Field(default="none", description="normalisation before φ")
-    dropout: Annotated[float, Field(ge=0, lt=1)] = Field(default=0.0, description="share of hidden units dropped")
-    label_smoothing: Annotated[float, Field(ge=0, lt=1)] = Field(default=0.0, description="ε of the target")
+    dropout: Share = Field(default=0.0, description="share of hidden units dropped")
+    label_smoothing: Share = Field(default=0.0, description="ε of the target")
 
 
 class MLP(nn.Module):

@@ -13,11 +13,12 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from canon.config import settings
+from canon.systems.settings import Shape
 
 
 @settings
 class Config:
-    shape: tuple[int, ...] = Field(default=(8,), description="of one input; the data decides")
+    shape: Shape = Field(default=(8,), description="of one input; the data decides")
     weight_scale: Annotated[float, Field(ge=0)] = Field(default=0.0, description="standard deviation of the first w")
 
 

@@ -14,13 +14,14 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from canon.config import settings
+from canon.systems.settings import Classes, Positive, Shape
 
 
 @settings
 class Config:
-    shape: tuple[int, ...] = Field(default=(8,), description="of one input; the data decides")
-    num_classes: Annotated[int, Field(ge=2)] = Field(default=2, description="the data decides")
-    num_examples: Annotated[int, Field(gt=0)] = Field(default=100, description="n; the data decides")
+    shape: Shape = Field(default=(8,), description="of one input; the data decides")
+    num_classes: Classes = Field(default=2, description="the data decides")
+    num_examples: Positive = Field(default=100, description="n; the data decides")
     C: Annotated[float, Field(gt=0)] = Field(default=1.0, description="weight of the margin errors")
     bias: bool = Field(default=True, description="learn b")
 

@@ -21,10 +21,8 @@ from canon.nn.attention.embedding import TokenEmbedding
 from canon.nn.dropout import Dropout
 from canon.nn.packed import Linear
 from canon.nn.ragged import Layout
+from canon.systems.settings import Depth, Positive, Share
 
-Positive = Annotated[int, Field(gt=0)]
-Natural = Annotated[int, Field(ge=0)]
-Share = Annotated[float, Field(ge=0, lt=1)]
 Outputs = dict[str, Tensor]
 
 _STD = 0.02  # of first weights, in all of these papers' code
@@ -36,7 +34,7 @@ class StackConfig:
 
     vocab_size: Positive = Field(default=30522, description="tokens of the vocabulary; the data decides")
     dim: Positive = Field(default=768, description="features of a token")
-    num_layers: Positive = Field(default=12, description="blocks")
+    num_layers: Depth = Field(default=12, description="blocks")
     num_heads: Positive = Field(default=12, description="heads of each attention; dim must be a multiple of it")
     hidden: Positive = Field(default=3072, description="units inside the feed-forward networks")
     max_positions: Positive = Field(default=512, description="longest sequence")

@@ -21,7 +21,8 @@ from torch import Tensor
 from canon.config import settings
 from canon.nn.packed import Linear
 from canon.nn.ragged import Layout
-from canon.systems.pretrained.base import Outputs, Pretrained, Share, StackConfig
+from canon.systems.pretrained.base import Outputs, Pretrained, StackConfig
+from canon.systems.settings import Share
 
 
 @settings

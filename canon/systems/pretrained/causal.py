@@ -16,9 +16,10 @@ from torch import Tensor
 
 from canon.nn.attention.block import EncoderBlock
 from canon.nn.attention.steps import EncoderStep, Fixed, hidden_bias
+from canon.nn.frozen import once
 from canon.nn.ragged import Layout
 from canon.nn.states import State
-from canon.systems.pretrained.base import Pretrained, StackConfig
+from canon.systems.pretrained.base import Pretrained
 
 
 class Causal(Pretrained):
@@ -29,9 +30,10 @@ class Causal(Pretrained):
         """That of its last token, which has seen all."""
         return hidden_ND.index_select(0, layout.ends)
 
-    def __init__(self, config: StackConfig, bands: list[int] | None = None) -> None:
-        super().__init__(config, bands)
-        self._steps: list[EncoderStep] = []
+    @property
+    def _steps(self) -> list[EncoderStep]:
+        blocks: list[EncoderBlock] = list(self.layers.blocks)  # type: ignore[arg-type]
+        return [once(EncoderStep, block) for block in blocks]
 
     @torch.no_grad()
     def read(self, token_BT: Tensor, room: int, start_B: Tensor | None = None) -> State:
@@ -54,11 +56,9 @@ class Causal(Pretrained):
         return {**state, "position": torch.tensor(length)}
 
     def _room(self, batch: int, capacity: int) -> State:
-        blocks: list[EncoderBlock] = list(self.layers.blocks)  # type: ignore[arg-type]
-        self._steps = [EncoderStep(block) for block in blocks]
         weight, (heads, width) = self.embedding.token.weight, self._steps[0].shape
         return {
-            "cache": weight.new_zeros(batch, len(blocks), 2, heads, capacity, width),
+            "cache": weight.new_zeros(batch, len(self.layers.blocks), 2, heads, capacity, width),
             "tokens": torch.zeros(batch, capacity, dtype=torch.int64, device=weight.device),
         }
 
@@ -135,11 +135,12 @@ class Causal(Pretrained):
         """
         state["tokens"].index_copy_(1, place_1, token_B[:, None])
         bias, places_R = state["bias"][..., :reach], state["places"][:reach]
-        windows = {block.window for block in self._steps}
+        blocks = self._steps
+        windows = {block.window for block in blocks}
         biases = {window: hidden_bias(bias, places_R, place_1, window) for window in windows}
         places_BD = self.embedding.position(place_1 - state["start"])
         x_BD = self.embedding.norm(self.embedding.token(token_B, places_BD))
-        for cache_B2HCd, block in zip(state["cache"].unbind(1), self._steps, strict=True):
+        for cache_B2HCd, block in zip(state["cache"].unbind(1), blocks, strict=True):
             x_BD = block.fixed(x_BD, cache_B2HCd, place_1, biases[block.window], run)
         return self._logits(x_BD)
 

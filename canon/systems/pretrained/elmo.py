@@ -32,18 +32,18 @@ from canon.nn.projected_lstm import Grid, ProjectedLSTM
 from canon.nn.ragged import Layout
 from canon.nn.states import State
 from canon.nn.token_loss import TokenLoss, token_loss
+from canon.systems.settings import Depth, DepthOrNone, Natural, Positive, Share
 
-Positive = Annotated[int, Field(gt=0)]
 Clip = Annotated[float, Field(ge=0)]
 
 
 @settings
 class Config:
     vocab_size: Positive = Field(default=len(RESERVED), description="words of the vocabulary; the data decides")
-    softmax_words: Annotated[int, Field(ge=0)] = Field(
+    softmax_words: Natural = Field(
         default=0, description="predict only so many of the first words, the others as <unk>; 0: all"
     )
-    max_characters: Annotated[int, Field(ge=3)] = Field(
+    max_characters: Annotated[Positive, Field(ge=3)] = Field(
         default=LENGTH, description="bytes of a word and its two marks, at most"
     )
     char_dim: Positive = Field(default=16, description="features of a character")
@@ -51,17 +51,15 @@ class Config:
         default=((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024)),
         description="widths of the characters' convolutions and how many of each",
     )
-    num_highway: Annotated[int, Field(ge=0)] = Field(default=2, description="highway layers behind them")
+    num_highway: DepthOrNone = Field(default=2, description="highway layers behind them")
     activation: Literal["relu", "tanh"] = Field(default="relu", description="of the convolutions")
     projection: Positive = Field(default=512, description="features of a word, and of a direction's output")
     hidden: Positive = Field(default=4096, description="cells of an LSTM")
-    num_layers: Positive = Field(default=2, description="LSTMs on top of each other, in each direction")
+    num_layers: Depth = Field(default=2, description="LSTMs on top of each other, in each direction")
     cell_clip: Clip = Field(default=3.0, description="cells stay within ± this; 0: no bounds")
     projection_clip: Clip = Field(default=3.0, description="outputs of an LSTM stay within ± this; 0: no bounds")
     skip: bool = Field(default=True, description="from the second on, a layer's input is added to its output")
-    dropout: Annotated[float, Field(ge=0, lt=1)] = Field(
-        default=0.1, description="share dropped of each layer's input and before the softmax"
-    )
+    dropout: Share = Field(default=0.1, description="share dropped of each layer's input and before the softmax")
 
 
 class ELMo(nn.Module):

@@ -22,8 +22,9 @@ from canon.config import settings
 from canon.nn.packed import Linear
 from canon.nn.ragged import Layout
 from canon.objectives.continual import ORDERS
-from canon.systems.pretrained.base import Embeddings, Natural, Outputs, Pretrained
+from canon.systems.pretrained.base import Embeddings, Outputs, Pretrained
 from canon.systems.pretrained.bert import MaskedConfig
+from canon.systems.settings import Natural
 
 TaskName = Literal["masked", "relation", "order", "distance"]
 

@@ -29,9 +29,8 @@ from canon.nn.mix import ScalarMix
 from canon.nn.packed import Linear
 from canon.nn.ragged import Layout
 from canon.nn.recurrence import Recurrent
+from canon.systems.settings import Natural, Positive, Share
 
-Natural = Annotated[int, Field(ge=0)]
-Positive = Annotated[int, Field(gt=0)]
 Kind = Literal["", "class", "number", "tags", "span", "choice"]
 
 # Parts of a backbone that only pre-training uses, and the one that only pooling does.
@@ -50,10 +49,8 @@ class Config:
     vocab_size: Positive = Field(default=30522, description="tokens of its tokenizer; the data decides")
     kind: Kind = Field(default="", description="what is asked: class, number, tags, span or choice; the data decides")
     num_classes: Positive = Field(default=2, description="classes or tags; the data decides")
-    dropout: Annotated[float, Field(ge=0, lt=1)] = Field(
-        default=0.1, description="share dropped of what the head reads"
-    )
-    layers: tuple[int, ...] = Field(
+    dropout: Share = Field(default=0.1, description="share dropped of what the head reads")
+    layers: tuple[Annotated[int, Field(ge=-1000, le=1000)], ...] = Field(
         default=(-1,), description="what the head reads, side by side: 0 the embeddings, −1 the last layer"
     )
     mix: bool = Field(default=False, description="a learned mix of all layers in place of these")

@@ -16,8 +16,9 @@ from pydantic import Field
 
 from canon.config import settings
 from canon.nn.attention.block import Activation
-from canon.systems.pretrained.base import Positive, StackConfig
+from canon.systems.pretrained.base import StackConfig
 from canon.systems.pretrained.causal import Causal
+from canon.systems.settings import Positive
 
 
 @settings

@@ -13,7 +13,7 @@ from pydantic import Field
 from canon.config import settings
 from canon.nn.attention.sparse import Sparse, windows
 from canon.systems.pretrained import gpt2
-from canon.systems.pretrained.base import Positive
+from canon.systems.settings import Positive
 
 
 @settings

@@ -14,8 +14,9 @@ from typing import Annotated
 from pydantic import Field
 
 from canon.config import settings
-from canon.systems.pretrained.base import Positive, Pretrained
+from canon.systems.pretrained.base import Pretrained
 from canon.systems.pretrained.bert import MaskedConfig
+from canon.systems.settings import Positive
 
 
 @settings

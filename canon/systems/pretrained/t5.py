@@ -28,33 +28,32 @@ from canon.nn.packed import Linear
 from canon.nn.positions import BucketedBias
 from canon.nn.ragged import Layout
 from canon.nn.states import State
-
-Positive = Annotated[int, Field(gt=0)]
-Natural = Annotated[int, Field(ge=0)]
-Share = Annotated[float, Field(ge=0, lt=1)]
+from canon.systems.settings import Beam, Depth, DepthOrNone, Length, Penalty, Positive, Share
 
 
 @settings
 class Config:
     vocab_size: Positive = Field(default=32_128, description="tokens of the vocabulary; the data decides")
     dim: Positive = Field(default=512, description="features of a token")
-    num_layers: Positive = Field(default=6, description="blocks of the encoder")
-    decoder_layers: Natural = Field(default=0, description="blocks of the decoder; 0: as many as of the encoder")
+    num_layers: Depth = Field(default=6, description="blocks of the encoder")
+    decoder_layers: DepthOrNone = Field(default=0, description="blocks of the decoder; 0: as many as of the encoder")
     num_heads: Positive = Field(default=8, description="heads of each attention")
     head_dim: Positive = Field(default=64, description="features of a head; num_heads × head_dim need not be dim")
     hidden: Positive = Field(default=2048, description="units inside the feed-forward networks")
     activation: Literal["relu", "gated-gelu"] = Field(default="relu", description="relu: T5; gated-gelu: T5 1.1")
     tie: bool = Field(default=True, description="the output's matrix is that of the embeddings; T5 1.1: false")
-    num_buckets: Annotated[int, Field(ge=4)] = Field(default=32, description="numbers per head that tell distances")
+    num_buckets: Annotated[Positive, Field(ge=4)] = Field(
+        default=32, description="numbers per head that tell distances"
+    )
     max_distance: Positive = Field(default=128, description="distances from here on are alike")
     eps: Annotated[float, Field(gt=0)] = Field(default=1e-6, description="ε of the norms")
     dropout: Share = Field(default=0.1, description="share dropped of embeddings, inner units and sublayers' outputs")
     attention_dropout: Share = Field(default=0.1, description="share dropped of attention weights")
     corrupt_share: Annotated[float, Field(gt=0, lt=1)] = Field(default=0.15, description="share of tokens left out")
     corrupt_span: Annotated[float, Field(ge=1)] = Field(default=3.0, description="mean length of what is left out")
-    beam: Positive = Field(default=1, description="hypotheses kept open in decoding; 1: greedy")
-    length_penalty: Annotated[float, Field(ge=0)] = Field(default=0.6, description="α of the beam's length penalty")
-    max_length: Natural = Field(default=0, description="most tokens put out; 0: as the data says")
+    beam: Beam = Field(default=1, description="hypotheses kept open in decoding; 1: greedy")
+    length_penalty: Penalty = Field(default=0.6, description="α of the beam's length penalty")
+    max_length: Length = Field(default=0, description="most tokens put out; 0: as the data says")
 
 
 class Encoded(list[Tensor]):
@@ -232,7 +231,6 @@ class T5(nn.Module):
                 nn.init.normal_(module.qkv.weight[:width], std=(config.dim * config.head_dim) ** -0.5)
             elif isinstance(module, CrossAttention):
                 nn.init.normal_(module.query.weight, std=(config.dim * config.head_dim) ** -0.5)
-        self._bias = torch.empty(0)
 
     def forward(
         self, source_N: Tensor, source: Layout, target_M: Tensor, target: Layout, label_M: Tensor | None = None
@@ -272,6 +270,7 @@ class T5(nn.Module):
         | memory | [B, layers, 2, H, S, d] | keys and values of the source |
         | memory_bias | [B, 1, 1, S] | −∞ where there is no source token; absent where sources are equally long |
         | cache | [B, layers, 2, H, C, d] | keys and values of the target so far |
+        | shared_bias | [1, H, 1, C] | by distance C−1 … 0: the token at place p reads the last p + 1 |
         | position | [] | tokens so far |
         """
         layout, memory_BSD = memory.layout, memory.layout.pad(memory[-1])
@@ -284,8 +283,7 @@ class T5(nn.Module):
             state["memory_bias"] = bias_BS.masked_fill_(~seen_BS, -math.inf)[:, None, None]
         batch, layers, two, heads, _, width = kept.shape
         state["cache"] = kept.new_zeros(batch, layers, two, heads, capacity, width)
-        # By distance C−1 … 0: the token at place p reads the last p + 1.
-        self._bias = self.decoder.positions(1, capacity).to(kept.dtype)
+        state["shared_bias"] = self.decoder.positions(1, capacity).to(kept.dtype)
         return state
 
     @torch.no_grad()
@@ -296,7 +294,7 @@ class T5(nn.Module):
         slots = cache.select(4, position).unbind(1)
         filled = [pair.unbind(1) for pair in cache.narrow(4, 0, position + 1).unbind(1)]
         memory, memory_bias = [pair.unbind(1) for pair in state["memory"].unbind(1)], state.get("memory_bias")
-        bias_1H1K = self._bias.narrow(3, self._bias.shape[3] - position - 1, position + 1)
+        bias_1H1K = state["shared_bias"][..., cache.shape[4] - position - 1 :]
         x_BD = self.embedding(token_B)
         blocks: list[Block] = list(self.decoder.blocks)  # type: ignore[arg-type]
         for block, slot, (key, value), (far_key, far_value) in zip(blocks, slots, filled, memory, strict=True):

@@ -25,10 +25,7 @@ from canon.nn.attention.embedding import TokenEmbedding
 from canon.nn.attention.two_stream import Sight, TwoStreamAttention, look
 from canon.nn.packed import Linear
 from canon.nn.ragged import Layout
-
-Positive = Annotated[int, Field(gt=0)]
-Natural = Annotated[int, Field(ge=0)]
-Share = Annotated[float, Field(ge=0, lt=1)]
+from canon.systems.settings import Depth, Natural, Positive, Share
 
 _STD = 0.02
 
@@ -37,7 +34,7 @@ _STD = 0.02
 class Config:
     vocab_size: Positive = Field(default=32_000, description="tokens of the vocabulary; the data decides")
     dim: Positive = Field(default=768, description="features of a token")
-    num_layers: Positive = Field(default=12, description="blocks")
+    num_layers: Depth = Field(default=12, description="blocks")
     num_heads: Positive = Field(default=12, description="heads of each attention; dim must be a multiple of it")
     hidden: Positive = Field(default=3072, description="units inside the feed-forward networks")
     activation: Activation = Field(default="gelu", description="of the feed-forward networks")

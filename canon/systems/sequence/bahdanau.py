@@ -27,13 +27,13 @@ from canon.nn.ragged import Layout
 from canon.nn.recurrence import Carried, Recurrent, full_precision
 from canon.nn.states import State
 from canon.systems.sequence.recurrent_parts import (
-    Positive,
     RecurrentConfig,
     alignment,
     begin,
     embeddings,
     output_layer,
 )
+from canon.systems.settings import Positive
 
 
 @settings

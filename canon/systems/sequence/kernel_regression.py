@@ -21,12 +21,13 @@ from torch import Tensor, nn
 from canon.config import settings
 from canon.data.schema import Schema
 from canon.nn.attention.softmax import masked_softmax
+from canon.systems.settings import Positive, Shape
 
 
 @settings
 class Config:
-    shape: tuple[int, ...] = Field(default=(8,), description="of one input; the data decides")
-    num_examples: Annotated[int, Field(gt=0)] = Field(default=100, description="training rows; the data decides")
+    shape: Shape = Field(default=(8,), description="of one input; the data decides")
+    num_examples: Positive = Field(default=100, description="training rows; the data decides")
     width: Annotated[float, Field(gt=0)] = Field(default=1.0, description="w, at first if it is learned")
     learn_width: bool = Field(default=True, description="learn w; else it stays")
 

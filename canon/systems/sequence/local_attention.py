@@ -23,7 +23,7 @@ from canon.config import settings
 from canon.nn.attention.softmax import masked_softmax
 from canon.nn.states import POSITION, State
 from canon.systems.sequence.luong import Attentive, Luong
-from canon.systems.sequence.recurrent_parts import Positive
+from canon.systems.settings import Positive
 
 
 @settings

@@ -15,6 +15,7 @@ D features, H hidden units, G = gates × H, V tokens of the target's vocabulary.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 import torch
@@ -37,6 +38,8 @@ from canon.systems.sequence.recurrent_parts import (
     embeddings,
     output_layer,
 )
+
+Choose = Callable[[Tensor], Tensor]  # of weights α [B, Q, S], those that the source is read by
 
 
 @settings
@@ -122,20 +125,22 @@ class Luong(nn.Module):
         """What of the source is read, given α: here the mean by α itself."""
         return weights_BQS
 
-    def attend(self, hidden_BQH: Tensor, state: State) -> tuple[Tensor, Tensor]:
+    def attend(self, hidden_BQH: Tensor, state: State, choose: Choose | None = None) -> tuple[Tensor, Tensor]:
         """h̃ [B, Q, H] and α [B, Q, S]."""
         weights_BQS = self.align(hidden_BQH, state)
-        context_BQH = torch.bmm(self.choose(weights_BQS), state["memory_values"])
+        context_BQH = torch.bmm((choose or self.choose)(weights_BQS), state["memory_values"])
         return torch.tanh(context_BQH + F.linear(hidden_BQH, self.combine.weight[:, self.hidden :])), weights_BQS
 
-    def _decode(self, source_N: Tensor, source: Layout, target_M: Tensor, target: Layout) -> tuple[Tensor, Tensor]:
+    def _decode(
+        self, source_N: Tensor, source: Layout, target_M: Tensor, target: Layout, choose: Choose | None = None
+    ) -> tuple[Tensor, Tensor]:
         """h̃ [M, H] and α [B, T, S]."""
         state = self.init_state(self.encode(source_N, source), target.max_length)
         y_MD = self.dropout(self.target_embedding(target_M))
         with full_precision(y_MD):
             if not self.input_feeding:
                 hidden_BTH, _ = self.decoder(target.pad(y_MD), state)
-                out_BTH, weights_BTS = self.attend(self.dropout(hidden_BTH), state)
+                out_BTH, weights_BTS = self.attend(self.dropout(hidden_BTH), state, choose)
                 return target.unpad(out_BTH), weights_BTS
             outs, weights = [], []
             for projected_BG in target.pad(self.decoder.project(y_MD, slice(0, self.dim))).unbind(1):

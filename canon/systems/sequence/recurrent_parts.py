@@ -6,7 +6,7 @@ Shapes: B sequences, N source tokens, D features of an embedding, H hidden units
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
 import torch
 from pydantic import Field
@@ -18,10 +18,9 @@ from canon.nn.initialization import initialize
 from canon.nn.ragged import Layout
 from canon.nn.recurrence import Recurrent, merge_directions
 from canon.nn.states import State
+from canon.systems.settings import Beam, Depth, Length, Penalty, Positive, Share
 
-Positive = Annotated[int, Field(gt=0)]
 Gated = Literal["gru", "lstm"]
-Share = Annotated[float, Field(ge=0, lt=1)]
 _EMBEDDING = 0.1  # of embeddings at the start: logits of tied ones are then of the order of one
 
 
@@ -34,15 +33,15 @@ class RecurrentConfig:
     shared_vocab: bool = Field(default=False, description="whether both are one vocabulary; the data decides")
     dim: Positive = Field(default=256, description="features of an embedding")
     hidden: Positive = Field(default=512, description="units of a layer")
-    num_layers: Positive = Field(default=1, description="layers of the encoder, and of the decoder")
+    num_layers: Depth = Field(default=1, description="layers of the encoder, and of the decoder")
     dropout: Share = Field(default=0.0, description="share dropped of embeddings, between layers and before the output")
     tie: bool = Field(
         default=False, description="output weights are the target's embeddings, and the source's if they share words"
     )
     label_smoothing: Share = Field(default=0.0, description="ε of the target")
-    beam: Positive = Field(default=1, description="hypotheses kept open while decoding; 1: greedy")
-    length_penalty: Annotated[float, Field(ge=0)] = Field(default=0.6, description="α of beam search; 0: none")
-    max_length: Annotated[int, Field(ge=0)] = Field(default=0, description="most tokens put out; 0: as the data says")
+    beam: Beam = Field(default=1, description="hypotheses kept open while decoding; 1: greedy")
+    length_penalty: Penalty = Field(default=0.6, description="α of beam search; 0: none")
+    max_length: Length = Field(default=0, description="most tokens put out; 0: as the data says")
 
 
 def embeddings(config: RecurrentConfig) -> tuple[nn.Embedding, nn.Embedding]:

@@ -21,8 +21,7 @@ from canon.config import settings
 from canon.errors import CanonError
 from canon.nn.recurrence import Kind, Recurrent
 from canon.nn.states import State
-
-Positive = Annotated[int, Field(gt=0)]
+from canon.systems.settings import Depth, Positive, Share
 
 
 @settings
@@ -31,10 +30,8 @@ class Config:
     kind: Kind = Field(default="lstm", description="recurrent cell: rnn, gru or lstm")
     dim: Positive = Field(default=200, description="features of an embedding")
     hidden: Positive = Field(default=200, description="units of a layer")
-    num_layers: Positive = Field(default=2, description="layers on top of each other")
-    dropout: Annotated[float, Field(ge=0, lt=1)] = Field(
-        default=0.0, description="share dropped of embeddings, between layers and before the output"
-    )
+    num_layers: Depth = Field(default=2, description="layers on top of each other")
+    dropout: Share = Field(default=0.0, description="share dropped of embeddings, between layers and before the output")
     tie: bool = Field(default=False, description="output weights are the embeddings; needs dim = hidden")
     init_scale: Annotated[float, Field(gt=0)] = Field(default=0.1, description="weights begin uniform in ± this")
 

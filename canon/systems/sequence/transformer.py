@@ -15,7 +15,7 @@ S the longest source, C places of the cache, L layers.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
 import torch
 from pydantic import Field
@@ -24,19 +24,17 @@ from torch import Tensor, nn
 from canon.config import settings
 from canon.errors import CanonError
 from canon.nn.attention.block import Activation, Decoder, DecoderBlock, DecoderStep, Encoder, NormPlace, Record, Sizes
-from canon.nn.attention.compiled import CompiledDecoder, CompiledEncoder
+from canon.nn.attention.compiled import CompiledDecoder, CompiledEncoder, compiles
 from canon.nn.attention.embedding import TokenEmbedding
 from canon.nn.attention.multihead import MultiHead
 from canon.nn.attention.sparse import Sparse, windows
+from canon.nn.frozen import once
 from canon.nn.initialization import initialize
 from canon.nn.positions import Learned, Sinusoidal
 from canon.nn.ragged import Layout
-from canon.nn.states import State
+from canon.nn.states import COMPILED, State
 from canon.nn.threads import own_threads
-
-Positive = Annotated[int, Field(gt=0)]
-Natural = Annotated[int, Field(ge=0)]
-Share = Annotated[float, Field(ge=0, lt=1)]
+from canon.systems.settings import Beam, Depth, Length, Natural, Penalty, Positive, Share
 
 
 @settings
@@ -45,7 +43,7 @@ class Config:
     target_vocab: Positive = Field(default=1000, description="tokens of the target; the data decides")
     shared_vocab: bool = Field(default=False, description="both have one vocabulary, and one matrix; the data decides")
     dim: Positive = Field(default=512, description="features of a token")
-    num_layers: Positive = Field(default=6, description="blocks of the encoder, and of the decoder")
+    num_layers: Depth = Field(default=6, description="blocks of the encoder, and of the decoder")
     num_heads: Positive = Field(default=8, description="heads of each attention; dim must be a multiple of it")
     hidden: Positive = Field(default=2048, description="units inside the feed-forward networks")
     norm: NormPlace = Field(default="post", description="post: after each sum, as published; pre: before each sublayer")
@@ -58,9 +56,9 @@ class Config:
     label_smoothing: Share = Field(default=0.1, description="ε of the target")
     sparse: Sparse = Field(default="none", description="self-attention in a band: none, banded (all), alternating")
     window: Natural = Field(default=0, description="width of the band: tokens less than so far away are seen")
-    beam: Positive = Field(default=1, description="hypotheses kept open in decoding; 1: greedy")
-    length_penalty: Annotated[float, Field(ge=0)] = Field(default=0.6, description="α of the beam's length penalty")
-    max_length: Natural = Field(default=0, description="most tokens put out; 0: as the data says")
+    beam: Beam = Field(default=1, description="hypotheses kept open in decoding; 1: greedy")
+    length_penalty: Penalty = Field(default=0.6, description="α of the beam's length penalty")
+    max_length: Length = Field(default=0, description="most tokens put out; 0: as the data says")
 
 
 class Transformer(nn.Module):
@@ -95,9 +93,6 @@ class Transformer(nn.Module):
         for module in self.modules():
             if isinstance(module, MultiHead):
                 module.reset()
-        self._steps: list[DecoderStep] = []
-        self._compiled_encoder, self._compiled = CompiledEncoder(), CompiledDecoder()
-        self.own_threads = False
 
     @property
     def _target(self) -> TokenEmbedding:
@@ -126,11 +121,11 @@ class Transformer(nn.Module):
 
     def encode(self, source_N: Tensor, source: Layout) -> State:
         """What the decoder attends to: memory [B, S, D] and memory_mask [B, S]."""
-        is_compiled = self._compiled_encoder.ready(self.encoder)
-        with own_threads(is_compiled):
+        compiled = compiles(self.encoder)
+        with own_threads(compiled):
             x_ND = self._embed(source_N, source, self.source_embedding)
-            if is_compiled:
-                memory_BSD = self._compiled_encoder(self.encoder, x_ND, source)
+            if compiled:
+                memory_BSD = once(CompiledEncoder, self.encoder)(x_ND, source)
             else:
                 memory_BSD = source.pad(self.encoder(x_ND, source))
         return {"memory": memory_BSD, "memory_mask": source.mask}
@@ -150,13 +145,10 @@ class Transformer(nn.Module):
         """
         device = memory["memory"].device
         self.positions.table(capacity, device)  # one that is too short is told now, not in the middle
-        self.own_threads = self._compiled.ready(self.decoder, (self.output or self._target).weight)
-        if self.own_threads:
+        if compiles(self):
             with own_threads():
-                return self._compiled.init_state(memory["memory"], memory["memory_mask"], capacity)
-        blocks: list[DecoderBlock] = list(self.decoder.blocks)  # type: ignore[arg-type]
-        self._steps = [DecoderStep(block) for block in blocks]
-        kept = torch.stack([block.cross.remember(memory["memory"]) for block in blocks], 1)
+                return once(_compiled, self).init_state(memory["memory"], memory["memory_mask"], capacity)
+        kept = torch.stack([block.cross.remember(memory["memory"]) for block in self._blocks], 1)
         state = {"memory": kept, "position": torch.tensor(0)}
         seen_BS = memory["memory_mask"]
         if not seen_BS.all():
@@ -176,14 +168,22 @@ class Transformer(nn.Module):
         embedding, places_D = self._target, self.positions.table(position + 1, cache.device)[position]
         after = {**state, "position": state["position"] + 1}
         x_BD = embedding(token_B, places_D)
-        if "memory_length" in state:
-            return self._compiled.step(x_BD, state), after
+        if COMPILED in state:
+            return once(_compiled, self).step(x_BD, state), after
         slots = cache.select(4, position).unbind(1)
         filled = cache.narrow(4, 0, position + 1).flatten(1, 2).unbind(1)  # keys, values, keys, values, …
         memory, bias = state["memory"].flatten(1, 2).unbind(1), state.get("memory_bias")
-        for i, run in enumerate(self._steps):
+        for i, block in enumerate(self._blocks):
             keys, values = filled[2 * i : 2 * i + 2]
-            x_BD = run(x_BD, slots[i], keys, values, (memory[2 * i], memory[2 * i + 1], bias))
+            x_BD = once(DecoderStep, block)(x_BD, slots[i], keys, values, (memory[2 * i], memory[2 * i + 1], bias))
         x_BD = self.decoder.norm(x_BD)
         logits_BV = embedding(x_BD) if self.output is None else self.output(x_BD)
         return logits_BV, after
+
+    @property
+    def _blocks(self) -> list[DecoderBlock]:
+        return list(self.decoder.blocks)  # type: ignore[arg-type]
+
+
+def _compiled(network: Transformer) -> CompiledDecoder:
+    return CompiledDecoder(network.decoder, (network.output or network._target).weight)

@@ -13,8 +13,6 @@ S tokens that generation looks back on, C = 2S + 1 places of its cache.
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import torch
 from pydantic import Field
 from torch import Tensor, nn
@@ -25,10 +23,7 @@ from canon.nn.attention.block import Activation, FeedForward, NormPlace, Record
 from canon.nn.attention.embedding import TokenEmbedding
 from canon.nn.attention.relative import RelativeAttention, distances
 from canon.nn.states import State
-
-Positive = Annotated[int, Field(gt=0)]
-Natural = Annotated[int, Field(ge=0)]
-Share = Annotated[float, Field(ge=0, lt=1)]
+from canon.systems.settings import Depth, Natural, Positive, Share
 
 _STD = 0.02
 
@@ -37,7 +32,7 @@ _STD = 0.02
 class Config:
     vocab_size: Positive = Field(default=1000, description="tokens of the vocabulary; the data decides")
     dim: Positive = Field(default=410, description="features of a token")
-    num_layers: Positive = Field(default=16, description="blocks")
+    num_layers: Depth = Field(default=16, description="blocks")
     num_heads: Positive = Field(default=10, description="heads of each attention; dim must be a multiple of it")
     hidden: Positive = Field(default=2100, description="units inside the feed-forward networks")
     memory: Natural = Field(default=150, description="tokens before a segment that every layer sees; 0: none")
@@ -132,7 +127,6 @@ class TransformerXL(nn.Module):
                 nn.init.zeros_(parameter) if name.endswith(".bias") else nn.init.normal_(parameter, std=_STD)
         if self.output is not None:
             nn.init.normal_(self.output.weight, std=_STD)
-        self._by_distance: list[Tensor] = []
 
     def forward(self, token_BT: Tensor, state: State | None = None) -> tuple[Tensor, State]:
         """Logits [B, T, V] of each next token, and the state to go on with; None: a text begins.
@@ -176,11 +170,12 @@ class TransformerXL(nn.Module):
     def step(self, token_B: Tensor, state: State) -> tuple[Tensor, State]:
         """Logits [B, V] behind `token_B`, and the state after it.
 
-        The first step turns layer inputs into cache [B, L, 2, H, C, d] and position; later ones write there in place.
+        The first step turns layer inputs into cache [B, L, 2, H, C, d], position and shared_distances [L, H, d, S + 1]
+        (W r of each); later ones write to the cache in place.
         """
         if "memory" in state:
             state = self._begin(state["memory"])
-        cache, position = state["cache"], int(state["position"])
+        cache, distances_LHdK, position = state["cache"], state["shared_distances"], int(state["position"])
         if position == cache.shape[4]:  # full: the newer half moves to the front, once in S steps
             position = self.span
             cache.narrow(4, 0, position).copy_(cache.narrow(4, cache.shape[4] - position, position).clone())
@@ -190,10 +185,10 @@ class TransformerXL(nn.Module):
         slots = cache.select(4, position).unbind(1)
         for i, block in enumerate(self.layers.blocks):
             keys, values = filled[:, i].unbind(1)
-            by_distance = self._by_distance[i][:, :, -keys.shape[2] :]
+            by_distance = distances_LHdK[i, :, :, -keys.shape[2] :]
             x_BD = block.step(x_BD, slots[i], keys, values, by_distance)  # type: ignore[operator]
         out_BD = self.layers.norm(x_BD)
-        return self._logits(out_BD), {"cache": cache, "position": torch.tensor(position + 1)}
+        return self._logits(out_BD), {**state, "position": torch.tensor(position + 1)}
 
     def _begin(self, held_BLMD: Tensor) -> State:
         """Keys and values of what was read, room for more, and W r of all distances that can occur."""
@@ -204,5 +199,5 @@ class TransformerXL(nn.Module):
         cache = kept.new_zeros(batch, layers, two, heads, 2 * self.span + 1, width)
         cache[..., :length, :] = kept
         r_SD = distances(self.span + 1, self.shape[1], kept.device).to(held_BLMD.dtype)
-        self._by_distance = [block.attention.by_distance(r_SD) for block in blocks]
-        return {"cache": cache, "position": torch.tensor(length)}
+        by_distance = torch.stack([block.attention.by_distance(r_SD) for block in blocks])
+        return {"cache": cache, "shared_distances": by_distance, "position": torch.tensor(length)}

@@ -12,7 +12,7 @@ Shapes: B images, C channels, H height, W width.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import Field
 from torch import Tensor, nn
@@ -21,20 +21,20 @@ from canon.config import settings
 from canon.errors import CanonError
 from canon.nn.blocks import Stem, has_small_stem, pool_where_it_fits
 from canon.nn.initialization import initialize
+from canon.systems.settings import Classes, Positive, Shape, Share
 
-Positive = Annotated[int, Field(gt=0)]
 _SIDE = 6  # of the maps that the dense layers see, at 224 pixels and above
 
 
 @settings
 class Config:
-    shape: tuple[int, ...] = Field(default=(3, 224, 224), description="channels, height, width; the data decides")
-    num_classes: Annotated[int, Field(ge=2)] = Field(default=1000, description="the data decides")
+    shape: Shape = Field(default=(3, 224, 224), description="channels, height, width; the data decides")
+    num_classes: Classes = Field(default=1000, description="the data decides")
     widths: tuple[Positive, Positive, Positive, Positive, Positive] = Field(
         default=(64, 192, 384, 256, 256), description="channels of the five convolutions"
     )
     hidden: Positive = Field(default=4096, description="units of the two dense layers before the last")
-    dropout: Annotated[float, Field(ge=0, lt=1)] = Field(default=0.5, description="in front of each of these")
+    dropout: Share = Field(default=0.5, description="in front of each of these")
     groups: Literal[1, 2] = Field(default=1, description="2: convolutions 2, 4 and 5 in two towers, as on two GPUs")
     response_norm: bool = Field(default=False, description="local response normalisation after convolutions 1 and 2")
     stem: Stem = Field(

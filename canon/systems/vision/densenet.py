@@ -25,26 +25,25 @@ from canon.nn.convolution import PointwiseConv2d, StemConv2d
 from canon.nn.initialization import initialize
 from canon.nn.normalization import BatchNorm2d
 from canon.nn.pooling import global_mean
-
-Positive = Annotated[int, Field(gt=0)]
+from canon.systems.settings import Classes, Depth, Natural, Positive, Shape, Share
 
 
 @settings
 class Config:
-    shape: tuple[int, ...] = Field(default=(3, 224, 224), description="channels, height, width; the data decides")
-    num_classes: Annotated[int, Field(ge=2)] = Field(default=1000, description="the data decides")
+    shape: Shape = Field(default=(3, 224, 224), description="channels, height, width; the data decides")
+    num_classes: Classes = Field(default=1000, description="the data decides")
     growth: Positive = Field(default=32, description="k, channels that every layer adds")
-    blocks: Annotated[tuple[Positive, ...], Field(min_length=1)] = Field(
+    blocks: Annotated[tuple[Depth, ...], Field(min_length=1, max_length=20)] = Field(
         default=(6, 12, 24, 16), description="layers in each dense block"
     )
     width: Positive = Field(default=64, description="channels of the first convolution")
-    bottleneck: Annotated[int, Field(ge=0)] = Field(
+    bottleneck: Natural = Field(
         default=4, description="DenseNet-B: channels of the 1×1 convolution, in units of k; 0: none"
     )
     compression: Annotated[float, Field(gt=0, le=1)] = Field(
         default=0.5, description="θ, share of the channels that a transition keeps; below 1 is DenseNet-C"
     )
-    dropout: Annotated[float, Field(ge=0, lt=1)] = Field(default=0.0, description="after every layer; the paper's 0.2")
+    dropout: Share = Field(default=0.0, description="after every layer; the paper's 0.2")
     stem: Stem = Field(
         default="auto",
         description="imagenet (7×7, stride 2, max pool), cifar (3×3), or auto: cifar if a side is under 64 pixels",

@@ -11,7 +11,7 @@ Shapes: B images, C channels, H height, W width.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -22,6 +22,7 @@ from canon.config import settings
 from canon.nn.blocks import ConvNormReLU, Stem, has_small_stem, pool_where_it_fits
 from canon.nn.initialization import initialize
 from canon.nn.pooling import global_mean
+from canon.systems.settings import Classes, Shape, Share, Times
 
 # Table 1: channels of 1×1; 3×3's reduction and 3×3; 5×5's reduction and 5×5; behind the pooling.
 _MODULES = {
@@ -40,15 +41,15 @@ _EPS = 1e-3  # of the norms, as in torchvision's weights
 
 @settings
 class Config:
-    shape: tuple[int, ...] = Field(default=(3, 224, 224), description="channels, height, width; the data decides")
-    num_classes: Annotated[int, Field(ge=2)] = Field(default=1000, description="the data decides")
-    width: Annotated[float, Field(gt=0)] = Field(default=1.0, description="channels of every layer, times table 1's")
+    shape: Shape = Field(default=(3, 224, 224), description="channels, height, width; the data decides")
+    num_classes: Classes = Field(default=1000, description="the data decides")
+    width: Times = Field(default=1.0, description="channels of every layer, times table 1's")
     modules: tuple[Literal["3a", "3b", "4a", "4b", "4c", "4d", "4e", "5a", "5b"], ...] = Field(
         default=("3a", "3b", "4a", "4b", "4c", "4d", "4e", "5a", "5b"),
         description="inception modules of table 1 to have; the others are left out",
     )
     large: Literal[3, 5] = Field(default=3, description="size of the third branch: 3 as torchvision, 5 as the paper")
-    dropout: Annotated[float, Field(ge=0, lt=1)] = Field(default=0.2, description="before the last layer")
+    dropout: Share = Field(default=0.2, description="before the last layer")
     aux: bool = Field(default=False, description="two classifiers on the side while training (section 5)")
     stem: Stem = Field(
         default="auto",

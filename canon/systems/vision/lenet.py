@@ -9,19 +9,20 @@ Shapes: B images, C channels, H height, W width.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import Field
 from torch import Tensor, nn
 
 from canon.config import settings
 from canon.nn.activations import activation
+from canon.systems.settings import Classes, Shape
 
 
 @settings
 class Config:
-    shape: tuple[int, ...] = Field(default=(1, 28, 28), description="channels, height, width; the data decides")
-    num_classes: Annotated[int, Field(ge=2)] = Field(default=10, description="the data decides")
+    shape: Shape = Field(default=(1, 28, 28), description="channels, height, width; the data decides")
+    num_classes: Classes = Field(default=10, description="the data decides")
     activation: str = Field(default="sigmoid", description="φ, by name (docs/activations.md)")
     pooling: Literal["mean", "max"] = Field(default="mean", description="kind of 2×2 pooling")
 

@@ -10,7 +10,7 @@ Shapes: B images, C channels, H height, W width.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from pydantic import Field
 from torch import Tensor, nn
@@ -20,6 +20,7 @@ from canon.errors import CanonError
 from canon.nn.blocks import Stem, has_small_stem, pool_where_it_fits
 from canon.nn.initialization import initialize
 from canon.nn.pooling import global_mean
+from canon.systems.settings import Classes, Shape, Share, Times
 
 
 class Block(NamedTuple):
@@ -48,14 +49,14 @@ _FORMS = {
 
 @settings
 class Config:
-    shape: tuple[int, ...] = Field(default=(3, 224, 224), description="channels, height, width; the data decides")
-    num_classes: Annotated[int, Field(ge=2)] = Field(default=1000, description="the data decides")
+    shape: Shape = Field(default=(3, 224, 224), description="channels, height, width; the data decides")
+    num_classes: Classes = Field(default=1000, description="the data decides")
     form: Stem = Field(
         default="auto",
         description="the authors' network for imagenet or cifar; auto: cifar if a side is under 64 pixels",
     )
-    width: Annotated[float, Field(gt=0)] = Field(default=1.0, description="channels of every layer, times the paper's")
-    dropout: Annotated[float, Field(ge=0, lt=1)] = Field(default=0.5, description="between blocks")
+    width: Times = Field(default=1.0, description="channels of every layer, times the paper's")
+    dropout: Share = Field(default=0.5, description="between blocks")
 
 
 def mlpconv(channels: int, widths: list[int], block: Block) -> list[nn.Module]:

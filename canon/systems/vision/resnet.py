@@ -22,18 +22,17 @@ from canon.nn.convolution import StemConv2d
 from canon.nn.initialization import initialize
 from canon.nn.normalization import BatchNorm2d
 from canon.nn.pooling import global_mean
-
-Positive = Annotated[int, Field(gt=0)]
+from canon.systems.settings import Classes, Depth, Positive, Shape
 
 
 @settings
 class Layers:
     """What a residual network and its plain twin have in common."""
 
-    shape: tuple[int, ...] = Field(default=(3, 224, 224), description="channels, height, width; the data decides")
-    num_classes: Annotated[int, Field(ge=2)] = Field(default=1000, description="the data decides")
+    shape: Shape = Field(default=(3, 224, 224), description="channels, height, width; the data decides")
+    num_classes: Classes = Field(default=1000, description="the data decides")
     block: Literal["basic", "bottleneck"] = Field(default="basic", description="two 3×3 convolutions, or 1×1, 3×3, 1×1")
-    stages: Annotated[tuple[Positive, ...], Field(min_length=1)] = Field(
+    stages: Annotated[tuple[Depth, ...], Field(min_length=1, max_length=20)] = Field(
         default=(2, 2, 2, 2), description="blocks in each stage; every stage halves the side and doubles the width"
     )
     width: Positive = Field(default=64, description="channels of the first stage; a bottleneck puts out four times it")

@@ -19,21 +19,21 @@ from canon.config import settings
 from canon.nn.blocks import check_image, pool_where_it_fits
 from canon.nn.initialization import initialize
 from canon.nn.normalization import BatchNorm2d
+from canon.systems.settings import Classes, Depth, Positive, Shape, Share
 
-Positive = Annotated[int, Field(gt=0)]
 _SIDE = 7  # of the maps that the dense layers see, at 224 pixels and above
 
 
 @settings
 class Config:
-    shape: tuple[int, ...] = Field(default=(3, 224, 224), description="channels, height, width; the data decides")
-    num_classes: Annotated[int, Field(ge=2)] = Field(default=1000, description="the data decides")
-    blocks: Annotated[tuple[Positive, ...], Field(min_length=1)] = Field(
+    shape: Shape = Field(default=(3, 224, 224), description="channels, height, width; the data decides")
+    num_classes: Classes = Field(default=1000, description="the data decides")
+    blocks: Annotated[tuple[Depth, ...], Field(min_length=1, max_length=20)] = Field(
         default=(1, 1, 2, 2, 2), description="convolutions in each block"
     )
     width: Positive = Field(default=64, description="channels of the first block; each next has twice, at most 8 times")
     hidden: Positive = Field(default=4096, description="units of the two dense layers before the last")
-    dropout: Annotated[float, Field(ge=0, lt=1)] = Field(default=0.5, description="after each of these")
+    dropout: Share = Field(default=0.5, description="after each of these")
     batch_norm: bool = Field(default=False, description="batch norm after every convolution")
 
 

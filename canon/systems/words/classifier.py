@@ -29,12 +29,10 @@ from canon.data.loader import generator
 from canon.data.schema import Columns
 from canon.data.words import Words
 from canon.errors import CanonError
+from canon.systems.settings import Classes, Natural, Positive
 from canon.systems.words import kernels_classifier as kernels
 from canon.systems.words.base import Span, shared_rows, spans
 from canon.systems.words.classifier_features import Features, label_tree
-
-Positive = Annotated[int, Field(gt=0)]
-Natural = Annotated[int, Field(ge=0)]
 
 _MOST_TOLD = 1000  # labels told of a document: all of them, or the most likely ones
 _AT_ONCE = 1 << 22  # probabilities that are held at a time
@@ -44,7 +42,7 @@ _TINY = 1e-45
 @settings
 class Config:
     vocab_size: Positive = Field(default=1000, description="words of the vocabulary; the data decides")
-    num_classes: Annotated[int, Field(ge=2)] = Field(default=2, description="labels; the data decides")
+    num_classes: Classes = Field(default=2, description="labels; the data decides")
     dim: Positive = Field(default=100, description="dimensions of a feature")
     lr: Annotated[float, Field(gt=0)] = Field(default=0.1, description="learning rate; falls linearly to 0")
     loss: Literal["softmax", "hierarchical-softmax", "one-vs-all", "negative-sampling"] = Field(

@@ -22,13 +22,11 @@ from torch import Tensor
 from canon.config import settings
 from canon.data.words import Words
 from canon.errors import CanonError
+from canon.systems.settings import Natural, Positive
 from canon.systems.words import kernels_fasttext as kernels
 from canon.systems.words.base import LINE, Span, VectorLearner, flat, in_lines
 from canon.systems.words.sampling import Tree, alias_table, keep_limits, noise_shares
 from canon.systems.words.subwords import mean_rows, output_tree, subword_ids, subword_table
-
-Positive = Annotated[int, Field(gt=0)]
-Natural = Annotated[int, Field(ge=0)]
 
 _ROWS_AT_ONCE = 1 << 14
 NOISE_POWER = 0.5

@@ -30,10 +30,9 @@ from canon.data.cooccurrence import Cooccurrence
 from canon.data.schema import Columns
 from canon.data.words import Words
 from canon.errors import CanonError
+from canon.systems.settings import Positive
 from canon.systems.words import kernels_glove as kernels
 from canon.systems.words.base import Span, VectorLearner, flat, in_lines, read_only, spans
-
-Positive = Annotated[int, Field(gt=0)]
 
 _AT_ONCE = 1 << 18  # pairs that are measured together
 
@@ -46,7 +45,7 @@ class Config:
     x_max: Annotated[float, Field(gt=0)] = Field(default=100.0, description="count from which on pairs weigh the same")
     alpha: Annotated[float, Field(gt=0)] = Field(default=0.75, description="exponent of the weight of rarer pairs")
     lr: Annotated[float, Field(gt=0)] = Field(default=0.05, description="AdaGrad's rate η")
-    memory: Annotated[int, Field(ge=16)] = Field(default=1024, description="MB that counting takes, about")
+    memory: Annotated[Positive, Field(ge=16)] = Field(default=1024, description="MB that counting takes, about")
 
 
 class GloVe(VectorLearner):

@@ -28,6 +28,7 @@ from torch import Tensor
 from canon.config import settings
 from canon.data.schema import Columns
 from canon.data.sequences import Windows
+from canon.systems.settings import Positive
 
 _BUCKETS = 64  # of context counts; ⌈log T⌉ + 1 are in use
 _FALLBACK = (0.5, 1.0, 1.5)  # discounts where a text is too small to estimate them
@@ -36,8 +37,10 @@ _ENOUGH = 1e-6  # gain of an iteration, per word, below which nothing is left to
 
 @settings
 class Config:
-    vocab_size: Annotated[int, Field(gt=0)] = Field(default=1000, description="words; the data decides")
-    order: Annotated[int, Field(gt=0)] = Field(default=3, description="n: a word is predicted from the n − 1 before it")
+    vocab_size: Positive = Field(default=1000, description="words; the data decides")
+    order: Annotated[Positive, Field(le=100)] = Field(
+        default=3, description="n: a word is predicted from the n − 1 before it"
+    )
     smoothing: Literal["interpolated", "kneser-ney"] = Field(
         default="interpolated", description="Jelinek–Mercer by EM, or modified Kneser–Ney"
     )

@@ -23,20 +23,19 @@ from canon.config import settings
 from canon.data.vocabularies import BOS
 from canon.nn.initialization import initialize
 from canon.nn.states import State
-
-Positive = Annotated[int, Field(gt=0)]
+from canon.systems.settings import Positive, Share
 
 
 @settings
 class Config:
     vocab_size: Positive = Field(default=1000, description="words of the vocabulary; the data decides")
-    order: Annotated[int, Field(ge=2)] = Field(default=5, description="n: a word is predicted from the n − 1 before it")
+    order: Annotated[Positive, Field(ge=2)] = Field(
+        default=5, description="n: a word is predicted from the n − 1 before it"
+    )
     dim: Positive = Field(default=100, description="features of a word, the paper's m")
     hidden: Positive = Field(default=200, description="units of the tanh layer, the paper's h")
     direct: bool = Field(default=False, description="connections W from the words' features straight to the output")
-    dropout: Annotated[float, Field(ge=0, lt=1)] = Field(
-        default=0.0, description="share dropped of the words' features and of the tanh layer"
-    )
+    dropout: Share = Field(default=0.0, description="share dropped of the words' features and of the tanh layer")
 
 
 class NNLM(nn.Module):

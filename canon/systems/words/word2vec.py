@@ -26,6 +26,7 @@ from torch import Tensor
 from canon.config import settings
 from canon.data.schema import Columns
 from canon.errors import CanonError
+from canon.systems.settings import Positive
 from canon.systems.words import kernels_word2vec as kernels
 from canon.systems.words.base import Span, VectorLearner, flat, in_lines, spans
 from canon.systems.words.sampling import Tree, alias_table, huffman, keep_limits, noise_shares
@@ -39,7 +40,7 @@ _LONG = 1 << 20  # tokens from which on thousands of words at once seldom meet i
 
 @settings
 class Config:
-    vocab_size: Annotated[int, Field(gt=0)] = Field(default=1000, description="words; the data decides")
+    vocab_size: Positive = Field(default=1000, description="words; the data decides")
     architecture: Literal["skip-gram", "cbow"] = Field(
         default="skip-gram", description="each context foresees the word, or their mean does"
     )
@@ -49,9 +50,9 @@ class Config:
     update: Literal["window", "pair"] = Field(
         default="window", description="skip-gram: one set of noise for all contexts of a word, or one for each"
     )
-    dim: Annotated[int, Field(gt=0)] = Field(default=100, description="size of a vector")
-    window: Annotated[int, Field(gt=0)] = Field(default=5, description="words to either side, at most")
-    negatives: Annotated[int, Field(gt=0)] = Field(default=5, description="noise words to a word")
+    dim: Positive = Field(default=100, description="size of a vector")
+    window: Positive = Field(default=5, description="words to either side, at most")
+    negatives: Positive = Field(default=5, description="noise words to a word")
     subsample: Annotated[float, Field(ge=0)] = Field(
         default=1e-3, description="share of the text above which a word is left out at times; 0: none is"
     )

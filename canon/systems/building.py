@@ -1,0 +1,36 @@
+"""A system's network, or its learner, from its settings: the one place where weights are first allocated."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import Any
+
+import torch
+from torch import nn
+
+from canon.errors import CanonError, is_out_of_memory
+from canon.nn.limits import require_memory
+from canon.registry.record import System
+
+_HINT = "choose smaller sizes (system.…)"
+
+
+def build(system: System, config: Any) -> Any:
+    """Refused before anything is allocated where the weights are more than the machine holds."""
+    _, cls = system.load()
+    device = torch.get_default_device()
+    if issubclass(cls, nn.Module) and device.type != "meta":
+        require_memory(_size(cls, config, system.name), f"{system.name} of these sizes", _HINT, device)
+    return cls(config)
+
+
+def _size(cls: type[nn.Module], config: Any, name: str) -> int:
+    """Bytes of all weights, by shapes alone."""
+    try:
+        with torch.random.fork_rng(devices=[]), torch.device("meta"):
+            network = cls(config)
+    except (RuntimeError, OverflowError) as error:
+        if is_out_of_memory(error):
+            raise CanonError(f"{name} of these sizes has more weights than can be counted; {_HINT}.") from None
+        raise
+    return sum(tensor.nbytes for tensor in chain(network.parameters(), network.buffers()))
