@@ -15,7 +15,7 @@ from typing import Any, TypeVar, dataclass_transform, get_type_hints
 from pydantic import ConfigDict, Field, ValidationError
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 
-from canon.errors import CanonError, unknown
+from canon.errors import CanonError, border, unknown
 
 T = TypeVar("T")
 Table = dict[str, Any]
@@ -42,13 +42,12 @@ def parse(cls: type[T], table: Mapping[str, Any], section: str, origins: Origins
 
 def read_toml(path: Path) -> Table:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except tomllib.TOMLDecodeError as mistake:
-        raise CanonError(f"{path} is not valid TOML: {mistake}.") from None
-    except UnicodeDecodeError as mistake:
-        raise CanonError(f"{path} is not UTF-8 text (byte {mistake.start}).") from None
-    except OSError as mistake:
-        raise CanonError(f"{path} cannot be read: {mistake.strerror}.") from None
+        with border(path):
+            return tomllib.loads(path.read_bytes().decode())
+    except CanonError as mistake:
+        if isinstance(mistake.__cause__, tomllib.TOMLDecodeError):
+            raise CanonError(f"{path} is not valid TOML: {mistake.__cause__}.") from None
+        raise
 
 
 def parse_assignment(text: str) -> tuple[str, Any]:
@@ -57,10 +56,11 @@ def parse_assignment(text: str) -> tuple[str, Any]:
     key = SHORT.get(key.strip(), key.strip())
     if not equals or not key or not all(key.split(".")):
         raise CanonError(f'--set takes section.key=value, as in --set train.steps=100; got "{text}".')
-    try:
-        return key, tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
-        return key, value.strip()
+    with border(f"--set {key}"):
+        try:
+            return key, tomllib.loads(f"value = {value}")["value"]
+        except tomllib.TOMLDecodeError:
+            return key, value.strip()
 
 
 def assign(table: Table, key: str, value: Any) -> None:

@@ -19,7 +19,7 @@ from pydantic import Field
 from canon import registry
 from canon.config import SHORT, Origins, Table, assign, parse, read_toml, settings
 from canon.data.config import DataConfig
-from canon.errors import CanonError, unknown
+from canon.errors import CanonError, border, unknown
 from canon.optim.schedules import Schedule
 from canon.optim.settings import OPTIMIZERS
 from canon.optim.settings import Settings as OptimizerSettings
@@ -28,16 +28,27 @@ RECIPES = Path(__file__).parent / "recipes"
 DEFAULT = "sequence/pronounce"
 _EFFECTIVE = ": every effective value and where it came from."
 _DEFAULT_OPTIMIZER = "adam"
+_REPLACED = "replaced by "
+# Of two settings for one thing the later choice replaces the earlier.
+EITHER = {
+    "train.steps": "train.epochs",
+    "train.epochs": "train.steps",
+    "train.batch": "train.tokens",
+    "train.tokens": "train.batch",
+}
 
-Positive = Annotated[int, Field(gt=0)]
-Natural = Annotated[int, Field(ge=0)]
+_MOST = 1 << 53  # whole numbers up to here are exact in any arithmetic
+Positive = Annotated[int, Field(gt=0, le=_MOST)]
+Natural = Annotated[int, Field(ge=0, le=_MOST)]
+Threads = Annotated[int, Field(ge=0, le=1024)]
+Passes = Annotated[float, Field(gt=0, le=_MOST)]
 Seed = Annotated[int, Field(ge=0, lt=1 << 63)]
 
 
 @settings
 class TrainConfig:
     steps: Positive | None = Field(default=None, description="optimiser steps; or give epochs")
-    epochs: Annotated[float, Field(gt=0)] | None = Field(default=None, description="passes over the training set")
+    epochs: Passes | None = Field(default=None, description="passes over the training set")
     seconds: Annotated[float, Field(gt=0)] | None = Field(default=None, description="stop after so much training time")
     batch: Natural = Field(default=64, description="examples per optimiser step over all devices; 0: all of them")
     tokens: Natural = Field(
@@ -50,7 +61,7 @@ class TrainConfig:
         default="", description="word vectors to begin with, of a run or a file: rows of known words are copied in"
     )
     device: Literal["auto", "cpu", "cuda", "mps"] = Field(default="auto", description="where to train")
-    threads: Natural = Field(default=0, description="CPU threads; 0: all cores, but one for tiny networks")
+    threads: Threads = Field(default=0, description="CPU threads; 0: all cores, but one for tiny networks")
     precision: Literal["auto", "float32", "bfloat16", "float16"] = Field(
         default="auto", description="of the arithmetic; auto: bfloat16 on CUDA, else float32"
     )
@@ -110,6 +121,11 @@ class Recipe:
     def needs(self) -> str:
         """The recipe whose run this one starts from; "" for none."""
         return recipe_of(self.train.init)
+
+    @property
+    def replaced(self) -> dict[str, str]:
+        """Settings of the recipe in whose place another was given, and which."""
+        return {key: origin for key, origin in self.origins.items() if origin.startswith(_REPLACED)}
 
     def optimizer_for(self, phase: str) -> OptimizerChoice:
         return self.optimizers.get(phase, self.optimizer)
@@ -226,24 +242,30 @@ def recipe_of(run: str) -> str:
 def load(name: str = "", data: str = "", changes: Table | None = None) -> Recipe:
     """The recipe called `name`: one of canon's, a TOML file, or a system's own default recipe."""
     table, title, noted = _find(name or DEFAULT)
+    with border(title, "is not a recipe"):
+        return _changed(table, title, noted, data, changes or {})
+
+
+def _changed(table: Table, title: str, noted: Origins, data: str, changes: Table) -> Recipe:
+    """A recipe's table with other data and with changes."""
     for short in SHORT.keys() & table.keys():
         assign(table, SHORT[short], table.pop(short))
     origins: Origins = {}
     _note(origins, table, f"recipe {title}")
     origins |= noted
+    _check_sections(table)
     if data:
         table["data"] = {key: value for key, value in table.get("data", {}).items() if key in _PORTABLE}
         kept = {f"data.{key}" for key in table["data"]}
         origins = {key: value for key, value in origins.items() if not key.startswith("data.") or key in kept}
         assign(table, "data.source", data)
         origins["data.source"] = "--data"
-    for key, value in (changes or {}).items():
+    for key, value in changes.items():
         if "." not in key:
             raise CanonError(f"--set takes section.key=value, as in --set train.steps=100; got {key}.")
-        budget = {"train.steps": "epochs", "train.epochs": "steps"}.get(key)
-        if budget and f"train.{budget}" not in (changes or {}):
-            table.get("train", {}).pop(budget, None)
-            origins.pop(f"train.{budget}", None)
+        other = EITHER.get(key, "")
+        if other not in changes and table.get("train", {}).pop(other.removeprefix("train."), None) is not None:
+            origins[other] = f"{_REPLACED}{key}"
         if key == "system.name" and value != table.get("system", {}).get("name"):
             # Another system or preset has its own settings.
             table["system"] = {}
@@ -264,11 +286,7 @@ _SECTIONS = ("system", "data", "train", "optimizer", "optimizers", "expect")
 
 def build(table: Table, title: str, origins: Origins) -> Recipe:
     """The typed recipe of a parsed table."""
-    for section, value in table.items():
-        if section not in _SECTIONS:
-            raise unknown("section", section, _SECTIONS)
-        if not isinstance(value, dict):
-            raise CanonError(f"{section} must be a table of settings, as in [{section}], got {value!r}.")
+    _check_sections(table)
     chosen = dict(table.get("system", {}))
     name = chosen.pop("name", None)
     if not isinstance(name, str):
@@ -301,10 +319,18 @@ def build(table: Table, title: str, origins: Origins) -> Recipe:
     )
 
 
+def _check_sections(table: Table) -> None:
+    for section, value in table.items():
+        if section not in _SECTIONS:
+            raise unknown("section", section, _SECTIONS)
+        if not isinstance(value, dict):
+            raise CanonError(f"{section} must be a table of settings, as in [{section}], got {value!r}.")
+
+
 def _optimizer(table: Table, section: str, origins: Origins) -> OptimizerChoice:
     rest = dict(table)
     name = rest.pop("name", _DEFAULT_OPTIMIZER)
-    if name not in OPTIMIZERS:
+    if not isinstance(name, str) or name not in OPTIMIZERS:
         raise unknown("optimizer", str(name), OPTIMIZERS)
     schedule, groups = rest.pop("schedule", {}), rest.pop("groups", [])
     if isinstance(schedule, str):

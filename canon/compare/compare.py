@@ -28,15 +28,15 @@ from canon.compare.protocol import (
     seeded,
 )
 from canon.compare.result import Comparison, Entry, summarize
-from canon.config import Table, read_toml
+from canon.config import Table
 from canon.data.loader import steps_per_epoch
 from canon.data.schema import Data, num_examples
-from canon.errors import CanonError
+from canon.errors import CanonError, border
 from canon.recipe import Recipe
 from canon.report.run import write_report
-from canon.training.checkpoint import write_atomic
+from canon.storage import write_text
 from canon.training.plan import read_data, with_backbone
-from canon.training.run import Run, cannot_write
+from canon.training.run import Run
 from canon.training.trainer import train_and_keep
 
 _OWN = ("train.seed",)  # settings that the comparison itself decides
@@ -135,10 +135,8 @@ def _plan(names: Sequence[str], data: str, budget: Budget | None, changes: Table
 
 def _carry_out(plan: Plan, seed: int, path: Path, data: str) -> Run:
     """The finished run at `path`: taken, resumed or made."""
-    try:
+    with border(path, "cannot be used"):
         exists = path.exists()
-    except OSError as failure:
-        raise cannot_write(path, failure) from None
     if exists:
         run = Run.open(path)
         _check_same(run, seeded(plan.recipe, seed))
@@ -154,7 +152,7 @@ def _carry_out(plan: Plan, seed: int, path: Path, data: str) -> Run:
 
 
 def _check_same(run: Run, wanted: Recipe) -> None:
-    there, here = _flat(read_toml(run.path / "recipe.toml")), _flat(tomllib.loads(wanted.to_toml()))
+    there, here = _flat(run.settings), _flat(tomllib.loads(wanted.to_toml()))
     for key in here | there:
         if there.get(key) != here.get(key):
             was, now = there.get(key, "not given"), here.get(key, "not given")
@@ -165,7 +163,7 @@ def _grouped(runs: Sequence[Run]) -> list[Entry]:
     """Runs of one recipe together; a seed that comes twice begins another group."""
     groups: list[tuple[Table, dict[int, Run]]] = []
     for run in runs:
-        settings = {key: value for key, value in _flat(read_toml(run.path / "recipe.toml")).items() if key not in _OWN}
+        settings = {key: value for key, value in _flat(run.settings).items() if key not in _OWN}
         seed = run.recipe.train.seed
         members = next((found for known, found in groups if known == settings and seed not in found), None)
         if members is None:
@@ -190,12 +188,8 @@ def _finish(entries: list[Entry], folder: Path, command: str) -> Comparison:
 
     found = summarize(entries, folder, command)
     check_metrics({entry.label: list(entry.summary) for entry in found.entries})
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        write_atomic(folder / "compare.json", json.dumps(found.to_json(), ensure_ascii=False, indent=1))
-        write_atomic(folder / "report.html", render(found))
-    except OSError as failure:
-        raise cannot_write(folder, failure) from None
+    write_text(folder / "compare.json", json.dumps(found.to_json(), ensure_ascii=False, indent=1))
+    write_text(folder / "report.html", render(found))
     return found
 
 
@@ -220,7 +214,7 @@ def _default_out(folders: Sequence[str]) -> Path:
 def _reached(run: Run) -> str:
     result = run.result or {}
     scores = list(result["scores"].values())[-1]
-    told = "  ".join(f"{name} {value:.4f}" for name, value in scores.items())
+    told = "  ".join(f"{name} {'–' if value is None else f'{value:.4f}'}" for name, value in scores.items())
     return f"{told}  in {result['cost']['seconds']:.1f} s"
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from canon.compare.statistics import LEVEL, Difference, Spread, holm, paired, spread
 from canon.config import Table
+from canon.errors import CanonError
 from canon.report.page import duration
 from canon.tasks import TASKS
 from canon.training.run import Run
@@ -109,12 +110,17 @@ def summarize(entries: list[Entry], folder: Path, command: str) -> Comparison:
     split = "test" if "test" in one["scores"] else list(one["scores"])[-1]
     recipe = next(iter(entries[0].runs.values())).recipe
     task = TASKS[recipe.system.task]
+    every = [result["scores"][split] for found in results.values() for result in found.values()]
+    undefined = [name for name in one["scores"][split] if any(scores.get(name) is None for scores in every)]
     main = recipe.train.monitor or task.monitor
+    if main in undefined:
+        raise CanonError(f"{main} decides, but it is undefined for the {split} set of a run: set train.monitor.")
     comparable = len({_loss_of(run) for entry in entries for run in entry.runs.values()}) == 1
     filled = []
     for entry in entries:
         found = results[entry.label]
-        names = [name for name in next(iter(found.values()))["scores"][split] if comparable or name != "loss"]
+        names = [name for name in next(iter(found.values()))["scores"][split] if name not in undefined]
+        names = [name for name in names if comparable or name != "loss"]
         names.sort(key=lambda name: name != main)
         values = {name: {seed: result["scores"][split][name] for seed, result in found.items()} for name in names}
         filled.append(
@@ -128,6 +134,7 @@ def summarize(entries: list[Entry], folder: Path, command: str) -> Comparison:
     filled = _tested(filled)
     higher = main in task.rising
     notes = _notes(filled, split, comparable, main)
+    notes += [f"{name} is undefined for the {split} set of a run (–), and is not compared." for name in undefined]
     return Comparison(folder, command, filled, main, higher, split, one["protocol"], notes)
 
 

@@ -24,14 +24,16 @@ import numpy as np
 
 from canon import recipe as recipes
 from canon.config import Table, parse_assignment
-from canon.errors import CanonError
-from canon.recipe import Recipe
+from canon.errors import CanonError, border
+from canon.recipe import EITHER, Recipe
 from canon.registry import Range
 from canon.report.run import write_report
+from canon.storage import write_text
 from canon.tasks import TASKS
-from canon.training.checkpoint import point, write_atomic
+from canon.training import files
+from canon.training.checkpoint import point
 from canon.training.plan import read_data
-from canon.training.run import Run, cannot_write
+from canon.training.run import Run
 from canon.training.trainer import train
 
 Space = Mapping[str, Range | tuple[Any, ...]]
@@ -39,7 +41,7 @@ Space = Mapping[str, Range | tuple[Any, ...]]
 _SHARE = 8  # of the whole time that one trial may take: an eighth
 _LEAST_SECONDS = 1.0  # of a trial
 _WITHOUT_END = 1e9  # seconds
-_LENGTH = {"train.steps": "train.epochs", "train.epochs": "train.steps"}
+_RECORD = {"recipe": str, "metric": str, "trials": [dict]}  # of tune.json, what is read again
 
 
 @dataclass
@@ -49,7 +51,7 @@ class Trial:
     number: int
     settings: Table
     value: float | None = None  # of the metric; None where it failed
-    scores: dict[str, float] = field(default_factory=dict)  # of the validation set
+    scores: dict[str, float | None] = field(default_factory=dict)  # of the validation set
     seconds: float = 0.0  # by the clock, reading and writing too
     ended: str = ""  # why the run ended, or what was wrong
     run: str = ""
@@ -121,20 +123,16 @@ def tune(
         raise CanonError(f"--seconds must be a positive number, got {seconds:g}.")
     changes = changes or {}
     recipe = recipes.load(name, data, changes)
-    # The length of training is one setting, in steps or in epochs.
-    given = {*changes, *(_LENGTH[key] for key in _LENGTH if key in changes)}
+    # Of two settings for one thing (steps and epochs) both are given by one.
+    given = {*changes, *(EITHER[key] for key in EITHER if key in changes)}
     wanted = {key: value for key, value in {**space_of(recipe), **(space or {})}.items() if key not in given}
     check_space(wanted, name, data, changes)
     metric = _metric(recipe)
     folder = Path(out) if out is not None else Path("runs") / f"tune-{recipe.name.split('/')[-1].replace(':', '-')}"
     found = _taken_up(folder, name, metric, metric in TASKS[recipe.system.task].rising)
     search = _Search(found, name, data, changes, wanted, seconds, seed, keep, quiet)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        search.run(trials)
-        search.finish()
-    except OSError as failure:
-        raise cannot_write(folder, failure) from None
+    search.run(trials)
+    search.finish()
     return found
 
 
@@ -241,10 +239,15 @@ class _Search:
                 raise
             trial.ended = str(mistake)
         else:
-            result = run.result or {}
-            trial.scores, trial.ended = result["scores"]["valid"], result["ended"]
-            trial.value = trial.scores[self.found.metric]
+            self._judge(trial, run)
         trial.seconds = round(time.perf_counter() - begun, 3)
+
+    def _judge(self, trial: Trial, run: Run) -> None:
+        result = run.result or {}
+        trial.scores, trial.ended = result["scores"]["valid"], result["ended"]
+        trial.value = trial.scores.get(self.found.metric)
+        if trial.value is None:
+            trial.ended = f"{self.found.metric} is undefined for its validation set: choose another by train.monitor."
 
     def _forget(self, before: Trial | None, trial: Trial) -> None:
         """Removes the weights of the one that is not the best."""
@@ -266,16 +269,14 @@ class _Search:
             self._say(f"Training trial {best.number} to its end.")
             longer = {"train.seconds": _WITHOUT_END}
             run = train(self.name, self.data, Path(best.run), resume=True, changes=longer, quiet=True)
-            result = run.result or {}
-            best.scores, best.ended = result["scores"]["valid"], result["ended"]
-            best.value = best.scores[self.found.metric]
+            self._judge(best, run)
         write_report(Run.open(best.run))
         self.found.finished = True
         self._write()
 
     def _write(self) -> None:
         record = json.dumps(self.found.to_json(), ensure_ascii=False, indent=1)
-        write_atomic(self.found.folder / "tune.json", record)
+        write_text(self.found.folder / "tune.json", record)
 
     def _tell(self, trial: Trial) -> None:
         if trial.value is None:
@@ -308,11 +309,13 @@ def _taken_up(folder: Path, name: str, metric: str, rising: bool) -> Tuning:
         if folder.exists() and any(folder.iterdir()):
             raise CanonError(f"{folder} holds something else than a search: give another --out.")
         return Tuning(folder, name, metric, rising, [])
-    stored = json.loads(file.read_text(encoding="utf-8"))
+    again = "remove it to search again"
+    stored = files.read(file, _RECORD, again)
     if (stored["recipe"], stored["metric"]) != (name, metric):
         was = f"{stored['recipe']} by {stored['metric']}"
         raise CanonError(f"{folder} holds a search for {was}, not for {name} by {metric}: give another --out.")
-    return Tuning(folder, name, metric, rising, [Trial(**row) for row in stored["trials"]])
+    with border(file, f"is damaged, {again}"):
+        return Tuning(folder, name, metric, rising, [Trial(**row) for row in stored["trials"]])
 
 
 def _told(value: Any) -> str:

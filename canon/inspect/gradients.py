@@ -73,7 +73,7 @@ class Gradients(NamedTuple):
 def gradients(model: Model, split: str = "train", length: int = 0) -> Gradients:
     """Norms on the first examples of a split; `length`: the steps of a text to go back, default data.window."""
     network = network_of(model)
-    data = read_data(model.run.recipe)
+    data = read_data(model.run.recipe, model.run.path)
     model.run.check_same_data(data)
     if split not in data.splits:
         raise unknown("split", split, data.splits)

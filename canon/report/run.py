@@ -25,6 +25,7 @@ from canon.report.page import (
     can_draw,
     card,
     cards,
+    cell,
     code,
     drawings,
     duration,
@@ -38,9 +39,9 @@ from canon.report.page import (
     table,
 )
 from canon.report.predictions import predictions
+from canon.storage import write_text
 from canon.tasks import TASKS
-from canon.training.checkpoint import write_atomic
-from canon.training.run import Run, cannot_write
+from canon.training.run import Run
 
 _MOST_FILES = 12
 _RISKS = {
@@ -59,10 +60,7 @@ def write_report(run: Run, data: Data | None = None) -> Path:
     if not draw:
         print(f"report.html is written without figures. {NO_FIGURES}", file=sys.stderr)
     path = run.path / "report.html"
-    try:
-        write_atomic(path, render(run, draw, data))
-    except OSError as failure:
-        raise cannot_write(path, failure) from None
+    write_text(path, render(run, draw, data))
     return path
 
 
@@ -80,7 +78,7 @@ class Facts:
 
     @classmethod
     def of(cls, run: Run) -> Facts:
-        _, settings = effective_settings((run.path / "recipe.toml").read_text(encoding="utf-8"))
+        _, settings = effective_settings(run.recipe_text)
         return cls(run, run.recipe.name, run.recipe, settings, run.metrics(), run.result or {}, run.data)
 
     @property
@@ -137,7 +135,7 @@ def _cards(facts: Facts) -> str:
     made = []
     if result:
         split = "test" if "test" in result["scores"] else list(result["scores"])[-1]
-        made.append(card(f"{split} {monitor}", number(result["scores"][split][monitor]), _inside(facts, split)))
+        made.append(card(f"{split} {monitor}", cell(result["scores"][split].get(monitor)), _inside(facts, split)))
         ended = f"{result['steps']:,} steps; {result['ended']}"
         made.append(card("training time", duration(cost["seconds"]), escape(ended)))
     else:
@@ -163,9 +161,12 @@ def _share(value: float) -> str:
 
 def _inside(facts: Facts, split: str) -> str:
     bounds = facts.result["expected"].get(f"{split}/{facts.monitor}")
+    value = facts.result["scores"][split].get(facts.monitor)
+    if value is None:
+        return f"undefined for this {split} set"
     if not bounds:
         return "no expected range for these settings"
-    inside = bounds[0] <= facts.result["scores"][split][facts.monitor] <= bounds[1]
+    inside = bounds[0] <= value <= bounds[1]
     verdict = '<span class="good">inside</span>' if inside else '<span class="bad">outside</span>'
     return f"{verdict} the expected {bounds[0]:.4g}–{bounds[1]:.4g}"
 
@@ -202,8 +203,8 @@ def _scores(facts: Facts) -> str:
         row: dict[str, Any] = {"split": split, "examples": count}
         for name, value in scores.items():
             bounds = facts.result["expected"].get(f"{split}/{name}")
-            told = number(value)
-            if bounds:
+            told = cell(value)
+            if bounds and value is not None:
                 inside = "good" if bounds[0] <= value <= bounds[1] else "bad"
                 told += f' <span class="{inside} note">[{bounds[0]:.4g}–{bounds[1]:.4g}]</span>'
             row[name] = Right(told)

@@ -2,7 +2,7 @@
 
 A checkpoint is a folder step-00001000/ with one .safetensors file per group of tensors ("model", "optimizer"),
 state.json, and manifest.json (the system it belongs to, size and sha256 of the other files). Tensors and JSON only:
-nothing is pickled.
+nothing is pickled. step-00000000 is what a run started from, where that is more than its seed.
 """
 
 from __future__ import annotations
@@ -10,53 +10,52 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
-import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as dump_tensors
 
+from canon.config import Table
 from canon.errors import CanonError
+from canon.storage import parse_json, writing_folder
+from canon.training import files
 from canon.training.learner import Tensors
 
 _SLACK = 1 << 20  # bytes left free beside a checkpoint: for logs, and for the file system's own records
 
 
-def save(folder: Path, step: int, system: str, tensors: dict[str, Tensors], state: dict[str, Any]) -> Path:
+class Damaged(CanonError):
+    """A checkpoint that is incomplete or not what its manifest says."""
+
+
+def save(folder: Path, step: int, system: str, tensors: dict[str, Tensors], state: Table) -> Path:
     """Writes checkpoint `step` below `folder`; a full disk is a CanonError and leaves the others untouched."""
-    final = folder / f"step-{step:08d}"
-    files = {f"{name}.safetensors": dump_tensors(_storable(group)) for name, group in tensors.items()}
-    files["state.json"] = json.dumps(state, indent=1).encode()
-    records = {name: {"bytes": len(b), "sha256": hashlib.sha256(b).hexdigest()} for name, b in files.items()}
-    files["manifest.json"] = json.dumps({"system": system, "step": step, "files": records}, indent=1).encode()
-    needed = sum(map(len, files.values())) + _SLACK
+    final = path_of(folder, step)
+    content = {f"{name}.safetensors": dump_tensors(_storable(group)) for name, group in tensors.items()}
+    content["state.json"] = json.dumps(state, indent=1).encode()
+    records = {name: {"bytes": len(b), "sha256": hashlib.sha256(b).hexdigest()} for name, b in content.items()}
+    content["manifest.json"] = files.sealed({"system": system, "step": step, "files": records}).encode()
+    needed = sum(map(len, content.values())) + _SLACK
     free = shutil.disk_usage(folder).free
     if free < needed:
         raise _disk_full(folder, f"needs {needed >> 20} MB and {free >> 20} MB are free")
-    temporary = folder / f".writing-{step:08d}"
-    shutil.rmtree(temporary, ignore_errors=True)
+    if final.exists():  # the same step again: its evaluation was due, or it was damaged
+        _remove(final)
     try:
-        temporary.mkdir()
-        for name, content in files.items():
-            write_synced(temporary / name, content)
-        sync_folder(temporary)
-        if final.exists():  # the same step again, after falling back past an invalid checkpoint
-            shutil.rmtree(final)
-        temporary.rename(final)
-        sync_folder(folder)
-    except OSError as failure:
-        shutil.rmtree(temporary, ignore_errors=True)
-        if failure.errno in (errno.ENOSPC, errno.EDQUOT):
+        with writing_folder(final) as part:
+            for name, found in content.items():
+                (part / name).write_bytes(found)
+    except CanonError as mistake:
+        if isinstance(mistake.__cause__, OSError) and mistake.__cause__.errno in (errno.ENOSPC, errno.EDQUOT):
             raise _disk_full(folder, "did not fit") from None
         raise
     return final
 
 
-def load(path: Path, system: str, groups: tuple[str, ...] = ()) -> tuple[dict[str, Tensors], dict[str, Any]]:
+def load(path: Path, system: str, groups: tuple[str, ...] = ()) -> tuple[dict[str, Tensors], Table]:
     """The tensors (of `groups`, or all) and state of a checkpoint, checked against its manifest."""
     manifest = _read_manifest(path)
     if manifest["system"] != system:
@@ -65,24 +64,21 @@ def load(path: Path, system: str, groups: tuple[str, ...] = ()) -> tuple[dict[st
     content = {name: _read_checked(path / name, manifest["files"][name]) for name in [*wanted, "state.json"]}
     try:
         tensors = {name.removesuffix(".safetensors"): load_tensors(content[name]) for name in wanted}
-    except SafetensorError as damage:
-        raise Damaged(f"{path} holds a file that is not safetensors: {damage}") from None
-    return tensors, json.loads(content["state.json"])
+        state = files.checked(parse_json(content["state.json"], path / "state.json"), files.STATE, path / "state.json")
+    except (SafetensorError, CanonError) as damage:
+        raise Damaged(f"{path} holds a file that cannot be read: {str(damage).rstrip('.')}.") from None
+    return tensors, state
 
 
-class Damaged(CanonError):
-    """A checkpoint that is incomplete or not what its manifest says."""
-
-
-def last_valid(folder: Path, tell: Callable[[str], None]) -> Path | None:
-    """The newest checkpoint whose files are all as its manifest says; says so when it must pass one over."""
+def whole(folder: Path, system: str, say: Callable[[str], None]) -> Iterator[tuple[Path, dict[str, Tensors], Table]]:
+    """The checkpoints whose files are all as their manifests say, newest first; says so when it must pass one over."""
     for path in newest_first(folder):
         try:
-            verify(path)
-            return path
+            tensors, state = load(path, system)
         except Damaged as damage:
-            tell(f"{damage} Falling back to the one before.")
-    return None
+            say(f"{damage} Falling back to the one before.")
+        else:
+            yield path, tensors, state
 
 
 def verify(path: Path) -> None:
@@ -91,45 +87,34 @@ def verify(path: Path) -> None:
 
 
 def newest_first(folder: Path) -> Iterator[Path]:
-    yield from sorted(folder.glob("step-*"), reverse=True)
+    yield from sorted((path for path in folder.glob("step-*") if path.name[5:].isdigit()), reverse=True)
+
+
+def path_of(folder: Path, step: int) -> Path:
+    return folder / f"step-{step:08d}"
 
 
 def step_of(path: Path) -> int:
     return int(path.name.removeprefix("step-"))
 
 
-def prune(folder: Path, keep: int, spare: set[str]) -> None:
-    """Removes all but the `keep` newest checkpoints and those named in `spare`, and what killed writers left."""
-    for path in list(newest_first(folder))[keep:]:
-        if path.name not in spare:
-            # Renamed first, so that a half-removed folder is never taken for a checkpoint.
-            doomed = path.rename(folder / f".removing-{path.name}")
-            shutil.rmtree(doomed, ignore_errors=True)
-    for leftover in [*folder.glob(".removing-*"), *folder.glob(".writing-*")]:
+def prune(folder: Path, step: int, keep: int, spare: set[int]) -> None:
+    """Removes all but the `keep` newest checkpoints up to `step`, the first and those of the steps in `spare`; later
+    ones, which the run fell back from; and what killed writers left."""
+    kept = [path for path in newest_first(folder) if step_of(path) <= step][:keep]
+    for path in newest_first(folder):
+        if path not in kept and step_of(path) not in {0, *spare}:
+            _remove(path)
+    for leftover in [*folder.glob(".removing-*"), *folder.glob(".*.writing")]:
         shutil.rmtree(leftover, ignore_errors=True)
 
 
-def write_synced(path: Path, content: bytes) -> None:
-    with path.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def write_atomic(path: Path, content: str) -> None:
-    """Replaces a small file as a whole, or not at all."""
-    temporary = path.with_name(f".{path.name}.writing")
-    write_synced(temporary, content.encode())
-    temporary.replace(path)
-    sync_folder(path.parent)
-
-
-def sync_folder(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+def _remove(path: Path) -> None:
+    # Renamed first, so that a half-removed folder is never taken for a checkpoint.
+    doomed = path.with_name(f".removing-{path.name}")
+    shutil.rmtree(doomed, ignore_errors=True)
+    path.rename(doomed)
+    shutil.rmtree(doomed, ignore_errors=True)
 
 
 def point(link: Path, target: Path) -> None:
@@ -146,15 +131,17 @@ def _storable(group: Tensors) -> Tensors:
     return {name: tensor.detach().cpu().contiguous() for name, tensor in group.items()}
 
 
-def _read_manifest(path: Path) -> dict[str, Any]:
+def _read_manifest(path: Path) -> Table:
     try:
-        manifest = json.loads((path / "manifest.json").read_bytes())
-        return {"system": manifest["system"], "files": dict(manifest["files"])}
-    except (OSError, ValueError, KeyError, TypeError):
-        raise Damaged(f"{path} has no readable manifest.json.") from None
+        manifest = files.read(path / "manifest.json", files.MANIFEST, "this checkpoint cannot be used")
+    except CanonError as damage:
+        raise Damaged(str(damage)) from None
+    if manifest["step"] != step_of(path):
+        raise Damaged(f"{path} has a manifest.json of step {manifest['step']}.")
+    return manifest
 
 
-def _read_checked(path: Path, record: dict[str, Any]) -> bytes:
+def _read_checked(path: Path, record: Table) -> bytes:
     try:
         content = path.read_bytes()
     except OSError:

@@ -21,10 +21,13 @@ class Console:
         self._bar: object | None = None
         self._next = 0.0
 
-    def say(self, text: str) -> None:
+    def log(self, text: str) -> None:
         if self._log is not None:
-            with self._log.open("a", encoding="utf-8") as file:
+            with self._log.open("a", encoding="utf-8", errors="backslashreplace") as file:
                 file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')}  {text}\n")
+
+    def say(self, text: str) -> None:
+        self.log(text)
         if not self._speaks:
             return
         if self._bar is not None:

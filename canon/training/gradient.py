@@ -8,7 +8,7 @@ Hot path: no host sync on CUDA between logged steps; a bad step is skipped on th
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from fnmatch import fnmatch
 from typing import Any
@@ -129,6 +129,8 @@ class Gradient:
         self._phases: list[Phase] = []
         self._frozen: list[nn.Module] = []  # modules all of whose parameters have the rate 0
         self._skipped = 0
+        # Called between the batches of an evaluation, on all processes as often; what it raises ends the evaluation.
+        self.pause: Callable[[], None] = lambda: None
 
     @property
     def num_parameters(self) -> int:
@@ -266,8 +268,12 @@ class Gradient:
             torch.compiler.cudagraph_mark_step_begin()
         pieces = self.loader.next()
         count = sum(self.task.count(piece.batch) for piece in pieces)
+        idle = False
         if self.world.size > 1:
-            count = int(self.world.total([count])[0])
+            start, stop = shares(pieces[0].share[2], self.world.size)[self.world.rank]
+            idle = start == stop  # the batch has fewer rows than there are processes: a row of another's, for nothing
+            count = int(self.world.total([0 if idle else count])[0])
+        observed = dict(self.task.observed) if idle else {}
         for i, (batch, share) in enumerate(pieces):
             # Micro-batches of one batch draw the same numbers and use each their own rows of them.
             self.task.generator = shared_generator(self.train.seed, self.loader.position, self._device)
@@ -278,20 +284,32 @@ class Gradient:
                 )
             if self._channels_last:
                 batch["input"] = batch["input"].contiguous(memory_format=torch.channels_last)
-            loss = self._backward(phase, batch, count, first=i == 0, last=i == len(pieces) - 1)
+            loss = self._backward(phase, batch, count, first=i == 0, last=i == len(pieces) - 1, weight=1.0 - idle)
             phase.loss = phase.loss + loss
+        if idle:
+            self.task.observed = {name: observed.get(name, (0.0, 0)) for name in self.task.observed}
         phase.count += count
         self._update(phase, count)
 
-    def _backward(self, phase: Phase, batch: Batch, count: int, first: bool, last: bool) -> Tensor | float:
+    def _backward(
+        self, phase: Phase, batch: Batch, count: int, first: bool, last: bool, weight: float
+    ) -> Tensor | float:
         """Adds the gradients of one micro-batch; returns its sum of losses, as a number where reading it is free."""
         if self._recorded is not None:
             if first:
                 self._recorded.clear()
             return self._recorded(batch)
-        return self._pass(phase, batch, count, first, last)
+        return self._pass(phase, batch, count, first, last, weight)
 
-    def _pass(self, phase: Phase, batch: Batch, count: int = 0, first: bool = False, last: bool = True) -> Any:
+    def _pass(
+        self,
+        phase: Phase,
+        batch: Batch,
+        count: int = 0,
+        first: bool = False,
+        last: bool = True,
+        weight: float = 1.0,
+    ) -> Any:
         model = self._models[phase.name]
         waits = isinstance(model, DistributedDataParallel) and not last
         with model.no_sync() if waits else _NOTHING:  # type: ignore[operator]
@@ -300,6 +318,8 @@ class Gradient:
             else:
                 with torch.autocast(self._device.type, self._dtype):
                     loss = self.task.loss(model, batch, phase.name)
+            if weight != 1:
+                loss = loss * weight
             total = loss
             if first and self._penalty is not None:
                 total = total + self._whole(self._penalty()) * (count / self.world.size)
@@ -453,24 +473,42 @@ class Gradient:
 
     def _outputs(self, columns: Columns) -> Outputs:
         examples = self._examples(columns)
-        # Shards of one network must go through it together, so then every process does all rows; so it does of a text.
+        # Shards of one network must go through it together, so then every process does all rows; so it does of a text,
+        # and where there are fewer rows than processes.
         spread = self.world.size > 1 and not self._sharded and not self.task.carries
+        spread = spread and examples.size >= self.world.size
         rank, size = (self.world.rank, self.world.size) if spread else (0, 1)
-        training = self.network.training
-        self.network.eval()
-        if self._sharded and self.task.whole:
-            self.network.unshard()  # type: ignore[operator]
-        # Filled as they come, each row in its place: a text is read as streams side by side, and small outputs kept
-        # between large logits would leave holes in memory.
-        merged: Outputs = {}
-        first, stop = shares(examples.size, size)[rank]
-        start = first
-        carried, self.task.state = self.task.state, None
+        own = shares(examples.size, size)
+        first, stop = own[rank]
         if self.task.carries:
             parts: Iterable[Tensor] = examples.stream_rows(min(_EVALUATION_STREAMS, examples.size))
         else:
-            parts = torch.arange(start, stop, device=examples.index_device).split(self.task.at_once)
-        for rows in parts if stop > start else ():
+            rows = torch.arange(first, stop, device=examples.index_device)
+            turns = math.ceil(max(end - start for start, end in own) / self.task.at_once)  # of every process
+            parts = [rows[i * self.task.at_once :][: self.task.at_once] for i in range(turns)]
+        training, carried, self.task.state = self.network.training, self.task.state, None
+        self.network.eval()
+        if self._sharded and self.task.whole:
+            self.network.unshard()  # type: ignore[operator]
+        try:
+            merged = self._merged(examples, parts, first, stop)
+        finally:
+            self.task.state = carried
+            if self._sharded and self.task.whole:
+                self.network.reshard()  # type: ignore[operator]
+            if training:
+                self._enter_training()
+        return {name: self.world.gather(rows) for name, rows in merged.items()} if spread else merged
+
+    def _merged(self, examples: Examples, parts: Iterable[Tensor], first: int, stop: int) -> Outputs:
+        """The outputs of rows [first, stop), a part at a time. Filled as they come, each row in its place: a text is
+        read as streams side by side, and small outputs kept between large logits would leave holes in memory."""
+        merged: Outputs = {}
+        start = first
+        for rows in parts:
+            self.pause()
+            if not len(rows):
+                continue
             batch = examples.take(rows)
             end = min(start + self.task.at_once, stop)
             self.task.generator = shared_generator(0, 0, self._device)  # every run is judged with the same noise
@@ -482,12 +520,7 @@ class Gradient:
                 if name not in merged:
                     merged[name] = torch.empty((stop - first, *told.shape[1:]))
                 merged[name][places] = told.float().cpu()
-        self.task.state = carried
-        if self._sharded and self.task.whole:
-            self.network.reshard()  # type: ignore[operator]
-        if training:
-            self._enter_training()
-        return {name: self.world.gather(rows) for name, rows in merged.items()} if spread else merged
+        return merged
 
     def penalty(self) -> float:
         """The regulariser of the structural risk, at the weights as they are."""

@@ -10,32 +10,34 @@ import numpy as np
 
 from canon import recipe as recipes
 from canon import tasks
-from canon.config import Table, read_toml
+from canon.config import Table
 from canon.data.catalogue import CATALOGUE
 from canon.data.read import read
 from canon.data.schema import Data, Schema
 from canon.data.words import Words
-from canon.errors import CanonError, unknown
+from canon.errors import CanonError, border, unknown
 from canon.recipe import Recipe
 from canon.systems.building import build as build_system
 from canon.training.devices import World, seed_step
 from canon.training.gradient import Gradient
 from canon.training.learner import Learner
-from canon.training.run import Run
+from canon.training.run import EARLIER, Run
 
-EARLIER = Path("vocab") / "earlier.tsv"  # in a run of word vectors: the words of the one that it goes on from
+_WEIGHT_FILES = (".safetensors", ".pt", ".pth", ".bin")
 # What may be changed when a run is taken up again; the rest decided what it has learned so far.
 _CHANGEABLE = ("steps", "epochs", "seconds", "patience", "keep", "nonfinite", "tensorboard", "threads")
 
 
 def plan(name: str, data: str, out: str | Path | None, resume: bool, changes: Table) -> tuple[Recipe, Path]:
     """The recipe to carry out and the directory to do it in; a run that exists must be asked for with --resume."""
-    if out is None and (Path(name) / "recipe.toml").is_file():  # canon train runs/NAME --resume
+    with border(f"--out {out}", "cannot be used"):  # such as a name that is too long
+        exists = out is not None and Path(out).exists()
+    if out is None and is_run(name):  # canon train runs/NAME --resume
         path = Path(name)
     else:
         asked = recipes.load(name, data, changes)
         path = Path(out) if out is not None else Path("runs") / asked.name.split("/")[-1]
-        if not path.exists():
+        if not (exists or path.exists()):
             return with_backbone(asked), path
         kept = Run.open(path).recipe
         if name and asked.system.name != kept.system.name:
@@ -44,14 +46,29 @@ def plan(name: str, data: str, out: str | Path | None, resume: bool, changes: Ta
             raise CanonError(f"{path} was trained on {kept.data.source}, not on {data}: give another --out.")
     if not resume:
         raise CanonError(f"{path} already exists: add --resume to go on with it, or give another name with --out.")
-    table = read_toml(path / "recipe.toml")
-    new = {key: value for key, value in changes.items() if _value(table, key) != value}
+    run = Run.open(path)
+    new = {key: value for key, value in changes.items() if not _is_kept(run, key, value)}
     for key in new:
         section, _, field = key.partition(".")
         if section != "train" or field not in _CHANGEABLE:
             allowed = ", ".join(f"train.{field}" for field in _CHANGEABLE)
             raise CanonError(f"{key} cannot change when {path} is resumed; what can: {allowed}.")
     return recipes.load(str(path / "recipe.toml"), changes=new), path
+
+
+def is_run(name: str) -> bool:
+    with border(f"{name[:80]}{'…' * (len(name) > 80)}", "cannot be looked for"):
+        return (Path(name) / "recipe.toml").is_file()
+
+
+def _is_kept(run: Run, key: str, value: Any) -> bool:
+    """Whether a run has this value already, maybe worked out for its data: 0 is automatic, and a batch that is larger
+    than the training set is all of it."""
+    if _value(run.settings, key) == value:
+        return True
+    if run.recipe.origins.get(key) != "worked out" or type(value) is not int:
+        return False
+    return value == 0 or (key == "train.batch" and value >= run.recipe.train.batch == run.data["examples"]["train"])
 
 
 def _value(table: Table, key: str) -> Any:
@@ -86,11 +103,14 @@ def read_data(recipe: Recipe, run: Path | None = None) -> Data:
 
         recipe = with_backbone(recipe)
         return read_finetune(recipe.data, reading_of(recipe, run), recipe.config.kind)
-    data = recipe.data
-    if "passages" in system.inputs and not data.tokenizer and Path(recipe.train.init or " ").expanduser().is_dir():
-        # Weights that pre-training goes on from know the tokens that they were trained with; the run has kept them.
-        kept = run is not None and (run / "vocab" / "schema.json").is_file()
-        data = replace(data, tokenizer=str(run) if kept else recipe.train.init)
+    data, init = recipe.data, recipe.train.init
+    if "passages" in system.inputs and not data.tokenizer and init:
+        # Weights that pre-training goes on from know the tokens that they were trained with; the run has kept them, and
+        # what they came from may be gone. A file of weights alone knows none.
+        if run is None and Path(init).expanduser().is_dir():
+            data = replace(data, tokenizer=init)
+        elif run is not None and Path(init).suffix not in _WEIGHT_FILES:
+            data = replace(data, tokenizer=str(run))
     if tasks.TASKS[system.task].words and not data.tokenizer:
         known = CATALOGUE.get(data.source)
         data = data if known and known.tokenizers else replace(data, tokenizer="word")
@@ -107,11 +127,12 @@ def with_backbone(recipe: Recipe) -> Recipe:
 
 
 def earlier_words(recipe: Recipe, run: Path | None) -> Words | None:
-    """What a system of word vectors began with: the words of the run in train.init, which may be gone by now."""
+    """The words of the run in train.init, if any, that a system of word vectors began with; `run` has kept them."""
     if not recipe.train.init or "corpus" not in recipe.system.inputs:
         return None
-    if run is not None and (run / EARLIER).is_file():
-        return Words.from_text((run / EARLIER).read_text(encoding="utf-8"))
+    if run is not None:
+        file = run / EARLIER
+        return Words.from_text(file.read_text(encoding="utf-8")) if file.is_file() else None
     from canon.interop.word_weights import words_of
 
     return words_of(recipe.train.init)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import errno
 import json
+import math
 import os
 import platform
-import shutil
 import subprocess
+import tomllib
+from collections.abc import Iterator
 from dataclasses import asdict
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
@@ -15,13 +16,19 @@ from pathlib import Path
 from typing import Any
 
 from canon import recipe as recipes
+from canon.config import Table
 from canon.data.schema import Data, Schema
-from canon.errors import CanonError
+from canon.errors import CanonError, border
 from canon.recipe import Recipe
-from canon.training import checkpoint
-from canon.training.checkpoint import write_atomic
+from canon.storage import cannot_write as cannot_write  # for the rooms that still import it from here
+from canon.storage import write_text, writing_folder
+from canon.training import checkpoint, files
+from canon.training.learner import Tensors
+from canon.training.ownership import Ownership
 
+EARLIER = Path("vocab") / "earlier.tsv"  # in a run of word vectors: the words of the one that it goes on from
 _PACKAGES = ("deepcanon", "torch", "numpy", "safetensors", "scikit-learn")
+_LOST = "restore it from a copy, or train again with another --out"
 
 
 class Run:
@@ -34,74 +41,132 @@ class Run:
     @classmethod
     def open(cls, path: str | Path) -> Run:
         path = Path(path)
-        if not path.exists():
-            raise CanonError(f"There is no run {path}.")
-        if not path.is_dir():
-            raise CanonError(f"{path} is a file, not a run directory.")
-        if not (path / "recipe.toml").is_file():
-            raise CanonError(f"{path} is not a run: it has no recipe.toml.")
+        with border(path):
+            if not path.exists():
+                raise CanonError(f"There is no run {path}.")
+            if not path.is_dir():
+                raise CanonError(f"{path} is a file, not a run directory.")
+            if not (path / "recipe.toml").is_file():
+                raise CanonError(f"{path} is not a run: it has no recipe.toml.")
         return cls(path)
 
     @classmethod
-    def create(cls, path: Path, recipe: Recipe, data: Data) -> Run:
-        """A new run directory, whole or absent."""
-        temporary = path.with_name(f".{path.name}.writing")
-        try:
-            shutil.rmtree(temporary, ignore_errors=True)
-            (temporary / "checkpoints").mkdir(parents=True)
-            (temporary / "vocab").mkdir()
-            write_atomic(temporary / "recipe.toml", recipe.to_toml())
-            write_atomic(temporary / "data.json", json.dumps(_data_record(data), ensure_ascii=False, indent=1))
-            write_atomic(temporary / "env.json", json.dumps(environment(), indent=1))
-            for name, text in data.schema.files().items():
-                write_atomic(temporary / "vocab" / name, text)
-            temporary.rename(path)
-        except OSError as failure:
-            shutil.rmtree(temporary, ignore_errors=True)
-            raise cannot_write(path, failure) from None
+    def create(
+        cls,
+        path: Path,
+        recipe: Recipe,
+        data: Data,
+        earlier: str = "",
+        start: tuple[dict[str, Tensors], Table] | None = None,
+        ownership: Ownership | None = None,
+    ) -> Run:
+        """A new run directory with all that the run starts from, whole or absent.
+
+        earlier: the words of the run of word vectors that it goes on from. start: tensors and state of a learner that
+        begins with more than its seed decides. ownership: takes the run before others see it."""
+        vocab = data.schema.files() | ({EARLIER.name: earlier} if earlier else {})
+        record = {**_data_record(data), "vocab": {name: files.digest(text) for name, text in vocab.items()}}
+        with writing_folder(path) as part:
+            if ownership is not None:
+                ownership.take(part, path)
+            run = cls(part)
+            run.checkpoints.mkdir()
+            (part / "vocab").mkdir()
+            run.write_recipe(recipe)
+            _write(part / "data.json", files.sealed(record))
+            _write(part / "env.json", json.dumps(environment(), indent=1))
+            for name, text in vocab.items():
+                _write(part / "vocab" / name, text)
+            if start is not None:
+                tensors, learned = start
+                checkpoint.save(run.checkpoints, 0, recipe.system.name, tensors, beginning(learned))
         return cls(path)
+
+    def write_recipe(self, recipe: Recipe) -> None:
+        write_text(self.path / "recipe.toml", files.sealed_lines(recipe.to_toml()))
 
     @cached_property
     def recipe(self) -> Recipe:
+        assert self.recipe_text
         return recipes.load(str(self.path / "recipe.toml"))
+
+    @property
+    def settings(self) -> Table:
+        """recipe.toml as a table."""
+        with border(self.path / "recipe.toml", "is not valid TOML"):
+            return tomllib.loads(self.recipe_text)
+
+    @property
+    def recipe_text(self) -> str:
+        """recipe.toml as it was written."""
+        file = self.path / "recipe.toml"
+        with border(file):
+            text = file.read_bytes().decode()
+        if not files.is_as_sealed(text):
+            raise CanonError(
+                f"{file} is not as canon wrote it: undo the change. What may change in a run is given by --resume "
+                f"--set; for other settings make a new one of a copy: canon train COPY.toml --out NAME."
+            )
+        return text
 
     @cached_property
     def schema(self) -> Schema:
-        return Schema.open(self.path / "vocab")
+        self.check_vocab()
+        with border(self.path / "vocab", f"is damaged, {_LOST}"):
+            return Schema.open(self.path / "vocab")
+
+    def check_vocab(self) -> None:
+        """Refuses vocab/ where a file of it is not as it was written."""
+        for name, wanted in self.data.get("vocab", {}).items():
+            path = self.path / "vocab" / str(name)
+            with border(path, f"is missing or damaged, {_LOST}"):
+                if files.digest(path.read_bytes().decode()) != wanted:
+                    raise CanonError(f"{path} is not as it was written (its sha256 differs); {_LOST}.")
 
     @property
-    def data(self) -> dict[str, Any]:
-        return json.loads((self.path / "data.json").read_text(encoding="utf-8"))
+    def data(self) -> Table:
+        return files.read(self.path / "data.json", files.DATA, _LOST)
 
     @property
-    def env(self) -> dict[str, Any]:
-        return json.loads((self.path / "env.json").read_text(encoding="utf-8"))
+    def env(self) -> Table:
+        return files.read(self.path / "env.json", {}, "write {} into it to go without what it said of the machine")
 
     @property
-    def result(self) -> dict[str, Any] | None:
+    def result(self) -> Table | None:
         """What the finished run reached; None while it is not finished."""
         path = self.path / "result.json"
-        return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+        again = f"remove it, and canon train {self.path} --resume writes it again"
+        return files.read(path, files.RESULT, again) if path.is_file() else None
 
     def metrics(self) -> list[dict[str, float]]:
-        return self._lines("metrics.jsonl")
+        return self._rows("metrics.jsonl")
 
     def timings(self) -> list[dict[str, float]]:
-        return self._lines("timing.jsonl")
+        return self._rows("timing.jsonl")
 
-    def _lines(self, name: str) -> list[dict[str, float]]:
-        path = self.path / name
-        return [json.loads(line) for line in path.read_text().splitlines()] if path.is_file() else []
+    def _rows(self, name: str) -> list[dict[str, float]]:
+        rows, _, are_all = files.rows(self.path / name)
+        if not are_all:
+            raise CanonError(
+                f"{self.path / name}, line {len(rows) + 1} is damaged: remove {self.path / 'result.json'}, and canon "
+                f"train {self.path} --resume goes on from a checkpoint before that line."
+            )
+        return rows
 
     def best(self) -> Path:
         """The checkpoint to use: the best one, or the newest where none was evaluated."""
-        for link in ("best", "last"):
-            if (self.path / link / "manifest.json").is_file():
-                return (self.path / link).resolve()
-        found = next(checkpoint.newest_first(self.checkpoints), None)
+        found = next(self.to_use(), None)
         if found is None:
             raise CanonError(f"{self.path} has no checkpoint yet: train it first.")
         return found
+
+    def to_use(self) -> Iterator[Path]:
+        """The checkpoints that there are, the best one first, then the newest."""
+        linked = [(self.path / link).resolve() for link in ("best", "last")]
+        newest = [path.resolve() for path in checkpoint.newest_first(self.checkpoints) if checkpoint.step_of(path)]
+        for path in dict.fromkeys((*linked, *newest)):
+            if path.is_dir():
+                yield path
 
     def check_same_data(self, data: Data) -> None:
         """Refuses data that is not what the run began with."""
@@ -115,10 +180,29 @@ class Run:
         raise CanonError(f"{what} since {self.path} began: restore it, or train anew with another --out.")
 
 
-def cannot_write(path: Path, failure: OSError) -> CanonError:
-    if failure.errno in (errno.ENOSPC, errno.EDQUOT):
-        return CanonError(f"The disk is full: {path} cannot be written.")
-    return CanonError(f"{path} cannot be written: {failure.strerror}.")
+def defined(scores: dict[str, float]) -> dict[str, float]:
+    """Without the metrics that are undefined for the rows they are of, as r² of a single one is; a loss is kept."""
+    return {name: value for name, value in scores.items() if name == "loss" or math.isfinite(value)}
+
+
+def beginning(learned: Table) -> Table:
+    """The state of a run at step 0."""
+    return {
+        "step": 0,
+        "best": {},
+        "waited": 0,
+        "valid": {},
+        "seconds": 0.0,
+        "metrics_bytes": 0,
+        "ended": "",
+        "due": False,
+        "learner": learned,
+    }
+
+
+def _write(path: Path, text: str) -> None:
+    """Into a folder that is not in its place yet, and is synced as a whole."""
+    path.write_bytes(text.encode())
 
 
 def environment() -> dict[str, Any]:

@@ -9,11 +9,8 @@ from __future__ import annotations
 
 import json
 import os
-import signal
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+import traceback
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -24,26 +21,20 @@ from canon.data.corpus import Corpus
 from canon.data.loader import steps_per_epoch
 from canon.data.schema import Columns, Data, num_examples
 from canon.data.sequences import Windows, num_tokens
-from canon.errors import CanonError, unknown
-from canon.interop import huggingface
-from canon.interop.weights import read_tensors, start_from
+from canon.errors import CanonError, Unforeseen, sentence, unknown
 from canon.recipe import Recipe
-from canon.training import checkpoint
+from canon.storage import cannot_write, write_bytes, write_text
+from canon.training import checkpoint, files
 from canon.training.console import Console
 from canon.training.devices import World, enter_world, leave_world, peak_memory, peak_rate, reset_peak_memory
 from canon.training.gradient import Gradient, NonFinite
-from canon.training.plan import EARLIER, build, earlier_words, floors_of, plan, read_data
-from canon.training.run import Run, cannot_write
+from canon.training.origin import start_from_elsewhere
+from canon.training.ownership import Ownership
+from canon.training.plan import build, earlier_words, floors_of, plan, read_data
+from canon.training.run import Run, beginning, defined
+from canon.training.signals import Interrupted, Signals, Stopped
 
 _AGREE_EVERY = 10  # steps between the processes' asking each other whether to stop
-
-
-class Interrupted(Exception):
-    """The user or the system asked to stop; everything is saved."""
-
-    def __init__(self, number: int, message: str) -> None:
-        super().__init__(message)
-        self.exit_code = 128 + number
 
 
 def train(
@@ -65,27 +56,36 @@ def train_and_keep(
     recipe, path = plan(name, data, out, resume, changes or {})
     world = enter_world(recipe.train)
     reset_peak_memory(world.device)
+    ownership = Ownership()
     try:
-        trainer = Trainer(recipe, path, world, quiet)
+        trainer = Trainer(recipe, path, world, quiet, ownership)
         return trainer.fit(), trainer.data
     finally:
+        ownership.release()
         leave_world()
 
 
 class Trainer:
-    def __init__(self, recipe: Recipe, path: Path, world: World, quiet: bool = False) -> None:
+    def __init__(
+        self, recipe: Recipe, path: Path, world: World, quiet: bool = False, ownership: Ownership | None = None
+    ) -> None:
         self.world = world
-        self.path = path
-        self.data = read_data(recipe, path)
+        self.run = Run(path)
+        self.ownership = ownership or Ownership()
+        # One process looks, so that all of them see the same.
+        self._exists = bool(world.total([float(world.is_main and path.exists())])[0])
+        if self._exists:
+            self._take_up()
+        self.data = read_data(recipe, path if self._exists else None)
         self.size = num_examples(self.data.splits["train"])
         # An existing run has its intervals worked out already.
         steps = steps_per_epoch(self.data.splits["train"], recipe.train.batch, recipe.train.tokens)
         recipe = recipe.fitted({**self.data.schema.sizes(), "num_examples": self.size}).resolved(self.size, steps)
         self.recipe = recipe
         self.total = self.recipe.total_steps(self.size)
-        if self.recipe.train.batch < world.size:
-            raise CanonError(f"train.batch is {self.recipe.train.batch}, less than the {world.size} processes.")
         self.learner, self.task = build(self.recipe, self.data.schema, world)
+        if self.task.carries and self.recipe.train.batch < world.size:
+            raise CanonError(f"train.batch is {self.recipe.train.batch}, less than the {world.size} processes.")
         if not recipe.train.monitor and self.task.monitor != type(self.task).monitor:  # for want of labels
             self.recipe = recipe = recipe.with_monitor(self.task.monitor)
         for split, columns in self.data.splits.items():
@@ -98,90 +98,100 @@ class Trainer:
         if self.monitor not in self.task.names():
             raise unknown("metric (train.monitor)", self.monitor, self.task.names())
         # Whatever is wrong with the settings shows before the run directory is made.
-        self._origin = "" if path.exists() else self._start_from(recipe.train.init, recipe.train.embeddings)
+        self._origin = "" if self._exists else start_from_elsewhere(self.learner, recipe, self.data.schema)
         self.learner.begin(self.data.splits["train"], recipe.train.seed, recipe.train.batch, self.total)
-        self.run = self._enter()
+        if self._exists:
+            self.run.check_same_data(self.data)
+        else:
+            self._create()
         self.console = Console(self.run.path / "log.txt" if world.is_main else None, world.is_main and not quiet)
-        self.step = 0
-        self.best: dict[str, Any] = {}
-        self.waited = 0  # evaluations since the best one
-        self.seconds = 0.0  # of training, over all sittings
-        self._signal = 0
+        self.signals = Signals(world)
+        if isinstance(self.learner, Gradient):
+            self.learner.pause = self.signals.check
+        self._take_state(beginning({}))
         self._told: dict[str, float] = {}  # the newest numbers of training
-        self._valid: dict[str, float] = {}  # and of validation
-        self._samples: list[str] = []  # and what the network makes of some examples
+        self._samples: list[str] = []  # what the network makes of some examples
 
-    def _start_from(self, weights: str, embeddings: str) -> str:
-        """Takes what was learned elsewhere for whatever part of the network it fits; says which."""
-        told: list[str] = []
-        if isinstance(self.learner, Gradient) and weights and "tokens" in self.recipe.system.inputs:
-            from canon.interop.backbones import take_backbone
+    def _take_state(self, state: Table) -> None:
+        self.step: int = state["step"]
+        self.best: Table = state["best"]
+        self.waited: int = state["waited"]  # evaluations since the best one
+        self.seconds: float = state["seconds"]  # of training, over all sittings
+        self.ended: str = state.get("ended", "")  # why training came to its end before its last step
+        self._due: bool = state.get("due", False)  # whether the evaluation of this step is still to be made
+        self._valid: dict[str, float] = state["valid"]  # the newest numbers of validation
 
-            told.append(take_backbone(self.learner.network, weights))
-        elif isinstance(self.learner, Gradient) and weights:
-            if huggingface.is_folder(weights):
-                own = self.data.schema.tokenizers.get("text")
-                tensors, notes = huggingface.tensors_to_start_from(weights, self.recipe.config, own)
-                told += notes
-            else:
-                tensors = read_tensors(weights)
-            taken, anew = start_from(self.learner.network, tensors, weights)
-            rest = f"; made anew: {', '.join(anew)}" if anew else ""
-            told.append(f"Started from {weights}: {len(taken)} tensors taken{rest}.")
-        elif weights:
-            from canon.interop.word_weights import adopt
+    def _take_up(self) -> None:
+        """An existing run: owned by this process before anything of it is used, and as it was written."""
+        if self.world.is_main:
+            try:
+                self.ownership.take(self.run.path)
+            except OSError as failure:
+                raise cannot_write(self.run.path, failure) from None
+        Run.open(self.run.path).check_vocab()
 
-            told.append(adopt(self.learner, self.recipe.system.name, self.data.schema.words, weights))
-        if embeddings:
-            from canon.interop.word_weights import fill_embeddings
-
-            network = getattr(self.learner, "network", None)
-            told.append(fill_embeddings(network, self.data.schema.tokenizers, embeddings, self.recipe.system.name))
-        return " ".join(told)
-
-    def _enter(self) -> Run:
-        """The run directory: made by the main process, or checked to be of the same data."""
-        exists = self.path.exists()
-        self.world.wait()  # until all have looked whether it is there
-        if exists:
-            run = Run.open(self.path)
-            run.check_same_data(self.data)
-        elif self.world.is_main:
-            run = Run.create(self.path, self.recipe, self.data)
-            if (earlier := earlier_words(self.recipe, None)) is not None:
-                checkpoint.write_atomic(self.path / EARLIER, earlier.to_text())
+    def _create(self) -> None:
+        """The run directory, with what the run starts from; made by the main process."""
+        start = (self.learner.tensors(), self.learner.state()) if self._origin else None
+        if self.world.is_main:
+            earlier = earlier_words(self.recipe, None)
+            text = earlier.to_text() if earlier is not None else ""
+            Run.create(self.run.path, self.recipe, self.data, text, start, self.ownership)
         self.world.wait()
-        return Run(self.path)
 
     def fit(self) -> Run:
-        with self.console, self._signals():
+        with self.console, self.signals:
             try:
                 self._fit()
             except OSError as failure:
                 raise cannot_write(self.run.path, failure) from failure
             except NonFinite as mishap:
                 raise CanonError(f"{mishap} at step {self.step + 1}; {self._last_good()}") from None
+            except Exception as error:
+                if not self.world.is_main or isinstance(error, Interrupted) or sentence(error):
+                    raise
+                self.console.log("".join(traceback.format_exception(error)))
+                raise Unforeseen(self.run.path / "log.txt") from error
+            finally:
+                self.ownership.release()
         return self.run
 
     def _fit(self) -> None:
         self._introduce()
-        offset = self._resume()
-        self._take_new_budget()
-        if self.run.result:
+        changed = self._exists and files.sealed_lines(self.recipe.to_toml()) != self.run.recipe_text
+        if not changed and self.run.result is not None:
+            self._check_finished()
             self.console.say(f"{self.run.path} is finished; nothing is left to do.")
             return
+        offset = self._resume() if self._exists else 0
+        if changed:
+            self._take_new_budget()
         self.open_files(offset)
         self.start_clock()
         self.console.start(self.total, self.step)
-        self._finish(self._loop())
+        try:
+            self._loop()
+            self._finish()
+        except Stopped:
+            raise Interrupted(self.signals.number, self._farewell()) from None
         self.world.wait()  # nobody leaves while another still writes
+
+    def _check_finished(self) -> None:
+        """Refuses a finished run whose weights are lost or damaged."""
+        again = f"remove {self.run.path / 'result.json'} and use --resume again to train on from what is left"
+        try:
+            checkpoint.verify(self.run.best())
+            for link in ("best", "last"):
+                checkpoint.verify((self.run.path / link).resolve())
+        except CanonError as damage:
+            raise CanonError(f"{self.run.path} is finished, but {str(damage).rstrip('.')}; {again}.") from None
 
     def _take_new_budget(self) -> None:
         """Writes a changed budget into the run; what was its end is the end no more."""
-        effective, file = self.recipe.to_toml(), self.run.path / "recipe.toml"
-        if self.world.is_main and file.read_text(encoding="utf-8") != effective:
+        self.ended = ""
+        if self.world.is_main:
             (self.run.path / "result.json").unlink(missing_ok=True)
-            checkpoint.write_atomic(file, effective)
+            self.run.write_recipe(self.recipe)
         self.world.wait()
 
     def open_files(self, metrics_bytes: int) -> None:
@@ -199,35 +209,45 @@ class Trainer:
         self._first, self._before = self.step, self.seconds
         self._begun = time.perf_counter()
 
-    def _loop(self) -> str:
-        """Steps until the budget is used up or something ends it sooner; says what."""
-        train, batch = self.recipe.train, self.recipe.train.batch
-        step, learner, due = self.step, self.learner, self.console.due
-        reason = self._out_of_patience()
-        while step < self.total and not reason:
-            more = learner.step(step + 1)
-            step += 1
-            self.step = step
+    def _loop(self) -> None:
+        """Steps until the budget is used up or something ends it sooner."""
+        train, learner, due = self.recipe.train, self.learner, self.console.due
+        self.ended = self.ended or self._out_of_patience()
+        if self._due:
+            self._conclude(self.step == self.total or bool(self.ended))
+        while self.step < self.total and not self.ended:
+            more = learner.step(self.step + 1)
+            self.step += 1
             if not more:
-                reason = "nothing is left to learn"
-            elif train.seconds and self._agreed(step, self._elapsed() >= train.seconds):
-                reason = "train.seconds are over"
-            last = step == self.total or bool(reason)
-            if last or step % train.log_every == 0:
-                self._log(step * batch / self.size)
-            better = False
-            if last or step % train.evaluate_every == 0:
-                better = self._evaluate()
-                reason = reason or self._out_of_patience()
-            # A signal changes nothing but that a checkpoint is made here: the run goes on later as if it had not come.
-            stopped = self._told_to_stop(step)
-            if better or last or reason or stopped or step % train.checkpoint_every == 0:
-                self._checkpoint()
-            if stopped:
-                raise Interrupted(self._signal, self._farewell())
+                self.ended = "nothing is left to learn"
+            elif train.seconds and self._agreed(self._elapsed() >= train.seconds):
+                self.ended = "train.seconds are over"
+            last = self.step == self.total or bool(self.ended)
+            if last or self.step % train.log_every == 0:
+                self._log()
+            self._conclude(last)
             if due():
-                self.console.paint(step, self._pace())
-        return reason
+                self.console.paint(self.step, self._pace())
+
+    def _conclude(self, last: bool) -> None:
+        """Evaluates after a step and makes a checkpoint, where they are due."""
+        train, step = self.recipe.train, self.step
+        better = False
+        if self._due or last or step % train.evaluate_every == 0:
+            self._due = True
+            try:
+                better = self._evaluate()
+            except Stopped:
+                self._checkpoint()
+                raise
+            self._due = False
+            self.ended = self.ended or self._out_of_patience()
+        # A signal changes nothing but that a checkpoint is made here: the run goes on later as if it had not come.
+        stopped = (self.world.size == 1 or step % _AGREE_EVERY == 0) and self.signals.came()
+        if better or last or self.ended or stopped or step % train.checkpoint_every == 0:
+            self._checkpoint()
+        if stopped:
+            raise Stopped
 
     def _out_of_patience(self) -> str:
         patience = self.recipe.train.patience
@@ -237,7 +257,8 @@ class Trainer:
         say, recipe, data = self.console.say, self.recipe, self.data
         sizes = ", ".join(f"{num_examples(columns):,} {name}" for name, columns in data.splits.items())
         say(f"{recipe.system.title} ({recipe.system_name}) on {data.name}: {sizes}.")
-        for note in (*data.notes, *filter(None, [self._origin])):
+        replaced = [f"{key} of the recipe is {origin}." for key, origin in recipe.replaced.items()]
+        for note in (*data.notes, *replaced, *filter(None, [self._origin])):
             say(note)
         processes = f", {self.world.size} processes" if self.world.size > 1 else ""
         say(f"{self.total:,} steps of {recipe.train.batch:,} examples on {self.world.device}{processes}.")
@@ -245,25 +266,35 @@ class Trainer:
             say(f"A guess by {name} has loss {loss:.4f}.")
 
     def _resume(self) -> int:
-        """Takes up the last valid checkpoint, if there is one; returns the bytes of metrics.jsonl that belong to it."""
-        found = checkpoint.last_valid(self.run.checkpoints, self.console.say)
-        if found is None:
-            return 0
-        tensors, state = checkpoint.load(found, self.recipe.system.name)
-        self.learner.restore(tensors, state["learner"])
-        self.step, self.best, self.waited = state["step"], state["best"], state["waited"]
-        self.seconds, self._valid = state["seconds"], state["valid"]
-        if self.world.is_main:
-            self._link(found)
-        self.console.say(f"Resumed from step {self.step:,}.")
-        return state["metrics_bytes"]
+        """Takes up the last valid checkpoint; returns the bytes of metrics.jsonl that belong to it."""
+        say, metrics = self.console.say, self.run.path / "metrics.jsonl"
+        _, there, _ = files.rows(metrics)
+        for path, tensors, state in checkpoint.whole(self.run.checkpoints, self.recipe.system.name, say):
+            if state["metrics_bytes"] > there:
+                needed = f"where {path.name} needs {state['metrics_bytes']:,}"
+                say(f"{metrics} has {there:,} bytes that are whole, {needed}. Falling back to the one before.")
+                continue
+            self.learner.restore(tensors, state["learner"])
+            self._take_state(state)
+            if self.world.is_main and self.step:
+                self._link(path)
+            say(f"Resumed from step {self.step:,}.")
+            return int(state["metrics_bytes"])
+        if self.recipe.train.init or self.recipe.train.embeddings:
+            raise CanonError(
+                f"{self.run.checkpoints} has no whole checkpoint, not even of what {self.run.path} started from: train "
+                "again with another --out."
+            )
+        say(f"{self.run.checkpoints} has no whole checkpoint: the run starts over.")
+        return 0
 
-    def _log(self, epoch: float) -> None:
+    def _log(self) -> None:
         logs = self.learner.logs()
         elapsed = self._elapsed()
         if not self.world.is_main:
             return
-        row = {"step": self.step, "epoch": round(epoch, 6), **{f"train/{key}": value for key, value in logs.items()}}
+        epoch = round(self.step * self.recipe.train.batch / self.size, 6)
+        row = {"step": self.step, "epoch": epoch, **{f"train/{key}": value for key, value in logs.items()}}
         self._write(row)
         rate = self._rate()
         timing = {"step": self.step, "seconds": round(elapsed, 3), "examples_per_second": round(rate, 1)}
@@ -277,10 +308,10 @@ class Trainer:
         better = False
         if "valid" in self.data.splits:
             self._valid = self.evaluate("valid", shown=True)
-            value = self._valid[self.monitor]
+            value = self._valid.get(self.monitor)  # None: undefined for this validation set
             sign = 1 if self.monitor in self.task.rising else -1
             # Small validation sets tie often; of equals the one with the lower loss is better.
-            rank = [sign * value, -self._valid["loss"]]
+            rank = [0.0 if value is None else sign * value, -self._valid["loss"]]
             better = not self.best or rank > self.best["rank"]
             self.waited = 0 if better else self.waited + 1
             if better:
@@ -304,16 +335,17 @@ class Trainer:
             self.console.say(line)
 
     def evaluate(self, split: str, limit: int | None = None, shown: bool = False) -> dict[str, float]:
+        """The metrics that are defined for a split; Stopped where a signal comes in the midst of it."""
+        self.signals.check()
         columns = self.data.splits[split]
         if limit is not None and num_examples(columns) > limit:
             columns = _some(columns, limit)
         outputs = self.learner.outputs(columns)
         if shown and self.world.is_main:
             for name, png in self.task.pictures(outputs, columns).items():
-                (self.run.path / name).mkdir(exist_ok=True)
-                (self.run.path / name / f"step-{self.step:08d}.png").write_bytes(png)
+                write_bytes(self.run.path / name / f"step-{self.step:08d}.png", png)
             self._samples = self.task.samples(outputs, columns)
-        return self.task.score(outputs, columns)
+        return defined(self.task.score(outputs, columns))
 
     def _checkpoint(self) -> None:
         tensors, learned = self.learner.tensors(), self.learner.state()
@@ -329,43 +361,57 @@ class Trainer:
             "valid": self._valid,
             "seconds": self.seconds,
             "metrics_bytes": self._metrics.tell(),
+            "ended": self.ended,
+            "due": self._due,
             "learner": learned,
         }
-        path = checkpoint.save(self.run.checkpoints, self.step, self.recipe.system.name, tensors, state)
-        self._link(path)
+        folder = self.run.checkpoints
+        self._link(checkpoint.save(folder, self.step, self.recipe.system.name, tensors, state))
+        checkpoint.prune(folder, self.step, self.recipe.train.keep, {int(self.best.get("step", 0))})
 
     def _link(self, last: Path) -> None:
         checkpoint.point(self.run.path / "last", last)
-        best = self.run.checkpoints / f"step-{int(self.best.get('step', -1)):08d}"
+        best = checkpoint.path_of(self.run.checkpoints, int(self.best.get("step", -1)))
         if best.is_dir():
             checkpoint.point(self.run.path / "best", best)
-        checkpoint.prune(self.run.checkpoints, self.recipe.train.keep, {best.name})
 
-    def _finish(self, reason: str) -> None:
+    def _restore_best(self) -> int:
+        """Takes the best weights that are whole; returns their step."""
+        for path in self.run.to_use():
+            try:
+                tensors, state = checkpoint.load(path, self.recipe.system.name)
+            except checkpoint.Damaged as damage:
+                self.console.say(f"{damage} Other weights are scored in their place.")
+                continue
+            self.learner.restore(tensors, state["learner"])
+            return checkpoint.step_of(path)
+        raise CanonError(f"{self.run.checkpoints} has no whole checkpoint to score: use --resume.")
+
+    def _finish(self) -> None:
         """Scores the best weights on all splits and writes result.json."""
         self.seconds = self._elapsed()
-        best = self.run.best() if self.world.is_main or self.world.size == 1 else None
-        self.world.wait()
-        best = best or self.run.best()
-        tensors, state = checkpoint.load(best, self.recipe.system.name)
-        self.learner.restore(tensors, state["learner"])
+        self.world.wait()  # until the main process has written them
+        best = self._restore_best()
         self.task.final = True
         most = self.task.risk_examples
-        scores = {split: self.evaluate(split, most if split == "train" else None) for split in self.data.splits}
+        found = {split: self.evaluate(split, most if split == "train" else None) for split in self.data.splits}
         penalty = getattr(self.learner, "penalty", lambda: 0.0)()
         if not self.world.is_main:
             return
-        risk = {"empirical": scores["train"]["loss"], "structural": scores["train"]["loss"] + penalty}
-        if "test" in scores:
-            risk["generalization"] = scores["test"]["loss"]
+        # What is undefined for one split only (as AUC of a single class) is None there.
+        names = dict.fromkeys(name for of in found.values() for name in of)
+        scores = {split: {name: of.get(name) for name in names} for split, of in found.items()}
+        risk = {"empirical": found["train"]["loss"], "structural": found["train"]["loss"] + penalty}
+        if "test" in found:
+            risk["generalization"] = found["test"]["loss"]
         expected = {key: value for key, value in self.recipe.expected().items() if key != "curve"}
         result = {
             "recipe": self.recipe.name,
             "system": self.recipe.system_name,
             "seed": self.recipe.train.seed,
             "steps": self.step,
-            "best_step": checkpoint.step_of(best),
-            "ended": reason or "all steps done",
+            "best_step": best,
+            "ended": self.ended or "all steps done",
             "scores": scores,
             "remarks": list(self.task.remarks),
             "risk": risk,
@@ -381,16 +427,17 @@ class Trainer:
                 "processes": self.world.size,
             },
         }
-        checkpoint.write_atomic(self.run.path / "result.json", json.dumps(result, ensure_ascii=False, indent=1))
-        self._tell_result(scores, expected, reason)
+        write_text(self.run.path / "result.json", json.dumps(result, ensure_ascii=False, indent=1))
+        self._say_result(scores, expected)
 
-    def _tell_result(self, scores: dict[str, dict[str, float]], expected: Table, reason: str) -> None:
-        ended = f" ({reason})" if reason else ""
+    def _say_result(self, scores: dict[str, dict[str, float | None]], expected: Table) -> None:
+        ended = f" ({self.ended})" if self.ended else ""
         self.console.say(f"Done in {self.seconds:.1f} s{ended}: {self._pace()}.")
         for split, found in scores.items():
             told = []
             for key, number in found.items():
-                told.append(f"{key} {number:.4f}{_beside(expected.get(f'{split}/{key}'))}")
+                value = "–" if number is None else f"{number:.4f}"
+                told.append(f"{key} {value}{_beside(expected.get(f'{split}/{key}'))}")
             self.console.say(f"{split:>5}  {'  '.join(told)}")
         for remark in self.task.remarks:
             self.console.say(remark)
@@ -427,49 +474,22 @@ class Trainer:
         share = f", {rate * self._share:.1%} of peak" if self._share else ""
         return f"{rate * parts:,.0f} {unit}/s{share}, {peak_memory(self.world.device) / 2**20:,.0f} MB"
 
-    def _told_to_stop(self, step: int) -> bool:
-        if self.world.size == 1:
-            return bool(self._signal)
-        if step % _AGREE_EVERY:
-            return False
-        agreed = self.world.total([float(self._signal), float(bool(self._signal))])
-        if agreed[1]:
-            self._signal = int(agreed[0] / agreed[1])
-        return bool(agreed[1])
-
-    def _agreed(self, step: int, wish: bool) -> bool:
+    def _agreed(self, wish: bool) -> bool:
         """Whether any process wishes so; asked only now and then, at steps that all of them reach."""
         if self.world.size == 1:
             return wish
-        return step % _AGREE_EVERY == 0 and self.world.total([float(wish)])[0] > 0
-
-    @contextmanager
-    def _signals(self) -> Iterator[None]:
-        """Ctrl-C and SIGTERM finish the step and save; a second Ctrl-C stops at once."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-
-        def ask(number: int, _frame: object) -> None:
-            if self._signal:
-                raise KeyboardInterrupt
-            self._signal = number
-
-        before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+        return self.step % _AGREE_EVERY == 0 and self.world.total([float(wish)])[0] > 0
 
     def _farewell(self) -> str:
         return f"Stopped at step {self.step:,}; everything is saved. Go on with: canon train {self.run.path} --resume"
 
     def _last_good(self) -> str:
-        found = checkpoint.last_valid(self.run.checkpoints, self.console.say)
+        found = next(checkpoint.whole(self.run.checkpoints, self.recipe.system.name, self.console.say), None)
         if found is None:
             return "there is no checkpoint yet. Lower optimizer.lr or set train.clip."
-        return f"the last good checkpoint is {found.name}. Lower optimizer.lr, set train.clip, or train.nonfinite=skip."
+        return (
+            f"the last good checkpoint is {found[0].name}. Lower optimizer.lr, set train.clip, or train.nonfinite=skip."
+        )
 
 
 def _beside(bounds: list[float] | None) -> str:
@@ -502,14 +522,7 @@ def _open_truncated(path: Path, size: int) -> TextIO:
 
 
 def _keep_lines(path: Path, step: int) -> TextIO:
-    """The timing file, without lines after `step` and without a line that was cut off."""
-    kept = []
-    if path.is_file():
-        for line in path.read_text(encoding="utf-8").splitlines():
-            try:
-                if json.loads(line)["step"] <= step:
-                    kept.append(line + "\n")
-            except ValueError:
-                break
-    checkpoint.write_atomic(path, "".join(kept))
+    """The timing file, without lines after `step` and without what follows a damaged one."""
+    kept = [row for row in files.rows(path)[0] if row["step"] <= step]
+    write_text(path, "".join(json.dumps(row) + "\n" for row in kept))
     return path.open("a", encoding="utf-8")

@@ -19,7 +19,7 @@ from canon.tasks.base import Outputs
 from canon.training import checkpoint
 from canon.training.devices import World
 from canon.training.plan import build, read_data
-from canon.training.run import Run
+from canon.training.run import Run, defined
 from canon.use.folders import FolderRun
 
 if TYPE_CHECKING:
@@ -90,8 +90,9 @@ class Model:
                 yield self.learner.outputs(taken), taken
                 progress.advance(len(rows))
 
-    def evaluate(self, data: str | Path | None = None, split: str = "test") -> dict[str, float]:
-        """Loss and metrics on a split of the run's own data, or on other labelled data."""
+    def evaluate(self, data: str | Path | None = None, split: str = "test") -> dict[str, float | None]:
+        """Loss and metrics on a split of the run's own data, or on other labelled data; None for what is undefined for
+        these rows and was not for others."""
         if data is not None:
             columns = read_labelled(self.schema, Path(data), self.run.recipe.data)
         else:
@@ -100,7 +101,10 @@ class Model:
             if split not in own.splits:
                 raise unknown("split", split, own.splits)
             columns = own.splits[split]
-        return self.task.score(self.learner.outputs(columns), columns)
+        scores = defined(self.task.score(self.learner.outputs(columns), columns))
+        known = () if isinstance(self.run, FolderRun) else ((self.run.result or {}).get("scores", {})).values()
+        names = dict.fromkeys((*(name for of in known for name in of), *scores))
+        return {name: scores.get(name) for name in names}
 
 
 def load(path: str | Path) -> Model:

@@ -152,7 +152,7 @@ def cut_after(run: Path, step: int) -> None:
     learn = training.learner.step
 
     def stop_at(number: int) -> bool:
-        training._signal = 2 if number >= step else 0
+        training.signals.number = 2 if number >= step else 0
         return learn(number)
 
     training.learner.step = stop_at  # type: ignore[method-assign]

@@ -86,7 +86,7 @@ def test_interrupted_comparison_goes_on(made: Comparison, tmp_path: Path, monkey
     def stopping(self: trainer.Trainer) -> bool:
         calls.append(self.run.path.name)
         if self.step == 10 and "softmax" in str(self.run.path):
-            self._signal = 15
+            self.signals.number = 15
         return inner(self)
 
     monkeypatch.setattr(trainer.Trainer, "_evaluate", stopping)
