@@ -135,7 +135,9 @@ def _of_language_model(model: Model, text: str, device: torch.device) -> Attenti
             raise CanonError("There is no attention to an empty text.")
         read, _, segments, *_ = frame(network.framing, tokenizer.specials, Ragged(ids, lengths))
         if len(read) > network.limit:
-            raise CanonError(f"The text has {len(read):,} tokens, but {model.run.path} takes at most {network.limit:,}.")
+            raise CanonError(
+                f"The text has {len(read):,} tokens, but {model.run.path} takes at most {network.limit:,}."
+            )
         record = network.attention(*_batch(read, device), torch.from_numpy(segments).to(device))
     names = tokenizer.tokens(read)
     maps = [
