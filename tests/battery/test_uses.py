@@ -190,7 +190,7 @@ def test_every_task_has_rows() -> None:
 
 
 def asked_of_windows(file: str, window: int) -> list[int]:
-    """How many tokens each window of a text asks for: words and line ends, but for the first, which none comes before."""
+    """How many tokens each window of a text asks for: words and line ends, but not the first."""
     text = Path(file).read_text()
     asked = len(text.split()) + len(text.splitlines()) - 1
     return [min(window, asked - start) for start in range(0, asked, window)]
