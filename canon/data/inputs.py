@@ -75,7 +75,11 @@ def read_labelled(schema: Schema, path: Path, config: DataConfig) -> Columns:
         return read_labelled_documents(schema, str(path), config)
     if schema.input == "passages":
         return read_more_passages(schema, str(path), config)
-    kind: Literal["table", "auto"] = "table" if schema.input == "features" and path.is_file() else "auto"
+    kind: Literal["table", "pairs", "auto"] = "auto"
+    if path.exists() and schema.input == "pairs":
+        kind = "pairs"  # a table is then one of two texts
+    elif path.is_file() and schema.input == "features":
+        kind = "table"
     plain = replace(config, source=str(path), format=kind, valid=0.0, test=0.0, size=(), channels=0)
     like = _like(schema)
     source = open_path(path, plain, like) if path.exists() else open_source(plain)

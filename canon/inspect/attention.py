@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from canon import figures
+from canon.data.framing import frame
 from canon.data.sequences import Ragged
 from canon.data.vocabularies import BOS, EOS
 from canon.errors import CanonError
@@ -79,7 +80,7 @@ def attention(model: Model, text: str, target: str | None = None) -> Attention:
         raise CanonError(f"{model.run.path} is a run of {name}, which has no attention to look at.")
     network.eval()
     device = next(network.parameters()).device
-    if model.schema.target == "next":
+    if model.schema.target in ("next", "tokens"):
         if target is not None:
             raise CanonError(f"{model.run.path} is a language model, which has no target; leave it out.")
         return _of_language_model(model, text, device)
@@ -124,10 +125,20 @@ def _batch(ids: np.ndarray, device: torch.device) -> tuple[Tensor, Layout]:
 
 
 def _of_language_model(model: Model, text: str, device: torch.device) -> Attention:
-    tokenizer = model.schema.tokenizers["text"]
-    ids, _ = tokenizer.encode([text])
-    read = np.concatenate([[EOS], ids])
-    record = model.network.attention(torch.from_numpy(read).long().to(device)[None])
+    tokenizer, network = model.schema.tokenizers["text"], model.network
+    ids, lengths = tokenizer.encode([text])
+    if model.schema.target == "next":
+        read = np.concatenate([[EOS], ids])
+        record = network.attention(torch.from_numpy(read).long().to(device)[None])
+    else:  # a text of its own, framed as in training
+        if not len(ids):
+            raise CanonError("There is no attention to an empty text.")
+        read, _, segments, *_ = frame(network.framing, tokenizer.specials, Ragged(ids, lengths))
+        if len(read) > network.limit:
+            raise CanonError(
+                f"The text has {len(read):,} tokens, but {model.run.path} takes at most {network.limit:,}."
+            )
+        record = network.attention(*_batch(read, device), torch.from_numpy(segments).to(device))
     names = tokenizer.tokens(read)
     maps = [
         Map(

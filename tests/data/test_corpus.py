@@ -8,6 +8,7 @@ import gzip
 import json
 import lzma
 import os
+import re
 import subprocess
 import sys
 import time
@@ -694,6 +695,16 @@ def test_broken_files(tmp_path: Path) -> None:
     assert "a quote that is not closed?" in refusal(path)
     path = write(tmp_path / "t.parquet", b"PAR1 no")
     assert refusal(path).startswith(f"{path} is not a whole Parquet file (")
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 3, 100])
+@pytest.mark.parametrize("bad", [1, 2, 3, 4, 5])
+def test_the_row_of_a_parquet_file_is_counted_from_one(tmp_path: Path, monkeypatch, bad: int, at_once: int) -> None:
+    monkeypatch.setattr(text_blocks, "ROWS", at_once)
+    parquet.write_table(pa.table({"text": ["a b"] * 3}), tmp_path / "a.parquet")
+    cells = [None if row != bad else ["a", "list"] for row in range(1, 6)]
+    parquet.write_table(pa.table({"text": cells}), tmp_path / "b.parquet")
+    assert re.match(rf'{tmp_path / "b.parquet"}, (line|row) {bad}: "text" holds a list', refusal(tmp_path))
 
 
 def test_no_such_source(tmp_path: Path) -> None:

@@ -95,6 +95,24 @@ def test_spans_have_the_lengths_that_were_asked_for() -> None:
     assert all(len(np.unique(hidden[key == one])) == 1 for one in np.unique(key)[:300])  # as one
 
 
+@pytest.mark.parametrize(
+    ("masking", "together", "as_one"),
+    [("word", True, False), ("word", False, False), ("span", True, True), ("span", False, False)],
+)
+def test_the_fate_is_of_a_token_or_of_a_span(masking, together, as_one) -> None:
+    """BERT's code draws for each token of a word on its own; ERNIE hides, replaces or keeps a span as one; UniLM, which
+    asks for spans together=False, again draws for each token."""
+    given, rows = sequences([120] * 300, words=0.4), np.arange(300)
+    found = mask(given, rows, DRAWS, SPECIALS, VOCABULARY, masking, together=together)
+    _, unit = choose(given, rows, DRAWS, masking, 0.15)
+    hidden = found.input[found.places] == SPECIALS.mask
+    key = given.rows[found.places] * 1000 + unit[found.places]
+    inside = key[1:] == key[:-1]  # neighbours in one word or span
+    assert inside.sum() > 1000
+    unlike = (hidden[1:] != hidden[:-1])[inside].mean()
+    assert unlike == 0 if as_one else within(unlike, 2 * 0.8 * 0.2, int(inside.sum()) // 2)
+
+
 @pytest.mark.parametrize("masking", KINDS)
 def test_a_batch_composed_in_pieces_is_the_same(masking) -> None:
     lengths = [50, 7, 120, 33, 64, 5, 90, 41]
