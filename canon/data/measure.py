@@ -40,22 +40,16 @@ def array_digests(rows: np.ndarray) -> np.ndarray:
     return np.array([digest(row.tobytes()) for row in flat], dtype=np.uint64)
 
 
-def cell_digests(column: np.ndarray) -> np.ndarray:
-    """uint64 [N] of a column of numbers (their bits; all NaN alike) or of texts (each different one hashed once)."""
-    if column.dtype != object:
-        return np.where(np.isnan(column), np.nan, column + 0.0).view(np.uint64)
-    known = {text: digest(text.encode("utf-8", "surrogatepass")) for text in set(column.tolist())}
-    return np.fromiter((known[text] for text in column), dtype=np.uint64, count=len(column))
+def number_digests(values: np.ndarray) -> np.ndarray:
+    """uint64 [N] of a column of numbers: their bits; all NaN alike."""
+    return np.where(np.isnan(values), np.nan, values + 0.0).view(np.uint64)
 
 
-def row_digests(columns: Sequence[np.ndarray]) -> np.ndarray:
-    """uint64 [N] of rows across columns: the cells' digests, mixed in the order of the columns (as splitmix64 does)."""
-    mixed = np.zeros(len(columns[0]), dtype=np.uint64)
-    for column in columns:
-        mixed += cell_digests(column) + np.uint64(0x9E3779B97F4A7C15)
-        mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return mixed
+def mixed(digests: np.ndarray, more: np.ndarray) -> np.ndarray:
+    """uint64 [N] of rows with one more column, whose cells' digests are `more` (mixed as splitmix64 does)."""
+    both = digests + more + np.uint64(0x9E3779B97F4A7C15)
+    both = (both ^ (both >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    return (both ^ (both >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
 
 
 def duplicates(digests: np.ndarray) -> int:
