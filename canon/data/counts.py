@@ -17,7 +17,7 @@ import numpy as np
 from canon.data import catalogue, features, images, measure, text
 from canon.data.catalogue import CATALOGUE
 from canon.data.config import DataConfig
-from canon.data.files import lines, open_bytes
+from canon.data.files import lines, open_bytes, read_raw
 from canon.data.labelled import open_documents
 from canon.data.open import open_source
 from canon.data.progress import bar
@@ -79,14 +79,11 @@ def _column(report: CheckReport, table: Table, name: str) -> dict[str, Any]:
     values, _ = table.numbers(name)
     facts = table.facts(name)
     if not facts.bad:
-        kind, missing, distinct = "number", facts.missing, len(np.unique(values))
+        kind, missing, distinct = "number", facts.missing, measure.distinct(measure.number_digests(values))
         if facts.infinite:
             report.warn(str(table.mistake(facts.first_infinite, f'column "{name}" is infinite.')))
     else:
-        missing = 0
-        for texts, codes in table.blocks(name):
-            missing += int(np.count_nonzero(np.array([not text.strip() for text in texts])[codes]))
-        distinct = len(np.unique(table.digests(name)))
+        missing, distinct = table.count_blank(name), measure.distinct(table.digests(name))
         wordy = distinct > features.MOST_CATEGORIES or distinct > max(len(table) / 2, 2)
         kind = "text" if wordy else "category"
     if missing:
@@ -113,8 +110,7 @@ def _check_rows(report: CheckReport, tables: dict[str, Table], chosen: dict, lab
                 if name != label or len(shared) == 1:
                     inputs[part] = measure.mixed(inputs[part], own)
     _count_equal(report, {split: (whole[part][rows], inputs[part][rows]) for split, (part, rows) in chosen.items()})
-    train_whole, train_inputs = np.unique(whole["train"]), inputs["train"]
-    report.conflicts = len(train_whole) - len(np.unique(train_inputs))
+    report.conflicts = measure.distinct(whole["train"]) - measure.distinct(inputs["train"])
     if report.conflicts:
         report.warn(f"{report.conflicts:,} rows have the same inputs as another row but not its label.")
 
@@ -143,15 +139,13 @@ def count_image_files(report: CheckReport, config: DataConfig, folder: Path) -> 
             if classes:
                 counts = np.bincount(labels, minlength=len(classes)).tolist()
                 report.classes[split] = dict(zip(classes, counts, strict=True))
-            seen = []
             for path, shape in zip(paths, images.probe(paths), strict=True):
                 progress.advance()
                 if isinstance(shape, CanonError):
                     bad.append(str(shape))
                 else:
                     sizes[shape] += 1
-                seen.append(measure.digest(path.read_bytes()))
-            both = np.array(seen, dtype=np.uint64)
+            both = measure.digests(map(read_raw, paths))
             digests[split] = both, both
     _count_equal(report, digests)
     report.image_sizes = dict(sizes.most_common())
@@ -191,9 +185,9 @@ def count_documents(report: CheckReport, config: DataConfig) -> Source:
         report.splits[split] = len(rows)
         report.classes[split] = dict(Counter(found.counts(rows.tolist())).most_common())
         texts[split] = np.array([*found.texts, None], dtype=object)[rows]
-        inputs = measure.text_digests(texts[split])
-        labels = measure.text_digests("\0".join(found.labels[row]) for row in rows.tolist())
-        digests[split] = measure.mixed(inputs, labels), inputs
+        inputs = measure.digests(texts[split])
+        labels = measure.digests("\0".join(found.labels[row]) for row in rows.tolist())
+        digests[split] = measure.mixed(measure.mixed(np.zeros_like(inputs), inputs), labels), inputs
     empty = sum(not text for text in texts["train"])
     if empty:
         report.warn(f"{empty:,} training texts are empty.")
@@ -250,7 +244,7 @@ def _measure_lines(report: CheckReport, source: Iterator[str]) -> None:
             else:
                 counted["empty"] += 1
 
-    repeated = measure.duplicates(measure.text_digests(seen()))
+    repeated = measure.duplicates(measure.digests(seen()))
     report.lines = {"all": counted["all"], "empty": counted["empty"], "repeated": repeated}
 
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from canon.data.measure import distinct
 from canon.data.progress import bar
 from canon.data.schema import Encoder
 from canon.data.tables import Table, canonical, parse_number
@@ -70,7 +71,7 @@ def is_category(table: Table, name: str, rows: np.ndarray, missing: str) -> bool
             raise CanonError(f'{table.path}: column "{name}" is empty; leave it out with data.features.')
         _refuse_missing(table, name, missing)
         return False
-    count = len(np.unique(table.digests(name)[rows]))
+    count = distinct(table.digests(name)[rows])
     if count > MOST_CATEGORIES or count > max(len(rows) / 2, 2):
         if facts.bad * 2 < len(table):  # mostly numbers, so one that is not is a slip
             text = _short(table.text(name, facts.first_bad))

@@ -89,6 +89,11 @@ def open_bytes(path: Path) -> Iterator[IO[bytes]]:
             raise CanonError(f"{path} is not a whole {path.suffix[1:]} file ({reason}); fetch it again.") from None
 
 
+def read_raw(path: Path) -> bytes:
+    with open_raw(path) as stream:
+        return stream.read()
+
+
 def read_bytes(path: Path) -> bytes:
     with open_bytes(path) as stream:
         return stream.read()

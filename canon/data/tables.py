@@ -20,10 +20,9 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from canon.data import json_lines
 from canon.data.config import DataConfig
-from canon.data.files import ending, read_bytes, utf8, whole_lines
-from canon.data.measure import digest
+from canon.data.files import CHUNK, ending, read_bytes, utf8, whole_lines
+from canon.data import json_lines, measure
 from canon.errors import CanonError, reason, unknown
 
 JSON_ENDINGS = json_lines.ENDINGS
@@ -102,11 +101,12 @@ class Table:
 
     def stream(self, name: str, rows: np.ndarray) -> Iterator[str]:
         """The texts at some rows, which rise."""
-        start = 0
-        for texts, codes in self.blocks(name):
-            low, high = np.searchsorted(rows, (start, start + len(codes)))
-            yield from map(texts.__getitem__, codes[rows[low:high] - start].tolist())
-            start += len(codes)
+        cells, start = self._cells[name], 0
+        for chunk in [self.texts(name)] if isinstance(cells, np.ndarray) else self._arrow_texts(name).chunks:
+            low, high = np.searchsorted(rows, (start, start + len(chunk)))
+            for first in range(low, high, BLOCK):
+                yield from chunk.take(rows[first : min(first + BLOCK, high)] - start).tolist()
+            start += len(chunk)
 
     def factor(self, name: str) -> tuple[list[str], np.ndarray]:
         """The different texts of a column, and which of them each cell is, int64 [N]."""
@@ -130,14 +130,19 @@ class Table:
     def digests(self, name: str) -> np.ndarray:
         """A digest of each cell's text, uint64 [N] (measure.py)."""
         if name not in self._digests:
-            found = [np.empty(0, dtype=np.uint64)]
+            found, hashed = [np.empty(0, dtype=np.uint64)], 0
             for texts, codes in self.blocks(name):
-                own = [digest(text.encode("utf-8", "surrogatepass")) for text in texts]
-                found.append(np.array(own, dtype=np.uint64)[codes])
-            if not self._small:
-                self._digests.clear()  # but for the last one
+                found.append(measure.digests(texts)[codes])
+                hashed += len(texts)
+            if not self._small and 4 * hashed < len(self):  # quickly made again
+                return np.concatenate(found)
             self._digests[name] = np.concatenate(found)
         return self._digests[name]
+
+    def count_blank(self, name: str) -> int:
+        """How many cells hold nothing but white space."""
+        blank = ((np.array([not text.strip() for text in texts]), codes) for texts, codes in self.blocks(name))
+        return sum(int(np.count_nonzero(own[codes])) for own, codes in blank)
 
     def _arrow_texts(self, name: str) -> Any:
         import pyarrow as pa
@@ -343,17 +348,18 @@ class _Utf8(io.RawIOBase):
         return True
 
     def read(self, size: int = -1) -> bytes:
-        while len(self._held) < size or size < 0:
-            piece = next(self._pieces, None)
-            if piece is None:
-                break
+        """So much as is asked for, less only at the end: pyarrow takes a short block for a whole one."""
+        held, length = [self._held], len(self._held)
+        while (length < size or size < 0) and (piece := next(self._pieces, None)) is not None:
             while piece.endswith(b"\r") and (more := next(self._pieces, None)) is not None:
                 piece += more
             self.quotes += piece.count(b'"')
-            self._held += piece.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if b"\r" in piece else piece
-        size = size if size >= 0 else len(self._held)
-        found, self._held = self._held[:size], self._held[size:]
-        return found
+            held.append(piece.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if b"\r" in piece else piece)
+            length += len(held[-1])
+        found = b"".join(held)
+        size = size if size >= 0 else length
+        self._held = found[size:]
+        return found[:size]
 
 
 def _arrow_columns(
@@ -366,10 +372,11 @@ def _arrow_columns(
     except ImportError:
         return None
     quoted, source = delimiter != "\t", _Utf8(path, encoding)
+    block = max(CHUNK, len(header) << 13)  # some rows
     try:
         blocks = arrow.open_csv(
             pa.PythonFile(source, mode="r"),
-            arrow.ReadOptions(column_names=header, skip_rows=skip, block_size=max(1 << 20, len(header) << 13)),
+            arrow.ReadOptions(column_names=header, skip_rows=skip, block_size=block, use_threads=False),
             arrow.ParseOptions(delimiter=delimiter, quote_char='"' if quoted else False, newlines_in_values=quoted),
             arrow.ConvertOptions(column_types=dict.fromkeys(header, pa.string())),
         )
