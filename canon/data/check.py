@@ -16,7 +16,7 @@ from canon.data import counts, finetune_counts, labelled, pair_counts, read_docu
 from canon.data.catalogue import CATALOGUE
 from canon.data.config import DataConfig
 from canon.data.open import format_of, missing_path, open_source
-from canon.data.read import label_of, prepare, with_given_parts
+from canon.data.read import examine, label_of, prepare, with_given_parts
 from canon.data.report import CheckReport
 from canon.data.schema import TargetKind
 from canon.data.source import Source
@@ -157,11 +157,12 @@ def _judge(
     for kind in kinds:
         for wanted in TARGET_KINDS:
             verdicts[kind, wanted] = _verdict(report, config, source, kind, wanted)
+    tuned = source is not None and bool(report.lengths) and finetune_counts.suits_finetuning(source, config)
     for system in SYSTEMS:
         wanted = TARGETS.get(system.task, "none")
         if any(verdicts.get((kind, wanted), "no") == "" for kind in system.inputs):
             report.suits.append(system.name)
-        if "tokens" in system.inputs and report.lengths and finetune_counts.suits_finetuning(config):
+        if tuned and "tokens" in system.inputs:
             report.suits.append(system.name)
     asked = [kind for kind in kinds if inputs is None or kind in inputs]
     if inputs is not None and not asked:
@@ -203,6 +204,9 @@ def _verdict(report: CheckReport, config: DataConfig, source: Source | None, kin
                 return f'The label "{label}" has fractions: numbers to predict, not classes.'
         if source.kind == "image":
             return _image_verdict(source, target)
+        if source.kind == "features":
+            examine(source, replace(config, limit=0), (kind,), target)
+            return ""
         prepare(source, replace(config, limit=0), (kind,), target)
     except CanonError as mistake:
         return str(mistake)

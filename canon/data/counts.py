@@ -17,7 +17,7 @@ import numpy as np
 from canon.data import catalogue, features, images, measure, text
 from canon.data.catalogue import CATALOGUE
 from canon.data.config import DataConfig
-from canon.data.files import lines, open_bytes
+from canon.data.files import lines, open_bytes, read_raw
 from canon.data.labelled import open_documents
 from canon.data.open import open_source
 from canon.data.progress import bar
@@ -43,22 +43,23 @@ def count_table(report: CheckReport, config: DataConfig, source: Source) -> None
     classes = _class_names(train, label)
     chosen, _ = choose(source, config, features.class_codes(train, label, classes) if classes else None)
     report.splits = {name: len(rows) for name, (_, rows) in chosen.items()}
-    for name in train.names:
-        report.columns.append(_column(report, train, name))
+    with bar("checking columns", len(train.names)) as progress:
+        report.columns = [_column(report, train, name) for name in progress.over(train.names)]
     for split, (part, rows) in chosen.items() if classes else ():
-        if label in tables[part].names:
+        if label in tables[part]:
             counts: Counter[str] = Counter()
-            for found, count in Counter(tables[part].texts(label)[rows].tolist()).items():
-                counts[canonical(found)] += count
+            found, codes = tables[part].factor(label)
+            for text, count in zip(found, np.bincount(codes[rows], minlength=len(found)).tolist(), strict=True):
+                counts[canonical(text)] += count
             report.classes[split] = {name: counts[name] for name in classes} | {
-                name: count for name, count in sorted(counts.items()) if name not in classes
+                name: count for name, count in sorted(counts.items()) if count and name not in classes
             }
     _check_rows(report, tables, chosen, label)
     texts = [column["name"] for column in report.columns if column["kind"] == "text" and column["name"] != label]
     if texts:
         name = features.choose_text(train, source.features[:1] if source.features else (), label)
-        parts = {split: tables[part].texts(name)[rows] for split, (part, rows) in chosen.items()}
-        _measure_texts(report, {split: partial(iter, rows) for split, rows in parts.items()})
+        streams = {split: partial(tables[part].stream, name, np.sort(rows)) for split, (part, rows) in chosen.items()}
+        _measure_texts(report, streams)
 
 
 def _class_names(table: Table, label: str) -> tuple[str, ...]:
@@ -75,14 +76,14 @@ def _class_names(table: Table, label: str) -> tuple[str, ...]:
 
 
 def _column(report: CheckReport, table: Table, name: str) -> dict[str, Any]:
-    values, bad = table.numbers(name)
-    if not bad.any():
-        kind, missing, distinct = "number", int(np.isnan(values).sum()), len(np.unique(values))
-        if np.isinf(values).any():
-            report.warn(str(table.mistake(int(np.isinf(values).argmax()), f'column "{name}" is infinite.')))
+    values, _ = table.numbers(name)
+    facts = table.facts(name)
+    if not facts.bad:
+        kind, missing, distinct = "number", facts.missing, measure.distinct(measure.number_digests(values))
+        if facts.infinite:
+            report.warn(str(table.mistake(facts.first_infinite, f'column "{name}" is infinite.')))
     else:
-        texts = table.texts(name).tolist()
-        missing, distinct = sum(not cell.strip() for cell in texts), len(set(texts))
+        missing, distinct = table.count_blank(name), measure.distinct(table.digests(name))
         wordy = distinct > features.MOST_CATEGORIES or distinct > max(len(table) / 2, 2)
         kind = "text" if wordy else "category"
     if missing:
@@ -95,18 +96,21 @@ def _column(report: CheckReport, table: Table, name: str) -> dict[str, Any]:
 def _check_rows(report: CheckReport, tables: dict[str, Table], chosen: dict, label: str) -> None:
     whole: dict[str, np.ndarray] = {}
     inputs: dict[str, np.ndarray] = {}
-    shared = [name for name in tables["train"].names if all(name in table.names for table in tables.values())]
+    shared = [name for name in tables["train"].names if all(name in table for table in tables.values())]
     if not shared:
         report.warn("the parts have no column in common.")
         return
-    numeric = {name for name in shared if not any(table.numbers(name)[1].any() for table in tables.values())}
-    for part, table in tables.items():
-        cells = {name: table.numbers(name)[0] if name in numeric else table.texts(name) for name in shared}
-        whole[part] = measure.row_digests(list(cells.values()))
-        inputs[part] = measure.row_digests([cells[name] for name in shared if name != label] or [cells[label]])
+    numeric = {name for name in shared if not any(table.facts(name).bad for table in tables.values())}
+    with bar("comparing rows", len(tables) * len(shared)) as progress:
+        for part, table in tables.items():
+            whole[part], inputs[part] = (np.zeros(len(table), dtype=np.uint64) for _ in range(2))
+            for name in progress.over(shared):
+                own = measure.number_digests(table.numbers(name)[0]) if name in numeric else table.digests(name)
+                whole[part] = measure.mixed(whole[part], own)
+                if name != label or len(shared) == 1:
+                    inputs[part] = measure.mixed(inputs[part], own)
     _count_equal(report, {split: (whole[part][rows], inputs[part][rows]) for split, (part, rows) in chosen.items()})
-    train_whole, train_inputs = np.unique(whole["train"]), inputs["train"]
-    report.conflicts = len(train_whole) - len(np.unique(train_inputs))
+    report.conflicts = measure.distinct(whole["train"]) - measure.distinct(inputs["train"])
     if report.conflicts:
         report.warn(f"{report.conflicts:,} rows have the same inputs as another row but not its label.")
 
@@ -135,15 +139,13 @@ def count_image_files(report: CheckReport, config: DataConfig, folder: Path) -> 
             if classes:
                 counts = np.bincount(labels, minlength=len(classes)).tolist()
                 report.classes[split] = dict(zip(classes, counts, strict=True))
-            seen = []
             for path, shape in zip(paths, images.probe(paths), strict=True):
                 progress.advance()
                 if isinstance(shape, CanonError):
                     bad.append(str(shape))
                 else:
                     sizes[shape] += 1
-                seen.append(measure.digest(path.read_bytes()))
-            both = np.array(seen, dtype=np.uint64)
+            both = measure.digests(map(read_raw, paths))
             digests[split] = both, both
     _count_equal(report, digests)
     report.image_sizes = dict(sizes.most_common())
@@ -183,9 +185,9 @@ def count_documents(report: CheckReport, config: DataConfig) -> Source:
         report.splits[split] = len(rows)
         report.classes[split] = dict(Counter(found.counts(rows.tolist())).most_common())
         texts[split] = np.array([*found.texts, None], dtype=object)[rows]
-        inputs = measure.text_digests(texts[split])
-        labels = np.array(["\0".join(found.labels[row]) for row in rows.tolist()], dtype=object)
-        digests[split] = measure.row_digests([texts[split], labels]), inputs
+        inputs = measure.digests(texts[split])
+        labels = measure.digests("\0".join(found.labels[row]) for row in rows.tolist())
+        digests[split] = measure.mixed(measure.mixed(np.zeros_like(inputs), inputs), labels), inputs
     empty = sum(not text for text in texts["train"])
     if empty:
         report.warn(f"{empty:,} training texts are empty.")
@@ -242,7 +244,7 @@ def _measure_lines(report: CheckReport, source: Iterator[str]) -> None:
             else:
                 counted["empty"] += 1
 
-    repeated = measure.duplicates(measure.text_digests(seen()))
+    repeated = measure.duplicates(measure.digests(seen()))
     report.lines = {"all": counted["all"], "empty": counted["empty"], "repeated": repeated}
 
 

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from canon.data.measure import distinct
+from canon.data.progress import bar
 from canon.data.schema import Encoder
 from canon.data.tables import Table, canonical, parse_number
 from canon.errors import CanonError
@@ -43,72 +45,92 @@ def choose_features(table: Table, wanted: Sequence[str], label: str) -> tuple[st
 
 
 def fit(table: Table, names: Sequence[str], rows: np.ndarray, missing: str) -> tuple[Encoder, ...]:
-    return tuple(_fit_column(table, name, rows, missing) for name in names)
+    with bar("reading columns", len(names)) as progress:
+        return tuple(_fit_column(table, name, rows, missing) for name in progress.over(names))
 
 
 def _fit_column(table: Table, name: str, rows: np.ndarray, missing: str) -> Encoder:
-    values, bad = table.numbers(name)
-    if not bad.any():
-        chosen = values[rows]
-        known = chosen[np.isfinite(chosen)]
-        if not len(known):
+    if is_category(table, name, rows, missing):
+        texts, codes = table.factor(name)
+        return Encoder(name, "category", categories=tuple(sorted(texts[code] for code in np.unique(codes[rows]))))
+    known = _known(table, name, rows)
+    std = float(known.std())
+    return Encoder(name, "number", mean=float(known.mean()), std=std if std > 0 else 1.0)
+
+
+def _known(table: Table, name: str, rows: np.ndarray) -> np.ndarray:
+    chosen = table.numbers(name)[0][rows]
+    return chosen[np.isfinite(chosen)]
+
+
+def is_category(table: Table, name: str, rows: np.ndarray, missing: str) -> bool:
+    """Whether a column is fitted as categories rather than as numbers; a sentence where it is neither."""
+    facts = table.facts(name)
+    if not facts.bad:
+        if facts.missing + facts.infinite and not len(_known(table, name, rows)):
             raise CanonError(f'{table.path}: column "{name}" is empty; leave it out with data.features.')
-        _refuse_missing(table, name, values, missing)
-        std = float(known.std())
-        return Encoder(name, "number", mean=float(known.mean()), std=std if std > 0 else 1.0)
-    categories = sorted(set(table.texts(name)[rows].tolist()))
-    if len(categories) > MOST_CATEGORIES or len(categories) > max(len(rows) / 2, 2):
-        if bad.sum() * 2 < len(table):  # mostly numbers, so one that is not is a slip
-            row = int(bad.argmax())
-            raise table.mistake(row, f'column "{name}" holds numbers, but here "{_short(table.texts(name)[row])}".')
+        _refuse_missing(table, name, missing)
+        return False
+    count = distinct(table.digests(name)[rows])
+    if count > MOST_CATEGORIES or count > max(len(rows) / 2, 2):
+        if facts.bad * 2 < len(table):  # mostly numbers, so one that is not is a slip
+            text = _short(table.text(name, facts.first_bad))
+            raise table.mistake(facts.first_bad, f'column "{name}" holds numbers, but here "{text}".')
         raise CanonError(
-            f'{table.path}: column "{name}" has {len(categories)} different texts in {len(rows)} training rows, '
+            f'{table.path}: column "{name}" has {count} different texts in {len(rows)} training rows, '
             "so it looks like text or an id; leave it out by naming the others in data.features."
         )
-    return Encoder(name, "category", categories=tuple(categories))
+    return True
+
+
+def refuse(table: Table, names: Sequence[str], categories: set[str], missing: str) -> None:
+    """A sentence for what `apply` cannot encode of a table whose columns in `categories` are fitted as such."""
+    absent = next((name for name in names if name not in table), None)
+    if absent is not None:
+        raise CanonError(f'{table.path} has no column "{absent}", which the training data had.')
+    for name in names:
+        if name in categories:
+            continue
+        if (facts := table.facts(name)).bad:
+            text = _short(table.text(name, facts.first_bad))
+            raise table.mistake(facts.first_bad, f'column "{name}" must be a number, got "{text}".')
+        _refuse_missing(table, name, missing)
 
 
 def apply(table: Table, encoders: Sequence[Encoder], missing: str) -> np.ndarray:
     """Features float32 [N, F], in the encoders' order."""
-    absent = [encoder.name for encoder in encoders if encoder.name not in table.names]
-    if absent:
-        raise CanonError(f'{table.path} has no column "{absent[0]}", which the training data had.')
+    categories = {encoder.name for encoder in encoders if encoder.kind == "category"}
+    refuse(table, [encoder.name for encoder in encoders], categories, missing)
     width = sum(len(encoder.categories) if encoder.kind == "category" else 1 for encoder in encoders)
     features = np.zeros((len(table), width), dtype=np.float32)
     start = 0
     for encoder in encoders:
         if encoder.kind == "number":
-            values, bad = table.numbers(encoder.name)
-            if bad.any():
-                row = int(bad.argmax())
-                text = _short(table.texts(encoder.name)[row])
-                raise table.mistake(row, f'column "{encoder.name}" must be a number, got "{text}".')
-            _refuse_missing(table, encoder.name, values, missing)
+            values, _ = table.numbers(encoder.name)
             features[:, start] = (np.where(np.isnan(values), encoder.mean, values) - encoder.mean) / encoder.std
             start += 1
             continue
-        place = _codes(table.texts(encoder.name), {name: code for code, name in enumerate(encoder.categories)})
+        place = _codes(table, encoder.name, {name: code for code, name in enumerate(encoder.categories)})
         seen = np.flatnonzero(place >= 0)
         features[seen, start + place[seen]] = 1.0
         start += len(encoder.categories)
     return features
 
 
-def _codes(texts: np.ndarray, places: dict[str, int]) -> np.ndarray:
+def _codes(table: Table, name: str, places: dict[str, int]) -> np.ndarray:
     """Each text's place, -1 where it has none; int64 [N]."""
-    return np.fromiter((places.get(text, -1) for text in texts), dtype=np.int64, count=len(texts))
+    texts, codes = table.factor(name)
+    return np.array([places.get(text, -1) for text in texts], dtype=np.int64)[codes]
 
 
-def _refuse_missing(table: Table, name: str, values: np.ndarray, missing: str) -> None:
-    infinite = np.isinf(values)
-    if infinite.any():
-        raise table.mistake(int(infinite.argmax()), f'column "{name}" is infinite; give a finite number.')
-    empty = np.isnan(values)
-    if missing == "error" and empty.any():
-        row = int(empty.argmax())
-        text = table.texts(name)[row].strip()
+def _refuse_missing(table: Table, name: str, missing: str) -> None:
+    facts = table.facts(name)
+    if facts.infinite:
+        raise table.mistake(facts.first_infinite, f'column "{name}" is infinite; give a finite number.')
+    if missing == "error" and facts.missing:
+        text = table.text(name, facts.first_missing).strip()
         state = f'is "{text}"' if text else "is empty"
-        raise table.mistake(row, f'column "{name}" {state}; give a number, or set data.missing = "mean".')
+        raise table.mistake(facts.first_missing, f'column "{name}" {state}; give a number, or set data.missing = "mean".')
 
 
 def _short(text: str) -> str:
@@ -120,7 +142,7 @@ def _short(text: str) -> str:
 
 def class_names(table: Table, label: str) -> tuple[str, ...]:
     """The classes of a label column: numbers in numeric order, texts in the order of their characters."""
-    texts = sorted(set(table.texts(label).tolist()))
+    texts = sorted(table.factor(label)[0])
     numbers = [parse_number(text) for text in texts]
     if all(number is not None and np.isfinite(number) for number in numbers):
         names = {canonical(text) for text in texts}
@@ -137,12 +159,12 @@ def class_names(table: Table, label: str) -> tuple[str, ...]:
 
 def class_codes(table: Table, label: str, classes: Sequence[str]) -> np.ndarray:
     """The label column as class indices int64 [N]; a label that is not a class is a mistake."""
-    texts = table.texts(label)
     place = {name: index for index, name in enumerate(classes)}
-    found = _codes(texts, {text: place.get(text, place.get(canonical(text), -1)) for text in set(texts.tolist())})
+    texts, codes = table.factor(label)
+    found = np.array([place.get(text, place.get(canonical(text), -1)) for text in texts], dtype=np.int64)[codes]
     if (found < 0).any():
         row = int((found < 0).argmax())
-        text = texts[row]
+        text = texts[codes[row]]
         if not text.strip():
             raise table.mistake(row, f'the label (column "{label}") is empty.')
         raise table.mistake(row, f'label "{_short(text)}" is not one of {listed(classes)}.')
@@ -155,7 +177,7 @@ def number_targets(table: Table, label: str) -> np.ndarray:
     wrong = bad | ~np.isfinite(values)
     if wrong.any():
         row = int(wrong.argmax())
-        text = table.texts(label)[row]
+        text = table.text(label, row)
         raise table.mistake(row, f'the label (column "{label}") must be a number, got "{_short(text)}".')
     return values.astype(np.float32)
 
@@ -169,4 +191,4 @@ def choose_text(table: Table, wanted: Sequence[str], label: str) -> str:
     if len(wanted) > 1:
         raise CanonError(f"{table.path}: one column of text is read, not {len(wanted)}; name it in data.features.")
     names = choose_features(table, wanted, label)
-    return max(names, key=lambda name: float(np.mean([len(text) for text in table.texts(name)[:1000]])))
+    return max(names, key=table.mean_length)

@@ -1,6 +1,8 @@
 """Opening files: compression by ending, text by encoding, and one sentence for each way a file can be bad.
 
-Only the standard library. `lines` is the one reader of plain text: it holds one chunk, however large the file is.
+Every file of a user's is opened by `open_raw`, which refuses whatever is not a regular file: a device may never end, and
+a pipe that nobody writes to never begins. Only the standard library. `lines` is the one reader of plain text: it holds
+one chunk, however large the file is.
 """
 
 from __future__ import annotations
@@ -8,18 +10,22 @@ from __future__ import annotations
 import bz2
 import codecs
 import gzip
+import io
 import lzma
+import stat
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from canon.errors import CanonError
+from canon.errors import CanonError, border
 
 COMPRESSIONS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
 CHUNK = 1 << 20
 LONGEST_LINE = 1 << 20  # a longer line is handed out in pieces, cut at spaces: a corpus on one line fits in memory
+BOM = b"\xef\xbb\xbf"
+_NOT_TEXT = ("idna", "punycode", "raw-unicode-escape", "unicode-escape", "undefined")  # codecs, but not of files
 
 
 def ending(path: Path) -> str:
@@ -30,25 +36,62 @@ def ending(path: Path) -> str:
     return suffixes[-1] if suffixes else ""
 
 
+def require_readable(path: Path) -> None:
+    """A path must be a file or a folder whose name is text; what is not there is for others to report."""
+    with border(ascii(str(path))):
+        if not path.exists():
+            return
+        mode = path.stat().st_mode
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        what = "a pipe" if stat.S_ISFIFO(mode) else "a socket" if stat.S_ISSOCK(mode) else "a device"
+        raise CanonError(f"{path} is {what}; only files and folders are read.")
+    if not _is_text(str(path)):
+        raise CanonError(f"The name {str(path)!a} is not UTF-8 text; rename the file.")
+
+
+def _is_text(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+@contextmanager
+def open_raw(path: Path) -> Iterator[IO[bytes]]:
+    """The file's bytes as they lie; whatever goes wrong while they are read is a CanonError."""
+    require_readable(path)
+    with border(path):
+        try:
+            stream = path.open("rb")
+        except FileNotFoundError:
+            raise CanonError(f"There is no file {path}.") from None
+        with stream:
+            yield stream
+
+
 @contextmanager
 def open_bytes(path: Path) -> Iterator[IO[bytes]]:
     """The file's bytes, decompressed; whatever goes wrong while they are read is a CanonError."""
     opener = COMPRESSIONS.get(path.suffix.lower())
-    try:
-        with path.open("rb") if opener is None else opener(path, "rb") as stream:
-            yield stream
-    except (gzip.BadGzipFile, lzma.LZMAError, zlib.error, EOFError) as mistake:
-        raise CanonError(f"{path} is not a whole {path.suffix[1:]} file ({_plain(mistake)}); fetch it again.") from None
-    except FileNotFoundError:
-        raise CanonError(f"There is no file {path}.") from None
-    except OSError as mistake:
-        if mistake.errno is None:  # bz2 says "Invalid data stream" by a bare OSError
-            raise CanonError(f"{path} is not a whole {path.suffix[1:]} file ({mistake}); fetch it again.") from None
-        raise CanonError(f"{path} cannot be read: {mistake.strerror}.") from None
+    with open_raw(path) as raw:
+        if opener is None:
+            yield raw
+            return
+        try:
+            with opener(raw, "rb") as stream:
+                yield stream
+        except (gzip.BadGzipFile, lzma.LZMAError, zlib.error, EOFError, OSError) as mistake:
+            if isinstance(mistake, OSError) and mistake.errno is not None:
+                raise
+            # bz2 says "Invalid data stream" by a bare OSError
+            reason = str(mistake).rstrip(".") or "it is cut short"
+            raise CanonError(f"{path} is not a whole {path.suffix[1:]} file ({reason}); fetch it again.") from None
 
 
-def _plain(mistake: BaseException) -> str:
-    return str(mistake).rstrip(".") or "it is cut short"
+def read_raw(path: Path) -> bytes:
+    with open_raw(path) as stream:
+        return stream.read()
 
 
 def read_bytes(path: Path) -> bytes:
@@ -60,8 +103,12 @@ def decoder(encoding: str) -> codecs.CodecInfo:
     """The codec of `data.encoding`; UTF-8 with or without a byte order mark."""
     try:
         found = codecs.lookup(encoding)
-    except LookupError:
-        raise CanonError(f'data.encoding: there is no encoding "{encoding}"; try utf-8, latin-1 or gb18030.') from None
+    except (LookupError, ValueError):
+        found = None
+    # As Python's open does: rot13, base64 and the like are codecs, too.
+    if found is None or not found._is_text_encoding or found.name in _NOT_TEXT:
+        shown = ascii(encoding)[1:-1]
+        raise CanonError(f'data.encoding: there is no encoding "{shown}" of text; try utf-8, latin-1 or gb18030.')
     return codecs.lookup("utf-8-sig") if found.name == "utf-8" else found
 
 
@@ -72,21 +119,12 @@ def bad_bytes(path: Path, encoding: str, offset: int, line: int, value: int) -> 
     )
 
 
-def read_text(path: Path, encoding: str = "utf-8") -> str:
-    """The whole file as text, its line ends made \\n."""
-    raw = read_bytes(path)
-    try:
-        text = decoder(encoding).decode(raw)[0]
-    except UnicodeDecodeError as mistake:
-        line = raw.count(b"\n", 0, mistake.start) + 1
-        raise bad_bytes(path, encoding, mistake.start, line, raw[mistake.start]) from None
-    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
-
-
-def lines(path: Path, encoding: str = "utf-8") -> Iterator[str]:
-    """Lines without their ends, one chunk of the file in memory at a time."""
-    decode = decoder(encoding).incrementaldecoder()
-    consumed, newlines, carry = 0, 0, ""
+def decoded(path: Path, encoding: str = "utf-8", translate: bool = False) -> Iterator[str]:
+    """The file as text, a chunk at a time; translate: \\r\\n and \\r are made \\n."""
+    decode: Any = decoder(encoding).incrementaldecoder()
+    if translate:
+        decode = io.IncrementalNewlineDecoder(decode, translate=True)
+    consumed, newlines = 0, 0
     with open_bytes(path) as stream:
         while True:
             chunk = stream.read(CHUNK)
@@ -100,14 +138,51 @@ def lines(path: Path, encoding: str = "utf-8") -> Iterator[str]:
                 raise bad_bytes(path, encoding, offset, line, raw[mistake.start]) from None
             consumed += len(chunk)
             newlines += text.count("\n")
-            *whole, carry = (carry + text).split("\n")
-            for line_text in whole:
-                yield line_text.rstrip("\r")
-            while len(carry) > LONGEST_LINE:
-                cut = carry.rfind(" ", 0, LONGEST_LINE) + 1 or LONGEST_LINE
-                yield carry[:cut].rstrip(" ")
-                carry = carry[cut:]
+            yield text
             if not chunk:
-                break
+                return
+
+
+def read_text(path: Path, encoding: str = "utf-8") -> str:
+    """The whole file as text, its line ends made \\n."""
+    return "".join(decoded(path, encoding, translate=True))
+
+
+def whole_lines(path: Path, encoding: str = "utf-8") -> Iterator[str]:
+    """Lines with their ends, which are \\n, however long they are; one chunk of the file in memory at a time."""
+    held: list[str] = []  # the beginning of a line
+    for text in decoded(path, encoding, translate=True):
+        *whole, last = text.split("\n")
+        for line in whole:
+            yield "".join((*held, line, "\n"))
+            held.clear()
+        held.append(last)
+    if any(held):
+        yield "".join(held)
+
+
+def lines(path: Path, encoding: str = "utf-8") -> Iterator[str]:
+    """Lines without their ends, one chunk of the file in memory at a time; one over LONGEST_LINE comes in pieces."""
+    carry = ""
+    for text in decoded(path, encoding):
+        *whole, carry = (carry + text).split("\n")
+        for line in whole:
+            yield line.rstrip("\r")
+        while len(carry) > LONGEST_LINE:
+            cut = carry.rfind(" ", 0, LONGEST_LINE) + 1 or LONGEST_LINE
+            yield carry[:cut].rstrip(" ")
+            carry = carry[cut:]
     if carry:
         yield carry.rstrip("\r")
+
+
+def utf8(path: Path, encoding: str = "utf-8") -> Iterator[bytes]:
+    """The file as UTF-8, a chunk at a time; of a file that is said to be UTF-8, the bytes as they are, not looked at."""
+    if decoder(encoding).name != "utf-8-sig":
+        yield from (text.encode("utf-8", "replace") for text in decoded(path, encoding))
+        return
+    with open_bytes(path) as stream:
+        first = stream.read(len(BOM))
+        yield b"" if first == BOM else first
+        while chunk := stream.read(CHUNK):
+            yield chunk

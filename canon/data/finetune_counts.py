@@ -10,12 +10,14 @@ from canon.data.config import DataConfig
 from canon.data.files import ending
 from canon.data.finetune_open import open_labelled
 from canon.data.finetune_rows import ChoiceRows, Rows, SpanRows, TagRows
+from canon.data.finetune_tables import choice_rows, guess
 from canon.data.images import visible
 from canon.data.measure import quantiles, words
 from canon.data.read_choices import is_choices
 from canon.data.read_conll import ENDINGS
 from canon.data.read_squad import is_squad
 from canon.data.report import CheckReport
+from canon.data.source import Source
 from canon.errors import CanonError
 
 
@@ -51,10 +53,17 @@ def count_examples(report: CheckReport, config: DataConfig) -> None:
     report.notes += [note for note in opened.source.notes if note not in report.notes]
 
 
-def suits_finetuning(config: DataConfig) -> bool:
+def suits_finetuning(source: Source, config: DataConfig) -> bool:
     """Whether a table has a text and a label."""
+    tables = [part.inputs for part in source.parts.values()]
     try:
-        open_labelled(config)
+        found = guess(tables[0], config.label or source.label, config.features or source.features)
+        if found.kind == "choice":
+            return bool([choice_rows(table, found) for table in tables])
     except CanonError:
         return False
-    return True
+    return found.label in tables[0] and all(
+        name in table and any(text.strip() for texts, _ in table.blocks(name) for text in texts)
+        for name in found.texts
+        for table in tables
+    )

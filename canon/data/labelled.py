@@ -167,17 +167,18 @@ def choose_columns(table: Table, label: str, texts: Sequence[str]) -> tuple[str,
     return label, features.choose_text(table, texts, label), note
 
 
-def from_table(table: Table, label: str, text: str, separator: str) -> Labelled:
+def from_table(table: Table, label: str, text: str, separator: str, texts: bool = True) -> Labelled:
+    """texts: whether they are read, which takes room."""
     for name, what in ((label, "label"), (text, "text")):
-        if name not in table.names:
+        if name not in table:
             raise CanonError(f'{table.path} has no column "{name}", which is the {what}.')
-    cells = table.texts(label).tolist()
-    several = {cell: _parted(cell, separator) for cell in set(cells)}
-    labels = [several[cell] for cell in cells]
+    cells, codes = table.factor(label)
+    several = [_parted(cell, separator) for cell in cells]
+    labels = [several[code] for code in codes.tolist()]
     for row, own in enumerate(labels):
         if not own:
             raise table.mistake(row, f'the label (column "{label}") is empty.')
-    found = Labelled(str(table.path), table.texts(text).tolist(), labels)
+    found = Labelled(str(table.path), table.texts(text).tolist() if texts else [""] * len(table), labels)
     return _plain_numbers(found)
 
 

@@ -96,12 +96,12 @@ def describe_pairs(
             told["unknown_words"] = measure.unknown_rate((measure.words(text) for text in texts), words)
         described[side] = told
     if train is not None:
-        described["overlap"] = measure.overlap(measure.text_digests(train.source), measure.text_digests(pairs.source))
+        described["overlap"] = measure.overlap(measure.digests(train.source), measure.digests(pairs.source))
     return described
 
 
 def _digests(pairs: Pairs) -> np.ndarray:
-    return measure.text_digests(f"{one}\t{other}" for one, other in zip(pairs.source, pairs.target, strict=True))
+    return measure.digests(f"{one}\t{other}" for one, other in zip(pairs.source, pairs.target, strict=True))
 
 
 def _ratios(pairs: Pairs) -> dict[str, float]:

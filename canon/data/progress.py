@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 PATIENCE = 2.0  # seconds of silence
+T = TypeVar("T")
 
 
 class Bar:
@@ -22,6 +23,12 @@ class Bar:
             self._progress, self._task = _rich_bar(self.text, self.total, self.unit)
         if self._progress is not None:
             self._progress.update(self._task, completed=self.done)
+
+    def over(self, items: Iterable[T]) -> Iterator[T]:
+        """The items, each of which is one step."""
+        for item in items:
+            yield item
+            self.advance()
 
     def close(self) -> None:
         if self._progress is not None:

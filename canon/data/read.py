@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -106,6 +106,19 @@ def prepare(
     return reader(source, config, target)
 
 
+def examine(source: Source, config: DataConfig, inputs: Sequence[str], target: TargetKind) -> None:
+    """The sentence that `prepare` of a table would end with, if any, without making its columns."""
+    assert source.kind == "features"
+    if "features" not in inputs:
+        _plan_text_table(source, config, target)
+        return
+    plan = _plan_table(source, config, target)
+    train, rows = source.parts["train"].inputs, plan.chosen["train"][1]
+    categories = {name for name in plan.names if features.is_category(train, name, rows, config.missing)}
+    for part in source.parts.values():
+        features.refuse(part.inputs, plan.names, categories, config.missing)
+
+
 def with_given_parts(source: Source, config: DataConfig) -> Source:
     """The source with the files of data.valid and data.test in place of its own parts."""
     for name, given in (("valid", config.valid), ("test", config.test)):
@@ -181,7 +194,7 @@ def _targets(tables: dict[str, Table], label: str, target: TargetKind) -> tuple[
     if target == "none":
         return {}, ()
     for table in tables.values():
-        if label not in table.names:
+        if label not in table:
             raise CanonError(f'{table.path} has no column "{label}", which is the label.')
     if target == "number":
         return {name: features.number_targets(table, label) for name, table in tables.items()}, ()
@@ -200,12 +213,30 @@ def _with_target(schema: Schema, targets: dict[str, np.ndarray], chosen: Chosen)
     return replace(schema, target_mean=float(values.mean()), target_std=float(values.std()) or 1.0)
 
 
-def _read_table(source: Source, config: DataConfig, target: TargetKind) -> Data:
+class _Plan(NamedTuple):
+    """Which columns of a table are read, which rows make each split, and the targets of all."""
+
+    names: tuple[str, ...]  # of features, or of the one text
+    label: str
+    note: str
+    targets: dict[str, np.ndarray]
+    classes: tuple[str, ...]
+    chosen: Chosen
+    rule: dict[str, str]
+
+
+def _plan_table(source: Source, config: DataConfig, target: TargetKind) -> _Plan:
     tables = {name: part.inputs for name, part in source.parts.items()}
     label, note = label_of(source, config, target)
     names = features.choose_features(tables["train"], config.features or source.features, label)
     targets, classes = _targets(tables, label, target)
     chosen, rule = choose(source, config, targets["train"] if target == "class" else None)
+    return _Plan(names, label, note, targets, classes, chosen, rule)
+
+
+def _read_table(source: Source, config: DataConfig, target: TargetKind) -> Data:
+    tables = {name: part.inputs for name, part in source.parts.items()}
+    names, label, note, targets, classes, chosen, rule = _plan_table(source, config, target)
     encoders = features.fit(tables["train"], names, chosen["train"][1], config.missing)
     encoded = {name: features.apply(table, encoders, config.missing) for name, table in tables.items()}
     splits: dict[str, Columns] = {}
@@ -280,18 +311,24 @@ def _read_text(source: Source, config: DataConfig, target: TargetKind) -> Data:
     return finish(source, Schema("text", ()), splits, rule, config, [])
 
 
-def _read_text_table(source: Source, config: DataConfig, target: TargetKind) -> Data:
+def _plan_text_table(source: Source, config: DataConfig, target: TargetKind) -> _Plan:
     """A table for a system that reads text: one column of text and, where something is to be predicted, a label."""
     tables = {name: part.inputs for name, part in source.parts.items()}
     label, note = label_of(source, config, target)
     column = features.choose_text(tables["train"], config.features or source.features, label)
     targets, classes = _targets(tables, label, target)
     chosen, rule = choose(source, config, targets["train"] if target == "class" else None)
+    for part, _ in chosen.values():
+        if column not in tables[part]:
+            raise CanonError(f'{tables[part].path} has no column "{column}", which is the text.')
+    return _Plan((column,), label, note, targets, classes, chosen, rule)
+
+
+def _read_text_table(source: Source, config: DataConfig, target: TargetKind) -> Data:
+    (column,), label, note, targets, classes, chosen, rule = _plan_text_table(source, config, target)
     splits: dict[str, Columns] = {}
     for name, (part, rows) in chosen.items():
-        if column not in tables[part].names:
-            raise CanonError(f'{tables[part].path} has no column "{column}", which is the text.')
-        texts = tables[part].texts(column)[rows]
+        texts = source.parts[part].inputs.texts(column)[rows]
         splits[name] = {"input": texts, **({"target": targets[part][rows]} if targets else {})}
     schema = _with_target(Schema("text", (), target, classes, label), targets, chosen)
     return finish(source, schema, splits, rule, config, [note, f'The text is the column "{column}".'])

@@ -7,12 +7,12 @@ stands before the question.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from canon.data.files import ending, lines
+from canon.data import json_lines
+from canon.data.files import ending
 from canon.data.finetune_rows import ChoiceRows
 from canon.errors import CanonError
 
@@ -25,13 +25,8 @@ LETTERS = "ABCDEFGHIJ"
 
 def is_choices(path: Path, encoding: str = "utf-8") -> bool:
     """Whether the first line is an object with a list of choices."""
-    if ending(path) not in (".jsonl", ".ndjson", ".json"):
-        return False
-    try:
-        row = json.loads(next((line for line in lines(path, encoding) if line.strip()), ""))
-    except (CanonError, json.JSONDecodeError):
-        return False
-    return isinstance(row, dict) and _listed(row) is not None
+    row = json_lines.first_object(path, encoding) if ending(path) in json_lines.ENDINGS else None
+    return row is not None and _listed(row) is not None
 
 
 def _listed(row: dict[str, Any]) -> Any:
@@ -51,13 +46,7 @@ def read_choices(path: Path, encoding: str = "utf-8") -> ChoiceRows:
     answers: list[int] = []
     numbers: list[int] = []
     labelled = True
-    for number, line in enumerate(lines(path, encoding), start=1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-        except json.JSONDecodeError as mistake:
-            raise CanonError(f"{path}, line {number}: not JSON ({mistake.msg}).") from None
+    for number, row in json_lines.rows(path, encoding):
         question, own, labels, told = parse_choice(row, f"{path}, line {number}")
         questions.append(question)
         choices.append(own)
@@ -79,8 +68,9 @@ def parse_choice(row: Any, where: str) -> tuple[str, tuple[str, ...], tuple[str,
     if listed is None:
         raise CanonError(f'{where}: there are no choices; a line is {{"question": …, "choices": […], "answerKey": …}}.')
     if isinstance(listed, dict):
-        texts, labels = listed["text"], [str(label) for label in listed.get("label", [])]
-    elif isinstance(listed[0], dict):
+        texts, labels = (own if isinstance(own, list) else [] for own in (listed["text"], listed.get("label")))
+        labels = [str(label) for label in labels]
+    elif all(isinstance(choice, dict) for choice in listed):
         texts = [choice.get("text") for choice in listed]
         labels = [str(choice["label"]) for choice in listed if "label" in choice]
     else:
@@ -88,7 +78,7 @@ def parse_choice(row: Any, where: str) -> tuple[str, tuple[str, ...], tuple[str,
     if len(texts) < 2 or not all(isinstance(text, str) and text.strip() for text in texts):
         raise CanonError(f"{where}: a question has two choices at least, and none is empty.")
     if len(labels) != len(texts):
-        labels = list(LETTERS[: len(texts)])
+        labels = [LETTERS[place] if place < len(LETTERS) else str(place + 1) for place in range(len(texts))]
     inner = row["question"] if isinstance(row.get("question"), dict) else row
     question = next((inner[name] for name in QUESTIONS if isinstance(inner.get(name), str)), "")
     context = next((row[name] for name in CONTEXTS if isinstance(row.get(name), str)), "")
@@ -106,4 +96,4 @@ def right_one(told: Any, texts: Sequence[str], labels: Sequence[str]) -> int:
     for known in (labels, [label.lower() for label in labels], texts):
         if name in known:
             return list(known).index(name)
-    return int(name) if name.isdigit() and int(name) < len(texts) else -1
+    return int(name) if name.isdecimal() and len(name) < 4 and int(name) < len(texts) else -1

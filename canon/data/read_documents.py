@@ -86,7 +86,7 @@ def read_documents(config: DataConfig) -> Data:
     return finish(source, schema, splits, rule, config, [*notes, *_remarks(train, config)])
 
 
-def _labelled_parts(source: Source, config: DataConfig) -> tuple[dict[str, Labelled], str, str, list[str]]:
+def _labelled_parts(source: Source, config: DataConfig, texts: bool = True) -> tuple[dict[str, Labelled], str, str, list[str]]:
     """Texts and labels of each part; the label's and the text's column, "" for lines; and notes."""
     if source.kind == "document":
         return {name: part.inputs for name, part in source.parts.items()}, "", "", []
@@ -96,7 +96,8 @@ def _labelled_parts(source: Source, config: DataConfig) -> tuple[dict[str, Label
     tables = {name: part.inputs for name, part in source.parts.items()}
     wishes = config.label or source.label, config.features or source.features
     label, column, note = labelled.choose_columns(tables["train"], *wishes)
-    parts = {name: labelled.from_table(table, label, column, config.label_separator) for name, table in tables.items()}
+    how = label, column, config.label_separator, texts
+    parts = {name: labelled.from_table(table, *how) for name, table in tables.items()}
     labelled.refuse_too_many(parts["train"], label)
     return parts, label, column, [*filter(None, [note]), f'The text is the column "{column}".']
 
@@ -104,7 +105,7 @@ def _labelled_parts(source: Source, config: DataConfig) -> tuple[dict[str, Label
 def verdict(source: Source, config: DataConfig) -> str:
     """ "" if the source has texts and labels to learn from, else the sentence that says why not."""
     try:
-        names = _labelled_parts(source, config)[0]["train"].names()
+        names = _labelled_parts(source, config, texts=False)[0]["train"].names()
     except CanonError as mistake:
         return str(mistake)
     return "" if len(names) > 1 else f'{source.name}: every example has the label "{names[0]}".'

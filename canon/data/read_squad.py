@@ -8,46 +8,37 @@ text), everything learnt from it would be wrong.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
-from canon.data.files import ending, lines, read_text
+from canon.data import json_lines
+from canon.data.files import ending, read_text
 from canon.data.finetune_rows import Answer, SpanRows
-from canon.errors import CanonError
+from canon.errors import CanonError, reason
 
 _FORM = 'SQuAD has {"data": [{"paragraphs": [{"context": …, "qas": [{"question": …, "answers": […]}]}]}]}'
 
 
 def is_squad(path: Path, encoding: str = "utf-8") -> bool:
     """Whether a file is SQuAD's JSON, or its first line has a question and a context."""
-    kind = ending(path)
-    if kind not in (".json", ".jsonl", ".ndjson"):
+    if ending(path) not in json_lines.ENDINGS:
         return False
+    if (row := json_lines.first_object(path, encoding)) is not None:
+        return "data" in row or {"question", "context"} <= set(row)
     try:
-        head = next((line.strip() for line in lines(path, encoding) if line.strip()), "")
+        return ending(path) == ".json" and '"paragraphs"' in read_text(path, encoding)
     except CanonError:
         return False
-    if head.startswith("{"):
-        try:
-            row = json.loads(head)
-            return isinstance(row, dict) and ("data" in row or {"question", "context"} <= set(row))
-        except json.JSONDecodeError:
-            return kind == ".json" and '"paragraphs"' in read_text(path, encoding)
-    return False
 
 
 def read_squad(path: Path, encoding: str = "utf-8") -> SpanRows:
-    text = read_text(path, encoding)
-    try:
-        whole = json.loads(text)
-    except json.JSONDecodeError as mistake:
-        if mistake.msg == "Extra data":  # behind the first line's object
-            return _from_lines(path, text)
-        raise CanonError(f"{path}, line {mistake.lineno}: not JSON ({mistake.msg}).") from None
-    if isinstance(whole, dict) and "data" in whole:
-        return _from_articles(path, whole["data"])
-    return _from_lines(path, text)
+    row = json_lines.first_object(path, encoding)
+    if row is not None and "data" not in row:
+        return _from_lines(path, encoding)
+    whole = row if row is not None else json_lines.parse(read_text(path, encoding), str(path))
+    if not isinstance(whole, dict) or "data" not in whole:
+        raise CanonError(f"{path} is not SQuAD's JSON; {_FORM}.")
+    return _from_articles(path, whole["data"])
 
 
 class _Collected:
@@ -77,7 +68,12 @@ class _Collected:
 
     def _answers(self, told: Any, document: str, where: str) -> tuple[Answer, ...]:
         if isinstance(told, dict):  # lists side by side
-            told = [{"text": t, "answer_start": s} for t, s in zip(told["text"], told["answer_start"], strict=True)]
+            texts, starts = (told.get(name) for name in ("text", "answer_start"))
+            if not isinstance(texts, list) or not isinstance(starts, list) or len(texts) != len(starts):
+                raise CanonError(f"{self.path}, {where}: answers must have as many answer_start as text, in two lists.")
+            told = [{"text": t, "answer_start": s} for t, s in zip(texts, starts, strict=True)]
+        if not isinstance(told, list) or not all(isinstance(answer, dict) for answer in told):
+            raise CanonError(f"{self.path}, {where}: answers must be a list of objects; {_FORM}.")
         found = []
         for answer in told:
             text, start = answer.get("text"), answer.get("answer_start")
@@ -119,23 +115,15 @@ def _from_articles(path: Path, articles: Any) -> SpanRows:
                 for row in paragraph["qas"]:
                     where = f'question "{row.get("id", len(found.keys) + 1)}"'
                     found.add(row, paragraph["context"], group, where)
-    except (KeyError, TypeError) as mistake:
-        raise CanonError(f"{path} is not SQuAD's JSON (no {mistake}); {_FORM}.") from None
+    except (KeyError, TypeError, AttributeError) as mistake:
+        raise CanonError(f"{path} is not SQuAD's JSON ({reason(mistake)}); {_FORM}.") from None
     return found.rows()
 
 
-def _from_lines(path: Path, text: str) -> SpanRows:
+def _from_lines(path: Path, encoding: str) -> SpanRows:
     found = _Collected(path)
     groups: dict[str, int] = {}
-    for number, line in enumerate(text.split("\n"), start=1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-        except json.JSONDecodeError as mistake:
-            raise CanonError(f"{path}, line {number}: not JSON ({mistake.msg}).") from None
-        if not isinstance(row, dict):
-            raise CanonError(f"{path}, line {number}: each line must be an object with question and context.")
+    for number, row in json_lines.objects(path, encoding):
         document = row.get("context")
         group = groups.setdefault(str(row.get("title") or document), len(groups))
         found.add(row, document, group, f"line {number}")

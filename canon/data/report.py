@@ -6,6 +6,9 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 
+MOST_LINES = 200  # columns and warnings that are printed; JSON has them all
+
+
 @dataclass
 class CheckReport:
     name: str
@@ -29,6 +32,9 @@ class CheckReport:
     notes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        self._warned = set(self.warnings)
+
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
 
@@ -39,11 +45,12 @@ class CheckReport:
         for split, counts in self.classes.items():
             listed = [f"{name} {count:,}" for name, count in list(counts.items())[:12]]
             shown.append(f"  {split:<11} {', '.join(listed)}{', …' if len(counts) > 12 else ''}")
-        for column in self.columns:
+        for column in self.columns[:MOST_LINES]:
             missing = f", {column['missing']:,} missing" if column["missing"] else ""
             shown.append(
                 f'  column      "{column["name"]}": {column["kind"]}, {column["distinct"]:,} different{missing}'
             )
+        shown += _rest(self.columns, "  column      ")
         if self.image_sizes:
             shown.append(
                 "  sizes       " + ", ".join(f"{size} ({n:,})" for size, n in list(self.image_sizes.items())[:6])
@@ -78,8 +85,15 @@ class CheckReport:
             shown.append("  overlap     " + ", ".join(listed))
         shown.append("  suits       " + (", ".join(self.suits) or "no system"))
         shown += [f"  note        {note}" for note in self.notes]
-        return shown + [f"  warning     {warning}" for warning in self.warnings]
+        shown += [f"  warning     {warning}" for warning in self.warnings[:MOST_LINES]]
+        return shown + _rest(self.warnings, "  warning     ")
 
     def warn(self, warning: str) -> None:
-        if warning not in self.warnings:
+        if warning not in self._warned:
+            self._warned.add(warning)
             self.warnings.append(warning)
+
+
+def _rest(lines: list[Any], before: str) -> list[str]:
+    left = len(lines) - MOST_LINES
+    return [f"{before}… and {left:,} more; --json has them all"] if left > 0 else []

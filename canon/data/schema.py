@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 
+from canon.data.files import open_raw
 from canon.data.words import Words
 
 if TYPE_CHECKING:
@@ -156,7 +157,7 @@ class FileRecord:
 
     @classmethod
     def of(cls, path: Path) -> FileRecord:
-        with path.open("rb") as file:
+        with open_raw(path) as file:
             return cls(str(path), path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest())
 
 

@@ -6,12 +6,8 @@ memory. Blocks end where a word does, so none is cut, and memory does not grow w
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
-import json
 import re
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -22,9 +18,10 @@ import numpy as np
 
 from canon.data.config import DataConfig
 from canon.data.features import choose_text
-from canon.data.files import CHUNK, COMPRESSIONS, bad_bytes, decoder, ending, open_bytes, read_bytes
+from canon.data import json_lines
+from canon.data.files import CHUNK, COMPRESSIONS, bad_bytes, decoder, ending, open_bytes, read_bytes, utf8
 from canon.data.schema import FileRecord
-from canon.data.tables import JSON_ENDINGS, Table, _count, _delimiter, _header, _json_cell
+from canon.data.tables import Table, _delimiter, _header, _json_cell, csv_rows, ragged
 from canon.data.vocabularies import half_character
 from canon.errors import CanonError
 
@@ -34,7 +31,6 @@ ROWS = 4096  # of a Parquet file that are read at a time
 OVERLONG = 2048  # bytes that are kept of a word that fills a block: enough to see that it is too long for a word
 BLANKS = b" \n\t\r\v\f"
 FIRST_BLANK = re.compile(rb"[ \t-\r]")
-BOM = b"\xef\xbb\xbf"
 APART = re.compile("[\u3400-\u4dbf\u4e00-\u9fff](?=[\u3400-\u4dbf\u4e00-\u9fff])")  # two Chinese characters
 
 
@@ -74,7 +70,7 @@ class Texts:
             if self.tables:
                 yield from (_utf8(path, cell) + b"\n" for cell in self._cells(path))
             else:
-                yield from _plain(path, self.encoding)
+                yield from utf8(path, self.encoding)
                 yield b"\n"
 
     def blocks(self, size: int = 0, spaced: bool = True) -> Iterator[np.ndarray]:
@@ -146,53 +142,18 @@ class Texts:
         """(line or row number, cells by name), all of them or some columns."""
         if ending(path) == ".parquet":
             return _parquet_rows(path, columns)
-        return _json_rows(path, self.encoding) if ending(path) in JSON_ENDINGS else self._csv_rows(path)
+        return json_lines.objects(path, self.encoding) if ending(path) in json_lines.ENDINGS else self._csv_rows(path)
 
     def _csv_rows(self, path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         delimiter = _delimiter(path, DataConfig(delimiter=self.delimiter))
-        csv.field_size_limit(sys.maxsize)
-        names, line = self.names, 1
-        with open_bytes(path) as stream:
-            rows = csv.reader(
-                io.TextIOWrapper(stream, decoder(self.encoding).name, newline=""),
-                delimiter=delimiter,
-                quoting=csv.QUOTE_NONE if delimiter == "\t" else csv.QUOTE_MINIMAL,
-                strict=True,
-            )
-            try:
-                for cells in rows:
-                    if cells and not names:
-                        names = _header(path, line, cells, delimiter)
-                    elif cells:
-                        if len(cells) != len(names):
-                            have, want = _count(len(cells), "cell"), _count(len(names), "column")
-                            raise CanonError(f"{path}, line {line}: {have}, but there are {want}.")
-                        yield line, dict(zip(names, cells, strict=True))
-                    line = rows.line_num + 1
-            except csv.Error as mistake:
-                raise CanonError(f"{path}, line {line}: {mistake} (a quote that is not closed?).") from None
-            except UnicodeDecodeError:
-                _refuse(path, self.encoding)
-                raise
-
-
-def _json_rows(path: Path, encoding: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    with open_bytes(path) as stream:
-        try:
-            for number, line in enumerate(io.TextIOWrapper(stream, decoder(encoding).name), start=1):
-                if not line.strip():
-                    continue
-                try:
-                    row = json.loads(line)
-                except json.JSONDecodeError as mistake:
-                    where = f"{mistake.msg} at character {mistake.pos + 1}"
-                    raise CanonError(f"{path}, line {number}: not JSON ({where}).") from None
-                if not isinstance(row, dict):
-                    raise CanonError(f'{path}, line {number}: each line must be an object, as {{"text": "…"}}.')
-                yield number, row
-        except UnicodeDecodeError:
-            _refuse(path, encoding)
-            raise
+        names = self.names
+        for line, cells in csv_rows(path, self.encoding, delimiter):
+            if not names:
+                names = _header(path, line, cells, delimiter)
+                continue
+            if len(cells) != len(names):
+                raise ragged(path, line, cells, names)
+            yield line, dict(zip(names, cells, strict=True))
 
 
 def _parquet_rows(path: Path, columns: Sequence[str] | None) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -226,28 +187,6 @@ def _utf8(path: Path, text: str) -> bytes:
         return text.encode()
     except UnicodeEncodeError as mistake:
         raise CanonError(f"{path}: {half_character(mistake)}") from None
-
-
-def _plain(path: Path, encoding: str) -> Iterator[bytes]:
-    codec = decoder(encoding)
-    if codec.name == "utf-8-sig":
-        with open_bytes(path) as stream:
-            first = stream.read(len(BOM))
-            yield b"" if first == BOM else first
-            while chunk := stream.read(BLOCK):
-                yield chunk
-        return
-    decode = codec.incrementaldecoder()
-    with open_bytes(path) as stream:
-        while True:
-            chunk = stream.read(CHUNK)
-            try:
-                yield decode.decode(chunk, final=not chunk).encode("utf-8", "replace")
-            except UnicodeDecodeError:
-                _refuse(path, encoding)
-                raise
-            if not chunk:
-                return
 
 
 def _last_blank(text: bytearray | memoryview) -> int:

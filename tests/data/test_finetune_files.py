@@ -279,7 +279,7 @@ def test_indented_json_is_squad_too() -> None:
         ("c.csv", ["text", "good", "bad"], "c.csv has no column beside its text to be the label."),
         ("d.conllu", [*UD, "2\tgo\tVERB"], "d.conllu, line 8: 3 columns, but the lines before it have 10."),
         ("e.conll", ["a O", "b"], "e.conll, line 2: 1 column, but the lines before it have 2."),
-        ("f.json", ['{"data": [{"title": "x"}]}'], "f.json is not SQuAD's JSON (no 'paragraphs'); SQuAD has"),
+        ("f.json", ['{"data": [{"title": "x"}]}'], "f.json is not SQuAD's JSON (it has no 'paragraphs'); SQuAD has"),
         ("g.jsonl", [json.dumps({**ARC, "answerKey": "E"})], 'g.jsonl, line 1: the answer "E" is none of A, B.'),
         ("h.csv", [*SWAG, "v,1,a,b,c,d,w,x,y,z,9"], 'h.csv, line 3: the answer "9" is none of 0, 1, 2, 3.'),
         ("i.unknown", ["just some text"], "i.unknown is not known to be a file of labelled texts"),

@@ -6,6 +6,7 @@ import bz2
 import csv
 import gzip
 import io
+from itertools import islice
 import json
 import lzma
 from pathlib import Path
@@ -53,9 +54,11 @@ def test_fast_and_slow_readers_agree(tmp_path_factory: pytest.TempPathFactory, r
     buffer = io.StringIO(newline="")
     csv.writer(buffer, quoting=csv.QUOTE_ALL, lineterminator="\n").writerows([("p", "q"), *rows])
     text = buffer.getvalue()
-    slow = tables._slow_columns(Path("t.csv"), text, ",", ("p", "q"), True)
+    path = tmp_path_factory.mktemp("csv") / "t.csv"
+    path.write_text(text, encoding="utf-8", newline="")
+    slow = tables._slow_columns(path, islice(tables.csv_rows(path, "utf-8", ","), 1, None), ("p", "q"))
     assert [tuple(row) for row in zip(slow["p"], slow["q"], strict=True)] == rows
-    fast = tables._arrow_columns(text, ",", ("p", "q"), 1)
+    fast = tables._arrow_columns(path, "utf-8", ",", ("p", "q"), 1)
     if fast is not None:
         assert [tuple(row) for row in zip(*(fast[name].to_pylist() for name in "pq"), strict=True)] == rows
 
@@ -153,7 +156,7 @@ def test_canonical_gives_one_name_to_one_number() -> None:
 
 def test_settings_that_cannot_be(tmp_path: Path) -> None:
     path = write_csv(tmp_path / "t.csv", ["a", "b"], [["1", "2"]])
-    with pytest.raises(CanonError, match=r"data\.delimiter must be one character, got ';;'"):
+    with pytest.raises(CanonError, match=r"data\.delimiter must be one character that is no quote or line's end, got ';;'"):
         read_table(path, DataConfig(delimiter=";;"))
-    with pytest.raises(CanonError, match=r'there is no encoding "utf-9"'):
+    with pytest.raises(CanonError, match=r'there is no encoding "utf-9" of text'):
         read_table(path, DataConfig(encoding="utf-9"))
