@@ -64,7 +64,7 @@ class Transduction(Task):
         return int(batch["target_lengths"].sum())
 
     def loss(self, network: nn.Module, batch: Batch, phase: str) -> Tensor:
-        plain = getattr(network, "module", network)
+        plain: Any = getattr(network, "module", network)
         if not hasattr(plain, "drawing"):
             logits_MV, _ = self.teach(network, batch)
             return cross_entropy(logits_MV, batch["target"], self._smoothing, reduction="sum")

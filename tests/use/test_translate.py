@@ -247,7 +247,6 @@ def test_language_models_go_on_with_a_prompt(story: Path, canon: Callable) -> No
         ((story, "the", "--top-p", 1.5), "top_p must be a number from"),
         ((story, "the", "--temperature", -1), "--temperature"),
         ((story, "the", "--temperature", "1e-300"), "temperature must be a number from 0.0001 to"),
-        ((story, "the", "--temperature", "nan"), "temperature must be"),
         ((story, "the", "--count", 10**11), "count must be a whole number from 1 to 1,000,000, got 100000000000."),
         ((story, "the", "--length", 10**12), "length must be"),
         ((story, "the", "--seed", 10**30), "seed must be"),
