@@ -1,4 +1,4 @@
-"""Settings that change a metric, each at every value: by hand, by brute force over ties, or as another library has it."""
+"""Settings that change a metric, each at every value: by hand, by brute force over ties, or as gensim has them."""
 
 from __future__ import annotations
 
