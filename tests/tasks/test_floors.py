@@ -90,7 +90,7 @@ def test_the_best_constant(objective, constant) -> None:
 
 def test_labels_one_by_one() -> None:
     told = of_classes("labels", loss="one-vs-all").floors(CODES)
-    expected = sum(shares_loss((CODES == code).astype(int)) for code in range(3))
+    expected = sum(shares_loss((code == CODES).astype(int)) for code in range(3))
     assert told == {"label shares": pytest.approx(expected)}
     assert of_classes("labels", loss="negative-sampling").floors(CODES) == {}
 
