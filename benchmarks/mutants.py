@@ -35,6 +35,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections import defaultdict
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -47,7 +48,7 @@ from typing import Any
 
 from common import RESULTS, ROOT, machine_record
 
-FIRST = 6  # test files that are run before the rest is collected
+FIRST, MORE = 6, 20  # test files that are run together: the nearest, and of the rest
 EQUIVALENT = Path(__file__).with_name("mutants_equivalent.tsv")
 # Files that cannot be seen to break here: they need a GPU, or are tables of settings and of downloads.
 NOT_HERE = (
@@ -318,20 +319,24 @@ def try_break(tree: Tree, one: Break, unsound: set[str], seconds: int, each: int
     if not tests:
         return {**record, "outcome": "no tests", "by": ""}
     compiled = b"njit" in source  # what numba keeps of a file that calls this one would not be made again
-    outcome, by = "passed", ""
-    path.write_bytes(one.applied(source))
+    outcome, by, ends = "passed", "", time.monotonic() + seconds
+    # A few files at a time: collecting them all takes longer than the first to fail.
+    groups = [tests[:FIRST], *(tests[start : start + MORE] for start in range(FIRST, len(tests), MORE))]
     try:
-        for some in (tests[:FIRST], tests[FIRST:]):  # collecting all of them takes longer than the first to fail
-            while some and outcome == "passed":
-                if compiled:
-                    _forget_compiled(tree.folder)
-                outcome, by = tree.test(some, unsound, seconds, each)
-                if outcome == "failed" and not _is_sound(tree, path, source, by, each):
-                    unsound.add(by)
-                    outcome = "passed"
-                    path.write_bytes(one.applied(source))
-                    continue
-                break
+        while groups and outcome == "passed":
+            path.write_bytes(one.applied(source))
+            if compiled:
+                _forget_compiled(tree.folder)
+            left = int(ends - time.monotonic())
+            outcome, by = tree.test(groups[0], unsound, left, each) if left > 0 else ("late", "")
+            if outcome == "failed" and not _is_sound(tree, path, source, by, each):
+                if by in unsound:  # its name cannot be left out by itself
+                    groups[0] = [test for test in groups[0] if test != by.partition("::")[0]]
+                    groups = groups if groups[0] else groups[1:]
+                unsound.add(by)
+                outcome = "passed"
+            elif outcome == "passed":
+                groups.pop(0)
     finally:
         path.write_bytes(source)
         if compiled:
@@ -345,6 +350,8 @@ _SOUND: set[str] = set()  # tests that are known to pass without a break
 def _is_sound(tree: Tree, path: Path, source: bytes, test: str, each: int) -> bool:
     """Whether a test that fails passes without the break, which is taken away here."""
     path.write_bytes(source)
+    if b"njit" in source:
+        _forget_compiled(tree.folder)
     if test.startswith("tests/") and test not in _SOUND and tree.test([test], set(), each, each)[0] != "passed":
         return False
     _SOUND.add(test)

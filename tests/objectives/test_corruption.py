@@ -18,12 +18,13 @@ from tests.objectives.makers import DRAWS, SPECIALS, text, within
 def test_counts_are_t5s() -> None:
     """The authors' random_spans_noise_mask in plain numbers."""
     lengths = np.arange(2, 700)
-    for share, span in ((0.15, 3.0), (0.5, 3.0), (0.1, 10.0)):
+    for share, span in ((0.15, 3.0), (0.5, 3.0), (0.1, 10.0), (0.8, 1.0)):  # of the last, the rest parts the noise
         noise_tokens, spans = counts(lengths, share, span, 1000)
         for length, tokens, number in zip(lengths.tolist(), noise_tokens.tolist(), spans.tolist(), strict=True):
             expected = min(max(int(np.round(length * share)), 1), length - 1)
             assert tokens == expected
             assert number == min(max(int(np.round(expected / span)), 1), length - expected)
+        assert np.array_equal(counts(lengths, share, span, 3)[1], np.minimum(spans, 3))  # as many sentinels there are
 
 
 def test_noise_has_so_many_tokens_and_spans_and_begins_with_text() -> None:

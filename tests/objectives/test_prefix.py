@@ -65,3 +65,12 @@ def test_a_batch_composed_in_pieces_is_the_same() -> None:
     parts = [composed(indices[p], rows[p]) for p in (slice(0, 31), slice(31, 90))]
     for name in ("input", "lengths", "segments", "target", "prefix", "next"):
         assert np.array_equal(getattr(whole, name), np.concatenate([getattr(part, name) for part in parts])), name
+
+
+def test_each_token_of_a_span_has_a_fate_of_its_own() -> None:
+    indices = np.arange(len(COLUMN))
+    found = composed(indices, indices, modes=(0.0, 0.0, 1.0, 0.0))
+    hidden = found.input[found.places] == SPECIALS.mask
+    neighbours = np.diff(found.places) == 1  # mostly of one span
+    unlike = (hidden[1:] != hidden[:-1])[neighbours].mean()
+    assert within(unlike, 2 * 0.8 * 0.2, int(neighbours.sum()) // 2)

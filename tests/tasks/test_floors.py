@@ -1,0 +1,99 @@
+"""The losses of guesses that look at no input, of every task that has some, against the guesses themselves."""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from canon.data.schema import Schema
+from canon.data.tokenizers import Tokenizer
+from canon.data.vocabularies import BOS, UNK
+from canon.tasks import TASKS
+
+TOKENIZER = Tokenizer.train(["a b c d e"], "split")
+TOKENS = np.array([4, 5, 5, 6, 7, 8, 8, 8])
+NUMBERS = np.array([1.0, 2.0, 2.5, 9.0])
+CLASSES = ("x", "y", "z")
+CODES = np.array([0, 0, 0, 1, 2, 2])
+
+
+def shares_loss(targets: np.ndarray) -> float:
+    """The mean of −log of the share that each target has."""
+    counts = {value: int((targets == value).sum()) for value in targets.tolist()}
+    return float(np.mean([-math.log(counts[value] / len(targets)) for value in targets.tolist()]))
+
+
+def task(name: str, objective: str = "cross-entropy", config: dict[str, Any] | None = None, **schema: Any) -> Any:
+    return TASKS[name](objective, SimpleNamespace(**(config or {})), Schema(**schema))
+
+
+def of_text(name: str, **config: Any) -> Any:
+    return task(name, config=config, input="text", shape=(), target="next", tokenizers={"text": TOKENIZER})
+
+
+def of_pairs() -> Any:
+    tokenizers = {"source": TOKENIZER, "target": TOKENIZER}
+    return task("transduction", input="pairs", shape=(), target="sequence", tokenizers=tokenizers)
+
+
+def of_classes(name: str, objective: str = "cross-entropy", **config: Any) -> Any:
+    goal = "labels" if name == "labels" else "class"
+    return task(name, objective, config, input="features", shape=(2,), target=goal, classes=CLASSES)
+
+
+def of_numbers(objective: str) -> Any:
+    return task("regression", objective, input="features", shape=(2,), target="number", target_mean=2.0, target_std=0.5)
+
+
+SCALED = (NUMBERS - 2.0) / 0.5
+CASES = {
+    "language model": (of_text("language-model"), TOKENS, math.log(TOKENIZER.size), shares_loss(TOKENS)),
+    "both ways": (of_text("bidirectional-language-model"), TOKENS, math.log(TOKENIZER.size), shares_loss(TOKENS)),
+    # Only 7 words have an output of their own: the others, 7 and 8, count as unknown.
+    "both ways, few words": (
+        of_text("bidirectional-language-model", softmax_words=7),
+        TOKENS,
+        math.log(7),
+        shares_loss(np.where(TOKENS < 7, TOKENS, UNK)),
+    ),
+    # What a sequence begins with is never asked for.
+    "pairs": (of_pairs(), np.concatenate([[BOS], TOKENS, [BOS]]), math.log(TOKENIZER.size), shares_loss(TOKENS)),
+    "classes": (of_classes("classification"), CODES, math.log(3), shares_loss(CODES)),
+    "labels": (of_classes("labels", loss="softmax"), CODES, math.log(3), shares_loss(CODES)),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_uniform_guesses_and_shares(case) -> None:
+    own, targets, uniform, shares = CASES[case]
+    found = own.floors(targets)
+    (name,) = found.keys() - {"uniform"}
+    assert found["uniform"] == pytest.approx(uniform) and found[name] == pytest.approx(shares)
+
+
+@pytest.mark.parametrize(
+    ("objective", "constant"),
+    [("squared", np.mean((SCALED - SCALED.mean()) ** 2)), ("absolute", np.mean(np.abs(SCALED - np.median(SCALED))))],
+)
+def test_the_best_constant(objective, constant) -> None:
+    losses = {"squared": lambda guess: np.mean((SCALED - guess) ** 2)}.get(
+        objective, lambda guess: np.mean(np.abs(SCALED - guess))
+    )
+    found = of_numbers(objective).floors(NUMBERS)["a constant"]
+    assert found == pytest.approx(constant)
+    assert found == pytest.approx(min(losses(guess) for guess in np.linspace(-5, 20, 2001)), rel=1e-3)
+
+
+def test_labels_one_by_one() -> None:
+    told = of_classes("labels", loss="one-vs-all").floors(CODES)
+    expected = sum(shares_loss((code == CODES).astype(int)) for code in range(3))
+    assert told == {"label shares": pytest.approx(expected)}
+    assert of_classes("labels", loss="negative-sampling").floors(CODES) == {}
+
+
+def test_margins_have_none() -> None:
+    assert of_classes("classification", objective="hinge").floors(CODES) == {}

@@ -1,0 +1,50 @@
+"""Scores of documents with labels against scikit-learn's of the same predictions."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import sklearn.metrics as sk
+import torch
+
+from canon.data.documents import Labels
+from canon.data.schema import Schema
+from canon.tasks.labels import LabelTask
+
+# Of six labels: 3 is right once and never predicted, 4 predicted once and never right, 5 neither.
+RIGHT = [[0], [0, 1], [1], [2, 0], [3]]
+RANKED = [[0, 1, 2, 3, 4, 5], [1, 0, 2, 3, 4, 5], [2, 1, 0, 3, 4, 5], [4, 2, 0, 1, 3, 5], [1, 3, 0, 2, 4, 5]]
+SHARES = [0.5, 0.2, 0.1, 0.1, 0.06, 0.04]
+
+
+@pytest.mark.parametrize(
+    ("top", "threshold", "predicted"),
+    [(None, None, 1), (2, None, 2), (None, 0.1, 4), (3, 0.15, 2), (1, 0.1, 1)],
+)
+def test_averages_are_scikit_learns(top, threshold, predicted) -> None:
+    task = LabelTask("softmax", SimpleNamespace(loss="softmax"), Schema("document", (), "labels", tuple("uvwxyz")))
+    task.top, task.threshold = top, threshold
+    outputs = {
+        "labels": torch.tensor(RANKED),
+        "probabilities": torch.tensor([SHARES] * len(RANKED)),
+        "loss": torch.arange(5.0),
+    }
+    labels = Labels(np.array([code for own in RIGHT for code in own]), np.array([len(own) for own in RIGHT]))
+    found = task.score(outputs, {"input": labels, "target": labels})  # type: ignore[dict-item]
+    truth, told = np.zeros((5, 6), dtype=int), np.zeros((5, 6), dtype=int)
+    for row, (own, ranked) in enumerate(zip(RIGHT, RANKED, strict=True)):
+        truth[row, own] = 1
+        told[row, ranked[:predicted]] = 1
+    occurs = np.flatnonzero((truth + told).sum(axis=0))
+    assert found["loss"] == 2.0
+    assert found["accuracy"] == pytest.approx(2 / 5) and found["recall@1"] == pytest.approx(2 / 7)
+    assert found["f1_micro"] == pytest.approx(sk.f1_score(truth, told, average="micro"))
+    macro = sk.f1_score(truth[:, occurs], told[:, occurs], average="macro", zero_division=0)
+    assert found["f1_macro"] == pytest.approx(macro)
+    for code, row in enumerate(task.table):
+        assert row["label"] == "uvwxyz"[code]
+        assert (row["examples"], row["predicted"]) == (truth[:, code].sum(), told[:, code].sum())
+        assert row["precision"] == pytest.approx(sk.precision_score(truth[:, code], told[:, code], zero_division=0))
+        assert row["recall"] == pytest.approx(sk.recall_score(truth[:, code], told[:, code], zero_division=0))
