@@ -207,7 +207,7 @@ def test_mix_over_the_frozen_network_learns() -> None:
     middle = [layer.view(64, 5, -1)[:, 3] for layer in layers]  # "on", whose own vector tells nothing
     optimizer = torch.optim.Adam([*mix.parameters(), *head.parameters()], lr=0.05)
     losses = []
-    for _ in range(300):
+    for _ in range(1000):
         loss = F.cross_entropy(head(mix(middle)), label_B)
         optimizer.zero_grad()
         loss.backward()

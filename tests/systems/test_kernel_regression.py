@@ -98,7 +98,7 @@ def test_learned_width_is_the_best_of_a_grid() -> None:
         optimizer.step()
         losses.append(loss.item())
     grid = {width / 20: left_out(width / 20, x, y) for width in range(1, 200)}
-    assert losses[-1] < 0.9 * losses[0] and losses[-1] <= min(grid.values()) + 1e-4
+    assert losses[-1] < 0.9 * losses[0] and losses[-1] < 1.01 * min(grid.values())
     assert network.width.item() == pytest.approx(min(grid, key=grid.__getitem__), abs=0.2)  # it is flat there
 
 
