@@ -22,6 +22,7 @@ import numpy as np
 
 from canon.data.words import Words
 from canon.errors import CanonError
+from canon.storage import writing
 
 MAGIC = 793712314
 VERSION = 12
@@ -260,9 +261,7 @@ def write(path: Path, model: Model) -> None:
                 f"{path} cannot be written: {name} vectors of shape {tuple(matrix.shape)}, where "
                 f"({wanted}, {settings.dim}) is asked for."
             )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.writing")
-    with temporary.open("wb") as file:
+    with writing(path) as part, part.open("wb") as file:
         file.write(struct.pack("<2i", MAGIC, VERSION))
         numbers = [codes[value] if isinstance(value, str) else value for value in vars(settings).values()]
         file.write(_SETTINGS.pack(*numbers))
@@ -274,7 +273,6 @@ def write(path: Path, model: Model) -> None:
         for matrix in (model.input, model.output):
             file.write(struct.pack("<?2q", False, *matrix.shape))
             _write_rows(file, matrix)
-    temporary.replace(path)
 
 
 def _write_rows(file: BinaryIO, matrix: np.ndarray) -> None:

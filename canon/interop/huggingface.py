@@ -11,9 +11,7 @@ no code of a folder is run.
 from __future__ import annotations
 
 import json
-import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,6 +28,7 @@ from canon.interop import huggingface_bert, huggingface_gpt, huggingface_t5, hug
 from canon.interop.huggingface_family import Family, Tensors
 from canon.interop.vision import Report
 from canon.interop.weights import read_tensors
+from canon.storage import writing_folder
 
 _WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 # Settings by which networks of one system differ, beside their vocabulary; and those of T5 alone.
@@ -230,7 +229,7 @@ def save_folder(
         raise CanonError(
             f"The tokenizer has {tokenizer.size:,} tokens, but the network was trained with {settings['vocab_size']:,}."
         )
-    with whole_folder(folder) as path:
+    with writing_folder(folder) as path:
         told = {**table, **special_ids(system, tokenizer), "dtype": "float32", "torch_dtype": "float32"}
         (path / "config.json").write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
         whole = {name: tensor.detach().cpu().contiguous() for name, tensor in theirs.items()}
@@ -238,22 +237,6 @@ def save_folder(
         if tokenizer is not None:
             network: Any = registry.find(system)[0].load()[1]
             huggingface_tokenizers.write(tokenizer, path, network.framing, settings.get("max_positions", 0))
-
-
-@contextmanager
-def whole_folder(folder: Path) -> Iterator[Path]:
-    """A folder to write to, which is at its place once all is written, or not at all."""
-    if folder.exists():
-        raise CanonError(f"{folder} already exists: give another name for the folder.")
-    temporary = folder.with_name(f".{folder.name}.writing")
-    shutil.rmtree(temporary, ignore_errors=True)
-    temporary.mkdir(parents=True)
-    try:
-        yield temporary
-        temporary.rename(folder)
-    except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise
 
 
 def special_ids(system: str, tokenizer: Tokenizer | None) -> Table:

@@ -460,7 +460,7 @@ def test_a_file_is_whole_or_as_it_was(tmp_path: Path, monkeypatch: pytest.Monkey
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(CanonError, match=r"^The disk is full: .*a\.bin cannot be written\.$"):
         write(path, "glove", WORDS[:3], MATRIX[:3])
     assert path.read_bytes() == before and [file.name for file in tmp_path.iterdir()] == ["a.bin"]
 
