@@ -7,14 +7,14 @@ of GPT with </w> at the end of words.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
+from canon import storage
 from canon.data.files import read_text
 from canon.data.tokenizers import Tokenizer
 from canon.data.vocabularies import library
-from canon.errors import CanonError
+from canon.errors import CanonError, border
 
 _ENDED = "</w>"  # of GPT's tokens that end a word
 # What the published vocabularies call their special tokens; of a file, those count that it has.
@@ -26,9 +26,11 @@ def read_tokenizer(folder: Path) -> tuple[Tokenizer | None, str]:
     if (folder / "tokenizer.json").is_file():
         return Tokenizer.load(folder / "tokenizer.json", native=True), "tokenizer.json"
     if (folder / "vocab.txt").is_file():
-        return _made(_wordpiece(folder), folder / "vocab.txt"), "vocab.txt"
+        with border(folder / "vocab.txt"):
+            return _made(_wordpiece(folder), folder / "vocab.txt"), "vocab.txt"
     if (folder / "vocab.json").is_file() and (folder / "merges.txt").is_file():
-        return _made(_pairs(folder), folder / "vocab.json"), "vocab.json"
+        with border(folder / "vocab.json"):
+            return _made(_pairs(folder), folder / "vocab.json"), "vocab.json"
     for name in ("spiece.model", "sentencepiece.bpe.model"):
         if (folder / name).is_file():
             raise CanonError(
@@ -100,10 +102,7 @@ def _chosen(folder: Path) -> dict[str, Any]:
 
 def read_json(path: Path) -> dict[str, Any]:
     """A file that holds a table."""
-    try:
-        found = json.loads(read_text(path))
-    except ValueError as mistake:
-        raise CanonError(f"{path} is not JSON: {mistake}.") from None
+    found = storage.read_json(path)
     if not isinstance(found, dict):
         raise CanonError(f"{path} must hold a table, not {type(found).__name__}.")
     return found

@@ -27,15 +27,19 @@ def read_tensors(source: str) -> dict[str, Tensor]:
     path = Path(source)
     for link in ("best", "last"):
         if (path / link / "model.safetensors").is_file():
-            with border(path / link / "model.safetensors"):
-                return load_file(path / link / "model.safetensors")
+            return _read_safetensors(path / link / "model.safetensors")
     if path.suffix in (".safetensors", ".pt", ".pth", ".bin") and path.is_file():
         with border(path):
-            found = load_file(path) if path.suffix == ".safetensors" else _read_pickled(path)
+            found = _read_safetensors(path) if path.suffix == ".safetensors" else _read_pickled(path)
             return transformer_xl.from_original(found, source)[1] if transformer_xl.is_original(found) else found
     if needed := recipes.recipe_of(source):
         raise CanonError(f"train.init: there is no run {source} yet; make it with: canon train {needed}")
     raise CanonError(f"train.init: {source} is neither a run nor a .safetensors, .pt or .pth file.")
+
+
+def _read_safetensors(path: Path) -> dict[str, Tensor]:
+    with border(path, "is not a whole .safetensors file"):
+        return load_file(path)
 
 
 def _read_pickled(path: Path) -> dict[str, Tensor]:
@@ -48,10 +52,15 @@ def _read_pickled(path: Path) -> dict[str, Tensor]:
         ) from None
     if isinstance(content, dict):
         content = next((content[key] for key in _NESTED if isinstance(content.get(key), dict)), content)
-    if isinstance(content, dict) and content and all(isinstance(value, Tensor) for value in content.values()):
-        if all(isinstance(name, str) for name in content):
+    if isinstance(content, dict) and content:
+        if all(isinstance(name, str) and _is_dense(value) for name, value in content.items()):
             return content
     raise CanonError(f"{path} is not a table of tensors by name.")
+
+
+def _is_dense(value: object) -> bool:
+    """Whether it is a tensor with all its numbers: not sparse, quantised or without any."""
+    return isinstance(value, Tensor) and value.layout is torch.strided and not (value.is_quantized or value.is_meta)
 
 
 def _check_pickled(path: Path) -> None:
