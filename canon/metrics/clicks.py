@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..errors import CanonError
-from ._checks import array, choice, same_length
+from ._checks import array, choice, number, same_length
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def click_metrics(
     visitors = len(np.unique(who))
 
     def ratio(top: int, bottom: int) -> float:
-        return top / bottom if bottom else float(zero_division)
+        return top / bottom if bottom else number("zero_division", zero_division, finite=False)
 
     return ClickMetrics(
         pv_ctr=ratio(clicks, page_views),

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..data import word_tests
 from ..data.word_tests import Pair, Question
 from ..errors import CanonError
-from ._checks import choice, numbers
+from ._checks import choice, numbers, texts
 
 CASES: dict[str, Callable[[str], str]] = {"upper": str.upper, "lower": str.lower, "keep": str}
 
@@ -84,7 +84,8 @@ class _Vocabulary:
 
 def _vocabulary(vectors: ArrayLike, words: Sequence[str], restrict_vocab: int | None, case: str) -> _Vocabulary:
     fold = CASES[choice("case", case, tuple(CASES))]
-    matrix = numbers("vectors", vectors, 2)
+    matrix = numbers("vectors", vectors, 2, finite=True)
+    words = texts("words", words)
     if len(matrix) != len(words):
         raise CanonError(f"vectors and words must have the same length, got {len(matrix)} and {len(words)}.")
     if restrict_vocab is not None and restrict_vocab < 1:
