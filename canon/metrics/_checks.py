@@ -98,7 +98,9 @@ def texts(name: str, values: object) -> list[str]:
 
 def sequence(name: str, values: object) -> Sequence[Any]:
     """A list or the like, not one text."""
-    if isinstance(values, str | bytes | Mapping) or not (hasattr(values, "__len__") and hasattr(values, "__getitem__")):
+    # An array of one number has a length by its class, but not by itself.
+    listed = hasattr(values, "__len__") and hasattr(values, "__getitem__") and getattr(values, "ndim", 1) > 0
+    if isinstance(values, str | bytes | Mapping) or not listed:
         raise CanonError(f"{name} must be a list, got {reprlib.repr(values)}.")
     return values  # type: ignore[return-value]
 

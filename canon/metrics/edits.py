@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 
 from ..errors import CanonError
-from ._checks import same_sequence_length, sequence
+from ._checks import same_sequence_length, sequence, tokens
 
 
 def edit_distance(first: Sequence[Hashable], second: Sequence[Hashable]) -> int:
     """The least number of insertions, deletions and substitutions that make `second` of `first`; texts by letters."""
     for name, values in (("first", first), ("second", second)):
         if not isinstance(values, str):
-            sequence(name, values)
+            tokens(name, values)
     row = list(range(len(second) + 1))
     for i, left in enumerate(first, start=1):
         corner, row[0] = row[0], i
@@ -36,7 +36,7 @@ def _check(hypotheses: Sequence[Sequence[Hashable]], references: Sequence[Sequen
             raise CanonError(f"references has none for hypothesis {place}.")
         for one in (hypothesis, *several):
             if not isinstance(one, str):
-                sequence(f"hypotheses and references, number {place},", one)
+                tokens(f"hypotheses and references, number {place},", one)
 
 
 def sequence_error_rate(

@@ -80,7 +80,7 @@ def corpus_bleu(
 def bleu_tokenizer(references: Sequence[str]) -> str:
     """sacrebleu's "zh" where most letters are Chinese, which has no spaces, so that characters are counted; else
     "13a"."""
-    letters = [letter for text in texts("references", references[:200]) for letter in text if letter.isalpha()]
+    letters = [letter for text in texts("references", references)[:200] for letter in text if letter.isalpha()]
     chinese = sum("\u4e00" <= letter <= "\u9fff" for letter in letters)
     return "zh" if chinese > len(letters) / 2 else "13a"
 

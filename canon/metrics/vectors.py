@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..data import word_tests
 from ..data.word_tests import Pair, Question
 from ..errors import CanonError
-from ._checks import choice, numbers, texts
+from ._checks import choice, numbers, text, texts
 
 CASES: dict[str, Callable[[str], str]] = {"upper": str.upper, "lower": str.lower, "keep": str}
 
@@ -63,12 +63,16 @@ class SimilarityResult:
 
 def read_analogies(path: str | Path) -> dict[str, list[Question]]:
     """A questions-words file: `: section` lines, then four words a line."""
-    return word_tests.read_analogies(Path(path))
+    return word_tests.read_analogies(_path(path))
 
 
 def read_pairs(path: str | Path, *, delimiter: str = "\t") -> list[Pair]:
     """A similarity file: word, word, number a line; lines that start with # are comments."""
-    return word_tests.read_pairs(Path(path), delimiter)
+    return word_tests.read_pairs(_path(path), text("delimiter", delimiter))
+
+
+def _path(path: str | Path) -> Path:
+    return path if isinstance(path, Path) else Path(text("path", path))
 
 
 @dataclass(frozen=True)
