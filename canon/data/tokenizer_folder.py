@@ -14,7 +14,7 @@ from canon import storage
 from canon.data.files import read_text
 from canon.data.tokenizers import Tokenizer
 from canon.data.vocabularies import library
-from canon.errors import CanonError, border
+from canon.errors import CanonError, border, reason
 
 _ENDED = "</w>"  # of GPT's tokens that end a word
 # What the published vocabularies call their special tokens; of a file, those count that it has.
@@ -69,12 +69,15 @@ def _pairs(folder: Path) -> Any:
     merges = [tuple(line.split(" ")) for line in lines if line.strip() and not line.startswith("#version")]
     if wrong := next((pair for pair in merges if len(pair) != 2), None):
         raise CanonError(f'{folder / "merges.txt"}: "{" ".join(wrong)}" is not two pieces with a space between.')
+    odd = [token for token, index in vocabulary.items() if type(index) is not int or not 0 <= index < len(vocabulary)]
+    if odd:
+        raise CanonError(f'{folder / "vocab.json"}: "{odd[0]}" has no id from 0 to {len(vocabulary) - 1:,}.')
     ended = any(token.endswith(_ENDED) for token in vocabulary)
     kind = {"end_of_word_suffix": _ENDED, "unk_token": "<unk>"} if ended else {}
     try:
         inner = own.Tokenizer(own.models.BPE(vocabulary, merges, **kind))
     except Exception as mistake:  # the library's errors have no class of their own
-        raise CanonError(f"{folder / 'merges.txt'} does not fit {folder / 'vocab.json'}: {mistake}.") from None
+        raise CanonError(f"{folder / 'merges.txt'} does not fit {folder / 'vocab.json'}: {reason(mistake)}.") from None
     if ended:
         inner.normalizer = own.normalizers.BertNormalizer(lowercase=True)
         inner.pre_tokenizer = own.pre_tokenizers.BertPreTokenizer()

@@ -147,7 +147,9 @@ def fill_embeddings(network: nn.Module | None, tokenizers: Mapping[str, Tokenize
                 "data.tokenizer must be word or split, and data.lowercase as the vectors are."
             )
         with torch.no_grad():
-            values = _finite(np.asarray(found.matrix[rows_V[known]], np.float32), [vocabulary[i] for i in known], source)
+            values = _finite(
+                np.asarray(found.matrix[rows_V[known]], np.float32), [vocabulary[i] for i in known], source
+            )
             weight[torch.from_numpy(known).to(weight.device)] = torch.from_numpy(values).to(weight)
         told.append(f"{len(known):,} of {len(vocabulary):,} rows of {name}")
     return f"Vectors of {source} taken for {' and '.join(told)}; the others begin anew."

@@ -78,7 +78,11 @@ def classes(name: str, values: ArrayLike, dims: int | None = 1) -> NDArray[Any]:
 
 def number(name: str, value: object, finite: bool = True) -> float:
     """One number, which may be NaN or infinite unless `finite`."""
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or isinstance(value, np.complexfloating):
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float | np.number)
+        or isinstance(value, np.complexfloating)
+    ):
         raise CanonError(f"{name} must be a number, got {value!r}.")
     if finite and not np.isfinite(value):
         raise CanonError(f"{name} must be a finite number, got {value}.")

@@ -19,7 +19,10 @@ from ._checks import FloatArray, numbers
 def _pair(
     targets: ArrayLike, predictions: ArrayLike, dims: int | None, finite: bool = True
 ) -> tuple[FloatArray, FloatArray]:
-    y, f = numbers("targets", targets, dims, finite).astype(np.float64), numbers("predictions", predictions, dims, finite)
+    y, f = (
+        numbers("targets", targets, dims, finite).astype(np.float64),
+        numbers("predictions", predictions, dims, finite),
+    )
     if y.shape != f.shape:
         raise CanonError(f"targets and predictions must have the same shape, got {y.shape} and {f.shape}.")
     return y, f.astype(np.float64)

@@ -143,7 +143,7 @@ def test_whatever_comes_is_a_number_or_a_sentence(name: str) -> None:
     good: list[Any] = [[1, 0, 1], [[1.0, 0.0]], "a b", ["a", "b"], [["a", "b"]], [["O"]], [0.5, 0.5], 0.5]
     for trial in range(60):
         values = [draw.choice(ODD if draw.random() < 0.6 else good) for _ in needed]
-        keywords = {key: 1 for key in must}
+        keywords = dict.fromkeys(must, 1)
         if named and trial % 3 == 2:
             keywords[draw.choice(named)] = draw.choice(ODD)
         try:
@@ -153,4 +153,6 @@ def test_whatever_comes_is_a_number_or_a_sentence(name: str) -> None:
         except CanonError as refusal:
             assert str(refusal)
         except Exception as error:
-            raise AssertionError(f"seed {SEED}, trial {trial}: {name}({values!r}, {keywords!r}) raised {error!r}") from error
+            raise AssertionError(
+                f"seed {SEED}, trial {trial}: {name}({values!r}, {keywords!r}) raised {error!r}"
+            ) from error
