@@ -16,6 +16,7 @@ from canon.data.tokenizers import Tokenizer
 from canon.data.vocabularies import library
 from canon.errors import CanonError, border, reason
 
+_MOST = 1 << 24  # ids of tokens are below
 _ENDED = "</w>"  # of GPT's tokens that end a word
 # What the published vocabularies call their special tokens; of a file, those count that it has.
 _SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "<s>", "<pad>", "</s>", "<unk>", "<mask>", "<|endoftext|>")
@@ -69,9 +70,8 @@ def _pairs(folder: Path) -> Any:
     merges = [tuple(line.split(" ")) for line in lines if line.strip() and not line.startswith("#version")]
     if wrong := next((pair for pair in merges if len(pair) != 2), None):
         raise CanonError(f'{folder / "merges.txt"}: "{" ".join(wrong)}" is not two pieces with a space between.')
-    odd = [token for token, index in vocabulary.items() if type(index) is not int or not 0 <= index < len(vocabulary)]
-    if odd:
-        raise CanonError(f'{folder / "vocab.json"}: "{odd[0]}" has no id from 0 to {len(vocabulary) - 1:,}.')
+    if odd := [token for token, index in vocabulary.items() if type(index) is not int or not 0 <= index < _MOST]:
+        raise CanonError(f'{folder / "vocab.json"}: the id of "{odd[0]}" must be a whole number below {_MOST:,}.')
     ended = any(token.endswith(_ENDED) for token in vocabulary)
     kind = {"end_of_word_suffix": _ENDED, "unk_token": "<unk>"} if ended else {}
     try:

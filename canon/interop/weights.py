@@ -52,10 +52,10 @@ def _read_pickled(path: Path) -> dict[str, Tensor]:
         ) from None
     if isinstance(content, dict):
         content = next((content[key] for key in _NESTED if isinstance(content.get(key), dict)), content)
-    if isinstance(content, dict) and content:
-        if all(isinstance(name, str) and _is_dense(value) for name, value in content.items()):
-            return content
-    raise CanonError(f"{path} is not a table of tensors by name.")
+    table = content if isinstance(content, dict) else {}
+    if not table or not all(isinstance(name, str) and _is_dense(value) for name, value in table.items()):
+        raise CanonError(f"{path} is not a table of tensors by name.")
+    return table
 
 
 def _is_dense(value: object) -> bool:
