@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from canon import recipe as _recipe
 from canon import registry
 from canon.config import Table
-from canon.errors import CanonError
+from canon.errors import CanonError, border, sentence
 
 if TYPE_CHECKING:
     from canon.training.run import Run
@@ -20,8 +23,10 @@ def create(name: str, **changes: Any) -> Any:
     """The network (or learner) that `name` means, as in create("mlp:tiny", num_classes=3)."""
     from canon.systems.building import build
 
-    system, preset = registry.find(name)
-    return build(system, system.configure(preset, changes))
+    system, preset = registry.find(_text("name", name))
+    config = system.configure(preset, changes)
+    with border(f"{name} with these settings", "cannot be made"):
+        return build(system, config)
 
 
 def train(
@@ -38,7 +43,9 @@ def train(
         if not isinstance(table, dict):
             raise CanonError(f'{section} must be a table of settings, as in train={{"epochs": 5}}, got {table!r}.')
     flat = {f"{section}.{key}": value for section, table in changes.items() for key, value in table.items()}
-    run = train_run(recipe, data=data, out=out, resume=resume, changes=flat, quiet=quiet)
+    out = out if out is None else _path("out", out)
+    with _in_sentences():
+        run = train_run(_text("recipe", recipe), data=data, out=out, resume=resume, changes=flat, quiet=quiet)
     assert run is not None, "canon.train is for one process; under torchrun use python -m canon train"
     return run
 
@@ -64,15 +71,42 @@ def load(path: str | Path, **options: Any) -> Model | Vectors:
 
     options: of a file, those of canon.use.vectors.Vectors.open, as in load("glove.txt", limit=100_000).
     """
-    if Path(path).expanduser().is_file():
-        from canon.use.vectors import Vectors
+    path = _path("path", path)
+    with _in_sentences():
+        if path.expanduser().is_file():
+            from canon.use.vectors import Vectors
 
-        return Vectors.open(path, **options)
-    if options:
-        raise CanonError(f"{path} is no file of word vectors, so {next(iter(options))} cannot be chosen.")
-    from canon.use.model import load as load_model
+            return Vectors.open(path, **options)
+        if options:
+            raise CanonError(f"{path} is no file of word vectors, so {next(iter(options))} cannot be chosen.")
+        from canon.use.model import load as load_model
 
-    return load_model(path)
+        return load_model(path)
+
+
+@contextmanager
+def _in_sentences() -> Iterator[None]:
+    """What the machine or the input refuses is a CanonError for Python callers too; a bug keeps its own error."""
+    try:
+        yield
+    except CanonError:
+        raise
+    except Exception as error:
+        if not (said := sentence(error)):
+            raise
+        raise CanonError(said) from error
+
+
+def _text(what: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise CanonError(f"{what} must be a text, got {value!r}.")
+    return value
+
+
+def _path(what: str, value: object) -> Path:
+    if not isinstance(value, str | PathLike):
+        raise CanonError(f"{what} must be a path, got {value!r}.")
+    return Path(value)
 
 
 def systems() -> list[str]:

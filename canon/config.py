@@ -9,6 +9,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from dataclasses import fields
+from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar, dataclass_transform, get_type_hints
 
@@ -27,7 +28,20 @@ SHORT = {"from": "train.init"}  # what may be said without its section
 def settings(cls: type[T]) -> type[T]:
     """Makes a class of annotated fields a frozen, validated record that refuses unknown keys and wrong types."""
     config = ConfigDict(extra="forbid", strict=True, validate_default=True, allow_inf_nan=False)
-    return pydantic_dataclass(kw_only=True, frozen=True, config=config)(cls)  # type: ignore[return-value]
+    record: Any = pydantic_dataclass(kw_only=True, frozen=True, config=config)(cls)
+    validate = record.__init__
+
+    @wraps(validate)
+    def checked(self: Any, *args: Any, **values: Any) -> None:
+        if args:
+            raise CanonError(f"Settings are given by name, as in {fields(record)[0].name}=…, got {args[0]!r}.")
+        try:
+            validate(self, **values)
+        except ValidationError as mistake:
+            raise _sentence(type(self), mistake, "", {}) from mistake
+
+    record.__init__ = checked
+    return record
 
 
 def parse(cls: type[T], table: Mapping[str, Any], section: str, origins: Origins | None = None) -> T:
@@ -35,9 +49,11 @@ def parse(cls: type[T], table: Mapping[str, Any], section: str, origins: Origins
     if not isinstance(table, Mapping):
         raise CanonError(f"{section} must be a table of settings, got {table!r}{_origin(section, origins or {})}.")
     try:
-        return cls(**{key: _tuples(value) for key, value in table.items()})
-    except ValidationError as mistake:
-        raise _sentence(cls, mistake, section, origins or {}) from None
+        return cls(**{str(key): _tuples(value) for key, value in table.items()})
+    except CanonError as mistake:
+        if not isinstance(mistake.__cause__, ValidationError):
+            raise
+        raise _sentence(cls, mistake.__cause__, section, origins or {}) from None
 
 
 def read_toml(path: Path) -> Table:
@@ -106,11 +122,12 @@ def _sentence(cls: type, mistake: ValidationError, section: str, origins: Origin
         names = [prefix + field.name for field in fields(cls)]
         return unknown("setting", key, names)
     if kind == "missing" and own[-1].isdigit():  # a list that ends too soon
-        key = ".".join([section, *own[:-1]])
+        key = key.rpartition(".")[0]
         wanted = f"a list of at least {int(own[-1]) + 1}"
         return CanonError(f"{key} must be {wanted}, got {list(got)!r}{_origin(key, origins)}.")
-    if kind in ("missing", "missing_argument"):
-        return CanonError(f"{key} is missing: give it in the recipe or by --set {key}=….")
+    if kind in ("missing", "missing_argument", "missing_keyword_only_argument"):
+        how = f": give it in the recipe or by --set {key}=…" if section else ""
+        return CanonError(f"{key} is missing{how}.")
     context = error.get("ctx", {})
     if kind == "greater_than":
         wanted = "a positive number" if context["gt"] == 0 else f"greater than {context['gt']}"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -43,8 +44,10 @@ def writing(path: Path, *others: Path) -> Iterator[Any]:
             if part is not target:
                 part.replace(target)
                 sync_folder(target.parent)
-    except OSError as failure:
-        raise cannot_write(path, failure) from failure
+    except Exception as failure:
+        if (refusal := _refusal(failure)) is None:
+            raise
+        raise cannot_write(path, refusal) from failure
     finally:
         for part, target in zip(parts, targets, strict=True):
             if part is not target:
@@ -81,12 +84,22 @@ def writing_folder(path: Path) -> Iterator[Path]:
         sync_folder(part)
         part.rename(path)  # fails where another process was first
         sync_folder(path.parent)
-    except OSError as failure:
-        if failure.errno in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR) and os.path.lexists(path):
+    except Exception as failure:
+        if (refusal := _refusal(failure)) is None:
+            raise
+        if refusal.errno in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR) and os.path.lexists(path):
             raise CanonError(f"{path} already exists: another process was first; give another name.") from None
-        raise cannot_write(path, failure) from failure
+        raise cannot_write(path, refusal) from failure
     finally:
         shutil.rmtree(part, ignore_errors=True)
+
+
+def _refusal(failure: Exception) -> OSError | None:
+    """What the system refused; safetensors reports it as an error of its own, with the number in its text."""
+    if isinstance(failure, OSError):
+        return failure
+    number = None if isinstance(failure, CanonError) else re.search(r"\(os error (\d+)\)", str(failure))
+    return OSError(int(number[1]), os.strerror(int(number[1]))) if number else None
 
 
 def cannot_write(path: Path, failure: OSError) -> CanonError:

@@ -7,15 +7,16 @@ of GPT with </w> at the end of words.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
+from canon import storage
 from canon.data.files import read_text
 from canon.data.tokenizers import Tokenizer
 from canon.data.vocabularies import library
-from canon.errors import CanonError
+from canon.errors import CanonError, border, reason
 
+_MOST = 1 << 24  # ids of tokens are below
 _ENDED = "</w>"  # of GPT's tokens that end a word
 # What the published vocabularies call their special tokens; of a file, those count that it has.
 _SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "<s>", "<pad>", "</s>", "<unk>", "<mask>", "<|endoftext|>")
@@ -26,9 +27,11 @@ def read_tokenizer(folder: Path) -> tuple[Tokenizer | None, str]:
     if (folder / "tokenizer.json").is_file():
         return Tokenizer.load(folder / "tokenizer.json", native=True), "tokenizer.json"
     if (folder / "vocab.txt").is_file():
-        return _made(_wordpiece(folder), folder / "vocab.txt"), "vocab.txt"
+        with border(folder / "vocab.txt"):
+            return _made(_wordpiece(folder), folder / "vocab.txt"), "vocab.txt"
     if (folder / "vocab.json").is_file() and (folder / "merges.txt").is_file():
-        return _made(_pairs(folder), folder / "vocab.json"), "vocab.json"
+        with border(folder / "vocab.json"):
+            return _made(_pairs(folder), folder / "vocab.json"), "vocab.json"
     for name in ("spiece.model", "sentencepiece.bpe.model"):
         if (folder / name).is_file():
             raise CanonError(
@@ -67,12 +70,14 @@ def _pairs(folder: Path) -> Any:
     merges = [tuple(line.split(" ")) for line in lines if line.strip() and not line.startswith("#version")]
     if wrong := next((pair for pair in merges if len(pair) != 2), None):
         raise CanonError(f'{folder / "merges.txt"}: "{" ".join(wrong)}" is not two pieces with a space between.')
+    if odd := [token for token, index in vocabulary.items() if type(index) is not int or not 0 <= index < _MOST]:
+        raise CanonError(f'{folder / "vocab.json"}: the id of "{odd[0]}" must be a whole number below {_MOST:,}.')
     ended = any(token.endswith(_ENDED) for token in vocabulary)
     kind = {"end_of_word_suffix": _ENDED, "unk_token": "<unk>"} if ended else {}
     try:
         inner = own.Tokenizer(own.models.BPE(vocabulary, merges, **kind))
     except Exception as mistake:  # the library's errors have no class of their own
-        raise CanonError(f"{folder / 'merges.txt'} does not fit {folder / 'vocab.json'}: {mistake}.") from None
+        raise CanonError(f"{folder / 'merges.txt'} does not fit {folder / 'vocab.json'}: {reason(mistake)}.") from None
     if ended:
         inner.normalizer = own.normalizers.BertNormalizer(lowercase=True)
         inner.pre_tokenizer = own.pre_tokenizers.BertPreTokenizer()
@@ -100,10 +105,7 @@ def _chosen(folder: Path) -> dict[str, Any]:
 
 def read_json(path: Path) -> dict[str, Any]:
     """A file that holds a table."""
-    try:
-        found = json.loads(read_text(path))
-    except ValueError as mistake:
-        raise CanonError(f"{path} is not JSON: {mistake}.") from None
+    found = storage.read_json(path)
     if not isinstance(found, dict):
         raise CanonError(f"{path} must hold a table, not {type(found).__name__}.")
     return found

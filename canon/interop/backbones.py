@@ -22,6 +22,7 @@ from canon.data.schema import Schema
 from canon.data.tokenizers import Tokenizer
 from canon.errors import CanonError
 from canon.interop import elmo
+from canon.interop.tensors import weight
 from canon.interop.weights import read_tensors
 from canon.recipe import Recipe
 from canon.systems.pretrained.finetune import build_backbone
@@ -146,7 +147,7 @@ def take_backbone(network: nn.Module, source: str) -> str:
     with torch.no_grad():
         for name, tensor in own.items():
             if name in found.tensors:
-                tensor.copy_(found.tensors[name])
+                tensor.copy_(weight(found.tensors[name], name, source, tensor.dtype))
     taken = sum(name in found.tensors for name in own)
     known = {f"backbone.{name}" for name in found.tensors}
     anew = [name for name in network.state_dict() if name not in known]

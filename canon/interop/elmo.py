@@ -25,6 +25,7 @@ from torch import Tensor
 from canon.config import Table, parse
 from canon.data.files import read_text
 from canon.errors import CanonError
+from canon.storage import writing
 
 if TYPE_CHECKING:
     from canon.systems.pretrained.elmo import Config, ELMo
@@ -194,15 +195,15 @@ def read_folder(folder: str | Path) -> tuple[Table, dict[str, Tensor]]:
 
 
 def write(network: ELMo, folder: str | Path) -> list[str]:
-    """options.json and weights.hdf5 in `folder`; the names of its arrays."""
+    """options.json and weights.hdf5 in `folder`, both or neither; the names of its arrays."""
     library = _library()
     path = Path(folder)
-    path.mkdir(parents=True, exist_ok=True)
     arrays = to_original(network.state_dict(), network.config)
-    with library.File(path / WEIGHTS, "w") as file:
-        for key, array in arrays.items():
-            file.create_dataset(key, data=array)
-    (path / OPTIONS).write_text(json.dumps(options_of(network.config), indent=1), encoding="utf-8")
+    with writing(path / OPTIONS, path / WEIGHTS) as (options, weights):
+        with library.File(weights, "w") as file:
+            for key, array in arrays.items():
+                file.create_dataset(key, data=array)
+        options.write_text(json.dumps(options_of(network.config), indent=1), encoding="utf-8")
     return list(arrays)
 
 

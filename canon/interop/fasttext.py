@@ -22,7 +22,7 @@ from canon.config import Table
 from canon.data.words import Words
 from canon.errors import CanonError
 from canon.interop.fasttext_format import LABEL, Model, Settings, in_memory, is_fasttext, read, write
-from canon.interop.vectors import VectorFile
+from canon.interop.vectors import VectorFile, not_finite
 from canon.interop.word_list import WordList
 from canon.systems.words.subwords import (
     LINE_END,
@@ -85,7 +85,9 @@ def line_rows(model: Model, text: str) -> np.ndarray:
     own = model.settings
     rows, hashes = [], []
     labels = set(model.labels)
-    for word in [*filter(None, _GAPS.split(text)), LINE_END.decode()]:
+    # A line ends at the first </s>, where the text holds one too.
+    words = [*filter(None, _GAPS.split(text)), LINE_END.decode()]
+    for word in words[: words.index(LINE_END.decode()) + 1]:
         known = word in model.words.index
         if word in labels or (not known and word.startswith(LABEL)):
             continue
@@ -103,6 +105,8 @@ def probabilities(model: Model, text: str) -> np.ndarray:
     if not len(rows):
         return np.zeros(0)
     hidden_D = _mean(model, rows)
+    if not model.is_finite or not np.isfinite(hidden_D).all():
+        raise CanonError("This classifier has NaN or infinite numbers, so it is of no use.")
     if model.settings.loss == "hierarchical-softmax":
         return _down_the_tree(model, hidden_D)
     scores_K = (model.output @ hidden_D).astype(np.float32)
@@ -132,21 +136,23 @@ def to_run_parts(model: Model) -> tuple[str, Table, dict[str, np.ndarray], Words
         model.words.counts,
         model.words.total,
     )
-    output = in_memory(model.output)
+    output = _finite(in_memory(model.output), "output")
     if own.loss == "hierarchical-softmax":
         output = output[: len(output) - 1]
-    tensors = {"input": in_memory(model.input), "output": output}
+    tensors = {"input": _finite(in_memory(model.input), "input"), "output": output}
     changes: Table = {"vocab_size": words.size, "dim": own.dim, "loss": own.loss, "negatives": own.negatives}
     changes |= {"minn": own.minn, "maxn": own.maxn, "buckets": max(1, own.buckets)}
     if not model.is_classifier:
         changes |= {"architecture": own.model, "window": own.window, "subsample": own.subsample}
         return "fasttext", changes, tensors, words, ()
-    changes |= {"num_classes": len(model.labels), "word_ngrams": own.word_ngrams}
+    # Another prefix is not in the file, so that it stays a part of the labels.
+    prefix = LABEL if all(label.startswith(LABEL) for label in model.labels) else ""
+    changes |= {"num_classes": len(model.labels), "word_ngrams": own.word_ngrams, "label_prefix": prefix}
     tensors["label_counts"] = np.array(model.label_counts)
     if model.pruned is not None:  # a bucket that is not named does not count, which seed −1 says
         by_row = model.pruned[np.argsort(model.pruned[:, 1])]
         tensors |= {"buckets": by_row[:, 0].astype(np.int64), "seed": np.array([-1], np.int64)}
-    labels = tuple(label.removeprefix(LABEL) for label in model.labels)
+    labels = tuple(label.removeprefix(prefix) for label in model.labels)
     return "fasttext-classifier", changes, tensors, words, labels
 
 
@@ -183,7 +189,14 @@ def from_run_parts(
         maxn=config.maxn,
         subsample=1e-4 if classifier else config.subsample,
     )
-    return Model(own, words, input_matrix, output, tuple(LABEL + label for label in labels), label_counts)
+    prefix = config.label_prefix if classifier else ""
+    return Model(own, words, input_matrix, output, tuple(prefix + label for label in labels), label_counts)
+
+
+def _finite(matrix: np.ndarray, name: str) -> np.ndarray:
+    if len(odd := not_finite(matrix)):
+        raise CanonError(f"Row {int(odd[0]):,} of the {name} vectors has NaN or infinite numbers: they are of no use.")
+    return matrix
 
 
 def _whole_input(config: Any, tensors: dict[str, np.ndarray]) -> np.ndarray:

@@ -21,7 +21,8 @@ from typing import Any, BinaryIO, Literal
 import numpy as np
 
 from canon.data.words import Words
-from canon.errors import CanonError
+from canon.errors import CanonError, border
+from canon.storage import writing
 
 MAGIC = 793712314
 VERSION = 12
@@ -32,6 +33,7 @@ _LOSSES = {1: "hierarchical-softmax", 2: "negative-sampling", 3: "softmax", 4: "
 _SETTINGS = struct.Struct("<12id")
 _SIZES = struct.Struct("<3i2q")
 _CENTROIDS = 256
+_LONGEST = 1000  # n-grams
 _BLOCK = 1 << 24  # bytes copied at once
 
 
@@ -71,6 +73,11 @@ class Model:
     def pruned_rows(self) -> dict[int, int] | None:
         return None if self.pruned is None else dict(self.pruned.tolist())
 
+    @cached_property
+    def is_finite(self) -> bool:
+        """Whether no number of the output is NaN or infinite; the input's are looked at where they are used."""
+        return bool(np.isfinite(self.output).all())
+
     @property
     def is_classifier(self) -> bool:
         return self.settings.model == "classifier"
@@ -84,15 +91,11 @@ def is_fasttext(path: Path) -> bool:
 
 def read(path: Path) -> Model:
     """The content of a .bin or .ftz; dense matrices are mapped."""
-    try:
+    with border(path):
+        if not path.stat().st_size:  # nothing to map
+            raise CanonError(f"{path} is empty.")
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
             return _Reader(path, content).model()
-    except OSError as mistake:
-        raise CanonError(f"{path} cannot be read: {mistake.strerror}.") from None
-    except ValueError as mistake:
-        if isinstance(mistake, CanonError):
-            raise
-        raise CanonError(f"{path} is empty.") from None  # nothing to map
 
 
 class _Reader:
@@ -147,6 +150,9 @@ class _Reader:
             raise CanonError(
                 f"{self.path} has no settings of fastText: {found.dim} dimensions, {found.buckets} buckets."
             )
+        longest = max(found.minn, found.maxn, found.word_ngrams)
+        if min(found.minn, found.maxn, found.word_ngrams) < 0 or longest > _LONGEST:
+            raise CanonError(f"{self.path} has no settings of fastText: n-grams of up to {longest:,}.")
         if version == 11 and found.model == "classifier":  # these had no letter n-grams, whatever the settings say
             return Settings(**{**vars(found), "maxn": 0})
         return found
@@ -158,7 +164,8 @@ class _Reader:
                 f"{self.path} has a wrong dictionary: {num_words:,} words and {num_labels:,} labels, but "
                 f"{size:,} entries."
             )
-        names, counts = [], np.empty(size, np.int64)
+        names: list[str] = []
+        counts = np.empty(min(size, len(self.content)), np.int64)
         for entry in range(size):
             told = f"{entry:,} of {size:,} entries were read"
             end = self.content.find(b"\0", self.at)
@@ -177,6 +184,8 @@ class _Reader:
             start = self.need(8 * num_pruned, "the list of pruned n-grams")
             pruned = np.frombuffer(self.content[start : start + 8 * num_pruned], "<i4").reshape(-1, 2)
             self.at += 8 * num_pruned
+            if num_pruned and not 0 <= pruned[:, 1].min() <= pruned[:, 1].max() < num_pruned:
+                raise CanonError(f"{self.path} has pruned n-grams in rows that it has not.")
         words = Words(names[:num_words], counts[:num_words], total)
         return words, tuple(names[num_words:]), counts[num_words:], pruned
 
@@ -222,7 +231,7 @@ class _Reader:
     def centroids(self, width: int, what: str) -> list[np.ndarray]:
         """Of every part of a row, 256 centroids: [256, numbers of that part]."""
         dim, parts, part, last = self.unpack("<4i", what)
-        if dim != width or parts < 1 or (parts - 1) * part + last != dim:
+        if dim != width or min(parts, part, last) < 1 or (parts - 1) * part + last != dim:
             raise CanonError(
                 f"{self.path} has a wrong quantiser in {what}: {parts} parts of {part} for {width} numbers."
             )
@@ -260,9 +269,7 @@ def write(path: Path, model: Model) -> None:
                 f"{path} cannot be written: {name} vectors of shape {tuple(matrix.shape)}, where "
                 f"({wanted}, {settings.dim}) is asked for."
             )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.writing")
-    with temporary.open("wb") as file:
+    with writing(path) as part, part.open("wb") as file:
         file.write(struct.pack("<2i", MAGIC, VERSION))
         numbers = [codes[value] if isinstance(value, str) else value for value in vars(settings).values()]
         file.write(_SETTINGS.pack(*numbers))
@@ -274,7 +281,6 @@ def write(path: Path, model: Model) -> None:
         for matrix in (model.input, model.output):
             file.write(struct.pack("<?2q", False, *matrix.shape))
             _write_rows(file, matrix)
-    temporary.replace(path)
 
 
 def _write_rows(file: BinaryIO, matrix: np.ndarray) -> None:

@@ -11,9 +11,8 @@ no code of a folder is run.
 from __future__ import annotations
 
 import json
-import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import reprlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,11 +24,12 @@ from canon import registry
 from canon.config import Table
 from canon.data.tokenizer_folder import read_json, read_tokenizer
 from canon.data.tokenizers import Tokenizer
-from canon.errors import CanonError, unknown
+from canon.errors import CanonError, border, unknown
 from canon.interop import huggingface_bert, huggingface_gpt, huggingface_t5, huggingface_tokenizers, huggingface_xlnet
 from canon.interop.huggingface_family import Family, Tensors
 from canon.interop.vision import Report
 from canon.interop.weights import read_tensors
+from canon.storage import writing_folder
 
 _WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 # Settings by which networks of one system differ, beside their vocabulary; and those of T5 alone.
@@ -102,14 +102,15 @@ def read_folder(path: str | Path) -> Found:
     folder = Path(path).expanduser()
     if not (folder / "config.json").is_file():
         raise CanonError(f"{folder} has no config.json, so it is no folder of Hugging Face's.")
-    table = read_json(folder / "config.json")
-    family = _family(table, folder)
-    tensors, source = _read_weights(folder)
-    try:
-        taken = family.take(tensors, table, str(source))
-    except CanonError as mistake:
-        where = f"{folder}/" if str(mistake).startswith("config.json:") else ""
-        raise CanonError(f"{where}{mistake}") from None
+    with border(folder):
+        table = read_json(folder / "config.json")
+        family = _family(table, folder)
+        tensors, source = _read_weights(folder)
+        try:
+            taken = family.take(tensors, table, str(source))
+        except CanonError as mistake:
+            where = f"{folder}/" if str(mistake).startswith("config.json:") else ""
+            raise CanonError(f"{where}{mistake}") from None
     tokenizer, named = read_tokenizer(folder)
     if tokenizer is not None:
         check_vocabulary(tokenizer, folder / named, taken.settings["vocab_size"], source)
@@ -165,12 +166,14 @@ def _rounded(size: int) -> int:
 def _family(table: Table, folder: Path) -> Family:
     kind = table.get("model_type")
     if kind is None:  # files of before 2020
-        named = [name for name in table.get("architectures") or () if isinstance(name, str)]
+        listed = table.get("architectures")
+        named = [name for name in listed if isinstance(name, str)] if isinstance(listed, list) else []
         kind = next((f.model_types[0] for f in FAMILIES.values() if set(named) & set(f.architectures)), None)
     if kind is None:
         raise CanonError(f"{folder / 'config.json'} has no model_type; it is one of {', '.join(model_types())}.")
     if kind not in model_types():
-        raise unknown(f"model_type ({folder / 'config.json'})", str(kind), model_types())
+        shown = kind if isinstance(kind, str) else reprlib.repr(kind)
+        raise unknown(f"model_type ({folder / 'config.json'})", shown, model_types())
     if kind in huggingface_bert.FAMILIES["bert"].model_types:
         return huggingface_bert.choose(table, folder / "config.json")
     return next(family for family in FAMILIES.values() if kind in family.model_types)
@@ -188,9 +191,13 @@ def _read_weights(folder: Path) -> tuple[Tensors, Path]:
             return read_tensors(str(folder / name)), folder / name
         index = folder / f"{name}.index.json"
         if index.is_file():
-            parts: Mapping[str, str] = read_json(index).get("weight_map", {})
+            parts = read_json(index).get("weight_map")
+            if not isinstance(parts, dict) or not all(isinstance(part, str) for part in parts.values()):
+                raise CanonError(f"{index} must have a weight_map, a table of tensors and the names of their files.")
             tensors: Tensors = {}
             for part in dict.fromkeys(parts.values()):
+                if part != Path(part).name:
+                    raise CanonError(f"{index} names {part}, which is not a file of the folder itself.")
                 if not (folder / part).is_file():
                     raise CanonError(f"{index} names {part}, which is not there.")
                 tensors |= read_tensors(str(folder / part))
@@ -230,7 +237,7 @@ def save_folder(
         raise CanonError(
             f"The tokenizer has {tokenizer.size:,} tokens, but the network was trained with {settings['vocab_size']:,}."
         )
-    with whole_folder(folder) as path:
+    with writing_folder(folder) as path:
         told = {**table, **special_ids(system, tokenizer), "dtype": "float32", "torch_dtype": "float32"}
         (path / "config.json").write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
         whole = {name: tensor.detach().cpu().contiguous() for name, tensor in theirs.items()}
@@ -238,22 +245,6 @@ def save_folder(
         if tokenizer is not None:
             network: Any = registry.find(system)[0].load()[1]
             huggingface_tokenizers.write(tokenizer, path, network.framing, settings.get("max_positions", 0))
-
-
-@contextmanager
-def whole_folder(folder: Path) -> Iterator[Path]:
-    """A folder to write to, which is at its place once all is written, or not at all."""
-    if folder.exists():
-        raise CanonError(f"{folder} already exists: give another name for the folder.")
-    temporary = folder.with_name(f".{folder.name}.writing")
-    shutil.rmtree(temporary, ignore_errors=True)
-    temporary.mkdir(parents=True)
-    try:
-        yield temporary
-        temporary.rename(folder)
-    except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise
 
 
 def special_ids(system: str, tokenizer: Tokenizer | None) -> Table:

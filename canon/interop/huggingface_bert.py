@@ -16,7 +16,19 @@ import torch
 
 from canon.config import Table
 from canon.errors import CanonError
-from canon.interop.huggingface_family import Family, Names, Settings, Tensors, both, gather, refuse, spread
+from canon.interop.huggingface_family import (
+    Family,
+    Names,
+    Settings,
+    Tensors,
+    both,
+    field_of,
+    fields_of,
+    gather,
+    nullable,
+    refuse,
+    spread,
+)
 
 ACTIVATIONS = {  # theirs: canon's
     "gelu": "gelu",
@@ -48,9 +60,10 @@ def config_from(table: Table, system: str) -> Table:
     refuse(table, "hidden_act", *(ACTIVATIONS if system != "roberta" else ("gelu",)))
     if system == "roberta":
         refuse(table, "type_vocab_size", 1)
-    found: Table = {ours: table.get(theirs, default) for ours, (theirs, default) in _FIELDS.items()}
+    found = fields_of(table, _FIELDS)
     found["activation"] = ACTIVATIONS[table.get("hidden_act", "gelu")]
-    found["max_positions"] = table.get("max_position_embeddings", 512) - (reserved(table) if system == "roberta" else 0)
+    positions = field_of(table, "max_position_embeddings", 512)
+    found["max_positions"] = positions - (reserved(table) if system == "roberta" else 0)
     return found
 
 
@@ -74,8 +87,7 @@ def config_to(settings: Settings, system: str) -> Table:
 
 def reserved(table: Settings) -> int:
     """Rows of RoBERTa's positions that are no place of a token."""
-    pad = table.get("pad_token_id")
-    return RESERVED if pad is None else pad + 1
+    return nullable(table, "pad_token_id", RESERVED - 1, least=0) + 1
 
 
 def _tensors_from(tensors: Tensors, settings: Settings, system: str) -> Tensors:

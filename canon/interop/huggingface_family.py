@@ -10,7 +10,9 @@ has not. `take` makes canon's tensors of a file's; whatever does not fit is list
 
 from __future__ import annotations
 
+import math
 import re
+import reprlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,6 +23,7 @@ from torch import Tensor
 from canon import registry
 from canon.config import Table
 from canon.errors import CanonError
+from canon.interop.tensors import weight
 from canon.interop.vision import Report
 
 Tensors = dict[str, Tensor]
@@ -29,6 +32,8 @@ Names = dict[str, tuple[str, ...]]  # of canon's tensors: theirs, which one belo
 
 _WRAPPERS = ("module.", "_orig_mod.", "model.")
 _OLD = {"gamma": "weight", "beta": "bias"}  # norms in files of before 2019
+_MOST = 1 << 31  # sizes are below
+_TYPES = {int: "a whole number", float: "a finite number", str: "a text", bool: "true or false"}
 _STD = 0.02  # of weights that are made anew
 
 
@@ -69,7 +74,12 @@ class Family:
         """canon's settings and tensors, in float32, of a config.json and the tensors of a file `source`."""
         known = self.plain(tensors)
         settings = self.config_from(table) | {setting: name in known for setting, name in self.switches.items()}
-        expected = self.tensors_to(empty(self.system, settings), settings | padding(table))
+        _check_sizes(settings, known, source)
+        try:
+            own = empty(self.system, settings)
+        except CanonError as mistake:
+            raise CanonError(f"config.json: canon has no such {self.system}: {mistake}") from None
+        expected = self.tensors_to(own, settings | {"pad_token_id": table.get("pad_token_id")})
         for name, same in self.ties.items():
             if name in expected and same in known:
                 known.setdefault(name, known[same])
@@ -100,10 +110,21 @@ class Family:
         )
         if not report.fits:
             raise CanonError(f"{source} is not the {self.system} that its config.json describes: {report.sentence()}.")
-        whole = {name: known[name].float() for name in report.used}
+        whole = {name: weight(known[name], name, source) for name in report.used}
         generator = torch.Generator().manual_seed(0)
         whole |= {name: _first(name, expected[name], generator) for name in anew}
         return Taken(settings, self.tensors_from(whole, settings), report, anew)
+
+
+def _check_sizes(settings: Settings, tensors: Tensors, source: str) -> None:
+    """A network of which the file cannot hold a part is not made, not even without its numbers."""
+    held = sum(tensor.untyped_storage().nbytes() for tensor in tensors.values())
+    most = dict.fromkeys(("num_layers", "decoder_layers"), len(tensors))
+    most |= dict.fromkeys(("dim", "num_heads", "hidden", "vocab_size"), held)
+    for name, limit in most.items():
+        if settings.get(name, 0) > limit:
+            size = f"{len(tensors):,} tensors of {held:,} bytes"
+            raise CanonError(f"{source} has {size}, but its config.json asks for {name} = {settings[name]:,}.")
 
 
 @dataclass(frozen=True)
@@ -121,11 +142,6 @@ class Taken:
         if self.anew:
             told.append(f"not there, and made anew: {', '.join(self.anew)}")
         return told
-
-
-def padding(table: Settings) -> Table:
-    """The one id of a token that decides about tensors: RoBERTa's positions begin behind it."""
-    return {"pad_token_id": table.get("pad_token_id")}
 
 
 def empty(system: str, settings: Settings) -> Tensors:
@@ -168,9 +184,33 @@ def both(ours: str, *theirs: str) -> Names:
     return {f"{ours}.{kind}": tuple(f"{name}.{kind}" for name in theirs) for kind in ("weight", "bias")}
 
 
-def refuse(table: Table, key: str, *accepted: Any) -> None:
+def field_of(table: Settings, key: str, default: Any, least: int = 1) -> Any:
+    """A field of config.json, which must be of its default's type; absent: the default. Whole numbers: from `least`."""
+    value = table.get(key, default)
+    kind = type(default)
+    if kind is float and type(value) is int:
+        value = float(value) if abs(value) < _MOST else value
+    fits = type(value) is kind and (kind is not int or least <= value < _MOST)
+    if not fits or (kind is float and not math.isfinite(value)):
+        wanted = f"{_TYPES[kind]} from {least}" if kind is int else _TYPES[kind]
+        raise CanonError(f"config.json: {key} must be {wanted}, got {reprlib.repr(value)}.")
+    return value
+
+
+def fields_of(table: Settings, fields: Mapping[str, tuple[str, Any]]) -> Table:
+    """Fields by canon's names; `fields` has theirs, and what is meant where one is absent."""
+    return {ours: field_of(table, theirs, default) for ours, (theirs, default) in fields.items()}
+
+
+def nullable(table: Settings, key: str, default: Any, least: int = 1) -> Any:
+    """The same of a field for which null means the default."""
+    return default if table.get(key) is None else field_of(table, key, default, least)
+
+
+def refuse(table: Settings, key: str, *accepted: Any) -> None:
     """A setting of config.json that canon's network has not; absent is accepted."""
     value = table.get(key, accepted[0])
-    if value not in accepted:
+    if not any(type(value) is type(one) and value == one for one in accepted):
         listed = " or ".join(map(repr, accepted))
-        raise CanonError(f"config.json: {key} is {value!r}, which canon does not compute; it must be {listed}.")
+        shown = reprlib.repr(value)
+        raise CanonError(f"config.json: {key} is {shown}, which canon does not compute; it must be {listed}.")

@@ -11,7 +11,19 @@ from functools import partial
 from canon.config import Table
 from canon.errors import CanonError
 from canon.interop.huggingface_bert import ACTIVATIONS
-from canon.interop.huggingface_family import Family, Names, Settings, Tensors, both, gather, refuse, spread
+from canon.interop.huggingface_family import (
+    Family,
+    Names,
+    Settings,
+    Tensors,
+    both,
+    field_of,
+    fields_of,
+    gather,
+    nullable,
+    refuse,
+    spread,
+)
 
 _FIELDS = {  # canon's name: theirs, and what is meant where it is absent
     "dim": ("n_embd", 768),
@@ -29,9 +41,9 @@ _GPT_ACTIVATIONS = {"gelu": "gelu-tanh", "relu": "relu"}
 def config_from(table: Table, system: str) -> Table:
     """The settings of canon's network that a config.json asks for."""
     first = system == "gpt"
-    found: Table = {ours: table.get(theirs, default) for ours, (theirs, default) in _FIELDS.items()}
-    found["vocab_size"] = table.get("vocab_size", 40478 if first else 50257)
-    found["max_positions"] = table.get("n_positions", 512 if first else 1024)
+    found = fields_of(table, _FIELDS)
+    found["vocab_size"] = field_of(table, "vocab_size", 40478 if first else 50257)
+    found["max_positions"] = field_of(table, "n_positions", 512 if first else 1024)
     if first:
         refuse(table, "afn", *_GPT_ACTIVATIONS)
         found["activation"] = _GPT_ACTIVATIONS[table.get("afn", "gelu")]
@@ -41,7 +53,7 @@ def config_from(table: Table, system: str) -> Table:
         refuse(table, "scale_attn_by_inverse_layer_idx", False)
         refuse(table, "add_cross_attention", False)
         found["activation"] = ACTIVATIONS[table.get("activation_function", "gelu_new")]
-    found["hidden"] = (None if first else table.get("n_inner")) or 4 * found["dim"]
+    found["hidden"] = 4 * found["dim"] if first else nullable(table, "n_inner", 4 * found["dim"])
     return found
 
 

@@ -17,10 +17,9 @@ from torch import Tensor
 
 from canon.config import Table
 from canon.errors import CanonError
+from canon.interop.huggingface_family import Tensors, field_of, fields_of, nullable, refuse
 
 ARCHITECTURES = ("T5ForConditionalGeneration", "T5WithLMHeadModel", "T5Model")
-
-Tensors = dict[str, Tensor]
 
 _FIELDS = {  # canon's name: theirs, and what is meant where it is absent
     "vocab_size": ("vocab_size", 32_128),
@@ -38,14 +37,12 @@ _FIELDS = {  # canon's name: theirs, and what is meant where it is absent
 
 def config_from(table: Mapping[str, Any]) -> Table:
     """The settings of canon's T5 that a config.json asks for."""
-    found: Table = {ours: table.get(theirs, default) for ours, (theirs, default) in _FIELDS.items()}
-    if found["activation"] not in ("relu", "gated-gelu"):
-        said = found["activation"]
-        raise CanonError(f'config.json: feed_forward_proj must be "relu" or "gated-gelu" for T5, got "{said}".')
-    found["decoder_layers"] = table.get("num_decoder_layers") or found["num_layers"]
+    refuse(table, "feed_forward_proj", "relu", "gated-gelu")
+    found = fields_of(table, _FIELDS)
+    found["decoder_layers"] = nullable(table, "num_decoder_layers", found["num_layers"])
     # Newer files always say that weights are tied, and tell T5 1.1 by its output, which is not scaled.
-    found["tie"] = bool(table.get("tie_word_embeddings", True) and table.get("scale_decoder_outputs", True))
-    found["dropout"] = found["attention_dropout"] = float(table.get("dropout_rate", 0.1))
+    found["tie"] = field_of(table, "tie_word_embeddings", True) and field_of(table, "scale_decoder_outputs", True)
+    found["dropout"] = found["attention_dropout"] = field_of(table, "dropout_rate", 0.1)
     return found
 
 

@@ -15,10 +15,9 @@ from torch import Tensor
 
 from canon.config import Table
 from canon.errors import CanonError
+from canon.interop.huggingface_family import Tensors, field_of, fields_of, nullable, refuse
 
 ARCHITECTURES = ("XLNetLMHeadModel", "XLNetModel")
-
-Tensors = dict[str, Tensor]
 
 _FIELDS = {  # canon's name: theirs, and what is meant where it is absent
     "vocab_size": ("vocab_size", 32_000),
@@ -50,18 +49,20 @@ _SAME = {
 def config_from(table: Mapping[str, Any]) -> Table:
     """The settings of canon's XLNet that a config.json asks for."""
     for name, wanted in _FIXED.items():
-        if table.get(name, wanted) != wanted:
-            raise CanonError(f"config.json: {name} must be {wanted!r} for XLNet, got {table[name]!r}.")
-    if table.get("clamp_len", -1) > 0:
+        refuse(table, name, wanted)
+    if field_of(table, "clamp_len", -1, least=-(1 << 31)) > 0:
         raise CanonError(f"config.json: clamp_len must be −1 for XLNet, got {table['clamp_len']}.")
-    found: Table = {ours: table.get(theirs, default) for ours, (theirs, default) in _FIELDS.items()}
-    said = table.get("ff_activation", "gelu")
     names = {theirs: ours for ours, theirs in _ACTIVATIONS.items()}
-    if said not in names:
-        raise CanonError(f'config.json: ff_activation must be one of {", ".join(names)} for XLNet, got "{said}".')
-    found["activation"] = names[said]
-    found["memory"] = table.get("mem_len") or 0
-    found["dropout"] = found["attention_dropout"] = float(table.get("dropout", 0.1))
+    refuse(table, "ff_activation", *names)
+    found = fields_of(table, _FIELDS)
+    width = found["dim"] // found["num_heads"]
+    if nullable(table, "d_head", width) != width:
+        raise CanonError(
+            f"config.json: d_head is {table['d_head']}, but d_model / n_head is {width}; one of them is wrong."
+        )
+    found["activation"] = names[table.get("ff_activation", "gelu")]
+    found["memory"] = nullable(table, "mem_len", 0, least=0)
+    found["dropout"] = found["attention_dropout"] = field_of(table, "dropout", 0.1)
     return found
 
 

@@ -25,6 +25,7 @@ from torch import Tensor, nn
 
 from canon.data.schema import Schema
 from canon.errors import CanonError
+from canon.storage import write_bytes
 
 PACKAGES = "ONNX needs the packages onnx, onnxscript and onnxruntime: pip install 'deepcanon[onnx]'."
 TOLERANCE = 1e-4  # largest difference to torch, relative to the largest output where that is over 1
@@ -78,10 +79,7 @@ def export(network: nn.Module, schema: Schema, path: Path, system: str, scaled: 
     onnx.helper.set_model_props(model, told)
     content = model.SerializeToString()
     difference = _compare(runtime, content, wrapped, schema, scaled)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.writing")
-    temporary.write_bytes(content)
-    temporary.replace(path)
+    write_bytes(path, content)
     return difference
 
 

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from canon.config import Table
 from canon.errors import CanonError
+from canon.interop.tensors import weight
 from canon.interop.vision import Report
 
 Tensors = dict[str, Tensor]
@@ -52,13 +53,17 @@ def from_original(tensors: Mapping[str, Tensor], source: str = "The file") -> tu
     """The settings that sizes tell, and canon's tensors."""
     first = next(name for name in tensors if name.endswith("layers.0.dec_attn.qkv_net.weight"))
     prefix = first.removesuffix("layers.0.dec_attn.qkv_net.weight")
-    known = {name.removeprefix(prefix): tensor.float() for name, tensor in tensors.items() if not _BUFFERS.search(name)}
+    known = {
+        name.removeprefix(prefix): weight(tensor, name, source)
+        for name, tensor in tensors.items()
+        if not _BUFFERS.search(name)
+    }
     if adaptive := [name for name in known if _ADAPTIVE.search(name)]:
         raise CanonError(
             f"{source} is a Transformer-XL with adaptive embeddings or softmax ({', '.join(adaptive)}), which canon's "
             "has not."
         )
-    layers = 1 + max(int(place[1]) for name in known if (place := re.match(r"layers\.(\d+)\.", name)))
+    layers = len({place[1] for name in known if (place := re.match(r"layers\.(\d+)\.", name))})
     shared = "r_w_bias" in known
     names = _names(layers, shared)
     optional = {"output.weight", "output_bias"}

@@ -32,7 +32,7 @@ from typing import IO, Any, Literal
 
 import numpy as np
 
-from canon.errors import CanonError, unknown
+from canon.errors import CanonError, border, unknown
 from canon.interop.word_list import WordList
 
 Format = Literal["word2vec", "word2vec-text", "glove", "fasttext", "numpy", "safetensors"]
@@ -48,6 +48,7 @@ _COMPRESSED: dict[bytes, tuple[str, Callable[..., Any]]] = {
 _FASTTEXT = (793712314).to_bytes(4, "little")
 _HEADER = re.compile(rb"[ \t]*([0-9]+)[ \t]+([0-9]+)[ \t\r]*")
 _NUMBER = re.compile(rb"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?|[-+]?(nan|inf|infinity)", re.IGNORECASE)
+_WIDEST = 1 << 20  # numbers of a vector; more is no header
 _LINES = 100  # of a file without a header whose fields are counted
 
 
@@ -111,32 +112,33 @@ def read(
     """
     path = Path(path).expanduser()
     options = Options(None if words is None else WordList.of(words), limit, dtype, errors, partial)
-    with open_file(path) as (stream, position):
-        layout, head = sniff(path, stream)
-        if layout.format in ("word2vec", "word2vec-text", "glove"):
-            from canon.interop.vectors_stream import Reader
+    with border(path):
+        with open_file(path) as (stream, position):
+            layout, head = sniff(path, stream)
+            if layout.format in ("word2vec", "word2vec-text", "glove"):
+                from canon.interop.vectors_stream import Reader
 
-            return _told(Reader(path, stream, position, layout, head, options).read(), options)
-        if not isinstance(stream, BufferedReader):
-            raise CanonError(
-                f"{path} is compressed, but a {layout.format} file is mapped into memory; unpack it first."
-            )
-    if layout.format == "fasttext":
-        from canon.interop.fasttext import read_vectors
+                return _told(Reader(path, stream, position, layout, head, options).read(), options)
+            if not isinstance(stream, BufferedReader):
+                raise CanonError(
+                    f"{path} is compressed, but a {layout.format} file is mapped into memory; unpack it first."
+                )
+        if layout.format == "fasttext":
+            from canon.interop.fasttext import read_vectors
 
-        return chosen(read_vectors(path), options)
-    from canon.interop import vectors_mapped
+            return chosen(read_vectors(path), options)
+        from canon.interop import vectors_mapped
 
-    is_numpy = layout.format == "numpy"
-    mapped = vectors_mapped.read_numpy if is_numpy else vectors_mapped.read_safetensors
-    return chosen(mapped(path, errors), options)
+        is_numpy = layout.format == "numpy"
+        mapped = vectors_mapped.read_numpy if is_numpy else vectors_mapped.read_safetensors
+        return chosen(mapped(path, errors), options)
 
 
 def is_vectors(path: str | Path) -> bool:
     """Whether a file is one of the above; one that cannot be read is none."""
     path = Path(path).expanduser()
     try:
-        with open_file(path) as (stream, _):
+        with border(path), open_file(path) as (stream, _):
             layout = sniff(path, stream)[0]
         if layout.format != "safetensors":
             return True
@@ -153,6 +155,8 @@ def is_vectors(path: str | Path) -> bool:
 @contextmanager
 def open_file(path: Path) -> Iterator[tuple[IO[bytes], Callable[[], int]]]:
     """The file's bytes, decompressed if its first ones say so, and a function that tells how far into it they are."""
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise CanonError(f"{path} is a device or a pipe, not a file.")
     try:
         with path.open("rb") as raw:
             start = raw.read(8)
@@ -216,7 +220,7 @@ def _sniff_words(path: Path, head: bytes, whole: bool) -> Layout:
         offset = mark + len(first) + 1
         if not rest.strip():
             raise CanonError(f"{path} ends behind its header: 0 of the {count:,} words it tells were read.")
-        if not dim or not count:
+        if not 0 < dim <= _WIDEST or not count:
             raise CanonError(f"{path}, line 1: the header tells {count:,} words of {dim} numbers each.")
         fields = _fields(rest.lstrip(b"\r\n").partition(b"\n")[0])
         numbers = _numbers_behind(fields)
@@ -299,6 +303,16 @@ def chosen(found: VectorFile, options: Options) -> VectorFile:
     return _told(replace(found, words=words, matrix=matrix, notes=notes), options)
 
 
+def not_finite(matrix_VD: np.ndarray) -> np.ndarray:
+    """The rows with NaN or infinite numbers."""
+    step = max(1, HEAD // max(matrix_VD.shape[1], 1))
+    found = [
+        row + np.flatnonzero(~np.isfinite(matrix_VD[row : row + step]).all(axis=1))
+        for row in range(0, len(matrix_VD), step)
+    ]
+    return np.concatenate([np.zeros(0, np.int64), *found])
+
+
 def repeated_note(words: WordList, rows: np.ndarray) -> str:
     shown = ", ".join(words[int(row)] for row in rows[:3]) + (" …" if len(rows) > 3 else "")
     many = f"{len(rows):,} words stand" if len(rows) > 1 else "One word stands"
@@ -306,7 +320,12 @@ def repeated_note(words: WordList, rows: np.ndarray) -> str:
 
 
 def _told(found: VectorFile, options: Options) -> VectorFile:
-    """With a note on words that were asked for in vain."""
+    """With notes on vectors that are near to nothing, and on words that were asked for in vain."""
+    if len(odd := not_finite(found.matrix)):
+        shown = ", ".join(found.words[int(row)] for row in odd[:3]) + (" …" if len(odd) > 3 else "")
+        many = f"{len(odd):,} words have" if len(odd) > 1 else "One word has"
+        note = f"{many} NaN or infinite numbers in the vector, which is near to no other: {shown}."
+        found = replace(found, notes=(*found.notes, note))
     if options.words is None:
         return found
     missing = np.flatnonzero(found.words.rows(options.words) < 0)

@@ -252,7 +252,8 @@ class Reader:
             if not self.options.partial:
                 raise CanonError(f"{told}; fetch it again, or read these with partial=True (--partial).")
             self._notes.append(f"{told}; these were read.")
-        elif more:
-            self._notes.append(f"{path} goes on behind the {count:,} words that its header tells; these were read.")
-        elif count is not None and seen > count:
-            self._notes.append(f"The header of {path} tells {count:,} words, but it has {seen:,}; all were read.")
+        elif more or (count is not None and seen > count):
+            told = f"{path} has more than the {count:,} words that its header tells"
+            if not self.options.partial:
+                raise CanonError(f"{told}; fetch it again, or read what is there with partial=True (--partial).")
+            self._notes.append(f"{told}; {seen:,} were read.")

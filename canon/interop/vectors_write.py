@@ -9,9 +9,8 @@ Shapes: V words, D numbers of a vector, R rows of a block, B bytes.
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import IO
 
@@ -23,6 +22,7 @@ from canon.errors import CanonError, unknown
 from canon.interop import kernels_vectors as kernels
 from canon.interop.vectors_mapped import WORD_FILES
 from canon.interop.word_list import WordList
+from canon.storage import writing
 
 FORMATS = ("word2vec", "word2vec-text", "glove", "fasttext-vec", "safetensors", "numpy")
 _BLOCK = 1 << 20  # bytes of the matrix that are written at a time
@@ -41,11 +41,14 @@ def write(path: str | Path, to: str, words: Sequence[str], matrix_VD: np.ndarray
     if mapped and path.suffix in COMPRESSIONS:
         raise CanonError(f"{path}: {to} is mapped into memory, so it is not compressed; leave out {path.suffix}.")
     spelled, notes = _spellable(WordList.of(words), b"\n" if mapped else _BLANKS)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if to == "numpy":
-        with replacing(path.with_suffix(WORD_FILES[0])) as file:
-            file.write(spelled.text_B.tobytes())
-    with replacing(path) as file, bar(f"writing {path.name}", len(words)) as progress:
+    beside = path.with_suffix(WORD_FILES[0])
+    with ExitStack() as stack:
+        part = stack.enter_context(writing(path) if to != "numpy" else writing(path, beside))
+        if to == "numpy":
+            part, words_part = part
+            words_part.write_bytes(spelled.text_B.tobytes())
+        file = stack.enter_context(COMPRESSIONS.get(path.suffix.lower(), open)(part, "wb"))
+        progress = stack.enter_context(bar(f"writing {path.name}", len(words)))
         if to == "safetensors":
             file.write(_safetensors_head(spelled, matrix_VD))
         elif to == "numpy":
@@ -67,25 +70,6 @@ def write(path: str | Path, to: str, words: Sequence[str], matrix_VD: np.ndarray
         if to == "safetensors":
             file.write(spelled.text_B.tobytes())
     return notes
-
-
-@contextmanager
-def replacing(path: Path) -> Iterator[IO[bytes]]:
-    """A file to write that takes the place of `path` when it is whole, synced before that."""
-    temporary = path.with_name(f".{path.name}.writing")
-    try:
-        with temporary.open("wb") as raw:
-            opener = COMPRESSIONS.get(path.suffix.lower())
-            if opener is None:
-                yield raw
-            else:
-                with opener(raw, "wb") as packed:
-                    yield packed
-            raw.flush()
-            os.fsync(raw.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _spellable(words: WordList, blanks: bytes) -> tuple[WordList, tuple[str, ...]]:

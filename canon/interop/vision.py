@@ -19,7 +19,8 @@ from torch import Tensor, nn
 
 from canon import registry
 from canon.config import Table
-from canon.errors import CanonError
+from canon.errors import CanonError, border
+from canon.interop.tensors import weight
 from canon.nn.blocks import has_small_stem
 
 Tensors = dict[str, Tensor]
@@ -313,11 +314,9 @@ def recognise(tensors: Tensors, source: str, wanted: str = "", changes: Table | 
     if system is not None and system.name != adapter.system:
         raise CanonError(f"{source} is of the family {adapter.system}, not {system.name}.")
     system = system or registry.find(adapter.system)[0]
-    tensors = adapter.rename(tensors)
-    try:
+    with border(source, f"looks like {system.name}, but its sizes cannot be read"):
+        tensors = adapter.rename(tensors)
         read = adapter.settings(tensors)
-    except (KeyError, IndexError, ValueError, ZeroDivisionError) as mistake:
-        raise CanonError(f"{source} looks like {system.name} but its sizes cannot be read ({mistake}).") from None
     if not preset:
         preset = _preset(system, read)
     # Of a preset that is given, the file still decides classes, channels and stem: no preset does.
@@ -326,9 +325,10 @@ def recognise(tensors: Tensors, source: str, wanted: str = "", changes: Table | 
         sizes["shape"] = (read["shape"][0], *own[1:])
     config = system.configure(preset, {**(sizes if preset else read), **(changes or {})})
     name = f"{system.name}:{preset}" if preset else system.name
-    with torch.device("meta"):
-        network = system.load()[1](config)
-    tensors, report = fit(network, tensors, adapter.optional)
+    with border(source, f"does not fit {name}"):
+        with torch.device("meta"):
+            network = system.load()[1](config)
+        tensors, report = fit(network, tensors, source, adapter.optional)
     if not report.fits:
         raise CanonError(f"{source} does not fit {name}: {report.sentence()}.")
     return Recognised(system, preset, config, tensors, report)
@@ -352,7 +352,7 @@ def _preset(system: registry.System, read: Table) -> str:
     return ""
 
 
-def fit(network: nn.Module, tensors: Tensors, optional: str = "") -> tuple[Tensors, Report]:
+def fit(network: nn.Module, tensors: Tensors, source: str, optional: str = "") -> tuple[Tensors, Report]:
     """The tensors that the network takes, in its order and in its precision, and what became of all of them."""
     own = network.state_dict()
     left_out = [name for name in tensors if name not in own and optional and re.match(optional, name)]
@@ -367,7 +367,7 @@ def fit(network: nn.Module, tensors: Tensors, optional: str = "") -> tuple[Tenso
         elif given.shape != tensor.shape:
             unlike.append(f"{name}: {_shape(given)} in the file, {_shape(tensor)} in the network")
         else:
-            found[name] = given.to(tensor.dtype)
+            found[name] = weight(given, name, source, tensor.dtype)
     used = [name for name in found if name in tensors]
     unexpected = [name for name in tensors if name not in own and name not in left_out]
     return found, Report(used, missing, unexpected, unlike, left_out)

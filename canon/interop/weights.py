@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from canon import recipe as recipes
-from canon.errors import CanonError
+from canon.data import pickles
+from canon.errors import CanonError, border, reason
 from canon.interop import transformer_xl
+from canon.interop.tensors import weight
 
 _NESTED = ("state_dict", "model_state_dict", "model")  # where training scripts keep the weights in what they save
+_PICKLES = 5  # one behind the other before the numbers, in files of torch before 1.6
 _SHOWN = 3  # tensors of each side in the sentence that says that they do not fit
 
 
@@ -26,31 +29,52 @@ def read_tensors(source: str) -> dict[str, Tensor]:
         if (path / link / "model.safetensors").is_file():
             return _read_safetensors(path / link / "model.safetensors")
     if path.suffix in (".safetensors", ".pt", ".pth", ".bin") and path.is_file():
-        found = _read_safetensors(path) if path.suffix == ".safetensors" else _read_pickled(path)
-        return transformer_xl.from_original(found, source)[1] if transformer_xl.is_original(found) else found
+        with border(path):
+            found = _read_safetensors(path) if path.suffix == ".safetensors" else _read_pickled(path)
+            return transformer_xl.from_original(found, source)[1] if transformer_xl.is_original(found) else found
     if needed := recipes.recipe_of(source):
         raise CanonError(f"train.init: there is no run {source} yet; make it with: canon train {needed}")
     raise CanonError(f"train.init: {source} is neither a run nor a .safetensors, .pt or .pth file.")
 
 
 def _read_safetensors(path: Path) -> dict[str, Tensor]:
-    try:
+    with border(path, "is not a whole .safetensors file"):
         return load_file(path)
-    except SafetensorError as damage:
-        raise CanonError(f"{path} is not a whole .safetensors file ({damage}).") from None
 
 
 def _read_pickled(path: Path) -> dict[str, Tensor]:
+    _check_pickled(path)
     try:
         content: Any = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as refusal:  # pickle's errors have no common class
-        reason = str(refusal).splitlines()[0] if str(refusal) else type(refusal).__name__
-        raise CanonError(f"{path} holds more than tensors, or is damaged, and is not read: {reason}") from None
+        raise CanonError(
+            f"{path} holds more than tensors, or is damaged, and is not read: {reason(refusal)}."
+        ) from None
     if isinstance(content, dict):
         content = next((content[key] for key in _NESTED if isinstance(content.get(key), dict)), content)
-    if isinstance(content, dict) and content and all(isinstance(value, Tensor) for value in content.values()):
-        return content
-    raise CanonError(f"{path} is not a table of tensors.")
+    table = content if isinstance(content, dict) else {}
+    if not table or not all(isinstance(name, str) and _is_dense(value) for name, value in table.items()):
+        raise CanonError(f"{path} is not a table of tensors by name.")
+    return table
+
+
+def _is_dense(value: object) -> bool:
+    """Whether it is a tensor with all its numbers: not sparse, quantised or without any."""
+    return isinstance(value, Tensor) and value.layout is torch.strided and not (value.is_quantized or value.is_meta)
+
+
+def _check_pickled(path: Path) -> None:
+    """Refuses what torch would unpack without bound: nested objects in either of its formats, and packed archives."""
+    if not zipfile.is_zipfile(path):
+        with path.open("rb") as file:
+            pickles.check(file, str(path), _PICKLES)
+        return
+    with zipfile.ZipFile(path) as archive:
+        for entry in archive.infolist():
+            if entry.compress_type != zipfile.ZIP_STORED or entry.file_size > entry.compress_size:
+                raise CanonError(f"{path} is a packed archive, which torch never writes; unpack it first.")
+            if entry.filename.endswith("data.pkl"):
+                pickles.check(archive.open(entry), str(path))
 
 
 def start_from(network: nn.Module, tensors: dict[str, Tensor], source: str) -> tuple[list[str], list[str]]:
@@ -78,7 +102,7 @@ def start_from(network: nn.Module, tensors: dict[str, Tensor], source: str) -> t
         )
     with torch.no_grad():
         for name, found in pairs.items():
-            own[name].copy_(tensors[found])
+            own[name].copy_(weight(tensors[found], found, source, own[name].dtype))
     return [name for name in own if name in pairs], [name for name in own if name not in pairs]
 
 

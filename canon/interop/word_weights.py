@@ -8,7 +8,7 @@ Shapes: V words, D numbers of a vector.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -98,7 +98,7 @@ def adopt(learner: Any, system: str, words: Words | None, source: str) -> str:
         tensors: dict[str, Tensor] = read_tensors(source)  # all of it: what the system predicts with and learns from
     else:
         found = read_vectors(source, words=words.words)
-        matrix = np.array(found.matrix, np.float32)
+        matrix = _finite(np.array(found.matrix, np.float32), found.words, f"train.init = {source}")
         tensors = {"input": torch.from_numpy(matrix)}
         earlier = Words(list(found.words), np.ones(len(matrix), np.int64), len(matrix))
     try:
@@ -109,6 +109,13 @@ def adopt(learner: Any, system: str, words: Words | None, source: str) -> str:
     if not known:
         raise CanonError(f"train.init: none of the {words.size:,} words of the data has a vector in {source}.")
     return f"Started from {source}: vectors of {known:,} of {words.size:,} words taken, the others made anew."
+
+
+def _finite(rows_VD: np.ndarray, words: Sequence[str], source: str) -> np.ndarray:
+    """Vectors that are to be weights; a sentence where one has NaN or infinite numbers."""
+    if len(odd := vectors.not_finite(rows_VD)):
+        raise CanonError(f'{source}: the vector of "{words[int(odd[0])]}" has NaN or infinite numbers.')
+    return rows_VD
 
 
 def fill_embeddings(network: nn.Module | None, tokenizers: Mapping[str, Tokenizer], source: str, system: str) -> str:
@@ -140,7 +147,9 @@ def fill_embeddings(network: nn.Module | None, tokenizers: Mapping[str, Tokenize
                 "data.tokenizer must be word or split, and data.lowercase as the vectors are."
             )
         with torch.no_grad():
-            values = np.asarray(found.matrix[rows_V[known]], np.float32)
+            values = _finite(
+                np.asarray(found.matrix[rows_V[known]], np.float32), [vocabulary[i] for i in known], source
+            )
             weight[torch.from_numpy(known).to(weight.device)] = torch.from_numpy(values).to(weight)
         told.append(f"{len(known):,} of {len(vocabulary):,} rows of {name}")
     return f"Vectors of {source} taken for {' and '.join(told)}; the others begin anew."

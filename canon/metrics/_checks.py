@@ -6,13 +6,16 @@ arrays and torch CPU tensors (detached first when they carry gradients) are all 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import reprlib
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..errors import CanonError, unknown
+from ..errors import CanonError, border, unknown
+
+_PLAIN = (bool, int, float, complex, type(None))  # what is no text
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -21,12 +24,12 @@ BoolArray = NDArray[np.bool_]
 
 def array(name: str, values: ArrayLike, dims: int | None = 1) -> NDArray[Any]:
     """`values` as a non-empty array with `dims` axes (any number when None)."""
-    if hasattr(values, "detach"):
-        values = values.detach()
-    try:
+    with border(name, "cannot be read as an array"):
+        if hasattr(values, "detach"):
+            values = values.detach()
         found = np.asarray(values)
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise CanonError(f"{name} cannot be read as a numpy array ({error}).") from None
+        if found.dtype.kind in "OU":
+            found = _texts_alone(name, values, found)
     if dims is not None and found.ndim != dims:
         raise CanonError(f"{name} must have {dims} axis{'' if dims == 1 else 'es'}, got shape {found.shape}.")
     if found.size == 0:
@@ -34,13 +37,84 @@ def array(name: str, values: ArrayLike, dims: int | None = 1) -> NDArray[Any]:
     return found
 
 
-def numbers(name: str, values: ArrayLike, dims: int | None = 1) -> NDArray[Any]:
-    """A real-valued array without NaN; the dtype is kept, because a float32 sort costs half a float64 one."""
+def _texts_alone(name: str, values: ArrayLike, found: NDArray[Any]) -> NDArray[Any]:
+    """An array of texts; what has something else among them numpy would make texts of, or keep as objects."""
+    given = found.ravel() if isinstance(values, np.ndarray) or found.dtype.kind == "O" else values
+    listed = given if isinstance(given, np.ndarray | list | tuple) else [given]
+    other = next((place for place, value in enumerate(listed) if isinstance(value, _PLAIN)), None)
+    if other is None and found.dtype.kind == "O":
+        other = next((place for place, value in enumerate(listed) if not isinstance(value, str)), None)
+    if other is not None:
+        raise CanonError(f"{name} must be all numbers or all texts, got {listed[other]!r} at position {other}.")
+    return found.astype(str)
+
+
+def numbers(name: str, values: ArrayLike, dims: int | None = 1, finite: bool = False) -> NDArray[Any]:
+    """A real-valued array without NaN, without infinite numbers where `finite`; the dtype is kept, because a float32
+    sort costs half a float64 one."""
     found = array(name, values, dims)
     if found.dtype.kind not in "fiub":
         raise CanonError(f"{name} must be numbers, got values of type {found.dtype}.")
     if found.dtype.kind == "f" and np.isnan(found).any():
         raise CanonError(f"{name} contains NaN at flat position {int(np.isnan(found).argmax())}.")
+    if finite and found.dtype.kind == "f" and np.isinf(found).any():
+        raise CanonError(f"{name} contains an infinite number at flat position {int(np.isinf(found).argmax())}.")
+    return found
+
+
+def classes(name: str, values: ArrayLike, dims: int | None = 1) -> NDArray[Any]:
+    """Names of classes: texts, or whole numbers of any type."""
+    found = array(name, values, dims)
+    if found.dtype.kind == "f":
+        whole = np.isfinite(found) & (found == np.floor(found))
+        if not whole.all():
+            place = int((~whole).argmax())
+            shown = "NaN" if np.isnan(found.ravel()[place]) else f"{found.ravel()[place]:g}"
+            raise CanonError(f"{name} contains {shown} at position {place}; classes are whole numbers or texts.")
+    elif found.dtype.kind not in "iubU":
+        raise CanonError(f"{name} must be whole numbers or texts, got values of type {found.dtype}.")
+    return found
+
+
+def number(name: str, value: object, finite: bool = True) -> float:
+    """One number, which may be NaN or infinite unless `finite`."""
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float | np.number)
+        or isinstance(value, np.complexfloating)
+    ):
+        raise CanonError(f"{name} must be a number, got {value!r}.")
+    if finite and not np.isfinite(value):
+        raise CanonError(f"{name} must be a finite number, got {value}.")
+    return float(value)
+
+
+def text(name: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise CanonError(f"{name} must be a text, got {value!r}.")
+    return value
+
+
+def texts(name: str, values: object) -> list[str]:
+    """A list of texts, not one text."""
+    return [text(f"{name}, number {place},", value) for place, value in enumerate(sequence(name, values))]
+
+
+def sequence(name: str, values: object) -> Sequence[Any]:
+    """A list or the like, not one text."""
+    # An array of one number has a length by its class, but not by itself.
+    listed = hasattr(values, "__len__") and hasattr(values, "__getitem__") and getattr(values, "ndim", 1) > 0
+    if isinstance(values, str | bytes | Mapping) or not listed:
+        raise CanonError(f"{name} must be a list, got {reprlib.repr(values)}.")
+    return values  # type: ignore[return-value]
+
+
+def tokens(name: str, values: object) -> Sequence[Hashable]:
+    """A list of tokens that can be counted and compared."""
+    found = sequence(name, values)
+    for place, token in enumerate(found):
+        if token is None or not isinstance(token, Hashable):
+            raise CanonError(f"{name}, number {place}, is no token: {reprlib.repr(token)}.")
     return found
 
 
@@ -50,6 +124,7 @@ def same_length(first: str, a: NDArray[Any], second: str, b: NDArray[Any]) -> No
 
 
 def same_sequence_length(first: str, a: Sequence[Any], second: str, b: Sequence[Any]) -> None:
+    sequence(first, a), sequence(second, b)
     if len(a) != len(b):
         raise CanonError(f"{first} and {second} must have the same length, got {len(a)} and {len(b)}.")
     if not len(a):
@@ -79,7 +154,7 @@ def choice(what: str, name: object, known: Sequence[str]) -> str:
 
 def logarithm(base: float) -> Callable[[FloatArray], FloatArray]:
     """log to `base`; 2 and e go to numpy's own functions, which are exact at powers of the base."""
-    if not (isinstance(base, int | float) and base > 0 and base != 1):
+    if number("base", base) <= 0 or base == 1:
         raise CanonError(f"base must be a positive number other than 1, got {base}.")
     if base == 2:
         return np.log2

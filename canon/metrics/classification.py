@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..errors import CanonError
-from ._checks import FloatArray, IntArray, array, choice, logarithm, numbers, same_length
+from ._checks import FloatArray, IntArray, choice, logarithm, number, numbers, same_length
+from ._checks import classes as checked_classes
 
 AVERAGES = ("binary", "macro", "micro", "weighted")
 
@@ -32,11 +33,10 @@ class ClassScores:
 
 
 def _pair(labels: ArrayLike, predictions: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
-    truth, guess = array("labels", labels), array("predictions", predictions)
+    truth, guess = checked_classes("labels", labels), checked_classes("predictions", predictions)
     same_length("labels", truth, "predictions", guess)
-    for name, values in (("labels", truth), ("predictions", guess)):
-        if values.dtype.kind == "f" and np.isnan(values).any():
-            raise CanonError(f"{name} contains NaN at position {int(np.isnan(values).argmax())}.")
+    if (truth.dtype.kind == "U") != (guess.dtype.kind == "U"):
+        raise CanonError("labels and predictions must both be numbers, or both texts.")
     return truth, guess
 
 
@@ -44,7 +44,7 @@ def _encode(truth: NDArray[Any], guess: NDArray[Any], classes: ArrayLike | None)
     """Class list and both columns as positions in it."""
     known, codes = np.unique(np.concatenate([truth, guess]), return_inverse=True)
     if classes is not None:
-        wanted = array("classes", classes)
+        wanted = checked_classes("classes", classes)
         if len(np.unique(wanted)) != len(wanted):
             raise CanonError("classes must not repeat a class.")
         missing = ~np.isin(known, wanted)
@@ -88,7 +88,7 @@ def zero_one_loss(labels: ArrayLike, predictions: ArrayLike, *, reduction: str =
 def divide(numerator: IntArray, denominator: IntArray, zero_division: float) -> FloatArray:
     """Element-wise ratio, `zero_division` where the denominator is zero."""
     safe = np.where(denominator == 0, 1, denominator)
-    return np.where(denominator == 0, float(zero_division), numerator / safe)
+    return np.where(denominator == 0, number("zero_division", zero_division, finite=False), numerator / safe)
 
 
 def class_scores(
@@ -118,6 +118,8 @@ def _averaged(
     zero_division: float,
 ) -> float:
     choice("average", average, AVERAGES)
+    if average == "binary":
+        checked_classes("positive", positive, 0)  # type: ignore[arg-type]
     truth, guess = _pair(labels, predictions)
     known, rows, columns = _encode(truth, guess, classes)
     if average in ("binary", "micro"):
@@ -138,7 +140,7 @@ def _averaged(
             "recall": (hit, support),
             "f1": (2 * hit, called + support),
         }[measure]
-        return top / bottom if bottom else float(zero_division)
+        return top / bottom if bottom else number("zero_division", zero_division, finite=False)
     scores = class_scores(truth, guess, classes=classes, zero_division=zero_division)
     values: FloatArray = getattr(scores, measure)
     return float(np.average(values, weights=scores.support if average == "weighted" else None))
@@ -204,16 +206,18 @@ def log_loss(
     *,
     base: float = np.e,
     zero: str = "clip",
-    epsilon: float = float(np.finfo(np.float64).eps),
+    epsilon: float | None = None,
 ) -> float:
     """−(1/n) Σ log p(label), from probabilities, not logits.
 
     probabilities: p(class 1) as a vector (labels 0/1), or an n × C matrix (labels 0 … C−1, rows summing to 1).
-    zero: "clip" raises probabilities to `epsilon` first (scikit-learn's rule), "inf" lets log 0 be infinite.
+    zero: "clip" keeps probabilities `epsilon` away from 0 and 1 (scikit-learn's rule), "inf" lets log 0 be infinite.
+    epsilon: None (default) is that of the probabilities' own type, 1.2e-7 for float32 and 2.2e-16 for float64.
     """
     choice("zero", zero, ("clip", "inf"))
     log = logarithm(base)
-    given = numbers("probabilities", probabilities, None).astype(np.float64)
+    given = numbers("probabilities", probabilities, None)
+    given = given if given.dtype in (np.float16, np.float32, np.float64) else given.astype(np.float64)
     if given.ndim not in (1, 2):
         raise CanonError(f"probabilities must be a vector or an n × C matrix, got shape {given.shape}.")
     if given.min() < 0 or given.max() > 1:
@@ -224,12 +228,15 @@ def log_loss(
     index = truth.astype(np.int64)
     if (index != truth).any() or index.min() < 0 or index.max() >= table.shape[1]:
         raise CanonError(f"labels must be whole numbers from 0 to {table.shape[1] - 1}.")
-    worst = int(np.abs(table.sum(axis=1) - 1).argmax())
-    if abs(table[worst].sum() - 1) > 1e-5:
-        raise CanonError(f"probabilities must sum to 1 in each row, row {worst} sums to {table[worst].sum():g}.")
-    chosen = table[np.arange(len(index)), index]
+    sums = table.sum(axis=1, dtype=np.float64)
+    worst = int(np.abs(sums - 1).argmax())
+    rounding = float(np.finfo(table.dtype).eps)
+    if abs(sums[worst] - 1) > max(1e-5, table.shape[1] * rounding):
+        raise CanonError(f"probabilities must sum to 1 in each row, row {worst} sums to {sums[worst]:g}.")
+    chosen = table[np.arange(len(index)), index].astype(np.float64)
     if zero == "clip":
-        chosen = np.clip(chosen, epsilon, 1 - epsilon)
+        least = rounding if epsilon is None else number("epsilon", epsilon)
+        chosen = np.clip(chosen, least, 1 - least)
     with np.errstate(divide="ignore"):
         # 0 − x rather than −x, so that a perfect model gets 0.0 and not −0.0.
         return float(0.0 - log(chosen).mean())

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..errors import CanonError
-from ._checks import array, choice, same_length
+from ._checks import array, choice, number, same_length, text
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def click_metrics(
     on one item once. zero_division: the value of a ratio whose denominator is 0.
     """
     choice("repeats", repeats, ("count", "once"))
-    if len({view, exposure, click}) != 3:
+    if len({text("An event", event) for event in (view, exposure, click)}) != 3:
         raise CanonError(f'view, exposure and click must be three event names, got "{view}", "{exposure}", "{click}".')
     who, what, how = array("users", users), array("items", items), array("events", events)
     same_length("users", who, "items", what)
@@ -66,7 +66,7 @@ def click_metrics(
     visitors = len(np.unique(who))
 
     def ratio(top: int, bottom: int) -> float:
-        return top / bottom if bottom else float(zero_division)
+        return top / bottom if bottom else number("zero_division", zero_division, finite=False)
 
     return ClickMetrics(
         pv_ctr=ratio(clicks, page_views),

@@ -9,11 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
-from ._checks import same_sequence_length
+from ..errors import CanonError
+from ._checks import same_sequence_length, sequence, tokens
 
 
 def edit_distance(first: Sequence[Hashable], second: Sequence[Hashable]) -> int:
-    """The least number of insertions, deletions and substitutions that make `second` of `first`."""
+    """The least number of insertions, deletions and substitutions that make `second` of `first`; texts by letters."""
+    for name, values in (("first", first), ("second", second)):
+        if not isinstance(values, str):
+            tokens(name, values)
     row = list(range(len(second) + 1))
     for i, left in enumerate(first, start=1):
         corner, row[0] = row[0], i
@@ -24,11 +28,22 @@ def edit_distance(first: Sequence[Hashable], second: Sequence[Hashable]) -> int:
     return row[-1]
 
 
+def _check(hypotheses: Sequence[Sequence[Hashable]], references: Sequence[Sequence[Sequence[Hashable]]]) -> None:
+    """One or more references for each hypothesis; each a list of tokens, or a text."""
+    same_sequence_length("hypotheses", hypotheses, "references", references)
+    for place, (hypothesis, several) in enumerate(zip(hypotheses, references, strict=True)):
+        if not len(sequence(f"references, number {place},", several)):
+            raise CanonError(f"references has none for hypothesis {place}.")
+        for one in (hypothesis, *several):
+            if not isinstance(one, str):
+                tokens(f"hypotheses and references, number {place},", one)
+
+
 def sequence_error_rate(
     hypotheses: Sequence[Sequence[Hashable]], references: Sequence[Sequence[Sequence[Hashable]]]
 ) -> float:
     """Share of the hypotheses that equal none of their references (of pronunciations: the word error rate)."""
-    same_sequence_length("hypotheses", hypotheses, "references", references)
+    _check(hypotheses, references)
     wrong = sum(
         all(list(told) != list(right) for right in several)
         for told, several in zip(hypotheses, references, strict=True)
@@ -40,7 +55,7 @@ def token_error_rate(
     hypotheses: Sequence[Sequence[Hashable]], references: Sequence[Sequence[Sequence[Hashable]]]
 ) -> float:
     """Edits to the nearest reference over the length of those references (of phonemes: the phoneme error rate)."""
-    same_sequence_length("hypotheses", hypotheses, "references", references)
+    _check(hypotheses, references)
     edits = total = 0
     for told, several in zip(hypotheses, references, strict=True):
         distance, length = min((edit_distance(told, right), len(right)) for right in several)

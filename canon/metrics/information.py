@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..errors import CanonError
-from ._checks import FloatArray, choice, logarithm, numbers, same_length
+from ._checks import FloatArray, choice, logarithm, number, numbers, same_length
 
 ZEROS = ("inf", "error", "clip")
 
@@ -68,7 +68,7 @@ def cross_entropy(
                 f"q is zero at position {int(np.flatnonzero(held)[(model == 0).argmax()])} where p is not; "
                 'pass zero="inf" or zero="clip".'
             )
-        model = np.maximum(model, epsilon)
+        model = np.maximum(model, number("epsilon", epsilon))
     return float(0.0 - np.sum(truth * log(model)))
 
 
@@ -91,7 +91,7 @@ def kl_divergence(
     if (model[held] == 0).any() and zero != "clip":
         return cross_entropy(truth, model, base=base, zero=zero)
     truth, model = truth[held], model[held]
-    model = np.maximum(model, epsilon) if zero == "clip" else model
+    model = np.maximum(model, number("epsilon", epsilon)) if zero == "clip" else model
     return float(np.sum(truth * (log(truth) - log(model))))
 
 
@@ -106,7 +106,7 @@ def js_divergence(p: ArrayLike, q: ArrayLike, *, base: float = np.e, normalize: 
 def perplexity(cross_entropy: float, *, base: float = np.e) -> float:
     """base^{cross-entropy}; `base` must be the one the cross-entropy was measured in (default e)."""
     logarithm(base)
-    if np.isnan(cross_entropy):
+    if np.isnan(number("cross_entropy", cross_entropy, finite=False)):
         raise CanonError("cross_entropy is NaN.")
     return float(np.power(float(base), cross_entropy))
 

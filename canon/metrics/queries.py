@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..errors import CanonError, unknown
-from ._checks import BoolArray, FloatArray, IntArray, array, choice, cutoff, logarithm, numbers, same_length
+from ._checks import BoolArray, FloatArray, IntArray, array, choice, cutoff, logarithm, number, numbers, same_length
 
 TIES = ("average", "order", "document", "worst", "best")
 GAINS = ("exponential", "linear", "binary")
@@ -87,7 +87,7 @@ def rank(
     """
     choice("ties", ties, TIES)
     choice("precision", precision, ("given", "float32"))
-    labels = numbers("relevance", relevance).astype(np.float64)
+    labels = numbers("relevance", relevance, finite=True).astype(np.float64)
     values = numbers("scores", scores)
     same_length("relevance", labels, "scores", values)
     if labels.min() < 0:
@@ -159,7 +159,7 @@ def fill_empty(values: FloatArray, has_relevant: BoolArray, empty: Empty) -> Flo
         if empty != "skip":
             raise unknown("empty", empty, ["skip"])
         return np.where(has_relevant, values, np.nan)
-    return np.where(has_relevant, values, float(empty))
+    return np.where(has_relevant, values, number("empty", empty, finite=False))
 
 
 def mean_over_queries(values: FloatArray) -> float:
@@ -171,7 +171,7 @@ def mean_over_queries(values: FloatArray) -> float:
 
 
 def _relevant(ranked: Ranked, threshold: float) -> BoolArray:
-    return ranked.relevance >= threshold
+    return ranked.relevance >= number("threshold", threshold)
 
 
 def cg_by_query(ranked: Ranked, *, k: int | None = None, gain: Gain = "linear") -> FloatArray:
@@ -274,7 +274,7 @@ def expected_reciprocal_rank_by_query(
     """Σ_{i≤k} (1/i) R_i ∏_{j<i} (1 − R_j) with R = (2^l − 1) / 2^max; max defaults to the largest label given."""
     _broken(ranked, "expected reciprocal rank")
     largest = float(ranked.relevance.max())
-    top = largest if max_relevance is None else float(max_relevance)
+    top = largest if max_relevance is None else number("max_relevance", max_relevance)
     if top < largest:
         raise CanonError(f"max_relevance is {top:g} but a document has relevance {largest:g}.")
     stop = gains(ranked.relevance, "exponential") / np.exp2(top)

@@ -16,8 +16,13 @@ from ..errors import CanonError
 from ._checks import FloatArray, numbers
 
 
-def _pair(targets: ArrayLike, predictions: ArrayLike, dims: int | None) -> tuple[FloatArray, FloatArray]:
-    y, f = numbers("targets", targets, dims).astype(np.float64), numbers("predictions", predictions, dims)
+def _pair(
+    targets: ArrayLike, predictions: ArrayLike, dims: int | None, finite: bool = True
+) -> tuple[FloatArray, FloatArray]:
+    y, f = (
+        numbers("targets", targets, dims, finite).astype(np.float64),
+        numbers("predictions", predictions, dims, finite),
+    )
     if y.shape != f.shape:
         raise CanonError(f"targets and predictions must have the same shape, got {y.shape} and {f.shape}.")
     return y, f.astype(np.float64)
@@ -58,14 +63,21 @@ def r2(targets: ArrayLike, predictions: ArrayLike, *, force_finite: bool = True)
 def pearson(targets: ArrayLike, predictions: ArrayLike) -> float:
     """Pearson's r; 0 where targets or predictions are all equal, and nothing can be told."""
     y, f = _pair(targets, predictions, 1)
-    y, f = y - y.mean(), f - f.mean()
+    y, f = _centred(y), _centred(f)
     spread = sqrt(float(y @ y) * float(f @ f))
     return float(np.clip(y @ f / spread, -1, 1)) if spread > 0 else 0.0
 
 
+def _centred(values: FloatArray) -> FloatArray:
+    """Minus their mean, the farthest at ±1, which r does not see; squares of what is huge or tiny stay numbers."""
+    scaled = values / (np.abs(values).max() or 1.0)
+    scaled = scaled - scaled.mean()
+    return scaled / (np.abs(scaled).max() or 1.0)
+
+
 def spearman(targets: ArrayLike, predictions: ArrayLike) -> float:
     """Spearman's ρ: `pearson` of the ranks, equal values sharing the mean of theirs."""
-    y, f = _pair(targets, predictions, 1)
+    y, f = _pair(targets, predictions, 1, finite=False)
     return pearson(_ranks(y), _ranks(f))
 
 

@@ -16,8 +16,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ..errors import CanonError
-from ._checks import choice, same_sequence_length
+from ._checks import choice, number, same_sequence_length, texts
+from ._checks import text as checked_text
 
 Tokenise = Callable[[str], Sequence[str]]
 
@@ -43,7 +43,7 @@ def normalize_answer(text: str, *, punctuation: str = "ascii") -> str:
     of a Unicode punctuation class, such as 。 and 《》.
     """
     choice("punctuation", punctuation, ("ascii", "unicode"))
-    text = text.lower().translate(_ASCII_PUNCTUATION)
+    text = checked_text("An answer", text).lower().translate(_ASCII_PUNCTUATION)
     if punctuation == "unicode":
         text = "".join(c for c in text if not unicodedata.category(c).startswith("P"))
     return " ".join(_ARTICLES.sub(" ", text).split())
@@ -68,7 +68,7 @@ def _tokeniser(tokenise: str | Tokenise) -> Tokenise:
 
 def _several(references: str | Sequence[str]) -> list[str]:
     # SQuAD 2.0 lists no answer for an unanswerable question; the right prediction is then the empty string.
-    found = [references] if isinstance(references, str) else list(references)
+    found = [references] if isinstance(references, str) else texts("references", references)
     return found or [""]
 
 
@@ -98,7 +98,7 @@ def token_f1(
     for reference in _several(references):
         truth = Counter(split(normalize_answer(reference, punctuation=punctuation)))
         if not guess or not truth:
-            value = float(both_empty) if not guess and not truth else 0.0
+            value = number("both_empty", both_empty, finite=False) if not guess and not truth else 0.0
         else:
             value = 2 * (guess & truth).total() / (guess.total() + truth.total())
         best = max(best, value)
@@ -114,8 +114,6 @@ def span_scores(
     both_empty: float = 1.0,
 ) -> SpanScores:
     """Mean exact match and mean token F1; references holds for each question one string or a list of them."""
-    if isinstance(predictions, str) or isinstance(references, str):
-        raise CanonError("predictions and references must be lists of answers, not one string.")
     same_sequence_length("predictions", predictions, "references", references)
     exact = total = 0.0
     for prediction, answers in zip(predictions, references, strict=True):

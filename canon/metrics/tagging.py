@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..errors import CanonError
-from ._checks import same_sequence_length
+from ._checks import number, same_sequence_length, sequence, texts
 from .classification import divide
 
 
@@ -40,7 +40,7 @@ def entities(tags: Sequence[str]) -> list[tuple[str, int, int]]:
     """(type, first, last) of every entity in one sentence, both ends inclusive."""
     found = []
     before, kind_before, start = "O", "_", 0
-    for position, tag in enumerate([*tags, "O"]):
+    for position, tag in enumerate([*texts("tags", tags), "O"]):
         letter, _, kind = tag.partition("-")
         if letter not in ("B", "I", "E", "S", "O") or (letter == "O" and tag != "O"):
             raise CanonError(f'tag "{tag}" at position {position} is not O or one of B, I, E, S followed by "-type".')
@@ -64,9 +64,7 @@ def entity_scores(
     same_sequence_length("labels", labels, "predictions", predictions)
     kinds: dict[str, list[int]] = {}  # type → right, predicted, true
     for sentence, (truth, guess) in enumerate(zip(labels, predictions, strict=True)):
-        if isinstance(truth, str) or isinstance(guess, str):
-            raise CanonError("labels and predictions must hold one list of tags per sentence, not strings.")
-        if len(truth) != len(guess):
+        if len(sequence(f"labels of sentence {sentence}", truth)) != len(sequence("predictions", guess)):
             raise CanonError(f"sentence {sentence} has {len(truth)} labels but {len(guess)} predictions.")
         wanted, offered = set(entities(truth)), set(entities(guess))
         for column, group in enumerate((wanted & offered, offered, wanted)):
@@ -84,7 +82,7 @@ def entity_scores(
         return EntityScore(float(values[0]), float(values[1]), float(values[2]), int(support))
 
     table, support, total = score(counts), counts[:, 2], int(counts[:, 2].sum())
-    nothing = np.full(3, float(zero_division))
+    nothing = np.full(3, number("zero_division", zero_division, finite=False))
     return EntityScores(
         by_type={name: record(table[i], support[i]) for i, name in enumerate(names)},
         micro=record(score(counts.sum(axis=0, keepdims=True))[0], total),

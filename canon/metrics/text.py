@@ -16,7 +16,7 @@ from math import exp
 from typing import Any
 
 from ..errors import CanonError
-from ._checks import cutoff, same_sequence_length
+from ._checks import cutoff, same_sequence_length, texts, tokens
 
 
 @dataclass(frozen=True)
@@ -53,10 +53,9 @@ def corpus_bleu(
         from sacrebleu.metrics import BLEU
     except ModuleNotFoundError:
         raise CanonError('corpus_bleu needs sacrebleu; install it with pip install "deepcanon[text]".') from None
-    if isinstance(hypotheses, str) or isinstance(references, str):
-        raise CanonError("hypotheses and references must be lists of sentences, not one string.")
     same_sequence_length("hypotheses", hypotheses, "references", references)
-    several = [[entry] if isinstance(entry, str) else list(entry) for entry in references]
+    hypotheses = texts("hypotheses", hypotheses)
+    several = [[entry] if isinstance(entry, str) else texts("references", entry) for entry in references]
     for position, entry in enumerate(several):
         if not entry:
             raise CanonError(f"references has no reference for hypothesis {position}.")
@@ -65,7 +64,7 @@ def corpus_bleu(
     streams: list[Any] = [[entry[i] if i < len(entry) else None for entry in several] for i in range(most)]
     try:
         metric = BLEU(tokenize=tokenize, lowercase=lowercase, smooth_method=smooth, max_ngram_order=max_order)
-    except (AssertionError, ValueError, KeyError) as error:
+    except Exception as error:  # sacrebleu's errors have no class of their own
         raise CanonError(f"sacrebleu does not accept tokenize={tokenize!r}, smooth={smooth!r} ({error}).") from None
     result = metric.corpus_score(list(hypotheses), streams)
     return BleuScore(
@@ -81,7 +80,7 @@ def corpus_bleu(
 def bleu_tokenizer(references: Sequence[str]) -> str:
     """sacrebleu's "zh" where most letters are Chinese, which has no spaces, so that characters are counted; else
     "13a"."""
-    letters = [letter for text in references[:200] for letter in text if letter.isalpha()]
+    letters = [letter for text in texts("references", references)[:200] for letter in text if letter.isalpha()]
     chinese = sum("\u4e00" <= letter <= "\u9fff" for letter in letters)
     return "zh" if chinese > len(letters) / 2 else "13a"
 
@@ -93,9 +92,8 @@ def sequence_bleu(hypothesis: Sequence[Hashable], reference: Sequence[Hashable],
     score 0 (no smoothing); an empty hypothesis scores 0.
     """
     cutoff(max_order)
-    if isinstance(hypothesis, str) or isinstance(reference, str):
-        raise CanonError("sequence_bleu takes lists of tokens; split the string first.")
-    if not reference:
+    tokens("hypothesis", hypothesis), tokens("reference", reference)
+    if not len(reference):
         raise CanonError("reference is empty; at least one token is needed.")
     size = len(hypothesis)
     if not size:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..errors import CanonError
-from ._checks import array, choice, numbers
+from ._checks import choice, number, numbers
 
 
 @dataclass(frozen=True)
@@ -51,13 +51,11 @@ def _classifier(name: str, seed: int) -> Any:
 
 
 def _sample(name: str, values: ArrayLike) -> np.ndarray:
-    found = numbers(name, array(name, values, None), None).astype(np.float64)
+    found = numbers(name, values, None, finite=True).astype(np.float64)
     if found.ndim == 1:
         found = found[:, None]
     if found.ndim != 2:
         raise CanonError(f"{name} must be a vector or an n × features matrix, got shape {found.shape}.")
-    if not np.isfinite(found).all():
-        raise CanonError(f"{name} contains an infinite value.")
     if len(found) < 4:
         raise CanonError(f"{name} has {len(found)} points; at least 4 are needed to train and to test.")
     return found
@@ -80,7 +78,7 @@ def classifier_two_sample_test(
     fixes the split and the classifier.
     """
     choice("p_value", p_value, ("exact", "normal"))
-    if not 0 < test_share < 1:
+    if not 0 < number("test_share", test_share) < 1:
         raise CanonError(f"test_share must lie between 0 and 1, got {test_share}.")
     samples = [_sample("first", first), _sample("second", second)]
     if samples[0].shape[1] != samples[1].shape[1]:

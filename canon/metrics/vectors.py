@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..data import word_tests
 from ..data.word_tests import Pair, Question
 from ..errors import CanonError
-from ._checks import choice, numbers
+from ._checks import choice, numbers, text, texts
 
 CASES: dict[str, Callable[[str], str]] = {"upper": str.upper, "lower": str.lower, "keep": str}
 
@@ -63,12 +63,16 @@ class SimilarityResult:
 
 def read_analogies(path: str | Path) -> dict[str, list[Question]]:
     """A questions-words file: `: section` lines, then four words a line."""
-    return word_tests.read_analogies(Path(path))
+    return word_tests.read_analogies(_path(path))
 
 
 def read_pairs(path: str | Path, *, delimiter: str = "\t") -> list[Pair]:
     """A similarity file: word, word, number a line; lines that start with # are comments."""
-    return word_tests.read_pairs(Path(path), delimiter)
+    return word_tests.read_pairs(_path(path), text("delimiter", delimiter))
+
+
+def _path(path: str | Path) -> Path:
+    return path if isinstance(path, Path) else Path(text("path", path))
 
 
 @dataclass(frozen=True)
@@ -84,7 +88,8 @@ class _Vocabulary:
 
 def _vocabulary(vectors: ArrayLike, words: Sequence[str], restrict_vocab: int | None, case: str) -> _Vocabulary:
     fold = CASES[choice("case", case, tuple(CASES))]
-    matrix = numbers("vectors", vectors, 2)
+    matrix = numbers("vectors", vectors, 2, finite=True)
+    words = texts("words", words)
     if len(matrix) != len(words):
         raise CanonError(f"vectors and words must have the same length, got {len(matrix)} and {len(words)}.")
     if restrict_vocab is not None and restrict_vocab < 1:

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from canon.errors import CanonError
-from canon.objectives._checks import require_same_shape
+from canon.objectives._checks import require_same_shape, require_tensors
 
 IGNORE = -100  # the label of a place without a target, as in torch
 
@@ -66,6 +66,7 @@ def cross_entropy(
     Relations: `distribution_cross_entropy` with that p; with ε = 0 the log loss −log q_y. Prefer `margin.hinge` with
     `margin.one_vs_rest` where only the decision matters and no probability is wanted.
     """
+    require_tensors(logits=logits_BC, labels=label_B)
     if logits_BC.shape[:-1] != label_B.shape:
         raise CanonError(
             f"Logits need the labels' shape and one dimension of classes, got {tuple(logits_BC.shape)} for labels of "
@@ -73,10 +74,15 @@ def cross_entropy(
         )
     if not 0 <= smoothing < 1:
         raise CanonError(f"Label smoothing lies from 0 up to but not including 1, got {smoothing}.")
+    if label_B.is_floating_point() or not logits_BC.is_floating_point():
+        raise CanonError(f"Labels are whole numbers and logits are not, got {label_B.dtype} and {logits_BC.dtype}.")
     if logits_BC.dim() == 2:
-        return F.cross_entropy(
-            logits_BC, label_B, ignore_index=ignore_index, label_smoothing=smoothing, reduction=reduction
-        )
+        try:
+            return F.cross_entropy(
+                logits_BC, label_B, ignore_index=ignore_index, label_smoothing=smoothing, reduction=reduction
+            )
+        except IndexError:
+            raise CanonError(f"A label is not one of the {logits_BC.shape[1]} classes.") from None
     flat_BC = logits_BC.reshape(-1, logits_BC.shape[-1])
     losses = cross_entropy(flat_BC, label_B.flatten(), smoothing, ignore_index, reduction)
     return losses.view(label_B.shape) if reduction == "none" else losses

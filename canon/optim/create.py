@@ -22,10 +22,16 @@ def create(settings: s.Settings, param_groups: Iterable[dict[str, Any]]) -> torc
 
     from canon.optim import ours
 
-    groups = [{**group, "params": list(group["params"])} for group in param_groups]
+    if not isinstance(settings, s.Settings):
+        raise CanonError(f"{settings!r} is not the settings of an optimiser; those are in canon.optim.OPTIMIZERS.")
+    groups = [dict(group) for group in param_groups]
     for group in groups:
-        if extra := set(group) - {"params", "lr", "weight_decay"}:
-            raise CanonError(f"A parameter group takes params, lr and weight_decay, got {', '.join(sorted(extra))}.")
+        if "params" not in group or (extra := set(group) - {"params", "lr", "weight_decay"}):
+            got = ", ".join(sorted(extra)) if "params" in group else "no params"
+            raise CanonError(f"A parameter group takes params, lr and weight_decay, got {got}.")
+        group["params"] = list(group["params"])
+        if not all(isinstance(p, torch.Tensor) for p in group["params"]):
+            raise CanonError("The params of a group must be tensors.")
     params = [p for group in groups for p in group["params"]]
     if not params:
         raise CanonError("There is nothing to train: the network has no parameters that take gradients.")

@@ -25,6 +25,7 @@ from canon.errors import CanonError, unknown
 from canon.interop import elmo, huggingface, huggingface_finetuned, onnx, vision
 from canon.interop.vision import Report, Tensors
 from canon.interop.weights import read_tensors
+from canon.storage import writing_folder
 from canon.systems.building import build
 from canon.training import checkpoint
 from canon.training.devices import seed_step
@@ -151,7 +152,7 @@ def convert(
         elif to == "elmo":
             if network.system.name != "elmo":
                 raise CanonError(f"{source} is a {network.system.name}; --to elmo writes networks of elmo alone.")
-            with huggingface.whole_folder(target) as folder:
+            with writing_folder(target) as folder:
                 names = elmo.write(network.build(), folder)  # type: ignore[arg-type]
         elif to == "huggingface" and network.system.name == "finetune":
             names = huggingface_finetuned.write_folder(target, network.config, network.tensors, network.schema)

@@ -300,7 +300,7 @@ def test_wrong_files_are_told_in_one_sentence(content: bytes, tmp_path: Path) ->
     assert patched(8, "<i", 12).endswith(
         f"rows and 11 columns, where its dictionary and settings ask for {size + 3000:,} and 12."
     )
-    with pytest.raises(CanonError, match=r"nowhere.bin cannot be read: No such file"):
+    with pytest.raises(CanonError, match=r"nowhere.bin cannot be read: no such file"):
         ours.read(tmp_path / "nowhere.bin")
 
 

@@ -282,7 +282,7 @@ def test_a_tokenizer_of_another_size_names_both_files(tmp_path: Path) -> None:
         ),
         ({"type_vocab_size": 3}, "FOLDER/config.json: type_vocab_size is 3; canon has BERT with 2 and UniLM with 6."),
         ({"num_attention_heads": 5}, "must be a multiple of"),
-        ({"hidden_size": "wide"}, "system.dim"),
+        ({"hidden_size": "wide"}, "FOLDER/config.json: hidden_size must be a whole number from 1, got 'wide'."),
     ],
     ids=lambda value: str(value)[:40],
 )
@@ -303,7 +303,7 @@ def test_files_that_are_not_there_or_damaged(tmp_path: Path) -> None:
 
     assert refusal() == "FOLDER has no config.json, so it is no folder of Hugging Face's."
     (tmp_path / "config.json").write_text("{")
-    assert refusal().startswith("FOLDER/config.json is not JSON: ")
+    assert refusal().startswith("FOLDER/config.json cannot be read: Expecting property name")
     (tmp_path / "config.json").write_text("[]")
     assert refusal() == "FOLDER/config.json must hold a table, not list."
     (tmp_path / "config.json").write_text('{"model_type": "bert"}')

@@ -202,18 +202,18 @@ def test_entity_hand_count_and_empty_case():
     ("call", "words"),
     [
         (lambda: metrics.corpus_bleu(["a"], ["a", "b"]), "same length"),
-        (lambda: metrics.corpus_bleu("a", ["a"]), "not one string"),
+        (lambda: metrics.corpus_bleu("a", ["a"]), "must be a list, got 'a'"),
         (lambda: metrics.corpus_bleu(["a"], [[]]), "no reference for hypothesis 0"),
         (lambda: metrics.corpus_bleu([], []), "are empty"),
         (lambda: metrics.corpus_bleu(["a"], ["a"], tokenize="nope"), "tokenize='nope'"),
-        (lambda: metrics.sequence_bleu("a b", ["a"]), "lists of tokens"),
+        (lambda: metrics.sequence_bleu("a b", ["a"]), "must be a list, got 'a b'"),
         (lambda: metrics.sequence_bleu(["a"], []), "reference is empty"),
         (lambda: metrics.sequence_bleu(["a"], ["a"], max_order=0), "positive whole number"),
         (lambda: metrics.token_f1("a", "b", tokenise="letters"), 'No tokenise "letters"'),
         (lambda: metrics.span_scores(["a"], []), "same length"),
         (lambda: metrics.entity_scores([["O"]], [["O", "O"]]), "sentence 0 has 1 labels but 2"),
         (lambda: metrics.entity_scores([["PER"]], [["O"]]), 'tag "PER" at position 0'),
-        (lambda: metrics.entity_scores(["O"], ["O"]), "one list of tags per sentence"),
+        (lambda: metrics.entity_scores(["O"], ["O"]), "must be a list, got 'O'"),
     ],
 )
 def test_bad_input_is_one_sentence(call, words):

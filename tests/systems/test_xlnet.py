@@ -277,7 +277,10 @@ def test_config_and_tensors_there_and_back() -> None:
     del plain["layer.2.rel_attn.r"]
     with pytest.raises(CanonError, match=r"The XLNet weights have no tensor layer\.2\.rel_attn\.r, which config"):
         huggingface_xlnet.tensors_from(plain, back)
-    for wrong, said in (({"attn_type": "uni"}, "attn_type must be 'bi'"), ({"ff_activation": "silu"}, "ff_activation")):
+    for wrong, said in (
+        ({"attn_type": "uni"}, "attn_type is 'uni', which canon does not"),
+        ({"ff_activation": "silu"}, "ff_activation"),
+    ):
         with pytest.raises(CanonError, match=said):
             huggingface_xlnet.config_from(table | wrong)
 

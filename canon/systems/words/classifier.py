@@ -53,6 +53,7 @@ class Config:
     maxn: Natural = Field(default=0, description="most letters of a letter n-gram; 0: none are used")
     buckets: Positive = Field(default=2_000_000, description="rows that all n-grams share")
     negatives: Positive = Field(default=5, description="labels drawn as noise (negative-sampling)")
+    label_prefix: str = Field(default="__label__", description="before each label in fastText's files")
 
 
 class Classifier:
