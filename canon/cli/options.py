@@ -11,6 +11,7 @@ import typer
 
 from canon.config import parse_assignment
 from canon.errors import CanonError
+from canon.storage import write_bytes
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -42,17 +43,18 @@ def print_json(value: Any) -> None:
 
 
 def save_figure(draw: Callable[[], Figure], path: Path) -> None:
-    """Draws and writes a figure; what stands in the way is a sentence."""
-    from canon.figures import save
+    """Draws and writes a figure."""
+    write_bytes(path, rendered(draw, path))
+
+
+def rendered(draw: Callable[[], Figure], path: Path) -> bytes:
+    """A figure in the format that the path's ending names; a sentence where nothing can be drawn."""
+    from canon.figures import render
     from canon.report.page import NO_FIGURES, can_draw
-    from canon.training.run import cannot_write
 
     if not can_draw():
         raise CanonError(NO_FIGURES)
-    try:
-        save(draw(), path)
-    except OSError as failure:
-        raise cannot_write(path, failure) from None
+    return render(draw(), path)
 
 
 def print_table(rows: list[dict[str, Any]]) -> None:
