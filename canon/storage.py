@@ -94,7 +94,7 @@ def writing_folder(path: Path) -> Iterator[Path]:
 def cannot_write(path: Path, failure: OSError | UnicodeError) -> CanonError:
     if isinstance(failure, OSError) and failure.errno in (errno.ENOSPC, errno.EDQUOT):
         return CanonError(f"The disk is full: {path} cannot be written.")
-    return CanonError(f"{path} cannot be written: {reason(failure)}.")
+    return CanonError(f"{path} cannot be written: {getattr(failure, 'strerror', None) or reason(failure)}.")
 
 
 def read_json(path: Path, check: Callable[[Any], Any] | None = None) -> Any:

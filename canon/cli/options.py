@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
+from functools import wraps
+from inspect import signature
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -32,6 +36,25 @@ def set_threshold(task: Any, threshold: float | None, top: int | None = None) ->
     if threshold is not None and not 0 <= threshold <= 1:
         raise CanonError(f"--threshold must be a probability, 0 to 1, got {threshold:g}.")
     task.threshold, task.top = threshold, top
+
+
+def checked(verb: Any) -> Any:
+    """A verb that refuses what no verb means: nan, inf, numbers that no machine counts to, arguments without a letter."""
+    required = [name for name, one in signature(verb).parameters.items() if one.default is one.empty]
+
+    @wraps(verb)
+    def call(**options: Any) -> None:
+        for name, value in options.items():
+            if name in required and (value == "" or (isinstance(value, list) and "" in value)):
+                raise CanonError(f"{name.upper()} is empty; see --help for what it names.")
+            flag = f"--{name.strip('_').replace('_', '-')}"
+            if isinstance(value, float) and not isfinite(value):
+                raise CanonError(f"{flag} must be a finite number, got {value}.")
+            if isinstance(value, int) and abs(value) > sys.maxsize:
+                raise CanonError(f"{flag} must be at most {sys.maxsize} in size, got {value:.3g}.")
+        verb(**options)
+
+    return call
 
 
 def changes_of(assignments: list[str]) -> dict[str, Any]:
