@@ -11,6 +11,7 @@ import errno
 import glob
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -37,18 +38,15 @@ def writing(path: Path, *others: Path) -> Iterator[Any]:
         if target is not None and target.is_dir():
             raise CanonError(f"{each} is a folder: give the name of a file.")
     try:
-        with _folders(*(target for _, target in pairs)):
-            for _, target in pairs:
-                _sweep(target)
+        with _beside_targets(pairs):
             yield tuple(parts) if others else parts[0]
             for part, _ in pairs:
                 sync_file(part)
             _replace(pairs)
-    except (OSError, UnicodeError) as failure:
-        raise cannot_write(path, failure) from failure
-    finally:
-        for part, _ in pairs:
-            _remove(part)
+    except Exception as failure:
+        if (refusal := _refusal(failure)) is None:
+            raise
+        raise cannot_write(path, refusal) from failure
     _sync_in_place({target.parent for _, target in pairs})
 
 
@@ -73,8 +71,7 @@ def writing_folder(path: Path) -> Iterator[Path]:
         raise CanonError(f"{path} already exists: give another name for the folder.")
     part = _beside(target)
     try:
-        with _folders(target):
-            _sweep(target)
+        with _beside_targets([(part, target)]):
             part.mkdir()
             yield part
             for inside in sorted(part.rglob("*"), reverse=True):
@@ -82,19 +79,29 @@ def writing_folder(path: Path) -> Iterator[Path]:
                     sync_file(inside)
             sync_file(part)
             part.rename(target)  # fails where another process was first
-    except (OSError, UnicodeError) as failure:
+    except Exception as failure:
+        if (refusal := _refusal(failure)) is None:
+            raise
         if os.path.lexists(target):
             raise CanonError(f"{path} already exists: another process was first; give another name.") from None
-        raise cannot_write(path, failure) from failure
-    finally:
-        _remove(part)
+        raise cannot_write(path, refusal) from failure
     _sync_in_place({target.parent})
 
 
+def _refusal(failure: Exception) -> OSError | UnicodeError | None:
+    """What the system refused; safetensors reports it as an error of its own, with the number in its text."""
+    if isinstance(failure, OSError | UnicodeError):
+        return failure
+    number = None if isinstance(failure, CanonError) else re.search(r"\(os error (\d+)\)", str(failure))
+    return OSError(int(number[1]), os.strerror(int(number[1]))) if number else None
+
+
 def cannot_write(path: Path, failure: OSError | UnicodeError) -> CanonError:
-    if isinstance(failure, OSError) and failure.errno in (errno.ENOSPC, errno.EDQUOT):
+    if not isinstance(failure, OSError):
+        return CanonError(f"{path} cannot be written: {reason(failure)}.")
+    if failure.errno in (errno.ENOSPC, errno.EDQUOT):
         return CanonError(f"The disk is full: {path} cannot be written.")
-    return CanonError(f"{path} cannot be written: {getattr(failure, 'strerror', None) or reason(failure)}.")
+    return CanonError(f"{path} cannot be written: {failure.strerror or failure}.")
 
 
 def read_json(path: Path, check: Callable[[Any], Any] | None = None) -> Any:
@@ -146,16 +153,19 @@ def _is_device(path: Path) -> bool:
 
 
 @contextmanager
-def _folders(*targets: Path) -> Iterator[None]:
-    """Makes the folders that files go to; those that were not there are removed where what follows fails."""
+def _beside_targets(pairs: list[tuple[Path, Path]]) -> Iterator[None]:
+    """Makes room for parts beside their targets; after a failure the parts and the folders that were made are gone."""
     made: list[Path] = []
     try:
-        for target in targets:
+        for _, target in pairs:
             for folder in reversed([folder for folder in target.parents if not folder.exists()]):
                 folder.mkdir(exist_ok=True)
                 made.append(folder)
+            _sweep(target)
         yield
     except BaseException:
+        for part, _ in pairs:
+            _remove(part)
         for folder in reversed(made):
             with suppress(OSError):
                 folder.rmdir()

@@ -39,7 +39,7 @@ def set_threshold(task: Any, threshold: float | None, top: int | None = None) ->
 
 
 def checked(verb: Any) -> Any:
-    """A verb that refuses what no verb means: nan, inf, numbers that no machine counts to, arguments without a letter."""
+    """A verb that refuses what no verb means: nan, inf, numbers that no machine counts to, empty arguments."""
     required = [name for name, one in signature(verb).parameters.items() if one.default is one.empty]
 
     @wraps(verb)

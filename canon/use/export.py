@@ -20,7 +20,7 @@ from canon import recipe as recipes
 from canon import registry
 from canon.config import Table
 from canon.data.schema import Data, FileRecord, Schema
-from canon.errors import CanonError, border, unknown
+from canon.errors import CanonError, unknown
 from canon.interop import elmo, huggingface, huggingface_finetuned, onnx, vision
 from canon.interop.vision import Report, Tensors
 from canon.interop.weights import read_tensors
@@ -280,11 +280,12 @@ def _schema(source: str, config: Any, classes: Sequence[str], mean: Sequence[flo
 
 def _write_tensors(tensors: Tensors, target: Path) -> None:
     whole = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
-    with writing(target) as part, border(target, "cannot be written"):  # their own errors are no OSErrors
+    with writing(target) as part:
         if target.suffix == ".safetensors":
             save_file(whole, part, metadata={"format": "pt"})
         else:
-            torch.save(whole, part)  # tensors only: read it with weights_only=True
+            with part.open("wb") as file:  # by its name, torch would report a full disk as an error of its own
+                torch.save(whole, file)  # tensors only: read it with weights_only=True
 
 
 def _write_run(network: Network, target: Path) -> None:
