@@ -238,7 +238,7 @@ LATER = {
         "--to",
         "word2vec",
         ".",
-    ): "interop/vectors_write.py has its own way to name what it writes",
+    ): "interop/vectors_write.py names its own parts",
     ("tokenizer", "train", "text.txt", "--encoding", "rot13"): "data/text.py takes codecs that are not of text",
 }
 MARKED = [
