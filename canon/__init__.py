@@ -1,13 +1,19 @@
 """canon: the classic systems of deep learning, in one fast and verified PyTorch toolkit."""
 
-from canon.errors import CanonError
+TYPE_CHECKING = False  # typing itself would take its time to be imported
+if TYPE_CHECKING:
+    from canon.errors import CanonError
 
 __version__ = "0.1.0"
 __all__ = ["CanonError", "create", "datasets", "load", "recipes", "systems", "train"]
 
 
 def __getattr__(name: str) -> object:
-    # Looked up when asked for: importing canon imports neither torch nor the readers.
+    # Looked up when asked for: importing canon imports nothing, so that the command is guarded from its first moment.
+    if name == "CanonError":
+        from canon.errors import CanonError
+
+        return CanonError
     if name in __all__:
         from canon import api
 

@@ -1,3 +1,6 @@
-from canon.command import main
+try:
+    from canon.command import main
+except KeyboardInterrupt:
+    raise SystemExit(130) from None
 
 main()

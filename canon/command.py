@@ -10,9 +10,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from types import FrameType
-
-from canon.errors import CanonError, Unforeseen, reason, sentence
 
 _interrupted = False
 
@@ -20,9 +17,13 @@ _interrupted = False
 def main() -> None:
     """The entry point of the installed command."""
     signal.signal(signal.SIGINT, _interrupt)
-    sys.unraisablehook = _unraisable
-    code = run()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is done; only the interpreter's own leaving is left
+    try:
+        sys.unraisablehook = _unraisable
+        _mend_streams()
+        code = run()
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is done; only the interpreter's own leaving is left
+    except KeyboardInterrupt:
+        code = 130
     sys.exit(code)
 
 
@@ -33,6 +34,15 @@ def run() -> int:
     except BaseException as error:
         code = _report(error)
     return _flushed(code)
+
+
+def _mend_streams() -> None:
+    """What was closed before we began is empty, and text that the terminal cannot show is escaped, as in JSON."""
+    if sys.stdin is None:
+        sys.stdin = os.fdopen(os.open(os.devnull, os.O_RDONLY))
+    if sys.stdout is None:
+        sys.stdout = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
+    sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
 
 
 def _carry_out() -> int:
@@ -48,11 +58,13 @@ def _report(error: BaseException) -> int:
     """Says what ended the command, if there is anything to say; returns the exit code."""
     if isinstance(error, BrokenPipeError) or isinstance(error.__context__, BrokenPipeError):
         return 141  # typer makes an exit of it
-    if isinstance(error, SystemExit):
-        return error.code if isinstance(error.code, int) else 0 if error.code is None else 1
     # An interrupt inside an import or a callback may come out as another error.
     if _interrupted or isinstance(error, KeyboardInterrupt) or type(error).__name__ == "Abort":
         return 130
+    if isinstance(error, SystemExit):
+        return error.code if isinstance(error.code, int) else 0 if error.code is None else 1
+    from canon.errors import Unforeseen, reason, sentence
+
     if text := _usage(error) or sentence(error):
         _say(text)
         return 2
@@ -64,6 +76,8 @@ def _report(error: BaseException) -> int:
 
 def _usage(error: BaseException) -> str:
     """The sentence for a command line that typer could not read; "" for any other error."""
+    from canon.errors import CanonError
+
     if isinstance(error, CanonError | OSError):
         return ""
     import typer
@@ -77,8 +91,10 @@ def _usage(error: BaseException) -> str:
 
 
 def _say(text: str) -> None:
+    """One line, whatever a name in it holds: a line's end, a terminal's commands, half a character."""
+    line = "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in f"canon: {text}")
     try:
-        print(f"canon: {text}".encode(errors="backslashreplace").decode(), file=sys.stderr, flush=True)
+        print(line, file=sys.stderr, flush=True)
     except (OSError, ValueError):
         return  # nobody reads it
 
@@ -93,6 +109,8 @@ def _flushed(code: int) -> int:
         if isinstance(failure, BrokenPipeError):
             return code or 141
         if not code:
+            from canon.errors import reason
+
             _say(f"The output cannot be written: {reason(failure)}.")
         return code or 2
     return code
@@ -109,12 +127,14 @@ def _keep_traceback(error: BaseException) -> str:
             file.write(f"{' '.join(sys.argv)}\n{text}")
     except OSError:
         _say(text)  # there is no place left for it but the screen
-        return "the lines above"
+        return "the line above"
     return path
 
 
-def _interrupt(_number: int, _frame: FrameType | None) -> None:
+def _interrupt(_number: int, _frame: object) -> None:
     global _interrupted
+    if _interrupted:
+        os._exit(130)  # asked for twice: whatever holds the first one back is left
     _interrupted = True
     raise KeyboardInterrupt
 

@@ -55,7 +55,7 @@ def reason(error: BaseException) -> str:
         return (error.strerror or text).lower()
     if isinstance(error, KeyError):
         return f"it has no {error.args[0]!r}" if error.args else "something is missing in it"
-    if "int_max_str_digits" in text or "integer string conversion" in text:
+    if isinstance(error, ValueError) and "integer string conversion" in text:
         return "it holds a number of over 4,300 digits"
     return text or type(error).__name__
 
@@ -64,7 +64,7 @@ def reason(error: BaseException) -> str:
 _TOO_LARGE = re.compile(
     r"can't allocate memory|not enough memory|out of memory|Unable to allocate|[Ss]torage size calculation overflowed"
     r"|array is too big|Maximum allowed (size|dimension) exceeded|bad allocation|std::bad_alloc|numel: integer"
-    r" multiplication overflow|unsupported tensor size|cannot fit 'int'|too large to convert"
+    r" multiplication overflow|unsupported tensor size|cannot fit 'int'|too large to convert|Overflow when unpacking"
 )
 
 
@@ -72,7 +72,8 @@ def is_out_of_memory(error: BaseException) -> bool:
     """Whether the machine has less memory than was asked for."""
     if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
         return True
-    return isinstance(error, RuntimeError | ValueError | OverflowError) and bool(_TOO_LARGE.search(str(error)))
+    kinds = RuntimeError | ValueError | OverflowError | TypeError
+    return isinstance(error, kinds) and bool(_TOO_LARGE.search(str(error)))
 
 
 def sentence(error: BaseException) -> str:
@@ -82,10 +83,12 @@ def sentence(error: BaseException) -> str:
     if is_out_of_memory(error):
         return "This needs more memory than there is: choose smaller sizes (train.micro_batch, train.batch, system.…)."
     if isinstance(error, OSError):
-        named = f"{error.filename}: " if error.filename is not None else ""
-        return f"{named}{reason(error)}."
+        why = reason(error)
+        return f"{error.filename}: {why}." if error.filename is not None else f"{why[:1].upper()}{why[1:]}."
     if isinstance(error, RecursionError):
         return "Some input is nested too deeply to be read."
+    if isinstance(error, UnicodeError) or (isinstance(error, ValueError) and "integer string conversion" in str(error)):
+        return f"Some text cannot be read or written: {reason(error)}."
     return ""
 
 

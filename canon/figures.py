@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from canon.errors import CanonError
+from canon.storage import write_bytes
 
 if TYPE_CHECKING:
     import numpy as np
@@ -73,29 +74,44 @@ def new_figure(rows: int = 1, cols: int = 1, size: tuple[float, float] = (6.4, 4
 
 def to_svg(figure: Figure) -> str:
     """The figure as an <svg> element to stand inside a page."""
-    buffer = io.StringIO()
-    _write(figure, buffer, "svg")
-    text = buffer.getvalue()
+    text = _bytes(figure, "svg").decode()
     return text[text.index("<svg") :]
 
 
 def to_png(figure: Figure) -> bytes:
-    buffer = io.BytesIO()
-    _write(figure, buffer, "png")
-    return buffer.getvalue()
+    return _bytes(figure, "png")
 
 
 def save(figure: Figure, path: str | Path) -> Path:
     """Writes the figure in the format that the path's ending names."""
     path = Path(path)
-    if path.suffix.lower() not in FORMATS:
-        raise CanonError(f'{path}: a figure is written as {", ".join(FORMATS)}, not "{path.suffix}".')
-    path.parent.mkdir(parents=True, exist_ok=True)
-    _write(figure, path, path.suffix.lower()[1:])
+    write_bytes(path, render(figure, path))
     return path
 
 
-def _write(figure: Figure, target: Any, kind: str) -> None:
+def render(figure: Figure, path: Path) -> bytes:
+    """The figure in the format that the path's ending names."""
+    if path.suffix.lower() not in FORMATS:
+        raise CanonError(f'{path}: a figure is written as {", ".join(FORMATS)}, not "{path.suffix}".')
+    return _bytes(figure, path.suffix.lower()[1:])
+
+
+def _bytes(figure: Figure, kind: str) -> bytes:
+    buffer = io.BytesIO()
     dateless = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind)
     with style():
-        figure.savefig(target, format=kind, dpi=160, metadata=dateless)
+        _take_as_text(figure)
+        figure.savefig(buffer, format=kind, dpi=160, metadata=dateless)
+    return buffer.getvalue()
+
+
+def _take_as_text(figure: Figure) -> None:
+    """A dollar sign in a name, a title or a token begins no formula: only the powers of ten at an axis are formulas."""
+    from matplotlib.text import Text
+    from matplotlib.ticker import LogFormatter
+
+    sides = [side for axes in figure.axes for side in (axes.xaxis, axes.yaxis)]
+    powers = [side for side in sides if isinstance(side.get_major_formatter(), LogFormatter)]
+    formulas = {label for side in powers for label in side.get_ticklabels(which="both")}
+    for text in figure.findobj(Text):
+        text.set_parse_math(text in formulas)

@@ -8,16 +8,17 @@ library is used.
 from __future__ import annotations
 
 import errno
+import glob
 import json
 import os
 import re
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from canon.errors import CanonError, border
+from canon.errors import CanonError, border, reason
 
 _BESIDE = ".writing"  # .NAME.PID.writing is what process PID has not finished
 
@@ -26,32 +27,27 @@ _BESIDE = ".writing"  # .NAME.PID.writing is what process PID has not finished
 def writing(path: Path, *others: Path) -> Iterator[Any]:
     """A path to write to in place of `path` (a tuple of paths for several), which takes its place when all is written.
 
-    Several files appear together: none is replaced before all are written. A device such as /dev/stdout is written to
-    as it is.
+    Several files appear together: none is replaced before all are written, and where one cannot be replaced, none is.
+    A device such as /dev/stdout is written to as it is.
     """
-    # A link stays a link: the file that it names is replaced.
-    targets = [_resolved(target) for target in (path, *others)]
-    parts = [target if _is_device(target) else _beside(target) for target in targets]
+    named = (path, *others)
+    targets = [_target(each) for each in named]
+    parts = [each if target is None else _beside(target) for each, target in zip(named, targets, strict=True)]
+    pairs = [(part, target) for part, target in zip(parts, targets, strict=True) if target is not None]
+    for each, target in zip(named, targets, strict=True):
+        if target is not None and target.is_dir():
+            raise CanonError(f"{each} is a folder: give the name of a file.")
     try:
-        for target in targets:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            _sweep(target)
-        yield tuple(parts) if others else parts[0]
-        for part, target in zip(parts, targets, strict=True):
-            if part is not target:
+        with _beside_targets(pairs):
+            yield tuple(parts) if others else parts[0]
+            for part, _ in pairs:
                 sync_file(part)
-        for part, target in zip(parts, targets, strict=True):
-            if part is not target:
-                part.replace(target)
-                sync_folder(target.parent)
+            _replace(pairs)
     except Exception as failure:
         if (refusal := _refusal(failure)) is None:
             raise
         raise cannot_write(path, refusal) from failure
-    finally:
-        for part, target in zip(parts, targets, strict=True):
-            if part is not target:
-                _remove(part)
+    _sync_in_place({target.parent for _, target in pairs})
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -70,39 +66,39 @@ def write_text(path: Path, content: str) -> None:
 @contextmanager
 def writing_folder(path: Path) -> Iterator[Path]:
     """A folder to write to, which is at its place once all is written and synced, or not at all."""
-    if os.path.lexists(path):
+    target = _target(path)
+    if target is None or os.path.lexists(path):
         raise CanonError(f"{path} already exists: give another name for the folder.")
-    part = _beside(path)
+    part = _beside(target)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        _sweep(path)
-        part.mkdir()
-        yield part
-        for inside in sorted(part.rglob("*"), reverse=True):
-            if not inside.is_symlink():
-                (sync_folder if inside.is_dir() else sync_file)(inside)
-        sync_folder(part)
-        part.rename(path)  # fails where another process was first
-        sync_folder(path.parent)
+        with _beside_targets([(part, target)]):
+            part.mkdir()
+            yield part
+            for inside in sorted(part.rglob("*"), reverse=True):
+                if not inside.is_symlink():
+                    sync_file(inside)
+            sync_file(part)
+            part.rename(target)  # fails where another process was first
     except Exception as failure:
         if (refusal := _refusal(failure)) is None:
             raise
-        if refusal.errno in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR) and os.path.lexists(path):
+        if os.path.lexists(target):
             raise CanonError(f"{path} already exists: another process was first; give another name.") from None
         raise cannot_write(path, refusal) from failure
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
+    _sync_in_place({target.parent})
 
 
-def _refusal(failure: Exception) -> OSError | None:
+def _refusal(failure: Exception) -> OSError | UnicodeError | None:
     """What the system refused; safetensors reports it as an error of its own, with the number in its text."""
-    if isinstance(failure, OSError):
+    if isinstance(failure, OSError | UnicodeError):
         return failure
     number = None if isinstance(failure, CanonError) else re.search(r"\(os error (\d+)\)", str(failure))
     return OSError(int(number[1]), os.strerror(int(number[1]))) if number else None
 
 
-def cannot_write(path: Path, failure: OSError) -> CanonError:
+def cannot_write(path: Path, failure: OSError | UnicodeError) -> CanonError:
+    if not isinstance(failure, OSError):
+        return CanonError(f"{path} cannot be written: {reason(failure)}.")
     if failure.errno in (errno.ENOSPC, errno.EDQUOT):
         return CanonError(f"The disk is full: {path} cannot be written.")
     return CanonError(f"{path} cannot be written: {failure.strerror or failure}.")
@@ -132,36 +128,93 @@ def sync_file(path: Path) -> None:
 sync_folder = sync_file  # a folder is synced by the same calls
 
 
-def _resolved(path: Path) -> Path:
-    try:
-        return path.resolve() if path.is_symlink() else path
-    except (OSError, RuntimeError) as failure:  # a link to itself
-        raise CanonError(f"{path} cannot be written: {failure}.") from None
+def _sync_in_place(folders: set[Path]) -> None:
+    """Syncs the names of files that are at their places: they are whole there, whether or not this can be done."""
+    for folder in folders:
+        with suppress(OSError):
+            sync_folder(folder)
+
+
+def _target(path: Path) -> Path | None:
+    """The file that is to be replaced: of a link, what it points to. None for a device, which is written to."""
+    with border(path, "cannot be written"):  # such as a name that no file can have
+        target = Path(os.path.realpath(path))
+        if _is_device(path):
+            return None
+    return target
 
 
 def _is_device(path: Path) -> bool:
-    """Whether it is there and is neither a file nor a folder: a device, a pipe, a terminal."""
+    """Whether it is there and is neither a file nor a folder (a pipe, a terminal), or is an open stream of ours."""
+    stream = path.readlink() if path.is_symlink() else path
+    if any(str(each.parent.resolve()).startswith("/proc/") for each in (path, stream)):
+        return True
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
+@contextmanager
+def _beside_targets(pairs: list[tuple[Path, Path]]) -> Iterator[None]:
+    """Makes room for parts beside their targets; after a failure the parts and the folders that were made are gone."""
+    made: list[Path] = []
     try:
-        return path.exists() and not path.is_file() and not path.is_dir()
-    except OSError:  # such as a name that is too long
-        return False
+        for _, target in pairs:
+            for folder in reversed([folder for folder in target.parents if not folder.exists()]):
+                folder.mkdir(exist_ok=True)
+                made.append(folder)
+            _sweep(target)
+        yield
+    except BaseException:
+        for part, _ in pairs:
+            _remove(part)
+        for folder in reversed(made):
+            with suppress(OSError):
+                folder.rmdir()
+        raise
+
+
+def _replace(pairs: list[tuple[Path, Path]]) -> None:
+    """Puts every part in its target's place; where one cannot go there, all earlier files come back."""
+    kept = {target: part.with_name(f"{part.name}.earlier{_BESIDE}") for part, target in pairs}
+    replaced: list[Path] = []
+    try:
+        if len(pairs) > 1:
+            for target, earlier in kept.items():
+                if target.is_file():
+                    try:
+                        os.link(target, earlier)
+                    except OSError:  # there are file systems without links
+                        shutil.copy2(target, earlier)
+        for part, target in pairs:
+            part.replace(target)
+            replaced.append(target)
+    except BaseException:
+        for target in replaced:
+            if kept[target].is_file():
+                kept[target].replace(target)
+            else:
+                _remove(target)
+        raise
+    finally:
+        for earlier in kept.values():
+            _remove(earlier)
 
 
 def _beside(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{os.getpid()}{_BESIDE}") if path.name else path
+    return path.with_name(f".{_stem(path)}.{os.getpid()}{_BESIDE}")
+
+
+def _stem(path: Path) -> str:
+    """A file's name, cut where it would leave no room for what _beside adds; 255 bytes are the most anywhere."""
+    return os.fsencode(path.name)[:200].decode(errors="ignore")
 
 
 def _sweep(path: Path) -> None:
     """Removes what processes that are gone have left beside a path."""
-    for left in path.parent.glob(f".{_literal(path.name)}.*{_BESIDE}"):
-        number = left.name.removesuffix(_BESIDE).rpartition(".")[2]
+    start = f".{_stem(path)}."
+    for left in path.parent.glob(f"{glob.escape(start)}*{_BESIDE}"):
+        number = left.name.removeprefix(start).partition(".")[0]
         if number.isdigit() and not _is_alive(int(number)):
             _remove(left)
-
-
-def _literal(name: str) -> str:
-    """A name in which no letter is a pattern of glob."""
-    return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in name)
 
 
 def _is_alive(process: int) -> bool:
@@ -175,10 +228,9 @@ def _is_alive(process: int) -> bool:
 
 
 def _remove(path: Path) -> None:
+    """Removes a file or a folder, if it is there and can be removed."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:
-        try:
+        with suppress(OSError):
             path.unlink(missing_ok=True)
-        except OSError:
-            return  # such as a name that is too long to exist

@@ -60,3 +60,18 @@ def test_the_ending_decides_the_format(tmp_path: Path, ending: str, start: bytes
 def test_another_ending_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(CanonError, match=r'written as \.png, \.svg, \.pdf, not "\.gif"'):
         figures.save(draw()[0], tmp_path / "a.gif")
+
+
+@pytest.mark.parametrize("name", ["a$b$", "$", r"$\frac{$", r"\$", "a_b^c", "%", "a\nb", "$\\mathdefault{x"])
+def test_text_is_text_and_only_powers_of_ten_are_formulas(name: str) -> None:
+    figure, axes = figures.new_figure()
+    with figures.style():
+        axes[0, 0].plot([1, 2], [1e-3, 1e3], label=name)
+        axes[0, 0].set(yscale="log", title=name, xlabel=name)
+        axes[0, 0].set_xticks([1, 2], [name, name])
+        axes[0, 0].legend()
+    text = ElementTree.fromstring(figures.to_svg(figure))
+    words = ["".join(one.itertext()).strip() for one in text.iter("{http://www.w3.org/2000/svg}text")]
+    assert [*map(words.count, name.split("\n"))] == [5] * len(name.split("\n"))
+    assert not any("mathdefault" in word for word in words if word != name)
+    assert figures.to_png(figure) == figures.to_png(figure)

@@ -36,6 +36,7 @@ def register_verbs() -> None:
         translate,
         tune,
     )
+    from canon.cli.options import checked
 
     app.registered_commands.clear()  # a process may carry out several command lines, as tests do
     app.registered_groups.clear()
@@ -58,3 +59,6 @@ def register_verbs() -> None:
     )
     for verb in (*verbs, tokenizer, data):
         verb.register(app)
+    groups = (group.typer_instance for group in app.registered_groups)
+    for command in (*app.registered_commands, *(one for group in groups if group for one in group.registered_commands)):
+        command.callback = checked(command.callback)

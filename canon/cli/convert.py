@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isfinite, nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,7 +10,7 @@ import typer
 
 from canon.cli.neighbors import ERRORS_HELP, PARTIAL_HELP
 from canon.cli.options import Json, Sets, changes_of, print_json
-from canon.errors import CanonError
+from canon.errors import CanonError, border
 
 if TYPE_CHECKING:
     from canon.use.export import Converted
@@ -112,17 +113,18 @@ def _names(path: Path | None) -> list[str]:
         return []
     if not path.is_file():
         raise CanonError(f"--classes: there is no file {path}.")
-    try:
+    with border(f"--classes: {path}"):
         return [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
-    except UnicodeDecodeError:
-        raise CanonError(f"--classes: {path} is not a text in UTF-8.") from None
 
 
 def _numbers(option: str, text: str) -> list[float]:
     try:
-        return [float(part) for part in text.split(",")] if text else []
+        numbers = [float(part) for part in text.split(",")] if text else []
     except ValueError:
-        raise CanonError(f'{option} takes numbers with commas between, as in 124,116,104; got "{text}".') from None
+        numbers = [nan]
+    if not all(map(isfinite, numbers)):
+        raise CanonError(f'{option} takes numbers with commas between, as in 124,116,104; got "{text}".')
+    return numbers
 
 
 def register(app: typer.Typer) -> None:

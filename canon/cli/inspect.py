@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from canon.cli.options import Json, print_json, save_figure
+from canon.cli.options import Json, print_json, rendered, save_figure
+from canon.storage import write_bytes, writing
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -62,26 +63,23 @@ def attention(
 ) -> None:
     """Draw where a network looks: heads by layers of a Transformer, the alignment of a recurrent one."""
     from canon.inspect import attention as looking
-    from canon.training.run import cannot_write
     from canon.use.model import load
 
     found = looking.attention(load(run), text, target)
     name = f"{Path(run).resolve().name}-attention"
     figure, weights = out or Path(f"{name}.png"), json or Path(f"{name}.json")
     told = {"run": run, "figure": str(figure), **found.to_json()}
+    picture = rendered(lambda: looking.attention_figure(found), figure)
     if str(weights) == "-":
+        write_bytes(figure, picture)
         print_json(told)
     else:
-        try:
-            weights.parent.mkdir(parents=True, exist_ok=True)
-            weights.write_text(json_format.dumps(told, ensure_ascii=False) + "\n", encoding="utf-8")
-        except OSError as failure:
-            raise cannot_write(weights, failure) from None
-    save_figure(lambda: looking.attention_figure(found), figure)
+        with writing(figure, weights) as (figure_part, weights_part):
+            figure_part.write_bytes(picture)
+            weights_part.write_text(json_format.dumps(told, ensure_ascii=False) + "\n", encoding="utf-8")
+        print(f"{figure}\n{weights}")
     if warning := found.labels().warning:
         print(warning, file=sys.stderr)
-    if str(weights) != "-":
-        print(f"{figure}\n{weights}")
 
 
 def gradients(

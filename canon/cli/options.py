@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
+from functools import wraps
+from inspect import signature
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,6 +15,7 @@ import typer
 
 from canon.config import parse_assignment
 from canon.errors import CanonError
+from canon.storage import write_bytes
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -33,6 +38,25 @@ def set_threshold(task: Any, threshold: float | None, top: int | None = None) ->
     task.threshold, task.top = threshold, top
 
 
+def checked(verb: Any) -> Any:
+    """A verb that refuses what no verb means: nan, inf, numbers that no machine counts to, empty arguments."""
+    required = [name for name, one in signature(verb).parameters.items() if one.default is one.empty]
+
+    @wraps(verb)
+    def call(**options: Any) -> None:
+        for name, value in options.items():
+            if name in required and (value == "" or (isinstance(value, list) and "" in value)):
+                raise CanonError(f"{name.upper()} is empty; see --help for what it names.")
+            flag = f"--{name.strip('_').replace('_', '-')}"
+            if isinstance(value, float) and not isfinite(value):
+                raise CanonError(f"{flag} must be a finite number, got {value}.")
+            if isinstance(value, int) and abs(value) > sys.maxsize:
+                raise CanonError(f"{flag} must be at most {sys.maxsize} in size, got {value:.3g}.")
+        verb(**options)
+
+    return call
+
+
 def changes_of(assignments: list[str]) -> dict[str, Any]:
     return dict(parse_assignment(text) for text in assignments)
 
@@ -42,17 +66,18 @@ def print_json(value: Any) -> None:
 
 
 def save_figure(draw: Callable[[], Figure], path: Path) -> None:
-    """Draws and writes a figure; what stands in the way is a sentence."""
-    from canon.figures import save
+    """Draws and writes a figure."""
+    write_bytes(path, rendered(draw, path))
+
+
+def rendered(draw: Callable[[], Figure], path: Path) -> bytes:
+    """A figure in the format that the path's ending names; a sentence where nothing can be drawn."""
+    from canon.figures import render
     from canon.report.page import NO_FIGURES, can_draw
-    from canon.training.run import cannot_write
 
     if not can_draw():
         raise CanonError(NO_FIGURES)
-    try:
-        save(draw(), path)
-    except OSError as failure:
-        raise cannot_write(path, failure) from None
+    return render(draw(), path)
 
 
 def print_table(rows: list[dict[str, Any]]) -> None:

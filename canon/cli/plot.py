@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from canon.cli.options import Json, print_json
+from canon.cli.options import Json, print_json, save_figure
 from canon.errors import CanonError, unknown
 
 if TYPE_CHECKING:
@@ -29,26 +30,17 @@ def plot(
     json: Json = False,
 ) -> None:
     """Draw the activations, the optimisers at work, or the curves of runs."""
-    from canon.figures import save
-    from canon.report.page import NO_FIGURES, can_draw
-    from canon.training.run import cannot_write
-
-    if not can_draw():
-        raise CanonError(NO_FIGURES)
     pictures = ("activations", "optimizers")
     if what[0] in pictures:
         if len(what) > 1 or metric:
             raise CanonError(f"canon plot {what[0]} takes nothing more than --out.")
-        figure, name = _picture(what[0]), what[0]
+        draw, name = partial(_picture, what[0]), what[0]
     else:
         if len(what) == 1 and not Path(what[0]).exists():
             raise unknown("picture or run", what[0], pictures)
-        figure, name = _curves(what, metric), f"{Path(what[0]).resolve().name}-curves"
+        draw, name = partial(_curves, what, metric), f"{Path(what[0]).resolve().name}-curves"
     path = out or Path(f"{name}.png")
-    try:
-        save(figure, path)
-    except OSError as failure:
-        raise cannot_write(path, failure) from None
+    save_figure(draw, path)
     if json:
         print_json({"figure": str(path)})
     else:

@@ -10,6 +10,7 @@ import typer
 
 from canon.cli.options import Json, print_json
 from canon.errors import CanonError
+from canon.storage import write_text
 
 if TYPE_CHECKING:
     from canon.data.tokenizers import Tokenizer
@@ -48,7 +49,7 @@ def train(
 
     tokenizer = Tokenizer.train(texts, kind, vocab_size, lowercase, min_count)
     told = _measure(tokenizer, texts())
-    _write(out, tokenizer.to_json())
+    write_text(out, tokenizer.to_json())
     if json:
         print_json({"tokenizer": str(out), "kind": kind, "size": tokenizer.size, **told})
         return
@@ -90,15 +91,6 @@ def _measure(tokenizer: Tokenizer, texts: Iterator[str]) -> dict[str, Any]:
         "example": example,
         "example_tokens": tokenizer.tokens(tokenizer.encode([example])[0]),
     }
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as failure:
-        from canon.training.run import cannot_write
-
-        raise cannot_write(path, failure) from None
 
 
 def register(app: typer.Typer) -> None:

@@ -14,6 +14,7 @@ import typer
 
 from canon.cli.options import Json
 from canon.errors import CanonError
+from canon.storage import writing
 
 if TYPE_CHECKING:
     from canon.use.translate import Line, Translation
@@ -34,7 +35,7 @@ def translate(
         typer.Argument(metavar="TEXT", help="Texts to translate; none, or -: lines of standard input."),
     ] = None,
     input: Annotated[Path | None, typer.Option(help="A file with one sentence per line.")] = None,
-    output: Annotated[Path | None, typer.Option(help="The file to write to, line by line; default here.")] = None,
+    output: Annotated[Path | None, typer.Option(help="The file to write, once all is done; default here.")] = None,
     beam: Annotated[int, typer.Option(min=0, help="Hypotheses kept open; 1 greedy, 0 as the run says.")] = 0,
     length_penalty: Annotated[
         float | None, typer.Option(help="α of log-probability / ((5 + length) / 6)^α; default as the run says.")
@@ -67,6 +68,10 @@ def translate(
                 if reference:
                     hypotheses.append(found[0].text)
                 progress.advance()
+        except KeyboardInterrupt:
+            if output is not None:
+                print(f"Stopped after {translator.lines:,} lines; {output} is not written.", file=sys.stderr)
+            raise
         finally:
             if translator.note():
                 print(translator.note(), file=sys.stderr)
@@ -87,13 +92,11 @@ def _check(texts: list[str] | None, input: Path | None, output: Path | None, ref
 
 def _lines(texts: list[str] | None, input: Path | None) -> tuple[Iterator[Line], int, bool]:
     """The lines, how many there are (0 where nobody knows), and whether somebody types them."""
-    from canon.data.files import open_bytes
     from canon.use.translate import lines_of, read_lines
 
     if input is not None:
-        with open_bytes(input) as stream:
-            total = sum(chunk.count(b"\n") for chunk in iter(lambda: stream.read(1 << 20), b""))
-        return read_lines(input), total, False
+        # A line that cannot be read is reported before hours of work, not after them.
+        return read_lines(input), sum(1 for _ in read_lines(input)), False
     if texts and texts != ["-"]:
         return ((f"Text {number}", text) for number, text in enumerate(texts, start=1)), len(texts), False
     return lines_of(sys.stdin.buffer, "Standard input"), 0, sys.stdin.isatty()
@@ -101,18 +104,12 @@ def _lines(texts: list[str] | None, input: Path | None) -> tuple[Iterator[Line],
 
 @contextmanager
 def _writing(output: Path | None) -> Iterator[Callable[[str], None]]:
-    """A function that writes a line, so that it is there whatever comes after it."""
-    from canon.training.run import cannot_write
-
+    """A function that writes a line: at once where it is printed; a file is there when all its lines are."""
     if output is None:
         yield lambda line: print(line, flush=True)
         return
-    try:
-        output.parent.mkdir(parents=True, exist_ok=True)
-        with output.open("w", encoding="utf-8", newline="\n", buffering=1) as file:
-            yield lambda line: print(line, file=file)
-    except OSError as failure:
-        raise cannot_write(output, failure) from None
+    with writing(output) as part, part.open("w", encoding="utf-8", newline="\n") as file:
+        yield lambda line: print(line, file=file)
 
 
 def _told(source: str, found: list[Translation], n_best: int, scores: bool, json: bool) -> Iterator[str]:

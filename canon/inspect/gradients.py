@@ -199,7 +199,7 @@ def _steps(axis: Any, curves: list[Curve]) -> None:
             [value if value > _LEAST else np.nan for value in curve.norms],
             color=figures.COLORS[curve.layer % len(figures.COLORS)],
             ls=styles.get(curve.entry, "-"),
-            label=rf"$\partial L_T/\partial {what}_t$" + (f", layer {curve.layer + 1}" if layers > 1 else ""),
+            label=f"∂L(T)/∂{what}(t)" + (f", layer {curve.layer + 1}" if layers > 1 else ""),
         )
     axis.set(yscale="log", title="Norm of the last step's gradient, back through time", xlabel="steps back, T − t")
     axis.set_xlim(0, len(curves[0].norms) - 1)

@@ -54,9 +54,7 @@ def labels(tokens: Sequence[str]) -> Labels:
 
 
 def _short(token: str) -> str:
-    """A dollar sign would begin a formula."""
-    short = token if len(token) <= _LONGEST else f"{token[: _LONGEST - 1]}…"
-    return short.replace("$", r"\$")
+    return token if len(token) <= _LONGEST else f"{token[: _LONGEST - 1]}…"
 
 
 def _fonts() -> dict[str, str]:

@@ -7,7 +7,6 @@ torchvision or timm, such a folder, ELMo's published files, an ONNX file, or a r
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -25,11 +24,11 @@ from canon.errors import CanonError, unknown
 from canon.interop import elmo, huggingface, huggingface_finetuned, onnx, vision
 from canon.interop.vision import Report, Tensors
 from canon.interop.weights import read_tensors
-from canon.storage import writing_folder
+from canon.storage import writing, writing_folder
 from canon.systems.building import build
 from canon.training import checkpoint
 from canon.training.devices import seed_step
-from canon.training.run import Run, cannot_write
+from canon.training.run import Run
 from canon.use.folders import EPOCHS, FolderRun
 
 if TYPE_CHECKING:
@@ -139,33 +138,30 @@ def convert(
     network = open_network(source, system, changes, classes, mean, std)
     names: list[str] = []
     difference = None
-    try:
-        if to == "onnx":
-            if network.system.loop != "gradient" or network.system.task not in _ONNX_TASKS:
-                raise CanonError(
-                    f"{source} is a {network.system.name}; ONNX is for networks that tell a class or a number."
-                )
-            difference = onnx.export(network.build(), network.schema, target, network.name, scaled)
-        elif to == "canon":
-            _write_run(network, target)
-            names = list(network.tensors)
-        elif to == "elmo":
-            if network.system.name != "elmo":
-                raise CanonError(f"{source} is a {network.system.name}; --to elmo writes networks of elmo alone.")
-            with writing_folder(target) as folder:
-                names = elmo.write(network.build(), folder)  # type: ignore[arg-type]
-        elif to == "huggingface" and network.system.name == "finetune":
-            names = huggingface_finetuned.write_folder(target, network.config, network.tensors, network.schema)
-        elif to == "huggingface":
-            settings = {f.name: getattr(network.config, f.name) for f in fields(network.config)}
-            tokenizer = network.schema.tokenizers.get("text")
-            names = huggingface.write_folder(target, network.system.name, settings, network.tensors, tokenizer)
-        else:
-            tensors = vision.to_project(to, network.system.name, network.config, network.tensors, source)
-            _write_tensors(tensors, target)
-            names = list(tensors)
-    except OSError as failure:
-        raise cannot_write(target, failure) from None
+    if to == "onnx":
+        if network.system.loop != "gradient" or network.system.task not in _ONNX_TASKS:
+            raise CanonError(
+                f"{source} is a {network.system.name}; ONNX is for networks that tell a class or a number."
+            )
+        difference = onnx.export(network.build(), network.schema, target, network.name, scaled)
+    elif to == "canon":
+        _write_run(network, target)
+        names = list(network.tensors)
+    elif to == "elmo":
+        if network.system.name != "elmo":
+            raise CanonError(f"{source} is a {network.system.name}; --to elmo writes networks of elmo alone.")
+        with writing_folder(target) as folder:
+            names = elmo.write(network.build(), folder)  # type: ignore[arg-type]
+    elif to == "huggingface" and network.system.name == "finetune":
+        names = huggingface_finetuned.write_folder(target, network.config, network.tensors, network.schema)
+    elif to == "huggingface":
+        settings = {f.name: getattr(network.config, f.name) for f in fields(network.config)}
+        tokenizer = network.schema.tokenizers.get("text")
+        names = huggingface.write_folder(target, network.system.name, settings, network.tensors, tokenizer)
+    else:
+        tensors = vision.to_project(to, network.system.name, network.config, network.tensors, source)
+        _write_tensors(tensors, target)
+        names = list(tensors)
     return Converted(network, str(target), to, names, difference)
 
 
@@ -178,10 +174,7 @@ def _is_words(source: str) -> bool:
 def _convert_words(source: str, target: Path, to: str, options: WordOptions) -> ConvertedWords:
     from canon.use import export_words
 
-    try:
-        return export_words.convert(source, target, to, options)
-    except OSError as failure:
-        raise cannot_write(target, failure) from None
+    return export_words.convert(source, target, to, options)
 
 
 def _check_target(target: Path, to: str) -> None:
@@ -287,18 +280,16 @@ def _schema(source: str, config: Any, classes: Sequence[str], mean: Sequence[flo
 
 
 def _write_tensors(tensors: Tensors, target: Path) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = target.with_name(f".{target.name}.writing")
     whole = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
-    if target.suffix == ".safetensors":
-        save_file(whole, temporary, metadata={"format": "pt"})
-    else:
-        torch.save(whole, temporary)  # tensors only: read it with weights_only=True
-    temporary.replace(target)
+    with writing(target) as part:
+        if target.suffix == ".safetensors":
+            save_file(whole, part, metadata={"format": "pt"})
+        else:
+            with part.open("wb") as file:  # by its name, torch would report a full disk as an error of its own
+                torch.save(whole, file)  # tensors only: read it with weights_only=True
 
 
 def _write_run(network: Network, target: Path) -> None:
-    """A run at step 0 with the given weights."""
     if network.report is None:
         kind = "a run already" if Path(network.source).is_dir() else "a system; canon train makes runs of it"
         raise CanonError(f"{network.source} is {kind}.")
@@ -312,12 +303,15 @@ def _write_run(network: Network, target: Path) -> None:
     recipe = replace(recipe, config=network.config).resolved(1)
     record = FileRecord.of(network.folder.weights if network.folder else Path(network.source))
     data = Data(record.name, network.schema, {}, (record,), notes=(f"Weights made elsewhere: {record.name}.",))
-    run = Run.create(target, recipe, data)
+    write_run(target, recipe, data, network.tensors)
+
+
+def write_run(target: Path, recipe: recipes.Recipe, data: Data, tensors: Tensors) -> None:
+    """A run at step 0 with the given weights, whole or absent."""
     state = {"step": 0, "best": {}, "waited": 0, "valid": {}, "seconds": 0.0, "metrics_bytes": 0, "learner": {}}
-    try:
-        saved = checkpoint.save(run.checkpoints, 0, network.system.name, {"model": network.tensors}, state)
-    except (OSError, CanonError):
-        shutil.rmtree(target, ignore_errors=True)  # a run without weights is of no use
-        raise
-    for link in ("best", "last"):
-        checkpoint.point(run.path / link, saved)
+    with writing_folder(target) as part:
+        part.rmdir()  # Run.create makes it
+        run = Run.create(part, recipe, data)
+        saved = checkpoint.save(run.checkpoints, 0, recipe.system.name, {"model": tensors}, state)
+        for link in ("best", "last"):
+            checkpoint.point(run.path / link, saved)

@@ -6,7 +6,6 @@ From a run, or a file of any kind that is read; to the files that other tools re
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,7 @@ from canon.interop.vectors import VectorFile
 from canon.interop.word_weights import is_run, read_vectors
 from canon.training import checkpoint
 from canon.training.run import Run
-from canon.use.export import WordOptions
+from canon.use.export import WordOptions, write_run
 
 FORMATS = (*vectors_write.FORMATS, "fasttext-bin")
 _ENDINGS = {"numpy": ".npy", "safetensors": ".safetensors"}
@@ -108,7 +107,6 @@ def _write_run(
     words: Words,
     labels: tuple[str, ...],
 ) -> None:
-    """A run at step 0 with the given vectors."""
     if target.exists():
         raise CanonError(f"{target} already exists: give another name for the run.")
     record, name = registry.find(system)[0], Path(source).name
@@ -120,13 +118,5 @@ def _write_run(
     schema = Schema(kind, (), goal, labels, words=words)  # type: ignore[arg-type]
     file = FileRecord.of(Path(source))
     data = Data(file.name, schema, {}, (file,), notes=(f"Vectors made elsewhere: {file.name}.",))
-    run = Run.create(target, recipe.resolved(1), data)
     tensors = {key: torch.from_numpy(np.ascontiguousarray(array)) for key, array in arrays.items()}
-    state = {"step": 0, "best": {}, "waited": 0, "valid": {}, "seconds": 0.0, "metrics_bytes": 0, "learner": {}}
-    try:
-        saved = checkpoint.save(run.checkpoints, 0, system, {"model": tensors}, state)
-    except (OSError, CanonError):
-        shutil.rmtree(target, ignore_errors=True)  # a run without vectors is of no use
-        raise
-    for link in ("best", "last"):
-        checkpoint.point(run.path / link, saved)
+    write_run(target, recipe.resolved(1), data, tensors)

@@ -10,11 +10,11 @@ import torch
 
 from canon.errors import CanonError
 from canon.nn.limits import require_memory, whole
+from canon.storage import write_bytes, writing
 from canon.tasks import pictures
 from canon.tasks.base import Outputs
 from canon.tasks.generation import Generation
 from canon.training.devices import shared_generator
-from canon.training.run import cannot_write
 from canon.use.model import Model
 
 _AT_ONCE = 512
@@ -43,18 +43,14 @@ def write_samples(model: Model, outputs: Outputs, path: Path | None = None) -> P
     if path.suffix.lower() != ending:
         what = "images" if ending == ".png" else "rows of a table"
         raise CanonError(f'{path}: samples of {model.run.path} are {what}, written as {ending}, not "{path.suffix}".')
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if ending == ".png":
-            path.write_bytes(pictures.grid(task.written(outputs), model.schema.white))
-        else:
-            columns = task.table(outputs)
-            with path.open("w", newline="", encoding="utf-8") as file:
-                writer = csv.writer(file)
-                writer.writerow(columns)
-                writer.writerows(zip(*(column.tolist() for column in columns.values()), strict=True))
-    except OSError as failure:
-        raise cannot_write(path, failure) from None
+    if ending == ".png":
+        write_bytes(path, pictures.grid(task.written(outputs), model.schema.white))
+    else:
+        columns = task.table(outputs)
+        with writing(path) as part, part.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            writer.writerow(columns)
+            writer.writerows(zip(*(column.tolist() for column in columns.values()), strict=True))
     return path
 
 

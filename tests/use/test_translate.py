@@ -172,16 +172,19 @@ def test_standard_input(
     assert told.err == "1 unknown token in 1 of 4 lines.\n"
 
 
-def test_what_was_done_before_a_mistake_is_kept(pairs: Path, canon: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_printed_before_a_mistake_is_kept_and_a_file_is_whole_or_as_it_was(
+    pairs: Path, canon: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("said.txt").write_text("earlier")
     Path("long.txt").write_text("the cat\ndog\n" + "cat " * 60 + "\ndog\n")
     told = canon("translate", pairs, "--input", "long.txt", "--output", "said.txt")
     sentence = f"long.txt, line 3: the sentence has 61 tokens, but {pairs} takes at most 30; split it."
     assert (told.code, told.err) == (2, f"canon: {sentence}\n")
-    assert Path("said.txt").read_text() == "die Katze\nHund\n"
+    assert canon("translate", pairs, "--input", "long.txt").out == "die Katze\nHund\n"
     Path("bytes.txt").write_bytes(b"the cat\n\ncaf\xe9\ndog\n")
     told = canon("translate", pairs, "--input", "bytes.txt", "--output", "said.txt")
     assert told.code == 2 and "bytes.txt, line 3: byte 4 (0xE9) is not UTF-8" in told.err and told.err.count("\n") == 1
-    assert Path("said.txt").read_text() == "die Katze\n\n"
+    assert Path("said.txt").read_text() == "earlier" and len(list(Path().iterdir())) == 3
     _stdin(monkeypatch, b"dog\n\xff")
     told = canon("translate", pairs)
     assert told.out == "Hund\n" and "Standard input, line 2: byte 1 (0xFF)" in told.err

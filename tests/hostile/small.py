@@ -1,0 +1,48 @@
+"""A folder with a run of every kind after two steps, and files of every kind, for commands to be tried on."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+import numpy as np
+
+from canon.training.trainer import train
+
+WORDS = ("the", "cat", "dog", "sees", "a", "red", "big", "house")
+SHORT = {"train.steps": 2, "train.batch": 8, "train.threads": 1}
+RUNS = {
+    "table": ("mlp:tiny", "good.csv", {}),
+    "digits": ("lenet:tiny", "", {"data.limit": 40}),
+    "ring": ("gan:tiny", "points.csv", {}),
+    "pairs": ("transformer:tiny", "pairs.tsv", {"data.tokenizer": "word", "data.max_length": 20, "train.tokens": 0}),
+    "story": ("rnn-lm:tiny", "text.txt", {"data.tokenizer": "word", "data.window": 8}),
+    "words": ("word2vec:tiny", "text.txt", {"data.min_count": 1, "data.test": 0.0}),
+}
+
+
+def make(folder: Path) -> Path:
+    chance = np.random.default_rng(0)
+    texts = [" ".join(chance.choice(WORDS, 6)) for _ in range(60)]
+    folder.mkdir(exist_ok=True)
+    with contextlib.chdir(folder):
+        Path("good.csv").write_text(
+            "age,city,label\n" + "".join(f"{i},{'PQ'[i % 3 > 0]},{'ab'[i % 2]}\n" for i in range(40))
+        )
+        Path("points.csv").write_text("x,y\n" + "".join(f"{x:.4f},{y:.4f}\n" for x, y in chance.normal(size=(40, 2))))
+        Path("text.txt").write_text("\n".join(texts))
+        Path("pairs.tsv").write_text("".join(f"{text}\t{text.upper()}\n" for text in texts))
+        Path("vectors.txt").write_text("".join(f"{word} {i} {i % 3} 1\n" for i, word in enumerate(WORDS)))
+        Path("similar.tsv").write_text("cat\tdog\t3\nred\tbig\t1\nthe\ta\t9\n")
+        for name, (system, data, more) in RUNS.items():
+            train(system, data, name, changes={**SHORT, **more}, quiet=True)
+    return folder
+
+
+def snapshot(folder: Path) -> dict[str, tuple[int, int, int]]:
+    """All that is below a folder: of what kind it is, how large, and when it was written."""
+    found = {}
+    for path in sorted(folder.rglob("*")):
+        about = path.lstat()
+        found[str(path.relative_to(folder))] = (about.st_mode, about.st_size, 0 if path.is_dir() else about.st_mtime_ns)
+    return found
