@@ -166,7 +166,8 @@ class Recipe:
         changed = {
             key for key in ("steps", *changes) if getattr(replace(train, **changes), key) != getattr(self.train, key)
         }
-        origins = self.origins | {f"train.{key}": "worked out" for key in changed}
+        keys = {f"train.{key}" for key in changed} - self.replaced.keys()
+        origins = self.origins | dict.fromkeys(keys, "worked out")
         return replace(self, train=replace(train, **changes), origins=origins)
 
     def with_monitor(self, name: str) -> Recipe:

@@ -108,7 +108,7 @@ MISTAKES: dict[str, Row] = {
     "recipe not text": (
         file("mine.toml", b"\xff\xfe"),
         ("train", "mine.toml", *FRESH),
-        "mine.toml is not UTF-8 text (byte 0).",
+        "mine.toml cannot be read: it is not UTF-8 text (byte 0).",
     ),
     "key": (
         no_change,
@@ -360,7 +360,7 @@ MISTAKES: dict[str, Row] = {
     "a file where a folder should be": (
         file("taken", ""),
         ("train", "mlp", "--out", "taken/run", *TINY),
-        "taken/run cannot be written: Not a directory.",
+        "taken/run cannot be written: *.",
     ),
     "no Apple GPU": (
         no_change,

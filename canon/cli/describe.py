@@ -80,7 +80,8 @@ def _print(found: Description) -> None:
         "docs": system.docs,
     }
     for split, scores in found.scores.items():
-        facts[f"{split} scores"] = ", ".join(f"{key} {value:.4f}" for key, value in scores.items())
+        shown = {key: "–" if value is None else f"{value:.4f}" for key, value in scores.items()}
+        facts[f"{split} scores"] = ", ".join(f"{key} {value}" for key, value in shown.items())
     if folder := found.folder:
         own = folder.tokenizer
         facts["weights"] = folder.weights

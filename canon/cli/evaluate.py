@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -50,7 +51,7 @@ def evaluate(
     from canon.use.model import load
 
     if Path(run).is_file():
-        scores = _score_vectors(run, data)
+        scores: Mapping[str, float | None] = _score_vectors(run, data)
         print_json(scores) if json else print_table([{"metric": name, "value": scores[name]} for name in scores])
         return
     model = load(run)

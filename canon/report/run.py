@@ -78,7 +78,7 @@ class Facts:
 
     @classmethod
     def of(cls, run: Run) -> Facts:
-        _, settings = effective_settings(run.recipe_text)
+        _, settings = effective_settings(run.read_recipe())
         return cls(run, run.recipe.name, run.recipe, settings, run.metrics(), run.result or {}, run.data)
 
     @property

@@ -71,7 +71,7 @@ def checked(record: Any, shape: Table, where: str | Path) -> Table:
     """`record` as it is, if it is of `shape`."""
     if wrong := _misfit(record, shape, ""):
         raise CanonError(f"{where} is damaged: {wrong}.")
-    return record  # type: ignore[no-any-return]
+    return record
 
 
 def _misfit(value: Any, shape: Any, key: str) -> str:

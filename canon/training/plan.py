@@ -47,6 +47,7 @@ def plan(name: str, data: str, out: str | Path | None, resume: bool, changes: Ta
     if not resume:
         raise CanonError(f"{path} already exists: add --resume to go on with it, or give another name with --out.")
     run = Run.open(path)
+    run.read_recipe()
     new = {key: value for key, value in changes.items() if not _is_kept(run, key, value)}
     for key in new:
         section, _, field = key.partition(".")

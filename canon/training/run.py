@@ -87,18 +87,17 @@ class Run:
 
     @cached_property
     def recipe(self) -> Recipe:
-        assert self.recipe_text
+        self.read_recipe()
         return recipes.load(str(self.path / "recipe.toml"))
 
     @property
     def settings(self) -> Table:
         """recipe.toml as a table."""
         with border(self.path / "recipe.toml", "is not valid TOML"):
-            return tomllib.loads(self.recipe_text)
+            return tomllib.loads(self.read_recipe())
 
-    @property
-    def recipe_text(self) -> str:
-        """recipe.toml as it was written."""
+    def read_recipe(self) -> str:
+        """recipe.toml, if it is as it was written."""
         file = self.path / "recipe.toml"
         with border(file):
             text = file.read_bytes().decode()

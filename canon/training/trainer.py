@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import time
+import tomllib
 import traceback
 from pathlib import Path
 from typing import Any, TextIO
@@ -158,7 +159,7 @@ class Trainer:
 
     def _fit(self) -> None:
         self._introduce()
-        changed = self._exists and files.sealed_lines(self.recipe.to_toml()) != self.run.recipe_text
+        changed = self._exists and tomllib.loads(self.recipe.to_toml()) != self.run.settings
         if not changed and self.run.result is not None:
             self._check_finished()
             self.console.say(f"{self.run.path} is finished; nothing is left to do.")

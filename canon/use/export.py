@@ -20,7 +20,7 @@ from canon import recipe as recipes
 from canon import registry
 from canon.config import Table
 from canon.data.schema import Data, FileRecord, Schema
-from canon.errors import CanonError, unknown
+from canon.errors import CanonError, border, unknown
 from canon.interop import elmo, huggingface, huggingface_finetuned, onnx, vision
 from canon.interop.vision import Report, Tensors
 from canon.interop.weights import read_tensors
@@ -62,7 +62,8 @@ class Network:
     def build(self) -> nn.Module:
         with torch.device("meta"):
             network: nn.Module = self.system.load()[1](self.config)
-        network.load_state_dict(self.tensors, assign=True)
+        with border(self.source, "has weights that do not fit its settings"):  # such as a recipe that was edited
+            network.load_state_dict(self.tensors, assign=True)
         return network.eval()
 
 

@@ -52,7 +52,7 @@ _TEXT = (".txt", ".text", ".md", "")
 
 @dataclass(frozen=True)
 class Scored:
-    scores: dict[str, float]
+    scores: Mapping[str, float | None]
     remarks: list[str] = field(default_factory=list)
 
 

@@ -252,3 +252,12 @@ def test_command_line(made: Comparison, canon: Callable) -> None:
     ):
         refused = canon(*wrong)
         assert refused.code == 2 and sentence in refused.err and refused.err.count("\n") == 1
+
+
+def test_the_metric_that_decides_comes_first(made: Comparison) -> None:
+    """In the runs it is the second, after the loss."""
+    scores = next(iter(made.entries[0].runs.values())).result["scores"]["test"]  # type: ignore[index]
+    assert next(iter(scores)) == "loss" and made.main == "accuracy"
+    for entry in made.entries:
+        assert next(iter(entry.values)) == next(iter(entry.summary)) == made.main
+    assert made.metrics[0] == made.main

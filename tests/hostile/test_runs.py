@@ -1,4 +1,4 @@
-"""Runs under attack: killed at any file operation, damaged in any file, owned by two, stopped in an evaluation, tiny."""
+"""Runs under attack: killed at any file operation, damaged, owned by two, stopped in an evaluation, of few rows."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def table(path: Path, rows: int = 40) -> Path:
 
 
 def text(path: Path) -> Path:
-    words = "the cat sat on a mat and the dog ran to it".split()
+    words = ["the", "cat", "sat", "on", "a", "mat", "and", "dog", "ran", "to", "it"]
     draw = np.random.default_rng(1)
     path.write_text("\n".join(" ".join(draw.choice(words, 8)) for _ in range(40)) + "\n")
     return path
@@ -162,7 +162,7 @@ def test_killed_at_every_file_operation_ends_as_never_killed() -> None:
     changes = {**SHORT, "train.steps": 1, "train.init": "source"}
     script = f"""{_KILLED}
 changes = {changes!r}
-train("mlp:tiny", "rows.csv", "source", changes={{**changes, "train.init": ""}}, quiet=True)  # and loads everything once
+train("mlp:tiny", "rows.csv", "source", changes={{**changes, "train.init": ""}}, quiet=True)  # loads all code once
 assert attempt("whole", 0, changes) == 0
 moment = 0
 while True:
@@ -264,14 +264,12 @@ HARMS: dict[str, Callable[[Path], object]] = {
     "missing": lambda path: path.unlink(),
     "empty": content(b""),
     "half": cut(0.5),
-    "binary": content(b"\xff\x00" * 50),
+    "not text": content(b"\xff\x00" * 50),
     "a list": content(b"[]"),
-    "a number": content(b"7"),
     "other keys": content(b'{"x": 1}'),
     "deep": content(b'{"x":' + b"[" * 100_000 + b"]" * 100_000 + b"}"),
     "nulls": lambda path: path.write_bytes(bytes(path.stat().st_size)),
 }
-FILES = ("recipe.toml", "data.json", "env.json", "result.json", "vocab/schema.json", "metrics.jsonl", "timing.jsonl")
 KEYS: list[tuple[str, bytes]] = [
     ("recipe.toml", b"steps"),
     ("recipe.toml", b'"mlp'),
@@ -286,21 +284,24 @@ KEYS: list[tuple[str, bytes]] = [
     ("metrics.jsonl", b'"step'),
     ("timing.jsonl", b'"step'),
 ]
-VERBS: tuple[tuple[str, ...], ...] = (
-    ("plot", "run"),
-    ("describe", "run"),
-    ("evaluate", "run"),
-    ("compare", "run", "run"),
-    ("train", "run", "--resume", "--quiet", "--set", "train.steps=8"),
-)
+RESUME = ("train", "run", "--resume", "--quiet", "--set", "train.steps=8")
+READERS: dict[str, tuple[tuple[str, ...], ...]] = {
+    "recipe.toml": (("plot", "run"), ("evaluate", "run"), RESUME),
+    "data.json": (("evaluate", "run"), ("compare", "run"), RESUME),
+    "env.json": (("compare", "run"), RESUME),
+    "result.json": (("evaluate", "run"), ("describe", "run"), ("compare", "run"), RESUME),
+    "vocab/schema.json": (("evaluate", "run"), RESUME),
+    "metrics.jsonl": (("plot", "run"), RESUME),
+    "timing.jsonl": (RESUME,),
+}
 
 
-@pytest.mark.parametrize("file", FILES)
+@pytest.mark.parametrize("file", READERS)
 def test_a_damaged_file_is_a_sentence(file: str, finished: Path, canon: Canon) -> None:
     """Whatever harm is done to it: an exit code of 0 or of 2 with a sentence, for every verb that reads runs."""
     harms = {**HARMS, **{word.decode(): flip(word) for name, word in KEYS if name == file}}
     for what, harm in harms.items():
-        for verb in VERBS:
+        for verb in READERS[file]:
             shutil.rmtree("run", ignore_errors=True)
             shutil.copytree(finished, "run", symlinks=True)
             harm(Path("run", file))
@@ -395,7 +396,7 @@ def test_a_recipe_edited_without_its_seal_is_a_sentence(finished: Path, canon: C
     recipe = Path("run/recipe.toml")
     first, _, *rest = recipe.read_text().splitlines(keepends=True)
     recipe.write_text("".join([first, *rest]).replace("hidden = [", "hidden = [3, "))
-    for verb in (("evaluate", "run"), ("convert", "run", "x.onnx", "--to", "onnx"), ("train", "run", "--resume")):
+    for verb in (("evaluate", "run"), ("convert", "run", "x.onnx", "--to", "onnx"), RESUME):
         code, _, err = canon(*verb)
         assert code == 2 and "Traceback" not in err, err
 
@@ -538,16 +539,19 @@ def test_a_mistake_is_one_sentence(name: str, canon: Canon) -> None:
 
 # ---- of two settings for one thing the later one counts
 
-PAIRS = [("train.batch", 16, "train.tokens"), ("train.tokens", 300, "train.batch"), ("train.batch", 10**6, "train.tokens")]
+PAIRS = [
+    ("train.batch", 16, "train.tokens"),
+    ("train.tokens", 300, "train.batch"),
+    ("train.batch", 10**6, "train.tokens"),
+]
 
 
 @pytest.mark.parametrize(("given", "value", "replaced"), PAIRS)
 def test_the_later_choice_replaces_the_earlier(given: str, value: int, replaced: str, canon: Canon) -> None:
     text(Path("text.txt"))
     first = {"train.tokens": "tokens = 200", "train.batch": "batch = 4"}[replaced]
-    Path("mine.toml").write_text(
-        f"[system]\nname = 'bert:tiny'\nnext_sentence = false\n[data]\nsource = 'text.txt'\n[train]\nsteps = 2\n{first}\ndevice = 'cpu'\n"
-    )
+    system = "[system]\nname = 'bert:tiny'\nnext_sentence = false\n[data]\nsource = 'text.txt'\n"
+    Path("mine.toml").write_text(f"{system}[train]\nsteps = 2\n{first}\ndevice = 'cpu'\n")
     command = ("train", "mine.toml", "--out", "run", "--set", f"{given}={value}")
     code, _, err = canon(*command)
     assert code == 0 and f"{replaced} of the recipe is replaced by {given}." in err, err
