@@ -127,9 +127,9 @@ def _walk(stream: IO[bytes]) -> None:
             parts = pop(_ADDING[code])
             stacks[-1][-1].add(parts)
         elif code in ("PUT", "BINPUT", "LONG_BINPUT", "MEMOIZE"):
-            memo[len(memo) if argument is None else int(argument)] = stacks[-1][-1]
+            memo[len(memo) if argument is None else argument] = stacks[-1][-1]
         elif code in ("GET", "BINGET", "LONG_BINGET"):
-            stacks[-1].append(memo[int(argument)])
+            stacks[-1].append(memo[argument])  # type: ignore[index]
         elif code == "MARK":
             stacks.append([])
         elif code == "DUP":
