@@ -24,6 +24,8 @@ def main() -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is done; only the interpreter's own leaving is left
     except KeyboardInterrupt:
         code = 130
+    # An interrupt inside exec of a text (namedtuple, dataclass) leaves a mark by which Python would end as if killed.
+    exec("")
     sys.exit(code)
 
 
