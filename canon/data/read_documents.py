@@ -86,7 +86,9 @@ def read_documents(config: DataConfig) -> Data:
     return finish(source, schema, splits, rule, config, [*notes, *_remarks(train, config)])
 
 
-def _labelled_parts(source: Source, config: DataConfig, texts: bool = True) -> tuple[dict[str, Labelled], str, str, list[str]]:
+def _labelled_parts(
+    source: Source, config: DataConfig, texts: bool = True
+) -> tuple[dict[str, Labelled], str, str, list[str]]:
     """Texts and labels of each part; the label's and the text's column, "" for lines; and notes."""
     if source.kind == "document":
         return {name: part.inputs for name, part in source.parts.items()}, "", "", []

@@ -268,7 +268,9 @@ def read_table(path: Path, config: DataConfig, names: Sequence[str] = ()) -> Tab
 
 def _delimiter(path: Path, config: DataConfig) -> str:
     if len(config.delimiter) > 1 or config.delimiter in ("\n", "\r", '"', "\0"):
-        raise CanonError(f"data.delimiter must be one character that is no quote or line's end, got {config.delimiter!r}.")
+        raise CanonError(
+            f"data.delimiter must be one character that is no quote or line's end, got {config.delimiter!r}."
+        )
     return config.delimiter or ("\t" if ending(path) in (".tsv", ".tab") else ",")
 
 

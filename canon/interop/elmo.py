@@ -24,8 +24,8 @@ from torch import Tensor
 
 from canon.config import Table, parse
 from canon.data.files import read_text
-from canon.errors import CanonError
-from canon.storage import writing
+from canon.errors import CanonError, border
+from canon.storage import parse_json, writing
 
 if TYPE_CHECKING:
     from canon.systems.pretrained.elmo import Config, ELMo
@@ -186,12 +186,9 @@ def read_folder(folder: str | Path) -> tuple[Table, dict[str, Tensor]]:
     from canon.systems.pretrained.elmo import Config
 
     options_file, weights_file = _only(folder, "options.json"), _only(folder, ".hdf5")
-    try:
-        options = json.loads(read_text(options_file))
-    except json.JSONDecodeError as mistake:
-        raise CanonError(f"{options_file} is not JSON: {mistake}.") from None
-    table = config_of(options, str(options_file))
-    return table, from_original(_read_hdf5(weights_file), parse(Config, table, "system"), str(weights_file))
+    table = config_of(parse_json(read_text(options_file), options_file), str(options_file))
+    with border(weights_file):
+        return table, from_original(_read_hdf5(weights_file), parse(Config, table, "system"), str(weights_file))
 
 
 def write(network: ELMo, folder: str | Path) -> list[str]:

@@ -59,11 +59,13 @@ class Run:
         earlier: str = "",
         start: tuple[dict[str, Tensors], Table] | None = None,
         ownership: Ownership | None = None,
+        trained: bool = False,
     ) -> Run:
         """A new run directory with all that the run starts from, whole or absent.
 
         earlier: the words of the run of word vectors that it goes on from. start: tensors and state of a learner that
-        begins with more than its seed decides. ownership: takes the run before others see it."""
+        begins with more than its seed decides. ownership: takes the run before others see it. trained: the
+        weights are to be used as they are."""
         vocab = data.schema.files() | ({EARLIER.name: earlier} if earlier else {})
         record = {**_data_record(data), "vocab": {name: files.digest(text) for name, text in vocab.items()}}
         with writing_folder(path) as part:
@@ -79,7 +81,9 @@ class Run:
                 _write(part / "vocab" / name, text)
             if start is not None:
                 tensors, learned = start
-                checkpoint.save(run.checkpoints, 0, recipe.system.name, tensors, beginning(learned))
+                first = checkpoint.save(run.checkpoints, 0, recipe.system.name, tensors, beginning(learned))
+                if trained:
+                    checkpoint.point(part / "last", first)
         return cls(path)
 
     def write_recipe(self, recipe: Recipe) -> None:

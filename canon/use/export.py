@@ -304,15 +304,4 @@ def _write_run(network: Network, target: Path) -> None:
     recipe = replace(recipe, config=network.config).resolved(1)
     record = FileRecord.of(network.folder.weights if network.folder else Path(network.source))
     data = Data(record.name, network.schema, {}, (record,), notes=(f"Weights made elsewhere: {record.name}.",))
-    write_run(target, recipe, data, network.tensors)
-
-
-def write_run(target: Path, recipe: recipes.Recipe, data: Data, tensors: Tensors) -> None:
-    """A run at step 0 with the given weights, whole or absent."""
-    state = {"step": 0, "best": {}, "waited": 0, "valid": {}, "seconds": 0.0, "metrics_bytes": 0, "learner": {}}
-    with writing_folder(target) as part:
-        part.rmdir()  # Run.create makes it
-        run = Run.create(part, recipe, data)
-        saved = checkpoint.save(run.checkpoints, 0, recipe.system.name, {"model": tensors}, state)
-        for link in ("best", "last"):
-            checkpoint.point(run.path / link, saved)
+    Run.create(target, recipe, data, start=({"model": network.tensors}, {}), trained=True)

@@ -24,7 +24,7 @@ from canon.interop.vectors import VectorFile
 from canon.interop.word_weights import is_run, read_vectors
 from canon.training import checkpoint
 from canon.training.run import Run
-from canon.use.export import WordOptions, write_run
+from canon.use.export import WordOptions
 
 FORMATS = (*vectors_write.FORMATS, "fasttext-bin")
 _ENDINGS = {"numpy": ".npy", "safetensors": ".safetensors"}
@@ -119,4 +119,4 @@ def _write_run(
     file = FileRecord.of(Path(source))
     data = Data(file.name, schema, {}, (file,), notes=(f"Vectors made elsewhere: {file.name}.",))
     tensors = {key: torch.from_numpy(np.ascontiguousarray(array)) for key, array in arrays.items()}
-    write_run(target, recipe.resolved(1), data, tensors)
+    Run.create(target, recipe.resolved(1), data, start=({"model": tensors}, {}), trained=True)
