@@ -16,7 +16,6 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
-import os
 import shutil
 import tempfile
 import weakref
@@ -31,6 +30,7 @@ import numpy as np
 from canon.data.catalogue import corpora_folders
 from canon.data.cooccurrence_counts import ENTRY, Counter, bounds_of, shuffle
 from canon.errors import CanonError
+from canon.storage import read_json, sync_file, write_text
 
 _PART = 1 << 18  # entries of a part, about
 _LEAST_PARTS = 64  # so that few entries too come in several orders
@@ -75,8 +75,7 @@ def kept(tokens_N: np.ndarray, vocab_size: int, window: int, memory: int, thread
         folder = Path(tempfile.mkdtemp(prefix="writing-", dir=place))
         try:
             _write(folder, tokens_N, vocab_size, window, memory, threads)
-            with (folder / "entries.bin").open("rb") as file:
-                os.fsync(file.fileno())  # before the folder has its name
+            sync_file(folder / "entries.bin")  # before the folder has its name
             if _open(final) is None:  # absent, or damaged
                 shutil.rmtree(final, ignore_errors=True)
             folder.rename(final)
@@ -115,12 +114,14 @@ def _digest(tokens_N: np.ndarray) -> str:
 def _open(folder: Path) -> Cooccurrence | None:
     """What `_write` has left in a folder; None if it is not there or not whole."""
     try:
-        known = json.loads((folder / "pairs.json").read_text(encoding="utf-8"))
+        known = read_json(folder / "pairs.json")
         path = folder / "entries.bin"
         if path.stat().st_size != known["pairs"] * ENTRY.itemsize:
             return None
         entries_E = np.memmap(path, dtype=ENTRY, mode="r") if known["pairs"] else np.empty(0, ENTRY)
-        return Cooccurrence(entries_E, known["diagonal"], known["parts"])
+        if not 0 <= known["diagonal"] <= known["pairs"] or not known["parts"] > 0:
+            return None
+        return Cooccurrence(entries_E, int(known["diagonal"]), int(known["parts"]))
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -152,4 +153,4 @@ def _write(folder: Path, tokens_N: np.ndarray, vocab_size: int, window: int, mem
     num_parts = max(_LEAST_PARTS, -(-size // _PART))
     shuffle(folder / "sorted.bin", folder / "entries.bin", num_parts, threads)
     (folder / "sorted.bin").unlink()
-    (folder / "pairs.json").write_text(json.dumps({"pairs": size, "diagonal": diagonal, "parts": num_parts}))
+    write_text(folder / "pairs.json", json.dumps({"pairs": size, "diagonal": diagonal, "parts": num_parts}))
