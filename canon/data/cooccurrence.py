@@ -65,7 +65,7 @@ def kept(tokens_N: np.ndarray, vocab_size: int, window: int, memory: int, thread
     key = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:32]
     places = corpora_folders()
     for place in places:
-        found = _open(place / f"pairs-{key}")
+        found = _open(place / f"pairs-{key}", vocab_size)
         if found is not None:
             return found
     place = places[-1]
@@ -76,12 +76,12 @@ def kept(tokens_N: np.ndarray, vocab_size: int, window: int, memory: int, thread
         try:
             _write(folder, tokens_N, vocab_size, window, memory, threads)
             sync_file(folder / "entries.bin")  # before the folder has its name
-            if _open(final) is None:  # absent, or damaged
+            if _open(final, vocab_size) is None:  # absent, or damaged
                 shutil.rmtree(final, ignore_errors=True)
             folder.rename(final)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
-    found = _open(final)
+    found = _open(final, vocab_size)
     if found is None:
         raise CanonError(f"The counts in {final} were removed while they were written; start again.")
     return found
@@ -98,7 +98,7 @@ def count(
         folder = Path(tempfile.mkdtemp(prefix="canon-pairs-", dir=place))
         try:
             _write(folder, tokens_N, vocab_size, window, memory, threads)
-            found = _open(folder)
+            found = _open(folder, vocab_size)
             assert found is not None
             weakref.finalize(found, shutil.rmtree, folder, ignore_errors=True)
             return found
@@ -111,7 +111,7 @@ def _digest(tokens_N: np.ndarray) -> str:
     return hashlib.sha256(np.ascontiguousarray(tokens_N).data).hexdigest()
 
 
-def _open(folder: Path) -> Cooccurrence | None:
+def _open(folder: Path, vocab_size: int) -> Cooccurrence | None:
     """What `_write` has left in a folder; None if it is not there or not whole."""
     try:
         known = read_json(folder / "pairs.json")
