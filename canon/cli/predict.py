@@ -18,6 +18,9 @@ def predict(
     ],
     top: Annotated[int | None, typer.Option(min=1, help="How many classes to give for each; default 1.")] = None,
     threshold: Annotated[float | None, typer.Option(help=THRESHOLD)] = None,
+    text: Annotated[
+        bool, typer.Option("--text", help="The arguments are texts, also where they look like names of files.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Predict with a run's best weights; one line per example."""
@@ -26,7 +29,7 @@ def predict(
     model = load(run)
     if threshold is not None:
         set_threshold(model.task, threshold)
-    rows = model.predict(sources, top=top or (1 if threshold is None else len(model.schema.classes)))
+    rows = model.predict(sources, top or (1 if threshold is None else len(model.schema.classes)), text)
     if json:
         print_json(rows)
         return

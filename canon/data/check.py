@@ -15,7 +15,7 @@ import numpy as np
 from canon.data import counts, finetune_counts, labelled, pair_counts, read_documents
 from canon.data.catalogue import CATALOGUE
 from canon.data.config import DataConfig
-from canon.data.open import format_of, missing_path, open_source
+from canon.data.open import find_path, format_of, open_source
 from canon.data.read import examine, label_of, prepare, with_given_parts
 from canon.data.report import CheckReport
 from canon.data.schema import TargetKind
@@ -38,7 +38,7 @@ TARGETS: dict[str, TargetKind] = {
 def check(config: DataConfig, inputs: Sequence[str] | None = None, target: TargetKind | None = None) -> CheckReport:
     """The report on `config.source`; `inputs` and `target` narrow what it is judged for (a recipe's system)."""
     report = CheckReport(config.source)
-    path = Path(config.source).expanduser()
+    path = Path(config.source) if config.source in CATALOGUE else find_path(config.source)
     kind = _kind(config, path)
     if kind == "pairs":
         return _check_pairs(report, config)
@@ -87,8 +87,6 @@ def _kind(config: DataConfig, path: Path) -> str:
     if config.source in CATALOGUE:
         record = CATALOGUE[config.source]
         return record.kind if record.kind != "images" else "arrays"
-    if not config.source or not path.exists():
-        raise missing_path(path)
     if config.format == "auto" and labelled.holds_lines(path, config.encoding):
         return "documents"
     return format_of(path, config.format)

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from canon.data import pickles
-from canon.data.files import open_bytes
+from canon.data.files import open_bytes, read_raw
 from canon.data.schema import FileRecord
 from canon.data.source import Part, Source
-from canon.errors import CanonError
+from canon.errors import CanonError, border
 
 FOLDER = "cifar-10-batches-py"
 BATCHES = tuple(f"data_batch_{index}" for index in range(1, 6))
@@ -52,7 +52,7 @@ def read_cifar(path: Path) -> Source:
 
 def _from_folder(folder: Path) -> tuple[dict[str, bytes], tuple[FileRecord, ...]]:
     paths = [folder / name for name in EXPECTED if (folder / name).is_file()]
-    return {path.name: path.read_bytes() for path in paths}, tuple(FileRecord.of(path) for path in paths)
+    return {path.name: read_raw(path) for path in paths}, tuple(FileRecord.of(path) for path in paths)
 
 
 def _from_archive(path: Path) -> tuple[dict[str, bytes], tuple[FileRecord, ...]]:
@@ -79,7 +79,11 @@ def _classes(raw: Mapping[str, bytes], path: Path) -> tuple[str, ...]:
         return tuple("0123456789")
     meta = pickles.load(io.BytesIO(raw["batches.meta"]), f"{path}: batches.meta")
     names = _get(meta, "label_names", f"{path}: batches.meta")
-    return tuple(name.decode() if isinstance(name, bytes) else str(name) for name in names)
+    with border(f"{path}: batches.meta"):
+        classes = tuple(name.decode() if isinstance(name, bytes) else name for name in names)
+    if not all(isinstance(name, str) and name.isprintable() for name in classes) or len(set(classes)) < len(classes):
+        raise CanonError(f"{path}: batches.meta: label_names must be different texts.")
+    return classes
 
 
 def _get(table: Any, key: str, name: str) -> Any:
@@ -91,7 +95,8 @@ def _get(table: Any, key: str, name: str) -> Any:
 
 def _batch(raw: bytes, name: str, num_classes: int) -> tuple[np.ndarray, np.ndarray]:
     table = pickles.load(io.BytesIO(raw), name)
-    pixels, labels = np.asarray(_get(table, "data", name)), np.asarray(_get(table, "labels", name))
+    with border(name):  # lists of several lengths, or of anything
+        pixels, labels = np.asarray(_get(table, "data", name)), np.asarray(_get(table, "labels", name))
     if pixels.dtype != np.uint8 or pixels.ndim != 2 or pixels.shape[1] != 3072:
         raise CanonError(f"{name}: data is {pixels.dtype} {list(pixels.shape)}; wanted is uint8 [N, 3072].")
     if labels.shape != (len(pixels),) or labels.dtype.kind not in "iu":

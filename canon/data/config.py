@@ -9,6 +9,9 @@ from pydantic import Field
 from canon.config import settings
 
 Share = Annotated[float, Field(ge=0, lt=1)]
+Size = Annotated[int, Field(gt=0, le=1 << 20)]  # of a window or a passage: more fits no network
+Seed = Annotated[int, Field(ge=0, lt=1 << 64)]
+Count = Annotated[int, Field(ge=0, le=1 << 40)]  # of examples
 
 
 @settings
@@ -25,11 +28,13 @@ class DataConfig:
         default="",
         description="the same for the test set; default: the source's own, else a tenth (built-in sets: a fifth)",
     )
-    seed: Annotated[int, Field(ge=0)] = Field(default=0, description="decides the split, apart from train.seed")
+    seed: Seed = Field(default=0, description="decides the split, apart from train.seed")
     missing: Literal["error", "mean"] = Field(default="error", description="what to do with an empty number")
     delimiter: str = Field(default="", description="column separator of a text table; default: by the file's ending")
     encoding: str = Field(default="utf-8", description="of text files")
-    size: tuple[Annotated[int, Field(gt=0)], ...] = Field(default=(), description="height, width of images in a folder")
+    size: tuple[Annotated[int, Field(gt=0, le=1 << 14)], ...] = Field(
+        default=(), description="height, width of images in a folder"
+    )
     channels: Literal[0, 1, 3] = Field(default=0, description="1 grey, 3 colour, 0 as the first image is")
     augment: tuple[str, ...] = Field(default=(), description="changes to training images, in this order (docs/data.md)")
     languages: tuple[str, ...] = Field(default=(), description="endings of two parallel files: from, to (en, de)")
@@ -43,16 +48,18 @@ class DataConfig:
     )
     phrases: str = Field(default="", description="a file of phrases, one a line, for masking whole ones")
     target_tokenizer: str = Field(default="", description="of the target; default: one vocabulary for both sides")
-    vocab_size: Annotated[int, Field(ge=0)] = Field(default=0, description="most tokens; 0: all words, or 8000 pieces")
-    min_count: Annotated[int, Field(gt=0)] = Field(default=1, description="rarer words and characters are <unk>")
+    vocab_size: Annotated[int, Field(ge=0, le=1 << 28)] = Field(
+        default=0, description="most tokens; 0: all words, or 8000 pieces"
+    )
+    min_count: Annotated[Count, Field(gt=0)] = Field(default=1, description="rarer words and characters are <unk>")
     lowercase: bool = Field(default=False, description="text to lower case")
-    max_length: Annotated[int, Field(gt=0)] = Field(
+    max_length: Size = Field(
         default=256, description="tokens of a passage to pre-train on; longer training pairs are left out"
     )
-    window: Annotated[int, Field(gt=0)] = Field(default=35, description="tokens of a running text read at a time")
+    window: Size = Field(default=35, description="tokens of a running text read at a time")
     tests: tuple[str, ...] = Field(
         default=(),
         description="of word vectors: files of word pairs with a number, or of analogies, or wordsim353, simlex999, "
         "questions-words, CA8/morphological, CA8/semantic",
     )
-    limit: Annotated[int, Field(ge=0)] = Field(default=0, description="use only so many training examples; 0 all")
+    limit: Count = Field(default=0, description="use only so many training examples; 0 all")

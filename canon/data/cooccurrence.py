@@ -16,7 +16,6 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
-import os
 import shutil
 import tempfile
 import weakref
@@ -31,6 +30,7 @@ import numpy as np
 from canon.data.catalogue import corpora_folders
 from canon.data.cooccurrence_counts import ENTRY, Counter, bounds_of, shuffle
 from canon.errors import CanonError
+from canon.storage import read_json, sync_file, write_text
 
 _PART = 1 << 18  # entries of a part, about
 _LEAST_PARTS = 64  # so that few entries too come in several orders
@@ -65,7 +65,7 @@ def kept(tokens_N: np.ndarray, vocab_size: int, window: int, memory: int, thread
     key = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:32]
     places = corpora_folders()
     for place in places:
-        found = _open(place / f"pairs-{key}")
+        found = _open(place / f"pairs-{key}", vocab_size)
         if found is not None:
             return found
     place = places[-1]
@@ -75,14 +75,13 @@ def kept(tokens_N: np.ndarray, vocab_size: int, window: int, memory: int, thread
         folder = Path(tempfile.mkdtemp(prefix="writing-", dir=place))
         try:
             _write(folder, tokens_N, vocab_size, window, memory, threads)
-            with (folder / "entries.bin").open("rb") as file:
-                os.fsync(file.fileno())  # before the folder has its name
-            if _open(final) is None:  # absent, or damaged
+            sync_file(folder / "entries.bin")  # before the folder has its name
+            if _open(final, vocab_size) is None:  # absent, or damaged
                 shutil.rmtree(final, ignore_errors=True)
             folder.rename(final)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
-    found = _open(final)
+    found = _open(final, vocab_size)
     if found is None:
         raise CanonError(f"The counts in {final} were removed while they were written; start again.")
     return found
@@ -99,7 +98,7 @@ def count(
         folder = Path(tempfile.mkdtemp(prefix="canon-pairs-", dir=place))
         try:
             _write(folder, tokens_N, vocab_size, window, memory, threads)
-            found = _open(folder)
+            found = _open(folder, vocab_size)
             assert found is not None
             weakref.finalize(found, shutil.rmtree, folder, ignore_errors=True)
             return found
@@ -112,15 +111,17 @@ def _digest(tokens_N: np.ndarray) -> str:
     return hashlib.sha256(np.ascontiguousarray(tokens_N).data).hexdigest()
 
 
-def _open(folder: Path) -> Cooccurrence | None:
+def _open(folder: Path, vocab_size: int) -> Cooccurrence | None:
     """What `_write` has left in a folder; None if it is not there or not whole."""
     try:
-        known = json.loads((folder / "pairs.json").read_text(encoding="utf-8"))
+        known = read_json(folder / "pairs.json")
         path = folder / "entries.bin"
         if path.stat().st_size != known["pairs"] * ENTRY.itemsize:
             return None
         entries_E = np.memmap(path, dtype=ENTRY, mode="r") if known["pairs"] else np.empty(0, ENTRY)
-        return Cooccurrence(entries_E, known["diagonal"], known["parts"])
+        if not 0 <= known["diagonal"] <= known["pairs"] or not known["parts"] > 0:
+            return None
+        return Cooccurrence(entries_E, int(known["diagonal"]), int(known["parts"]))
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -152,4 +153,4 @@ def _write(folder: Path, tokens_N: np.ndarray, vocab_size: int, window: int, mem
     num_parts = max(_LEAST_PARTS, -(-size // _PART))
     shuffle(folder / "sorted.bin", folder / "entries.bin", num_parts, threads)
     (folder / "sorted.bin").unlink()
-    (folder / "pairs.json").write_text(json.dumps({"pairs": size, "diagonal": diagonal, "parts": num_parts}))
+    write_text(folder / "pairs.json", json.dumps({"pairs": size, "diagonal": diagonal, "parts": num_parts}))

@@ -24,6 +24,7 @@ from canon.data.catalogue import corpora_folders
 from canon.data.word_counts import Told
 from canon.data.words import Words
 from canon.errors import CanonError
+from canon.storage import read_json, sync_file, write_text
 
 MARK = -1  # ends a sentence, which is a line of the text
 CHUNK = 1 << 22  # places that are looked at at a time
@@ -104,8 +105,10 @@ def kept(content: dict[str, Any], make: Callable[[Path], tuple[Words, Told]]) ->
         try:
             words, told = make(folder)
             sizes = {path.stem: path.stat().st_size // 4 for path in sorted(folder.glob("*.i32"))}
-            (folder / "words.tsv").write_text(words.to_text(), encoding="utf-8", newline="\n")
-            (folder / "corpus.json").write_text(json.dumps({"sizes": sizes, "told": asdict(told)}, indent=1))
+            write_text(folder / "words.tsv", words.to_text())
+            for path in folder.glob("*.i32"):
+                sync_file(path)
+            write_text(folder / "corpus.json", json.dumps({"sizes": sizes, "told": asdict(told)}, indent=1))
             shutil.rmtree(place / key, ignore_errors=True)  # damaged, else it had been opened
             folder.chmod(0o755)  # a temporary folder is its owner's alone
             folder.rename(place / key)
@@ -123,17 +126,26 @@ def kept(content: dict[str, Any], make: Callable[[Path], tuple[Words, Told]]) ->
 def _open(folder: Path) -> Built | None:
     """The words and parts in a folder; None if it is not there or not whole."""
     try:
-        known = json.loads((folder / "corpus.json").read_text(encoding="utf-8"))
+        known = read_json(folder / "corpus.json")
         words = Words.from_text((folder / "words.tsv").read_text(encoding="utf-8"))
         parts = {}
         for name, size in known["sizes"].items():
             path = folder / f"{name}.i32"
             if path.stat().st_size != 4 * size:
                 return None
-            parts[name] = Corpus(np.memmap(path, dtype=np.int32, mode="r") if size else np.empty(0, np.int32), words)
-        return Built(words, parts, Told(**known["told"]))
-    except (OSError, ValueError, KeyError, TypeError):
+            tokens = np.memmap(path, dtype=np.int32, mode="r") if size else np.empty(0, np.int32)
+            if not _within(tokens, words.size):
+                return None
+            parts[name] = Corpus(tokens, words)
+        return Built(words, parts, Told(**{name: int(known["told"][name]) for name in asdict(Told())}))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
+
+
+def _within(tokens: np.ndarray, size: int) -> bool:
+    """Whether every number is a word's or MARK: any other would reach beyond a table."""
+    parts = (tokens[start : start + CHUNK] for start in range(0, len(tokens), CHUNK))
+    return all(part.min() >= MARK and part.max() < size for part in parts)
 
 
 def _remove_stale(place: Path) -> None:

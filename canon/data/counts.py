@@ -139,7 +139,7 @@ def count_image_files(report: CheckReport, config: DataConfig, folder: Path) -> 
             if classes:
                 counts = np.bincount(labels, minlength=len(classes)).tolist()
                 report.classes[split] = dict(zip(classes, counts, strict=True))
-            for path, shape in zip(paths, images.probe(paths), strict=True):
+            for shape in images.probe(paths):
                 progress.advance()
                 if isinstance(shape, CanonError):
                     bad.append(str(shape))

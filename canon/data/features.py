@@ -130,9 +130,8 @@ def _refuse_missing(table: Table, name: str, missing: str) -> None:
     if missing == "error" and facts.missing:
         text = table.text(name, facts.first_missing).strip()
         state = f'is "{text}"' if text else "is empty"
-        raise table.mistake(
-            facts.first_missing, f'column "{name}" {state}; give a number, or set data.missing = "mean".'
-        )
+        told = f'column "{name}" {state}; give a number, or set data.missing = "mean".'
+        raise table.mistake(facts.first_missing, told)
 
 
 def _short(text: str) -> str:

@@ -1,7 +1,7 @@
 """Opening files: compression by ending, text by encoding, and one sentence for each way a file can be bad.
 
-Every file of a user's is opened by `open_raw`, which refuses whatever is not a regular file: a device may never end, and
-a pipe that nobody writes to never begins. Only the standard library. `lines` is the one reader of plain text: it holds
+Every file of a user's is opened by `open_raw`, which refuses whatever is not a regular file: a device may never end,
+and a pipe that nobody writes to never begins. Only the standard library. `decoded` is the one reader of text: it holds
 one chunk, however large the file is.
 """
 
@@ -177,7 +177,7 @@ def lines(path: Path, encoding: str = "utf-8") -> Iterator[str]:
 
 
 def utf8(path: Path, encoding: str = "utf-8") -> Iterator[bytes]:
-    """The file as UTF-8, a chunk at a time; of a file that is said to be UTF-8, the bytes as they are, not looked at."""
+    """The file as UTF-8, a chunk at a time; one that is said to be UTF-8 comes as it is, not looked at."""
     if decoder(encoding).name != "utf-8-sig":
         yield from (text.encode("utf-8", "replace") for text in decoded(path, encoding))
         return

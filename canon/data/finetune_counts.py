@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
 
 from canon.data.catalogue import CATALOGUE
 from canon.data.config import DataConfig
@@ -13,6 +12,7 @@ from canon.data.finetune_rows import ChoiceRows, Rows, SpanRows, TagRows
 from canon.data.finetune_tables import choice_rows, guess
 from canon.data.images import visible
 from canon.data.measure import quantiles, words
+from canon.data.open import find_path
 from canon.data.read_choices import is_choices
 from canon.data.read_conll import ENDINGS
 from canon.data.read_squad import is_squad
@@ -27,7 +27,7 @@ def holds_examples(config: DataConfig) -> bool:
         return CATALOGUE[config.source].format in ("conll", "squad")
     if config.format in ("conll", "squad"):
         return True
-    path = Path(config.source).expanduser()
+    path = find_path(config.source)
     files = [path] if path.is_file() else [item for item in visible(path) if item.is_file()] if path.is_dir() else []
     found = [item for item in files if ending(item) in ENDINGS]
     return bool(found) or any(is_squad(item, config.encoding) or is_choices(item, config.encoding) for item in files)

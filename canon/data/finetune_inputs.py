@@ -13,11 +13,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from canon.data import json_lines
 from canon.data.config import DataConfig
 from canon.data.files import ending, lines
 from canon.data.finetune_open import WHAT, open_labelled
 from canon.data.finetune_rows import ChoiceRows, Rows, SpanRows, TagRows, TextRows
 from canon.data.finetune_tables import Guess, choice_rows, open_table, text_rows
+from canon.data.open import file_of
 from canon.data.read_choices import LETTERS, is_choices, parse_choice, read_choices
 from canon.data.read_conll import is_conll, read_conll
 from canon.data.read_finetune import columns_of
@@ -51,13 +53,15 @@ def read_labelled_finetune(schema: Schema, path: str, config: DataConfig) -> Col
     return columns_of(schema, (parts.get("test") or parts["train"]).inputs)[0]
 
 
-def encode_finetune(schema: Schema, sources: Sequence[str], config: DataConfig) -> tuple[Columns, list[str]]:
+def encode_finetune(
+    schema: Schema, sources: Sequence[str], config: DataConfig, text: bool = False
+) -> tuple[Columns, list[str]]:
     """The texts in files, or the texts themselves, and a name for each example."""
     found: list[Rows] = []
     names: list[str] = []
     for source in sources:
-        if len(source) < 4096 and "\n" not in source and Path(source).expanduser().is_file():
-            rows = _from_file(schema, Path(source).expanduser(), config)
+        if (path := file_of(source, text)) is not None:
+            rows = _from_file(schema, path, config)
             names += [f"{source}, {rows.where(row)}" for row in range(len(rows))]
         else:
             rows = _from_text(schema, source, f'"{source[:40]}"')
@@ -100,9 +104,12 @@ def _from_text(schema: Schema, text: str, where: str) -> Rows:
         raise CanonError("The text is empty." if where.startswith('"') else f"{where}: the text is empty.")
     if text.lstrip().startswith("{") and schema.target != "tags":
         try:
-            return _from_object(schema, json.loads(text), where)
-        except json.JSONDecodeError:
-            pass  # a text may begin with a brace
+            row = json_lines.parse(text, where)
+        except CanonError as mistake:
+            if not isinstance(mistake.__cause__, json.JSONDecodeError):  # a text may begin with a brace
+                raise
+        else:
+            return _from_object(schema, row, where)
     if schema.target == "tags":
         return TagRows(where, lambda row: "", [split_words(text)])
     cells = [cell.strip() for cell in text.split("\t")]

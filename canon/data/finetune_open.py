@@ -22,7 +22,7 @@ from canon.data.files import ending
 from canon.data.finetune_rows import ChoiceRows, Rows, SpanRows, TagRows, TextRows, is_labelled
 from canon.data.finetune_tables import COLA, choice_rows, guess, open_table, text_rows
 from canon.data.images import visible
-from canon.data.open import missing_path
+from canon.data.open import find_path
 from canon.data.read_choices import is_choices, read_choices
 from canon.data.read_conll import is_conll, read_conll
 from canon.data.read_squad import is_squad, read_squad
@@ -95,13 +95,9 @@ def _without_empty(rows: TextRows) -> tuple[TextRows, list[str]]:
 
 
 def _open(config: DataConfig, kind: str) -> Opened:
-    if not config.source:
-        raise CanonError("data.source is missing: name a set (canon list datasets), a file or a folder.")
     if config.source in CATALOGUE:
         return _open_named(config, kind)
-    path = Path(config.source).expanduser()
-    if not path.exists():
-        raise missing_path(path)
+    path = find_path(config.source)
     return _open_files(path.name, *_files_of(path), config, kind)
 
 
@@ -182,9 +178,7 @@ def _open_files(
     origin: dict[str, Any] = {}
     for split, given in (("valid", config.valid), ("test", config.test)):
         if isinstance(given, str) and given:
-            other = Path(given).expanduser()
-            if not other.is_file():
-                raise missing_path(other, named=False)
+            other = find_path(given, named=False)
             files, origin = {**files, split: other}, {**origin, split: other.name}
     records = {record.name: record for record in map(FileRecord.of, files.values())}
     source = Source(name, "tokens", {}, files=tuple(records.values()), notes=tuple(notes), origin=origin)

@@ -22,10 +22,11 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from canon.data.config import DataConfig
+from canon.data.files import require_readable
 from canon.data.progress import bar
 from canon.data.schema import Column, FileRecord
 from canon.data.source import SPLITS, Part, Source, split_of
-from canon.errors import CanonError
+from canon.errors import CanonError, reason
 
 ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".pbm", ".pnm")
 IN_MEMORY = 2 << 30  # bytes of pixels in one split; more are decoded each time they are taken
@@ -53,11 +54,12 @@ def _threaded(work: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
 def _open(path: Path) -> Any:
     """The image with its header read; not yet its pixels."""
     Image = _pillow()
+    require_readable(path)  # a pipe never begins
     try:
         image = Image.open(path)
     except Image.DecompressionBombError:
         raise _bomb(path) from None
-    except (Image.UnidentifiedImageError, OSError, ValueError, SyntaxError):
+    except Exception:  # Pillow's readers throw what they like
         if not path.is_file():
             raise CanonError(f"There is no file {path}.") from None
         raise CanonError(f"{path} is not an image that can be read; remove it or replace it.") from None
@@ -77,10 +79,10 @@ def _whole(path: Path) -> Iterator[None]:
         yield
     except _pillow().DecompressionBombError:
         raise _bomb(path) from None
-    except (OSError, ValueError, SyntaxError, EOFError) as mistake:
-        if isinstance(mistake, CanonError):
-            raise
-        raise CanonError(f"{path} is damaged or cut short ({str(mistake).rstrip('.')}); replace it.") from None
+    except CanonError:
+        raise
+    except Exception as mistake:  # Pillow's readers throw what they like
+        raise CanonError(f"{path} is damaged or cut short ({reason(mistake)}); replace it.") from None
 
 
 def decode(path: Path, channels: int, size: tuple[int, ...] = ()) -> np.ndarray:
@@ -90,18 +92,18 @@ def decode(path: Path, channels: int, size: tuple[int, ...] = ()) -> np.ndarray:
 
     with _open(path) as opened, _whole(path):
         image = ImageOps.exif_transpose(opened)
-    if image.mode.startswith("I"):
-        wide = np.asarray(image).astype(np.int64).clip(0, 65535)
-        image = Image.fromarray(((wide + 128) // 257).astype(np.uint8))
-    elif image.mode == "F":
-        raise CanonError(f"{path} has pixels that are fractions; save it with 8 or 16 bits.")
-    if image.has_transparency_data:
-        image = image.convert("RGBA")
-        image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
-    image = image.convert("L" if channels == 1 else "RGB")
-    if size and (image.height, image.width) != tuple(size):
-        image = image.resize((size[1], size[0]), Image.Resampling.BILINEAR)
-    pixels = np.asarray(image)
+        if image.mode.startswith("I"):
+            wide = np.asarray(image).astype(np.int64).clip(0, 65535)
+            image = Image.fromarray(((wide + 128) // 257).astype(np.uint8))
+        elif image.mode == "F":
+            raise CanonError(f"{path} has pixels that are fractions; save it with 8 or 16 bits.")
+        if image.has_transparency_data:
+            image = image.convert("RGBA")
+            image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
+        image = image.convert("L" if channels == 1 else "RGB")
+        if size and (image.height, image.width) != tuple(size):
+            image = image.resize((size[1], size[0]), Image.Resampling.BILINEAR)
+        pixels = np.asarray(image)
     return pixels[None] if channels == 1 else pixels.transpose(2, 0, 1)
 
 
@@ -166,7 +168,10 @@ def pixel_statistics(images: np.ndarray | Column, seed: int = 0) -> tuple[tuple[
 
 def visible(folder: Path) -> list[Path]:
     """What is in a folder, sorted, without hidden files and the ones that systems leave behind."""
-    return sorted(path for path in folder.iterdir() if not path.name.startswith(".") and path.name != "Thumbs.db")
+    found = sorted(path for path in folder.iterdir() if not path.name.startswith(".") and path.name != "Thumbs.db")
+    for path in found:
+        require_readable(path)
+    return found
 
 
 def is_split_folder(folder: Path) -> bool:

@@ -12,11 +12,12 @@ from typing import Literal
 
 import numpy as np
 
-from canon.data import features, idx, images, text
+from canon.data import features, idx, images
+from canon.data.catalogue import CATALOGUE
 from canon.data.config import DataConfig
 from canon.data.files import ending, lines
 from canon.data.finetune_inputs import encode_finetune, read_labelled_finetune
-from canon.data.open import missing_path, open_path, open_source
+from canon.data.open import file_of, find_path, open_path, open_source
 from canon.data.read import PLURAL, SINGULAR, pair_columns
 from canon.data.read_corpus import encode_words, read_corpus_or_tests
 from canon.data.read_documents import encode_documents, read_labelled_documents
@@ -26,25 +27,25 @@ from canon.data.sequences import Ragged, Windows, lined
 from canon.data.source import Part, Source
 from canon.data.tables import ENDINGS as TABLES
 from canon.data.tables import Table, read_table
+from canon.data.text import documents as text_of
 from canon.errors import CanonError
 
 
-def encode(schema: Schema, sources: Sequence[str | Path], config: DataConfig) -> tuple[Columns, list[str]]:
-    """The inputs in table files, image files or folders of images, and a name for each example."""
-    paths = [Path(source).expanduser() for source in sources]
+def encode(
+    schema: Schema, sources: Sequence[str | Path], config: DataConfig, text: bool = False
+) -> tuple[Columns, list[str]]:
+    """The inputs in files (tables, images or folders of them, texts) and a name for each example.
+
+    Where a run reads text, a source may be the text itself (`open.file_of` tells them apart); text: all of them are.
+    """
+    given = [str(source) for source in sources]
     if schema.input == "corpus":
-        return encode_words([str(source) for source in sources], config)
-    if schema.input == "tokens":
-        return encode_finetune(schema, [str(source) for source in sources], config)
-    if schema.input == "document":
-        return encode_documents(schema, [str(source) for source in sources], config)
-    if schema.input == "passages":
-        return encode_passages(schema, [str(source) for source in sources], config)
-    if schema.input in ("text", "pairs"):
-        return _encode_text(schema, [str(source) for source in sources], config)
-    for path in paths:
-        if not path.exists():
-            raise missing_path(path, named=False)
+        return encode_words(given, config, text)
+    if schema.input in _TEXTS:
+        return _TEXTS[schema.input](schema, given, config, text)
+    if text:
+        raise CanonError(f"--text is for runs that read text; this one was trained on {PLURAL[schema.input]}.")
+    paths = [find_path(source, named=False) for source in sources]
     if schema.input == "features":
         tables = [_table(path, config) for path in paths]
         found = [features.apply(table, schema.encoders, config.missing) for table in tables]
@@ -82,7 +83,8 @@ def read_labelled(schema: Schema, path: Path, config: DataConfig) -> Columns:
         kind = "table"
     plain = replace(config, source=str(path), format=kind, valid=0.0, test=0.0, size=(), channels=0)
     like = _like(schema)
-    source = open_path(path, plain, like) if path.exists() else open_source(plain)
+    named = str(path) in CATALOGUE and not path.exists()
+    source = open_source(plain) if named else open_path(find_path(path), plain, like)
     if source.kind != schema.input:
         raise CanonError(f"The run was trained on {PLURAL[schema.input]}, but {path} is {SINGULAR[source.kind]}.")
     part = source.parts.get("test") or source.parts["train"]
@@ -181,18 +183,20 @@ def _sizes(shape: Sequence[int]) -> str:
     return " x ".join(str(size) for size in shape)
 
 
-def _encode_text(schema: Schema, sources: Sequence[str], config: DataConfig) -> tuple[Columns, list[str]]:
+def _encode_text(
+    schema: Schema, sources: Sequence[str], config: DataConfig, is_text: bool = False
+) -> tuple[Columns, list[str]]:
     """Each source is a file of documents (of pairs: of sentences, one a line), or is itself the text."""
     found: list[str] = []
     names: list[str] = []
     for source in sources:
-        is_file = len(source) < 4096 and "\n" not in source and Path(source).is_file()
-        if schema.input == "pairs":
-            documents = list(lines(Path(source), config.encoding)) if is_file else [source]
-        else:
-            documents = list(text.documents(Path(source), config.encoding)) if is_file else [source]
+        if (path := file_of(source, is_text)) is None:
+            found.append(source)
+            names.append(source[:60])
+            continue
+        documents = list((lines if schema.input == "pairs" else text_of)(path, config.encoding))
         found += documents
-        names += [f"{source}, document {index + 1}" for index in range(len(documents))] if is_file else [source[:60]]
+        names += [f"{source}, document {index + 1}" for index in range(len(documents))]
     if schema.target == "next":
         tokens = lined(schema.tokenizers["text"], found)
         if len(tokens) < 2:
@@ -208,3 +212,12 @@ def _encode_text(schema: Schema, sources: Sequence[str], config: DataConfig) -> 
     column = np.empty(len(found), dtype=object)
     column[:] = found
     return {"input": column}, names
+
+
+_TEXTS = {
+    "tokens": encode_finetune,
+    "document": encode_documents,
+    "passages": encode_passages,
+    "text": _encode_text,
+    "pairs": _encode_text,
+}

@@ -1,4 +1,4 @@
-"""JSON in data files: whole texts, or an object on each line; whatever is wrong is a sentence with the file and line."""
+"""JSON in data files: whole texts, or an object on each line; what is wrong is a sentence with file and line."""
 
 from __future__ import annotations
 

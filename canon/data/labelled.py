@@ -21,7 +21,7 @@ from canon.data.catalogue import CATALOGUE
 from canon.data.config import DataConfig
 from canon.data.files import ending, lines
 from canon.data.images import visible
-from canon.data.open import missing_path, open_source
+from canon.data.open import find_path, open_source
 from canon.data.read import with_given_parts
 from canon.data.schema import FileRecord
 from canon.data.source import Part, Source, split_of
@@ -131,20 +131,16 @@ def _line_files(path: Path, encoding: str) -> dict[str, Path]:
 
 def open_documents(config: DataConfig) -> Source:
     """The source of kind "document" (parts are `Labelled`), or of kind "features" (parts are tables)."""
-    path = Path(config.source).expanduser()
-    if not config.source or config.source in CATALOGUE or config.format == "table":
+    if config.source in CATALOGUE or config.format == "table":
         return with_given_parts(open_source(config), config)
-    if not path.exists():
-        raise missing_path(path)
+    path = find_path(config.source)
     files = _line_files(path, config.encoding)
     if not files:
         return with_given_parts(open_source(config), config)
     origin = {}
     for name, given in (("valid", config.valid), ("test", config.test)):
         if isinstance(given, str) and given:
-            other = Path(given).expanduser()
-            if not other.is_file():
-                raise missing_path(other, named=False)
+            other = find_path(given, named=False)
             files[name], origin[name] = _line_files(other, config.encoding).get("train", other), other.name
     parts = {split: Part(read_lines(file, config.encoding)) for split, file in files.items()}
     records = {record.name: record for record in map(FileRecord.of, files.values())}

@@ -1,7 +1,7 @@
 """The counts that `check` reports: 64-bit digests for duplicates, quantiles from counts, words and vocabularies.
 
 A word is what spaces part; a Chinese character (Japanese kana too) is a word by itself. Digests are Python's own hashes
-(SipHash, keyed anew in each process): among ten million lines the chance of one false duplicate is about 3 in a million.
+(of 64 bits, keyed in each process): among ten million lines the chance of one false duplicate is 3 in a million.
 """
 
 from __future__ import annotations

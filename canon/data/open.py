@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -9,22 +10,63 @@ from canon.data import catalogue, cifar, idx, images, pairs, text
 from canon.data.builtin import read_builtin
 from canon.data.catalogue import CATALOGUE, Dataset
 from canon.data.config import DataConfig
-from canon.data.files import ending
+from canon.data.files import ending, require_readable
+from canon.data.read_conll import ENDINGS as CONLL
 from canon.data.schema import FileRecord
 from canon.data.source import Part, Source, split_of
 from canon.data.tables import ENDINGS as TABLES
 from canon.data.tables import read_table
-from canon.errors import CanonError
+from canon.errors import CanonError, border
+
+_FILES = (*TABLES, *text.ENDINGS[:-1], *images.ENDINGS, *CONLL, ".npy", ".tar", ".tgz")
+_WORD_WITH_SEPARATOR = re.compile(r"[\w.~@+-]*[/\\][\w.~@+/\\-]*")
 
 
 def open_source(config: DataConfig) -> Source:
     """A name of the catalogue first, then a path."""
-    if not config.source:
-        raise CanonError("data.source is missing: name a set (canon list datasets), a file or a folder.")
     if config.source in CATALOGUE:
         record = CATALOGUE[config.source]
         return read_builtin(record.name) if record.builtin else _open_named(record, config)
-    return open_path(Path(config.source).expanduser(), config)
+    return open_path(find_path(config.source), config)
+
+
+def find_path(source: str | Path, named: bool = True) -> Path:
+    """The file or folder that a user named: the one door to a user's data. It is there, and is no device or pipe."""
+    if not str(source):
+        raise CanonError("data.source is missing: name a set (canon list datasets), a file or a folder.")
+    with border(f'The path "{ascii(str(source))[1:-1]}"'):
+        path = Path(source).expanduser()
+        require_readable(path)
+        if not path.exists():
+            raise missing_path(path, named)
+    return path
+
+
+def file_of(source: str, text: bool = False) -> Path | None:
+    """The file that an argument names, or None where it is itself the text.
+
+    It names a file if there is one; if there is none but it looks like one (it begins with ./, ../ or ~/, is one word
+    with a separator in it, or has the ending of a data file), that is an error. text: it is a text in any case.
+    """
+    if text or len(source) >= 4096 or "\n" in source or "\0" in source:
+        return None
+    with border(f'The path "{ascii(source)[1:-1]}"'):
+        path = Path(source).expanduser()
+        if path.exists() and not path.is_dir():
+            require_readable(path)
+            return path
+        if not _looks_like_a_path(source):
+            return None
+    if path.is_dir():
+        raise CanonError(f'{path} is a folder; give the files in it, or --text if "{source}" is the text itself.')
+    missing = str(missing_path(path, named=False)).removesuffix(".")
+    raise CanonError(f'{missing}; add --text if "{source}" is the text itself.')
+
+
+def _looks_like_a_path(source: str) -> bool:
+    if source.startswith(("./", "../", "~/")) or ending(Path(source)) in _FILES:
+        return True
+    return bool(_WORD_WITH_SEPARATOR.fullmatch(source))
 
 
 def missing_path(path: Path, named: bool = True) -> CanonError:
@@ -32,6 +74,7 @@ def missing_path(path: Path, named: bool = True) -> CanonError:
     siblings = (
         {item.name: str(path.with_name(item.name)) for item in path.parent.iterdir()} if path.parent.is_dir() else {}
     )
+    siblings = {name: place for name, place in siblings.items() if name.isprintable()}  # half characters are not
     known = dict.fromkeys(CATALOGUE, "") if named and path.parent == Path() else {}
     near = get_close_matches(path.name, [*known, *siblings], n=1, cutoff=0.7)
     hint = f"; did you mean {siblings.get(near[0]) or near[0]}?" if near else "."
@@ -41,8 +84,7 @@ def missing_path(path: Path, named: bool = True) -> CanonError:
 
 def open_path(path: Path, config: DataConfig, like: Source | None = None) -> Source:
     """A file or folder; `like` is the training source that a valid or test file belongs to."""
-    if not path.exists():
-        raise missing_path(path, named=like is None)
+    path = find_path(path, named=like is None)
     kind = format_of(path, config.format)
     if kind in ("conll", "squad"):
         raise CanonError(f'data.format = "{kind}" is for fine-tuning: canon train finetune --data {path}.')

@@ -20,7 +20,7 @@ from canon.data.config import DataConfig
 from canon.data.corpus import Built, Corpus, build_parts, encode_text
 from canon.data.files import ending
 from canon.data.files import lines as file_lines
-from canon.data.open import format_of, missing_path
+from canon.data.open import file_of, find_path, format_of
 from canon.data.schema import Columns, Data, FileRecord, Schema
 from canon.data.source import Part, Source, split_of
 from canon.data.tables import ENDINGS as TABLES
@@ -128,12 +128,12 @@ def count_corpus(config: DataConfig) -> tuple[Told, int, int]:
 # For a run that was trained
 
 
-def encode_words(sources: Sequence[str], config: DataConfig) -> tuple[Columns, list[str]]:
+def encode_words(sources: Sequence[str], config: DataConfig, text: bool = False) -> tuple[Columns, list[str]]:
     """Words whose vectors are asked for: given, or in files, however many a line."""
     found: list[str] = []
     for source in sources:
-        is_file = len(source) < 4096 and Path(source).is_file()
-        rows = file_lines(Path(source), config.encoding) if is_file else [source]
+        path = file_of(source, text)
+        rows = [source] if path is None else file_lines(path, config.encoding)
         found += [word for row in rows for word in row.split()]
     if config.lowercase:
         found = [word.lower() for word in found]
@@ -163,24 +163,18 @@ def read_corpus_or_tests(schema: Schema, path: str, config: DataConfig) -> Colum
 
 def open_corpus(config: DataConfig, system: str = "this system") -> Source:
     """Which files the text is in; the parts are `Texts`."""
-    if not config.source:
-        raise CanonError("data.source is missing: name a set (canon list datasets), a file or a folder.")
     if config.source in CATALOGUE:
         source = _open_named(CATALOGUE[config.source], config, system)
     else:
-        path = Path(config.source).expanduser()
-        if not path.exists():
-            raise missing_path(path)
+        path = find_path(config.source)
         source = _source(path.name, _parts(path, config, system), config)
     for name, given in (("valid", config.valid), ("test", config.test)):
         if isinstance(given, str) and given:
-            source = _with_part(source, name, Path(given).expanduser(), config, system)
+            source = _with_part(source, name, find_path(given, named=False), config, system)
     return source
 
 
 def _with_part(source: Source, name: str, path: Path, config: DataConfig, system: str) -> Source:
-    if not path.exists():
-        raise missing_path(path, named=False)
     files = _parts(path, config, system)
     other = _source(path.name, {"train": files.get(name) or list(chain(*files.values()))}, config)
     known = {record.name: record for record in (*source.files, *other.files)}

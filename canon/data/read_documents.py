@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
-from pathlib import Path
 
 import numpy as np
 
@@ -29,6 +28,7 @@ from canon.data.features import choose_text
 from canon.data.files import ending, lines
 from canon.data.labelled import SPACE, Labelled
 from canon.data.measure import ANY_HAN
+from canon.data.open import file_of
 from canon.data.read import SINGULAR, choose, finish
 from canon.data.schema import Columns, Data, Schema
 from canon.data.sequences import offsets_of, places_of
@@ -184,16 +184,18 @@ def read_labelled_documents(schema: Schema, path: str, config: DataConfig) -> Co
     return {"input": _encoded(part.texts, schema.words, config), "target": target}
 
 
-def encode_documents(schema: Schema, sources: Sequence[str], config: DataConfig) -> tuple[Columns, list[str]]:
+def encode_documents(
+    schema: Schema, sources: Sequence[str], config: DataConfig, text: bool = False
+) -> tuple[Columns, list[str]]:
     """Texts to predict: a table's column, the lines of a file (labels in them are passed over), or what is given."""
     texts: list[str] = []
     names: list[str] = []
     for source in sources:
-        if len(source) >= 4096 or "\n" in source or not Path(source).expanduser().is_file():
+        path = file_of(source, text)
+        if path is None:
             texts.append(source)
             names.append(source[:60])
             continue
-        path = Path(source).expanduser()
         if ending(path) in TABLES:
             table = read_table(path, config)
             column = schema.text or choose_text(table, config.features, "")

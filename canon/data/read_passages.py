@@ -20,6 +20,7 @@ import numpy as np
 
 from canon.data.catalogue import corpora_folders
 from canon.data.config import DataConfig
+from canon.data.open import file_of
 from canon.data.passages import Passages
 from canon.data.progress import bar
 from canon.data.read_corpus import held_out_shares, open_corpus
@@ -27,12 +28,13 @@ from canon.data.schema import Columns, Data, FileRecord, Schema
 from canon.data.splits import held_count
 from canon.data.text_blocks import Texts
 from canon.data.token_blocks import TextEncoder, documents, size_of
-from canon.data.token_store import Stored, Told, _write_whole, stored
+from canon.data.token_store import Stored, Told, stored
 from canon.data.tokenizer_folder import read_tokenizer
 from canon.data.tokenizers import Tokenizer
 from canon.data.vocabularies import KINDS
 from canon.errors import CanonError, unknown
 from canon.registry import SYSTEMS
+from canon.storage import read_json, write_text
 
 SAMPLE = 1 << 25  # bytes of text that a vocabulary is learnt from
 SENTINELS = 32  # of a vocabulary for networks that fill spans (T5)
@@ -246,14 +248,13 @@ def _kept(content: dict[str, Any], make: Callable[[], tuple[Tokenizer, Survey, i
     key = hashlib.sha256(json.dumps({"version": VERSION, **content}, sort_keys=True).encode()).hexdigest()[:32]
     places = [place / f"vocabulary-{key}.json" for place in corpora_folders()]
     for path in places:
-        with suppress(OSError, ValueError, KeyError, TypeError, CanonError):
-            known = json.loads(path.read_text(encoding="utf-8"))
+        with suppress(KeyError, TypeError, ValueError):  # damaged: it is made again
+            known = read_json(path)
             return Tokenizer.from_json(known["tokenizer"]), Survey(**known["survey"]), int(known["step"])
     tokenizer, survey, step = make()
     record = {"survey": asdict(survey), "step": step, "tokenizer": tokenizer.to_json()}
-    with suppress(OSError):  # the tokens need the folder too, and tell what is wrong with it
-        places[-1].parent.mkdir(parents=True, exist_ok=True)
-        _write_whole(places[-1], json.dumps(record, ensure_ascii=False).encode())
+    with suppress(CanonError):  # the tokens need the folder too, and tell what is wrong with it
+        write_text(places[-1], json.dumps(record, ensure_ascii=False))
     return tokenizer, survey, step
 
 
@@ -268,15 +269,17 @@ def read_more_passages(schema: Schema, path: str, config: DataConfig) -> Columns
     return {"input": _passages(stored(part.inputs, encoder), config, encoder, part.inputs.name)}
 
 
-def encode_passages(schema: Schema, sources: Sequence[str], config: DataConfig) -> tuple[Columns, list[str]]:
+def encode_passages(
+    schema: Schema, sources: Sequence[str], config: DataConfig, text: bool = False
+) -> tuple[Columns, list[str]]:
     """Texts to predict: files of documents, or what is given; and a name for each passage."""
     from canon.data.text import documents as of_file
 
     texts: list[str] = []
     names: list[str] = []
     for source in sources:
-        path = Path(source).expanduser() if len(source) < 4096 and "\n" not in source else None
-        if path is not None and path.is_file():
+        path = file_of(source, text)
+        if path is not None:
             found = list(of_file(path, config.encoding))
             texts += found
             names += [f"{source}, document {index + 1}" for index in range(len(found))]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-
 MOST_LINES = 200  # columns and warnings that are printed; JSON has them all
 
 

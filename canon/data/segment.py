@@ -20,6 +20,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from canon.data.vocabularies import cut_words
 from canon.errors import CanonError
 
 BLOCK = 1 << 19  # bytes that are segmented at a time
@@ -44,7 +45,7 @@ def load_jieba() -> Any:
 
 def segmented(jieba: Any, text: bytes) -> bytes:
     """Lines stay lines; what jieba finds is parted by single spaces."""
-    lines = text.decode().split("\n")
+    lines = cut_words(text.decode()).split("\n")  # jieba's time grows with the square of what no mark parts
     # A block may end within a line: then a space must part it from the next.
     return "\n".join(" ".join(filter(str.strip, jieba.cut(line))) + " " for line in lines).encode()
 

@@ -13,9 +13,12 @@ from __future__ import annotations
 import re
 
 LONGEST = 4096  # characters; what has no end for so long is cut at white space
+MARKS = 64  # that end a sentence together; more of them are looked at from their end, so that time does not square
 SEEN = 1 << 16  # characters of a document by which its line ends are judged
 _CLOSING = re.escape("\"'”’)]}»」』）】》〉")
-_END = re.compile(rf"\n\s*|[。！？；][。！？；…]*[{_CLOSING}]*|……+[。！？；]*[{_CLOSING}]*|[.!?…]+[{_CLOSING}]*(?=\s)")
+_END = re.compile(
+    rf"\n\s*|[。！？；][。！？；…]*[{_CLOSING}]*|……+[。！？；]*[{_CLOSING}]*|[.!?…]{{1,{MARKS}}}[{_CLOSING}]*(?=\s)"
+)
 _NEXT = re.compile(r"\s*(\w+|\S)")
 _SMALL_LETTER = re.compile(r"\n[ \t]*[a-z]")
 _DOTTED = re.compile(r"(?:[A-Za-z]\.)+[A-Za-z]|[A-Z]")  # U.S, e.g, and an initial

@@ -20,9 +20,9 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from canon.data import json_lines, measure
 from canon.data.config import DataConfig
 from canon.data.files import CHUNK, ending, read_bytes, utf8, whole_lines
-from canon.data import json_lines, measure
 from canon.errors import CanonError, reason, unknown
 
 JSON_ENDINGS = json_lines.ENDINGS
@@ -38,7 +38,7 @@ _ODD = r"^(?i:(n/a|#n/a|na|null|none)?|[-+]?(nan|inf|infinity)|[-+.\p{Nd}][-+.e\
 
 
 class Numbers(NamedTuple):
-    """What the cells of a column are as numbers: how many are not, are missing or infinite, and the first row of each."""
+    """How many cells of a column are not numbers, are missing or infinite, and the first row of each."""
 
     bad: int
     missing: int
@@ -268,9 +268,7 @@ def read_table(path: Path, config: DataConfig, names: Sequence[str] = ()) -> Tab
 
 def _delimiter(path: Path, config: DataConfig) -> str:
     if len(config.delimiter) > 1 or config.delimiter in ("\n", "\r", '"', "\0"):
-        raise CanonError(
-            f"data.delimiter must be one character that is no quote or line's end, got {config.delimiter!r}."
-        )
+        raise CanonError(f"data.delimiter must be one character, no quote or line's end, got {config.delimiter!r}.")
     return config.delimiter or ("\t" if ending(path) in (".tsv", ".tab") else ",")
 
 

@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from canon.data import json_lines
 from canon.data.config import DataConfig
 from canon.data.features import choose_text
-from canon.data import json_lines
 from canon.data.files import CHUNK, COMPRESSIONS, bad_bytes, decoder, ending, open_bytes, read_bytes, utf8
 from canon.data.schema import FileRecord
 from canon.data.tables import Table, _delimiter, _header, _json_cell, csv_rows, ragged

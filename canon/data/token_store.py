@@ -30,6 +30,7 @@ from canon.data.progress import Bar, bar
 from canon.data.text_blocks import Texts
 from canon.data.token_blocks import Block, Place, TextEncoder
 from canon.errors import CanonError
+from canon.storage import write_bytes, write_text
 
 VERSION = 1  # of the files that are kept
 MANY = 1 << 20  # sentences of a text whose passages are kept too
@@ -87,11 +88,12 @@ class Stored:
             return passage_bounds(self.sentences, self.documents, length)
         with suppress(OSError, ValueError, IndexError):
             known = np.memmap(path, dtype=np.int64, mode="r")
-            if known[0] == 0 and known[-1] == self.sentences[-1]:
+            # All that reading them relies on: they rise from the first token to the last.
+            if known[0] == 0 and known[-1] == self.sentences[-1] and (known[1:] > known[:-1]).all():
                 return known
         found = passage_bounds(self.sentences, self.documents, length)
-        with suppress(OSError):
-            _write_whole(path, found.tobytes())
+        with suppress(CanonError):
+            write_bytes(path, found.tobytes())
         return found
 
 
@@ -129,13 +131,13 @@ def _open(folder: Path, dtype: np.dtype) -> Stored | None:
         if known["stamps"] != _stamps(folder):
             if len(_whole_shards(folder)) != known["shards"]:
                 return None
-            with suppress(OSError):  # another's folder may be read alone
-                _write_whole(folder / "store.json", json.dumps({**known, "stamps": _stamps(folder)}).encode())
-        told = Told(**known["told"])
-    except (OSError, ValueError, KeyError, TypeError):
+            with suppress(CanonError):  # another's folder may be read alone
+                write_text(folder / "store.json", json.dumps({**known, "stamps": _stamps(folder)}))
+        told = Told(**{name: int(known["told"][name]) for name in asdict(Told())})
+        types = {"tokens": dtype, "begins": np.uint8, "sentences": np.int64, "documents": np.int64}
+        arrays = {name: _mapped(folder / name, kind) for name, kind in types.items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
-    types = {"tokens": dtype, "begins": np.uint8, "sentences": np.int64, "documents": np.int64}
-    arrays = {name: _mapped(folder / name, kind) for name, kind in types.items()}
     return Stored(folder, **arrays, told=told)
 
 
@@ -161,9 +163,9 @@ def _whole_shards(folder: Path) -> dict[int, Shard]:
         if any(files[name].read(head) != bytes(head) for name, head in HEADS.items()):
             return found
         for path in sorted(folder.glob("[0-9]*.json")):
-            with suppress(ValueError, KeyError, TypeError):
+            with suppress(ValueError, KeyError, TypeError, AttributeError, RecursionError):
                 known = json.loads(path.read_text(encoding="utf-8"))
-                shard = Shard(**{**known, "told": Told(**known["told"])})
+                shard = Shard(**{**known, "place": tuple(known["place"]), "told": Told(**known["told"])})
                 if all(_hash(files[name], shard.start[name], shard.stop[name]) == shard.sha256[name] for name in HEADS):
                     found[int(path.stem)] = shard
     return found
@@ -205,7 +207,7 @@ def _build(folder: Path, texts: Texts, encoder: TextEncoder, dtype: np.dtype, pr
                 blocks = encoder.blocks(texts, Place(*shards[-1].place) if shards else Place())
             before = _sums(shards)
             made = _write_shard(files, blocks, start, before, encoder.tokenizer.specials.unk, dtype, progress)
-            _write_whole(folder / f"{len(shards):06d}.json", json.dumps(asdict(made), indent=1).encode())
+            write_text(folder / f"{len(shards):06d}.json", json.dumps(asdict(made), indent=1))
             shards.append(made)
         for name, file in files.items():
             file.truncate(shards[-1].stop[name])
@@ -218,7 +220,7 @@ def _build(folder: Path, texts: Texts, encoder: TextEncoder, dtype: np.dtype, pr
         "stamps": _stamps(folder),
         "told": asdict(_sums(shards)),
     }
-    _write_whole(folder / "store.json", json.dumps(record, indent=1).encode())
+    write_text(folder / "store.json", json.dumps(record, indent=1))
 
 
 def _sums(shards: list[Shard]) -> Told:
@@ -277,19 +279,6 @@ def _write_shard(
     hashes = {name: digest.hexdigest() for name, digest in digests.items()}
     place = block.batch.place
     return Shard(start, stop, hashes, (place.file, place.documents), told, block.batch.ends_text)
-
-
-def _write_whole(path: Path, content: bytes) -> None:
-    """Under another name first, so that the file is whole or absent."""
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
-    try:
-        with part.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 @contextmanager

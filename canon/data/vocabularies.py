@@ -5,7 +5,8 @@ Schuster and Nakajima (2012) (WordPiece); Kudo (2018) (Unigram).
 Words, characters and what spaces part ("split") are numbered by falling frequency, ties by the alphabet. A word is a
 run of letters, digits and marks (don't, T-shirt and 3.14 too); punctuation marks and Chinese characters (Japanese kana
 too) are words by themselves. Pieces of bpe and unigram do not run over punctuation, nor from Chinese into another
-writing, and have 16 characters at most.
+writing, and have 16 characters at most. A run of over LONGEST_WORD characters that no space parts (of Chinese ones, no mark either) is
+learnt from in pieces of so many, whatever the kind: the library's time grows with the square of a word's length.
 Deviations: the same text gives the same vocabulary, which the library's WordPiece and Unigram, following the order of a
 random hash, do not: the library's BPE learns WordPiece (`_learn_wordpiece`), and Unigram's ties are settled
 (`_learn_unigram`).
@@ -14,6 +15,7 @@ random hash, do not: the library's BPE learns WordPiece (`_learn_wordpiece`), an
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -33,6 +35,7 @@ PIECES = ("bpe", "wordpiece", "unigram", "byte-bpe")
 KINDS = (*WHOLE, *PIECES)
 VOCAB_SIZE = 8000  # of pieces, where none is given
 LONGEST_PIECE = 16  # characters
+LONGEST_WORD = 1000  # characters
 EVERYTHING = 1 << 40  # as a vocabulary's size
 LONG = 30_000_000  # characters; training on more shows the library's own progress
 
@@ -101,10 +104,21 @@ def _repeatable(texts: Texts) -> Stream:
     def stream() -> Iterator[str]:
         with bar("reading text", 0) as progress:
             for text in held() if callable(held) else held:
-                yield text
+                yield cut_words(text)
                 progress.advance()
 
     return stream
+
+
+_WIDE_MARKS = "\u3000-\u303f\uff00-\uffef"  # which part Chinese sentences
+_OVERLONG = re.compile(rf"[^\s{HAN}{_WIDE_MARKS}]{{{LONGEST_WORD}}}|[{HAN}]{{{LONGEST_WORD}}}")
+
+
+def cut_words(text: str) -> str:
+    """The text with spaces within words that are too long for one."""
+    if max(map(len, text.split()), default=0) <= LONGEST_WORD:
+        return text
+    return _OVERLONG.sub(lambda found: f"{found[0]} ", text)
 
 
 def pipeline(kind: str, lowercase: bool) -> Any:

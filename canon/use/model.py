@@ -65,8 +65,13 @@ class Model:
         words, source = self.schema.words.words, str(self.run.path)
         return Vectors(words, learner.vectors(), source=source, subwords=learner.vector)
 
-    def predict(self, sources: list[str | Path] | list[str] | np.ndarray, top: int = 1) -> list[dict[str, Any]]:
-        """One record per row of the files, or of an array of inputs."""
+    def predict(
+        self, sources: list[str | Path] | list[str] | np.ndarray, top: int = 1, text: bool = False
+    ) -> list[dict[str, Any]]:
+        """One record per row of the files, or of an array of inputs.
+
+        text: the sources are texts, not files; else one that names a file, or looks as if it did, is a file.
+        """
         if isinstance(sources, np.ndarray):
             if sources.shape[1:] != self.schema.shape:
                 wanted, got = (", ".join(map(str, shape)) for shape in (("N", *self.schema.shape), sources.shape))
@@ -74,7 +79,7 @@ class Model:
             columns: Columns = {"input": sources}
             names = [str(i) for i in range(len(sources))]
         else:
-            columns, names = encode(self.schema, list(sources), self.run.recipe.data)
+            columns, names = encode(self.schema, list(sources), self.run.recipe.data, text)
         parts = self._parts(columns, len(names))
         rows = [row for outputs, taken in parts for row in self.task.records(outputs, taken, top)]
         return [{"source": name, **row} for name, row in zip(names, rows, strict=True)]

@@ -23,20 +23,19 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from canon.data import json_lines
 from canon.data.catalogue import CATALOGUE
 from canon.data.config import DataConfig
-from canon.data.files import ending, lines, read_text
+from canon.data.files import ending, read_text
 from canon.data.finetune_open import WHAT, open_labelled
 from canon.data.finetune_rows import ChoiceRows, TextRows
-from canon.data.open import missing_path
+from canon.data.open import find_path
 from canon.data.tables import ENDINGS as TABLES
-from canon.data.tables import JSON_ENDINGS
 from canon.errors import CanonError, unknown
 from canon.use.language import Language
 from canon.use.likelihood import Request, likelihoods, score
@@ -106,14 +105,12 @@ def evaluate_task(
 ) -> Scored:
     """Scores a run on a file, folder or named set; words: what stands for each class in the text."""
     language = Language(model)
-    path = Path(task).expanduser()
+    path = Path(task) if str(task) in CATALOGUE else find_path(task)
     if str(task) in CATALOGUE or path.is_dir() or (path.is_file() and ending(path) in TABLES):
         if path.is_file() and _is_texts(path):
             _refuse(task, shots=shots, template=template, words=words)
             return last_words(language, path)
         return _choose(language, str(task), shots, template, words or {}, seed)
-    if not path.exists():
-        raise missing_path(path)
     if ending(path) not in _TEXT:
         raise CanonError(
             f"{path} is no task: questions with choices and texts with classes are read from {', '.join(TABLES)}, "
@@ -223,26 +220,17 @@ def _of_texts(rows: TextRows, verbal: Mapping[str, str]) -> list[Example]:
 
 def _is_texts(path: Path) -> bool:
     """Whether a file is JSON lines of nothing but texts."""
-    if ending(path) not in JSON_ENDINGS:
-        return False
-    try:
-        row = json.loads(next(islice((line for line in lines(path) if line.strip()), 1), ""))
-    except json.JSONDecodeError:
-        return False
-    return isinstance(row, dict) and list(row) == ["text"]
+    row = json_lines.first_object(path) if ending(path) in json_lines.ENDINGS else None
+    return row is not None and list(row) == ["text"]
 
 
 def last_words(language: Language, path: Path) -> Scored:
     """Paperno et al. 2016, LAMBADA (arXiv:1606.06031): the last word of a passage, right if all its tokens are."""
     pairs: list[tuple[str, str]] = []
-    for number, line in enumerate(lines(path), start=1):
-        if not line.strip():
-            continue
-        try:
-            text = json.loads(line)["text"].strip()
-        except (json.JSONDecodeError, KeyError, TypeError, AttributeError):
-            raise CanonError(f'{path}, line {number}: not {{"text": …}}.') from None
-        context, _, word = text.rpartition(" ")
+    for number, row in json_lines.rows(path):
+        if not isinstance(row, dict) or not isinstance(text := row.get("text"), str):
+            raise CanonError(f'{path}, line {number}: not {{"text": …}}.')
+        context, _, word = text.strip().rpartition(" ")
         if not context:
             raise CanonError(f"{path}, line {number}: a text has two words at least.")
         pairs.append((context, f" {word}"))
