@@ -128,7 +128,16 @@ def point(link: Path, target: Path) -> None:
 
 
 def _storable(group: Tensors) -> Tensors:
-    return {name: tensor.detach().cpu().contiguous() for name, tensor in group.items()}
+    """Whole tensors in memory of their own: one that has two names (an embedding that is the output too) is written
+    under both."""
+    found: Tensors = {}
+    seen: set[int] = set()
+    for name, tensor in group.items():
+        plain = tensor.detach().cpu().contiguous()
+        place = plain.untyped_storage().data_ptr()
+        found[name] = plain.clone() if place in seen else plain
+        seen.add(place)
+    return found
 
 
 def _read_manifest(path: Path) -> Table:
