@@ -15,6 +15,7 @@ import numpy as np
 from canon.data import counts, finetune_counts, labelled, pair_counts, read_documents
 from canon.data.catalogue import CATALOGUE
 from canon.data.config import DataConfig
+from canon.data.files import decoder
 from canon.data.open import find_path, format_of, open_source
 from canon.data.read import examine, label_of, prepare, with_given_parts
 from canon.data.report import CheckReport
@@ -38,6 +39,7 @@ TARGETS: dict[str, TargetKind] = {
 def check(config: DataConfig, inputs: Sequence[str] | None = None, target: TargetKind | None = None) -> CheckReport:
     """The report on `config.source`; `inputs` and `target` narrow what it is judged for (a recipe's system)."""
     report = CheckReport(config.source)
+    decoder(config.encoding)  # refuses one that there is not, before anything is read
     path = Path(config.source) if config.source in CATALOGUE else find_path(config.source)
     kind = _kind(config, path)
     if kind == "pairs":

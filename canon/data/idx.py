@@ -6,6 +6,7 @@ then the values, the last dimension fastest (Y. LeCun, "The MNIST database").
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 
@@ -29,9 +30,11 @@ def read_idx(path: Path, num_dimensions: int) -> np.ndarray:
         held = f"type 0x{raw[2]:02X} with {raw[3]} dimensions"
         raise CanonError(f"{path} holds {held}; wanted are bytes (0x08) with {num_dimensions}.")
     start = 4 + 4 * num_dimensions
+    if len(raw) < start:
+        raise CanonError(f"{path} is {len(raw):,} bytes long, shorter than its header; fetch it again.")
     shape = tuple(int(size) for size in np.frombuffer(raw[4:start], dtype=">u4"))
-    wanted = start + int(np.prod(shape, dtype=np.int64))
-    if len(shape) != num_dimensions or len(raw) != wanted:
+    wanted = start + math.prod(shape)
+    if len(raw) != wanted:
         raise CanonError(f"{path} is {len(raw):,} bytes long but its header tells of {wanted:,}; fetch it again.")
     return np.frombuffer(raw, dtype=np.uint8, offset=start).reshape(shape)
 

@@ -5,8 +5,8 @@ Schuster and Nakajima (2012) (WordPiece); Kudo (2018) (Unigram).
 Words, characters and what spaces part ("split") are numbered by falling frequency, ties by the alphabet. A word is a
 run of letters, digits and marks (don't, T-shirt and 3.14 too); punctuation marks and Chinese characters (Japanese kana
 too) are words by themselves. Pieces of bpe and unigram do not run over punctuation, nor from Chinese into another
-writing, and have 16 characters at most. A run of over LONGEST_WORD characters that no space parts (of Chinese ones, no mark either) is
-learnt from in pieces of so many, whatever the kind: the library's time grows with the square of a word's length.
+writing, and have 16 characters at most. A run of over LONGEST_WORD characters that no space parts (of Chinese ones: no
+mark either) is learnt from in pieces of so many, since the library's time grows with the square of a word's length.
 Deviations: the same text gives the same vocabulary, which the library's WordPiece and Unigram, following the order of a
 random hash, do not: the library's BPE learns WordPiece (`_learn_wordpiece`), and Unigram's ties are settled
 (`_learn_unigram`).
