@@ -145,9 +145,9 @@ def test_toml_mistakes_name_the_file_and_the_line(tmp_path: Path) -> None:
     with pytest.raises(CanonError, match=r"bad\.toml is not valid TOML: .*line 3"):
         read_toml(path)
     path.write_bytes(b"[train]\n# \xe9t\xe9\n")
-    with pytest.raises(CanonError, match=r"bad\.toml is not UTF-8 text \(byte 10\)\.$"):
+    with pytest.raises(CanonError, match=r"bad\.toml cannot be read: it is not UTF-8 text \(byte 10\)\.$"):
         read_toml(path)
-    with pytest.raises(CanonError, match=r"none\.toml cannot be read: No such file or directory\.$"):
+    with pytest.raises(CanonError, match=r"none\.toml cannot be read: no such file or directory\.$"):
         read_toml(tmp_path / "none.toml")
 
 

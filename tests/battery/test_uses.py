@@ -25,7 +25,7 @@ import canon as package
 from canon.errors import CanonError
 from canon.inspect import attention, features, filters, gradients
 from canon.inspect.summary import describe_run
-from canon.interop import fasttext
+from canon.interop import elmo, fasttext
 from canon.report.run import write_report
 from canon.training.run import Run
 from canon.use.complete import complete
@@ -493,6 +493,10 @@ def check_same(own: Model, target: Path, form: str, given: Callable[[str], Given
         assert list(again.words) == list(vectors.words)  # type: ignore[union-attr]
         for word in vectors.words:
             np.testing.assert_allclose(again[word], vectors[word], rtol=1e-5, atol=1e-6)  # type: ignore[index]
+    elif form == "elmo":
+        _, tensors = elmo.read_folder(target)
+        ours = own.network.state_dict()
+        assert tensors and all(torch.equal(tensor, ours[key]) for key, tensor in tensors.items() if key in ours)
     elif own.run.recipe.system.name == "finetune":
         assert json.loads((target / "config.json").read_text())["label2id"].keys() == set(own.schema.classes)
     else:

@@ -231,22 +231,7 @@ ROWS: list[tuple[str, ...]] = [
 ]
 
 
-LATER = {
-    (
-        "convert",
-        "vectors.txt",
-        "--to",
-        "word2vec",
-        ".",
-    ): "interop/vectors_write.py names its own parts",
-    ("tokenizer", "train", "text.txt", "--encoding", "rot13"): "data/text.py takes codecs that are not of text",
-}
-MARKED = [
-    pytest.param(row, marks=pytest.mark.xfail(strict=True, reason=LATER[row])) if row in LATER else row for row in ROWS
-]
-
-
-@pytest.mark.parametrize("command", MARKED, ids=lambda words: " ".join(word[:12] for word in words))
+@pytest.mark.parametrize("command", ROWS, ids=lambda words: " ".join(word[:12] for word in words))
 def test_a_bad_command_line_is_one_sentence(command: tuple[str, ...], world: Path, canon: Callable[..., Any]) -> None:
     assert complaint(world, canon, *command) == ""
 

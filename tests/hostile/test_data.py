@@ -120,7 +120,7 @@ def oddly_named(folder: Path) -> Path:
 
 
 REFUSED: dict[str, tuple[Make | str, dict[str, Any], str]] = {
-    "nothing": ("", {}, "data.source is missing"),
+    "nothing": ("", {}, "SOURCE is empty"),
     "null device": ("/dev/null", {}, "/dev/null is a device; only files and folders are read."),
     "endless device": ("/dev/zero", {}, "/dev/zero is a device; only files and folders are read."),
     "endless device as a table": ("/dev/zero", {"format": "table"}, "/dev/zero is a device"),

@@ -566,8 +566,8 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
     "a setting without its name": (lambda: optim.OPTIMIZERS["sgd"](1), "Settings are given by name"),  # type: ignore
     "a missing setting": (lambda: optim.OPTIMIZERS["adam-then-sgd"](), "switch_step is missing."),
     "a schedule": (lambda: optim.Schedule(name="x"), "name must be one of"),  # type: ignore[arg-type]
-    "a size below 0": (lambda: canon.create("mlp", shape=[-1]), "cannot be made"),
-    "a size beyond memory": (lambda: canon.create("mlp", hidden=[10**7, 10**7]), "more memory than there is"),
+    "a size below 0": (lambda: canon.create("mlp", shape=[-1]), "system.shape.0 must be a positive whole number"),
+    "a size beyond memory": (lambda: canon.create("mlp", hidden=[10**7, 10**7]), "of memory, and there are"),
     "a name that is no text": (lambda: canon.create(3), "name must be a text"),  # type: ignore[arg-type]
     "a recipe that is no text": (lambda: canon.train(3), "recipe must be a text"),  # type: ignore[arg-type]
     "a section that is no table": (lambda: canon.train("mlp", train=3), "must be a table"),  # type: ignore[arg-type]

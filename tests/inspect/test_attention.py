@@ -175,7 +175,7 @@ def test_command(runs: Callable, canon: Callable) -> None:
     told = canon("inspect", "attention", runs("bahdanau"), "two", "--out", "a/b.svg", "--json", "-")
     assert json.loads(told.out)["figure"] == "a/b.svg" and Path("a/b.svg").is_file()
     for wrong, sentence in (
-        ((run, ""), "There is no attention to an empty text."),
+        ((run, ""), "TEXT is empty"),
         ((run, "one " * 30), "The source has 31 tokens, but"),
         ((run, "one", "--target", "一" * 30), "The target has 31 tokens, but"),
         ((runs("seq2seq"), "one"), "which has no attention to look at"),

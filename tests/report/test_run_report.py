@@ -247,7 +247,7 @@ def test_a_place_that_cannot_be_written(runs: dict[str, Run], tmp_path: Path) ->
     path = Path(shutil.copytree(runs["boost"].path, tmp_path / "blocked", symlinks=True))
     (path / "report.html").unlink()
     (path / "report.html").mkdir()
-    with pytest.raises(CanonError, match=r"report.html cannot be written: Is a directory"):
+    with pytest.raises(CanonError, match=r"report.html is a folder"):
         write_report(Run.open(path))
 
 

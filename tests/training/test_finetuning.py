@@ -204,7 +204,7 @@ def test_a_malicious_pickle_is_refused_before_anything_is_called(tmp_path: Path)
     (tmp_path / "b.pt").write_bytes(pickle.dumps(Malice()))
     (tmp_path / "c.bin").write_bytes(b"\x00 nothing of the kind")
     for name in ("a.pth", "b.pt", "c.bin"):
-        with pytest.raises(CanonError, match=rf"{name} holds more than tensors, or is damaged, and is not read: .+"):
+        with pytest.raises(CanonError, match=rf"{name} (holds more than tensors|is not a whole pickle)"):
             read_tensors(str(tmp_path / name))
     assert not (tmp_path / "harmed").exists() and not Path("harmed").exists()
 

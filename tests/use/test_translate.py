@@ -205,7 +205,7 @@ def test_mistakes(pairs: Path, story: Path, canon: Callable) -> None:
         ((pairs, "--input", "in.txt", "--reference", "right.txt"), "right.txt has 1 lines, but 2 were translated"),
         ((pairs, "--input", "nothing.txt", "--reference", "nothing.txt"), "nothing.txt is empty"),
         ((pairs, "dog", "--beam", 10**8), "beam must be a whole number from 1 to 1,000, got 100000000."),
-        ((pairs, "dog", "--length-penalty", "nan"), "length_penalty must be a number from -10 to 10, got nan."),
+        ((pairs, "dog", "--length-penalty", "nan"), "--length-penalty must be a finite number, got nan."),
         ((pairs, "dog", "--beam", 2, "--n-best", 3), "n_best must be a whole number from 1 to 2, got 3."),
         ((story, "dog"), "which translates nothing"),
         (("nowhere", "dog"), "There is no run nowhere."),
@@ -266,18 +266,14 @@ def test_only_language_models_take_a_prompt(pairs: Path, canon: Callable) -> Non
         complete(load(pairs), "dog")
 
 
-def test_a_vocabulary_that_does_not_fit_the_checkpoint_is_refused(pairs: Path, tmp_path: Path) -> None:
-    """Another tokeniser put into a run: both sizes, and the file each comes from."""
+def test_a_vocabulary_that_is_not_the_runs_own_is_refused(pairs: Path, tmp_path: Path) -> None:
+    """Another tokeniser put into a run."""
     run = tmp_path / "run"
     shutil.copytree(pairs, run, symlinks=True)
     other = Tokenizer.train(["one two three"], "word")
     (run / "vocab" / "source.json").write_text(other.to_json(), encoding="utf-8")
-    rows = load(pairs).schema.tokenizers["source"].size
-    with pytest.raises(CanonError) as mistake:
+    with pytest.raises(CanonError, match=r"vocab/source\.json is not as it was written"):
         load(run)
-    told = str(mistake.value)
-    assert f"source.json has {other.size} tokens" in told and f"was trained with {rows}" in told
-    assert "model.safetensors" in told
 
 
 # Text to text
