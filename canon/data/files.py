@@ -58,7 +58,7 @@ def _is_text(text: str) -> bool:
 
 
 @contextmanager
-def open_raw(path: Path) -> Iterator[IO[bytes]]:
+def open_raw(path: Path) -> Iterator[io.BufferedReader]:
     """The file's bytes as they lie; whatever goes wrong while they are read is a CanonError."""
     require_readable(path)
     with border(path):

@@ -254,6 +254,21 @@ def test_texts_and_files_are_told_apart(source: str, tmp_path: Path) -> None:
         assert file_of(source) == Path(source)
 
 
+def test_predict_takes_no_missing_file_for_a_text(tmp_path: Path, canon: Callable[..., Any]) -> None:
+    source = file("t.txt", "".join(f"__label__{'ab'[i % 2]} {['good', 'bad'][i % 2]} film\n" for i in range(40)))(
+        tmp_path
+    )
+    assert canon("train", "fasttext-classifier", "--data", source, "--out", "run", "--set", "train.epochs=1").code == 0
+    missing = canon("predict", "run", "nofile.csv")
+    assert (missing.code, missing.out) == (2, "")
+    assert missing.err == (
+        'canon: There is no file or folder "nofile.csv"; add --text if "nofile.csv" is the text itself.\n'
+    )
+    for words in (("nofile.csv", "--text"), ("a good film",)):
+        found = canon("predict", "run", *words)
+        assert found.code == 0 and found.out.startswith(f"{words[0]}\t")
+
+
 # Random damages
 
 
