@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from inspect import signature
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from canon import recipe as _recipe
 from canon import registry
 from canon.config import Table
-from canon.errors import CanonError, border, sentence
+from canon.errors import CanonError, border, sentence, unknown
 
 if TYPE_CHECKING:
     from canon.training.run import Run
@@ -32,7 +33,7 @@ def create(name: str, **changes: Any) -> Any:
 def train(
     recipe: str = "",
     *,
-    data: str = "",
+    data: str | Path = "",
     out: str | Path | None = None,
     resume: bool = False,
     quiet: bool = False,
@@ -44,8 +45,9 @@ def train(
             raise CanonError(f'{section} must be a table of settings, as in train={{"epochs": 5}}, got {table!r}.')
     flat = {f"{section}.{key}": value for section, table in changes.items() for key, value in table.items()}
     out = out if out is None else _path("out", out)
+    source = str(_path("data", data)) if data else ""
     with _in_sentences():
-        run = train_run(_text("recipe", recipe), data=data, out=out, resume=resume, changes=flat, quiet=quiet)
+        run = train_run(_text("recipe", recipe), data=source, out=out, resume=resume, changes=flat, quiet=quiet)
     assert run is not None, "canon.train is for one process; under torchrun use python -m canon train"
     return run
 
@@ -76,6 +78,9 @@ def load(path: str | Path, **options: Any) -> Model | Vectors:
         if path.expanduser().is_file():
             from canon.use.vectors import Vectors
 
+            for name in options:
+                if name not in (known := signature(Vectors.open).parameters):
+                    raise unknown("option", name, known)
             return Vectors.open(path, **options)
         if options:
             raise CanonError(f"{path} is no file of word vectors, so {next(iter(options))} cannot be chosen.")

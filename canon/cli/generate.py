@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from canon.cli.options import Json, print_json
+from canon.cli.options import AsText, Json, print_json
 from canon.errors import CanonError
 
 _EPILOG = """Examples:
@@ -54,6 +54,7 @@ def generate(
         list[str] | None,
         typer.Option(help="Language models: end before this text; may be given several times."),
     ] = None,
+    as_text: AsText = False,
     json: Json = False,
 ) -> None:
     """Draw samples from a run's best generator, or go on with a text by its best language model."""
@@ -70,16 +71,18 @@ def generate(
     }
     given = {name: value for name, value in options.items() if value is not None}
     if is_language_model(model):
+        from canon.data.open import text_of
         from canon.use.complete import complete, remark
 
+        prompt = text_of(prompt or "", as_text)
         if out is not None:
             raise CanonError(f"{run} is a language model, whose text is printed; leave out --out.")
-        if told := remark(model, prompt or "", length or _LENGTH):
+        if told := remark(model, prompt, length or _LENGTH):
             print(told, file=sys.stderr)
         shown = sys.stdout.isatty() and not json and (count or 1) == 1
         if shown:  # as it comes
             given["tell"] = lambda text: print(text, end="", flush=True)
-        found = complete(model, prompt or "", **{"length": _LENGTH, **given}, count=count or 1, seed=seed)
+        found = complete(model, prompt, **{"length": _LENGTH, **given}, count=count or 1, seed=seed)
         if json:
             print_json([asdict(one) for one in found])
         else:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from canon.cli.options import Json, print_json, rendered, save_figure
+from canon.cli.options import AsText, Json, print_json, rendered, save_figure
 from canon.storage import write_bytes, writing
 
 if TYPE_CHECKING:
@@ -60,12 +60,14 @@ def attention(
     json: Annotated[
         Path | None, typer.Option(help="The file for the weights; - prints them; default NAME-attention.json here.")
     ] = None,
+    as_text: AsText = False,
 ) -> None:
     """Draw where a network looks: heads by layers of a Transformer, the alignment of a recurrent one."""
+    from canon.data.open import text_of
     from canon.inspect import attention as looking
     from canon.use.model import load
 
-    found = looking.attention(load(run), text, target)
+    found = looking.attention(load(run), text_of(text, as_text), target)
     name = f"{Path(run).resolve().name}-attention"
     figure, weights = out or Path(f"{name}.png"), json or Path(f"{name}.json")
     told = {"run": run, "figure": str(figure), **found.to_json()}

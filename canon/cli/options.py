@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+AsText = Annotated[bool, typer.Option("--text", help="What is given is a text, even if it looks like a path.")]
 Sets = Annotated[
     list[str], typer.Option("--set", metavar="KEY=VALUE", help="Change a setting, as in --set train.steps=100.")
 ]

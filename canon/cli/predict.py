@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from canon.cli.options import THRESHOLD, Json, print_json, set_threshold
+from canon.cli.options import THRESHOLD, AsText, Json, print_json, set_threshold
 
 
 def predict(
@@ -18,9 +18,7 @@ def predict(
     ],
     top: Annotated[int | None, typer.Option(min=1, help="How many classes to give for each; default 1.")] = None,
     threshold: Annotated[float | None, typer.Option(help=THRESHOLD)] = None,
-    text: Annotated[
-        bool, typer.Option("--text", help="The arguments are texts, also where they look like names of files.")
-    ] = False,
+    as_text: AsText = False,
     json: Json = False,
 ) -> None:
     """Predict with a run's best weights; one line per example."""
@@ -29,7 +27,7 @@ def predict(
     model = load(run)
     if threshold is not None:
         set_threshold(model.task, threshold)
-    rows = model.predict(sources, top or (1 if threshold is None else len(model.schema.classes)), text)
+    rows = model.predict(sources, top or (1 if threshold is None else len(model.schema.classes)), as_text)
     if json:
         print_json(rows)
         return

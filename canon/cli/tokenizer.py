@@ -24,7 +24,7 @@ canon tokenizer train corpus.txt.gz --kind byte-bpe --json"""
 
 
 def train(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Text files (also compressed), tables, folders.")],
+    files: Annotated[list[str], typer.Argument(metavar="FILE", help="Text files (also compressed), tables, folders.")],
     kind: Annotated[
         str, typer.Option(help="word, char, split (at spaces), bpe, wordpiece, unigram, byte-bpe.")
     ] = "bpe",
@@ -39,13 +39,13 @@ def train(
     """Learn a vocabulary from your text and write it as a tokenizer.json."""
     from canon.data.tokenizers import Tokenizer
 
-    _require(files)
+    paths = [_require(Path(file)) for file in files]
 
     def texts() -> Iterator[str]:
         from canon.data.text import documents
 
-        for file in files:
-            yield from documents(file, encoding, column)
+        for path in paths:
+            yield from documents(path, encoding, column)
 
     tokenizer = Tokenizer.train(texts, kind, vocab_size, lowercase, min_count)
     told = _measure(tokenizer, texts())
@@ -60,15 +60,16 @@ def train(
     print(out)
 
 
-def _require(files: list[Path]) -> None:
+def _require(path: Path) -> Path:
+    """The path, if there is text."""
     from canon.data.open import missing_path
     from canon.data.text import text_files
 
-    for file in files:
-        if not file.exists():
-            raise missing_path(file, named=False)
-        if file.is_dir() and not text_files(file):
-            raise CanonError(f"{file} has no text files.")
+    if not path.exists():
+        raise missing_path(path, named=False)
+    if path.is_dir() and not text_files(path):
+        raise CanonError(f"{path} has no text files.")
+    return path
 
 
 def _measure(tokenizer: Tokenizer, texts: Iterator[str]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Annotated
 
 import typer
 
-from canon.cli.options import Json
+from canon.cli.options import AsText, Json
 from canon.errors import CanonError
 from canon.storage import writing
 
@@ -46,14 +46,18 @@ def translate(
         Path | None, typer.Option(help="Right translations, one per line: prints sacreBLEU with its signature.")
     ] = None,
     batch: Annotated[int, typer.Option(min=1, help="Sentences that are decoded together.")] = 64,
+    as_text: AsText = False,
     json: Json = False,
 ) -> None:
     """Translate texts, a file or standard input; one line out for each line in."""
+    from canon.data.open import text_of
     from canon.data.progress import bar
     from canon.use import translate as use
     from canon.use.model import load
 
     _check(texts, input, output, reference)
+    if texts and texts != ["-"]:
+        texts = [text_of(one, as_text, "give it with --input, or ") for one in texts]
     references = [text for _, text in use.read_lines(reference)] if reference else []
     translator = use.Translator(load(run), beam, length_penalty, n_best, batch)
     lines, total, waits = _lines(texts, input)

@@ -63,6 +63,13 @@ def file_of(source: str, text: bool = False) -> Path | None:
     raise CanonError(f'{missing}; add --text if "{source}" is the text itself.')
 
 
+def text_of(source: str, text: bool = False, instead: str = "") -> str:
+    """An argument that is a text and no file, by the same rule; `instead` says how a file is given."""
+    if (path := file_of(source, text)) is not None:
+        raise CanonError(f'{path} is a file; {instead}add --text if "{source}" is the text itself.')
+    return source
+
+
 def _looks_like_a_path(source: str) -> bool:
     if source.startswith(("./", "../", "~/")) or ending(Path(source)) in _FILES:
         return True

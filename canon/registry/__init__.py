@@ -26,10 +26,10 @@ _BY_NAME = {system.name: system for system in SYSTEMS}
 
 def find(name: str) -> tuple[System, str]:
     """The system and preset that "resnet:34" names."""
-    base, _, preset = name.partition(":")
+    base, colon, preset = name.partition(":")
     if base not in _BY_NAME:
         raise unknown("system", base, _BY_NAME)
     system = _BY_NAME[base]
-    if preset and preset not in system.presets:
+    if colon and preset not in system.presets:
         raise unknown("system", name, (f"{base}:{known}" for known in system.presets))
     return system, preset

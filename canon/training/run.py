@@ -20,7 +20,6 @@ from canon.config import Table
 from canon.data.schema import Data, Schema
 from canon.errors import CanonError, border
 from canon.recipe import Recipe
-from canon.storage import cannot_write as cannot_write  # for the rooms that still import it from here
 from canon.storage import write_text, writing_folder
 from canon.training import checkpoint, files
 from canon.training.learner import Tensors

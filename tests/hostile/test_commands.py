@@ -228,6 +228,16 @@ ROWS: list[tuple[str, ...]] = [
     ),
     ("plot", "table", "--metric", "nothing"),
     ("plot", "activations", "table"),
+    ("tokenizer", "train", ""),
+    ("describe", "mlp:"),
+    ("translate", "pairs", "the cat", "--n-best", "100000"),
+    ("generate", "story", "the", "--temperature", "1e-300"),
+    # A file where a text is meant, there or not.
+    *(
+        (*verb, name)
+        for verb in (("translate", "pairs"), ("generate", "story"), ("inspect", "attention", "pairs"))
+        for name in ("text.txt", "missing.txt", "./missing")
+    ),
 ]
 
 
