@@ -31,6 +31,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Comparison:
 
 
 def test_every_number_is_that_of_the_runs(made: Comparison) -> None:
+    assert "p is corrected for 2 comparisons with the first (Holm)." in made.notes
     stored = json.loads((made.folder / "compare.json").read_text())
     first: dict[str, list[float]] = {}
     p_values = {}
@@ -111,6 +112,7 @@ def test_self_comparison_shows_no_difference(tmp_path: Path, monkeypatch: pytest
     for gap in found.entries[1].against.values():
         assert (gap.mean, gap.p, gap.p_holm) == (0.0, 1.0, 1.0)
     assert "no difference is shown" in found.verdicts()[0]
+    assert not any("Holm" in note for note in found.notes)  # one comparison needs no correction
 
 
 def test_one_seed_and_other_objectives(tmp_path: Path) -> None:

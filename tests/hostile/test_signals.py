@@ -118,6 +118,8 @@ ERRORS: dict[str, tuple[Callable[[], BaseException], int, str]] = {
     "a closed pipe": (BrokenPipeError, 141, ""),
     "an interrupt": (KeyboardInterrupt, 130, ""),
     "an exit": (lambda: SystemExit(3), 3, ""),
+    "an exit without a number": (SystemExit, 0, ""),
+    "an exit with a text": (lambda: SystemExit("something"), 1, ""),
 }
 
 

@@ -26,7 +26,7 @@ def test_constant_stays() -> None:
 
 
 @pytest.mark.parametrize("final", [0.0, 0.1])
-@pytest.mark.parametrize("warmup", [0, 20])
+@pytest.mark.parametrize("warmup", [0, 1, 20])
 def test_linear_and_cosine_run_from_the_peak_to_final(final: float, warmup: int) -> None:
     peak = max(warmup, 1)
     for step in range(peak, TOTAL + 1):
