@@ -37,7 +37,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from common import ROOT, write_result
+from common import RESULTS, ROOT, write_result
 
 sys.path.insert(0, str(ROOT))
 os.environ["OMP_NUM_THREADS"] = "1"
@@ -590,6 +590,8 @@ def main() -> None:
                 flush=True,
             )
     if not arguments.quick:
+        stored = RESULTS / "faults.json"  # groups that were not asked for stay as they were
+        results = (json.loads(stored.read_text())["groups"] if stored.is_file() else {}) | results
         line = shlex.join(["python", "benchmarks/faults.py", *sys.argv[1:]])
         write_result("faults", {"seed": arguments.seed, "groups": results}, command=line, packages=("torch", "numpy"))
 

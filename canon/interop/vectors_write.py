@@ -41,10 +41,10 @@ def write(path: str | Path, to: str, words: Sequence[str], matrix_VD: np.ndarray
     if mapped and path.suffix in COMPRESSIONS:
         raise CanonError(f"{path}: {to} is mapped into memory, so it is not compressed; leave out {path.suffix}.")
     spelled, notes = _spellable(WordList.of(words), b"\n" if mapped else _BLANKS)
-    beside = path.with_suffix(WORD_FILES[0])
+    beside = [path.with_suffix(WORD_FILES[0])] if to == "numpy" and path.name else []
     with ExitStack() as stack:
-        part = stack.enter_context(writing(path) if to != "numpy" else writing(path, beside))
-        if to == "numpy":
+        part = stack.enter_context(writing(path, *beside))
+        if beside:
             part, words_part = part
             words_part.write_bytes(spelled.text_B.tobytes())
         file = stack.enter_context(COMPRESSIONS.get(path.suffix.lower(), open)(part, "wb"))

@@ -132,7 +132,7 @@ def test_a_process_without_sentences_of_its_own_takes_one_of_another() -> None:
     first, second = (Loader(examples, order_of(columns, 0, 1, seed=0), rank=rank, world=2) for rank in range(2))
     for _ in range(6):
         (ours,), (theirs,) = first.next(), second.next()
-        assert torch.equal(ours.batch["target"], theirs.batch["target"]) and len(ours.batch["target"]) == 1
+        assert torch.equal(ours.batch["target"], theirs.batch["target"]) and len(ours.batch["target_lengths"]) == 1
 
 
 def test_streams_go_through_the_text_side_by_side() -> None:

@@ -262,13 +262,13 @@ def test_a_kill_loses_one_shard_at_most(tmp_path: Path, folder: Path) -> None:
         from canon.data.text_blocks import Texts
         from canon.data.tokenizers import Tokenizer
         token_blocks.SHARD, token_blocks.BATCH = 3000, 500
-        inner, count = token_store.write_bytes, []
+        inner, count = token_store.write_text, []
         def write(path, content):
             inner(path, content)
             count.append(path)
             if len(count) == 3:
                 os.kill(os.getpid(), signal.SIGKILL)
-        token_store.write_bytes = write
+        token_store.write_text = write
         encoder = token_blocks.TextEncoder(Tokenizer.load(Path({str(tmp_path / "tokenizer.json")!r})))
         token_store.stored(Texts((Path({str(tmp_path / "text.txt")!r}),)), encoder)
     """
