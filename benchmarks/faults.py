@@ -210,7 +210,7 @@ def damages(group: Group, place: Path, known: dict[str, Reference], count: int, 
             held = outcome.is_clean
             if held and outcome.code == 0:
                 if verb == "resume":
-                    reported = "finished" in outcome.err or finished
+                    reported = bool(outcome.err.strip()) or finished
                     held = reported or end_of(folder / "run") == ends[kind]
                 else:  # another answer only where it is said that an earlier checkpoint was taken
                     held = outcome.out == answers[asked] or bool(outcome.err.strip()) or verb in ("plot", "describe")

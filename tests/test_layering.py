@@ -25,6 +25,7 @@ ROOMS = [
     ("systems",),
     ("optim",),
     ("recipe",),
+    ("runs",),
     ("interop",),
     ("training",),
     ("use",),

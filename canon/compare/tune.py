@@ -28,10 +28,10 @@ from canon.errors import CanonError, border
 from canon.recipe import EITHER, Recipe
 from canon.registry import Range
 from canon.report.run import write_report
+from canon.runs import files
+from canon.runs.checkpoint import point
 from canon.storage import write_text
 from canon.tasks import TASKS
-from canon.training import files
-from canon.training.checkpoint import point
 from canon.training.plan import read_data
 from canon.training.run import Run
 from canon.training.trainer import train

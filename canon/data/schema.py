@@ -19,6 +19,8 @@ import numpy as np
 
 from canon.data.files import open_raw
 from canon.data.words import Words
+from canon.errors import CanonError, border
+from canon.storage import read_json
 
 if TYPE_CHECKING:
     from canon.data.tokenizers import Tokenizer
@@ -43,6 +45,7 @@ class Column(Protocol):
 
 
 Columns = Mapping[str, np.ndarray | Column]
+LOST = "restore it from a copy, or train again with another --out"
 _OPTIONAL = ("text", "reading")  # fields of a schema that are written only where they say something
 
 
@@ -132,8 +135,14 @@ class Schema:
 
     @classmethod
     def open(cls, folder: Path) -> Schema:
-        """What `files` gave, from where it was written to."""
-        rows: dict[str, Any] = json.loads((folder / "schema.json").read_text(encoding="utf-8"))
+        """What `files` gave, from where it was written to: vocab/ of a run, if it is as it was then."""
+        check_vocabulary(folder.parent)
+        with border(folder, f"is damaged, {LOST}"):
+            return cls._of(folder)
+
+    @classmethod
+    def _of(cls, folder: Path) -> Schema:
+        rows: dict[str, Any] = json.loads((folder / "schema.json").read_bytes())
         if names := rows.pop("tokenizers"):
             from canon.data.tokenizers import Tokenizer
 
@@ -147,6 +156,20 @@ class Schema:
         table: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in rows.items()}
         encoders = ({**row, "categories": tuple(row["categories"])} for row in table.pop("encoders"))
         return cls(**table, encoders=tuple(Encoder(**row) for row in encoders))
+
+
+def _hashes(record: Any) -> dict[str, str]:
+    return {str(name): str(value) for name, value in record.get("vocab", {}).items()}
+
+
+def check_vocabulary(run: Path) -> None:
+    """Refuses vocab/ of a run where a file of it is not as data.json says that it was written."""
+    hashes = read_json(run / "data.json", _hashes) if (run / "data.json").is_file() else {}
+    for name, wanted in hashes.items():
+        path = run / "vocab" / name
+        with border(path, f"is missing or damaged, {LOST}"):
+            if hashlib.sha256(path.read_bytes()).hexdigest() != wanted:
+                raise CanonError(f"{path} is not as it was written (its sha256 differs); {LOST}.")
 
 
 @dataclass(frozen=True)

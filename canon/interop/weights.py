@@ -16,6 +16,7 @@ from canon.data import pickles
 from canon.errors import CanonError, border, reason
 from canon.interop import transformer_xl
 from canon.interop.tensors import weight
+from canon.runs import checkpoint
 
 _NESTED = ("state_dict", "model_state_dict", "model")  # where training scripts keep the weights in what they save
 _PICKLES = 5  # one behind the other before the numbers, in files of torch before 1.6
@@ -26,8 +27,8 @@ def read_tensors(source: str) -> dict[str, Tensor]:
     """The tensors by name of a run's best checkpoint, a .safetensors file, or a .pt or .pth file of tensors alone."""
     path = Path(source)
     for link in ("best", "last"):
-        if (path / link / "model.safetensors").is_file():
-            return _read_safetensors(path / link / "model.safetensors")
+        if (path / link).is_dir():
+            return checkpoint.load((path / link).resolve(), groups=("model",))[0]["model"]
     if path.suffix in (".safetensors", ".pt", ".pth", ".bin") and path.is_file():
         with border(path):
             found = _read_safetensors(path) if path.suffix == ".safetensors" else _read_pickled(path)

@@ -26,6 +26,14 @@ class Console:
             with self._log.open("a", encoding="utf-8", errors="backslashreplace") as file:
                 file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')}  {text}\n")
 
+    def warn(self, text: str) -> None:
+        """Says what a person must know even where nothing else is said."""
+        if self._speaks:
+            self.say(text)
+        elif self._log is not None:
+            self.log(text)
+            print(text, file=sys.stderr, flush=True)
+
     def say(self, text: str) -> None:
         self.log(text)
         if not self._speaks:

@@ -438,7 +438,7 @@ class Gradient:
         with torch.no_grad():
             for name, tensor in own.items():
                 tensor.copy_(_like(tensors["model"][name], tensor))
-        if not self._phases:
+        if "optimizer" not in tensors:  # to predict with
             return
         for phase in self._phases:
             stored = phase.optimizer.state_dict()

@@ -8,12 +8,9 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from torch import Tensor
-
 from canon.data.schema import Columns
+from canon.runs.checkpoint import Tensors
 from canon.tasks.base import Outputs
-
-Tensors = dict[str, Tensor]
 
 
 class Learner(Protocol):

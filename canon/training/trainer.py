@@ -7,6 +7,7 @@ metrics.jsonl holds only what the run decides; what the clock decides (rates, me
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import time
@@ -20,12 +21,12 @@ import numpy as np
 from canon.config import Table
 from canon.data.corpus import Corpus
 from canon.data.loader import steps_per_epoch
-from canon.data.schema import Columns, Data, num_examples
+from canon.data.schema import Columns, Data, check_vocabulary, num_examples
 from canon.data.sequences import Windows, num_tokens
 from canon.errors import CanonError, Unforeseen, sentence, unknown
 from canon.recipe import Recipe
+from canon.runs import checkpoint, files
 from canon.storage import cannot_write, write_bytes, write_text
-from canon.training import checkpoint, files
 from canon.training.console import Console
 from canon.training.devices import World, enter_world, leave_world, peak_memory, peak_rate, reset_peak_memory
 from canon.training.gradient import Gradient, NonFinite
@@ -129,7 +130,7 @@ class Trainer:
                 self.ownership.take(self.run.path)
             except OSError as failure:
                 raise cannot_write(self.run.path, failure) from None
-        Run.open(self.run.path).check_vocab()
+        check_vocabulary(self.run.path)
 
     def _create(self) -> None:
         """The run directory, with what the run starts from; made by the main process."""
@@ -199,6 +200,7 @@ class Trainer:
         """Opens what is written to while training, cut back to the checkpoint it goes on from."""
         if self.world.is_main:
             self._metrics = _open_truncated(self.run.path / "metrics.jsonl", metrics_bytes)
+            self._digest = hashlib.sha256((self.run.path / "metrics.jsonl").read_bytes())
             self._timing = _keep_lines(self.run.path / "timing.jsonl", self.step)
             self._board = self._tensorboard()
 
@@ -268,12 +270,11 @@ class Trainer:
 
     def _resume(self) -> int:
         """Takes up the last valid checkpoint; returns the bytes of metrics.jsonl that belong to it."""
-        say, metrics = self.console.say, self.run.path / "metrics.jsonl"
-        _, there, _ = files.rows(metrics)
-        for path, tensors, state in checkpoint.whole(self.run.checkpoints, self.recipe.system.name, say):
-            if state["metrics_bytes"] > there:
-                needed = f"where {path.name} needs {state['metrics_bytes']:,}"
-                say(f"{metrics} has {there:,} bytes that are whole, {needed}. Falling back to the one before.")
+        say, warn, metrics = self.console.say, self.console.warn, self.run.path / "metrics.jsonl"
+        content = metrics.read_bytes() if metrics.is_file() else b""
+        for path, tensors, state in checkpoint.whole(self.run.checkpoints, self.recipe.system.name, warn):
+            if hashlib.sha256(content[: state["metrics_bytes"]]).hexdigest() != state["metrics_sha256"]:
+                warn(f"{metrics} is not as it was when {path.name} was made. Falling back to the one before.")
                 continue
             self.learner.restore(tensors, state["learner"])
             self._take_state(state)
@@ -362,6 +363,7 @@ class Trainer:
             "valid": self._valid,
             "seconds": self.seconds,
             "metrics_bytes": self._metrics.tell(),
+            "metrics_sha256": self._digest.hexdigest(),
             "ended": self.ended,
             "due": self._due,
             "learner": learned,
@@ -380,9 +382,9 @@ class Trainer:
         """Takes the best weights that are whole; returns their step."""
         for path in self.run.to_use():
             try:
-                tensors, state = checkpoint.load(path, self.recipe.system.name)
+                tensors, state = checkpoint.load(path, self.recipe.system.name, groups=("model",))
             except checkpoint.Damaged as damage:
-                self.console.say(f"{damage} Other weights are scored in their place.")
+                self.console.warn(f"{damage} Other weights are scored in their place.")
                 continue
             self.learner.restore(tensors, state["learner"])
             return checkpoint.step_of(path)
@@ -428,7 +430,7 @@ class Trainer:
                 "processes": self.world.size,
             },
         }
-        write_text(self.run.path / "result.json", json.dumps(result, ensure_ascii=False, indent=1))
+        write_text(self.run.path / "result.json", files.sealed(result))
         self._say_result(scores, expected)
 
     def _say_result(self, scores: dict[str, dict[str, float | None]], expected: Table) -> None:
@@ -444,7 +446,9 @@ class Trainer:
             self.console.say(remark)
 
     def _write(self, row: dict[str, Any]) -> None:
-        self._metrics.write(json.dumps(row) + "\n")
+        line = json.dumps(row) + "\n"
+        self._digest.update(line.encode())
+        self._metrics.write(line)
         self._metrics.flush()
         if self._board is not None:
             for key, value in row.items():
@@ -485,7 +489,7 @@ class Trainer:
         return f"Stopped at step {self.step:,}; everything is saved. Go on with: canon train {self.run.path} --resume"
 
     def _last_good(self) -> str:
-        found = next(checkpoint.whole(self.run.checkpoints, self.recipe.system.name, self.console.say), None)
+        found = next(checkpoint.whole(self.run.checkpoints, self.recipe.system.name, self.console.warn), None)
         if found is None:
             return "there is no checkpoint yet. Lower optimizer.lr or set train.clip."
         return (

@@ -24,9 +24,9 @@ from canon.errors import CanonError, border, unknown
 from canon.interop import elmo, huggingface, huggingface_finetuned, onnx, vision
 from canon.interop.vision import Report, Tensors
 from canon.interop.weights import read_tensors
+from canon.runs import checkpoint
 from canon.storage import writing, writing_folder
 from canon.systems.building import build
-from canon.training import checkpoint
 from canon.training.devices import seed_step
 from canon.training.run import Run
 from canon.use.folders import EPOCHS, FolderRun

@@ -22,7 +22,7 @@ from canon.errors import CanonError
 from canon.interop import fasttext, vectors_write
 from canon.interop.vectors import VectorFile
 from canon.interop.word_weights import is_run, read_vectors
-from canon.training import checkpoint
+from canon.runs import checkpoint
 from canon.training.run import Run
 from canon.use.export import WordOptions
 

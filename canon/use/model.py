@@ -15,8 +15,8 @@ from canon.data.progress import bar
 from canon.data.schema import Columns
 from canon.errors import CanonError, unknown
 from canon.interop.huggingface import is_folder
+from canon.runs import checkpoint
 from canon.tasks.base import Outputs
-from canon.training import checkpoint
 from canon.training.devices import World
 from canon.training.plan import build, read_data
 from canon.training.run import Run, defined

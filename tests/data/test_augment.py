@@ -17,7 +17,7 @@ from canon.data import augment
 from canon.data.augment import AUGMENTATIONS, Draws, Scale, augmenter
 from canon.data.schema import Schema
 from canon.errors import CanonError
-from canon.training import checkpoint
+from canon.runs import checkpoint
 from canon.training.run import Run
 from canon.training.trainer import train
 from tests.parity.torchvision_models import torchvision_models

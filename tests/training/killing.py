@@ -48,7 +48,7 @@ def main(folder: str, kills: int, seed: int) -> None:
     import canon.metrics.classification
     import canon.nn.counting
     import canon.training.trainer  # noqa: F401
-    from canon.training import checkpoint
+    from canon.runs import checkpoint
 
     chance = random.Random(seed)
     out = Path(folder) / "killed"

@@ -16,7 +16,7 @@ import torch
 from safetensors.torch import load_file
 
 from canon.errors import CanonError
-from canon.training import checkpoint
+from canon.runs import checkpoint
 from canon.training.run import Run
 from canon.training.trainer import train
 
@@ -179,7 +179,7 @@ def test_a_full_disk_is_one_sentence_and_the_last_checkpoint_is_intact(tmp_path:
         echo "exit $?"
         {sys.executable} -c "
 from pathlib import Path
-from canon.training import checkpoint
+from canon.runs import checkpoint
 folder = Path('{tmp_path}/run/checkpoints')
 kept = list(checkpoint.newest_first(folder))
 for path in kept: checkpoint.verify(path)

@@ -15,7 +15,8 @@ from canon import recipe as recipes
 from canon import registry, tasks
 from canon.data.sequences import Ragged
 from canon.errors import CanonError
-from canon.training import checkpoint, devices, trainer
+from canon.runs import checkpoint
+from canon.training import devices, trainer
 from canon.training.run import Run
 from canon.training.trainer import train
 from tests.training import duel

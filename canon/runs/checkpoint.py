@@ -17,13 +17,14 @@ from pathlib import Path
 from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as dump_tensors
+from torch import Tensor
 
 from canon.config import Table
 from canon.errors import CanonError
 from canon.storage import parse_json, writing_folder
-from canon.training import files
-from canon.training.learner import Tensors
+from canon.runs import files
 
+Tensors = dict[str, Tensor]
 _SLACK = 1 << 20  # bytes left free beside a checkpoint: for logs, and for the file system's own records
 
 
@@ -55,10 +56,10 @@ def save(folder: Path, step: int, system: str, tensors: dict[str, Tensors], stat
     return final
 
 
-def load(path: Path, system: str, groups: tuple[str, ...] = ()) -> tuple[dict[str, Tensors], Table]:
-    """The tensors (of `groups`, or all) and state of a checkpoint, checked against its manifest."""
+def load(path: Path, system: str = "", groups: tuple[str, ...] = ()) -> tuple[dict[str, Tensors], Table]:
+    """The tensors (of `groups`, or all) and state of a checkpoint of `system`, or any, checked against its manifest."""
     manifest = _read_manifest(path)
-    if manifest["system"] != system:
+    if system and manifest["system"] != system:
         raise CanonError(f"{path} is a checkpoint of {manifest['system']}, not of {system}.")
     wanted = [f"{group}.safetensors" for group in groups] or [n for n in manifest["files"] if n != "state.json"]
     content = {name: _read_checked(path / name, manifest["files"][name]) for name in [*wanted, "state.json"]}

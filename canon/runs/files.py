@@ -52,6 +52,7 @@ STATE = {
     "valid": {str: _NUMBER},
     "seconds": _NUMBER,
     "metrics_bytes": int,
+    "metrics_sha256": str,
     "learner": dict,
 }
 
