@@ -447,7 +447,7 @@ def disk(group: Group, place: Path, known: dict[str, Reference], count: int, dra
                 if known[kind].source:
                     shutil.copytree(known[kind].source, folder / "source", symlinks=True)
                 at = draw.randint(1, known[kind].operations)
-                hook, fsize = (None, 16 << draw.randrange(16)) if by_size else (failing(at), 0)
+                hook, fsize = (None, 1024 << draw.randrange(10)) if by_size else (failing(at), 0)
                 outcome = canon(folder, *train_line(kind), hook=hook, fsize=fsize)
                 clean, what = outcome.is_clean, f"{'size ' + str(fsize) if by_size else at}: {last_line(outcome)}"
                 there = (folder / "run").exists()
@@ -464,7 +464,7 @@ def disk(group: Group, place: Path, known: dict[str, Reference], count: int, dra
                     (folder / name).write_bytes(b"earlier")
                 before = tree(folder)
                 at = draw.randint(1, 6)
-                hook, fsize = (None, draw.randint(1, 2000)) if by_size else (failing(at), 0)
+                hook, fsize = (None, draw.randint(500, 2000)) if by_size else (failing(at), 0)
                 outcome = canon(folder, *writers[verb], hook=hook, fsize=fsize)
                 whole = outcome.code == 0 or tree(folder) == before
                 what = f"{'size ' + str(fsize) if by_size else at}: exit {outcome.code} {last_line(outcome)}"
