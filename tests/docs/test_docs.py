@@ -25,6 +25,7 @@ from canon.optim.schedules import Schedule
 from canon.optim.settings import OPTIMIZERS
 from canon.recipe import Group, TrainConfig
 from canon.registry import SYSTEMS
+from canon.training.run import Run
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "README.zh-CN.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -131,7 +132,7 @@ def logged(run: Path) -> Iterator[str]:
     for file in ("metrics.jsonl", "timing.jsonl"):
         for line in (run / file).read_text().splitlines():
             yield from json.loads(line)
-    for key, value in json.loads((run / "result.json").read_text()).items():
+    for key, value in (Run(run).result or {}).items():
         if key in ("risk", "protocol", "cost", "scores"):
             yield from (f"{key}.{name}" for name in value)
         else:
