@@ -148,13 +148,16 @@ def killing(at: int) -> Callable[[str], None]:
     return count
 
 
+_FREEING = ("os.remove", "os.rmdir", "os.rename")  # what a full disk lets one do
+
+
 def failing(at: int) -> Callable[[str], None]:
     passed = 0
 
     def count(event: str) -> None:
         nonlocal passed
         passed += 1
-        if passed >= at and event not in ("os.remove", "os.rmdir"):  # a full disk stays full, and lets files go
+        if passed >= at and event not in _FREEING:  # a full disk stays full
             raise OSError(errno.ENOSPC, "No space left on device")
 
     return count
