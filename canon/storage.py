@@ -118,6 +118,7 @@ def parse_json(text: str | bytes, where: str | Path) -> Any:
 
 
 def sync_file(path: Path) -> None:
+    """Waits until a file or a folder is on the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -125,14 +126,11 @@ def sync_file(path: Path) -> None:
         os.close(handle)
 
 
-sync_folder = sync_file  # a folder is synced by the same calls
-
-
 def _sync_in_place(folders: set[Path]) -> None:
     """Syncs the names of files that are at their places: they are whole there, whether or not this can be done."""
     for folder in folders:
         with suppress(OSError):
-            sync_folder(folder)
+            sync_file(folder)
 
 
 def _target(path: Path) -> Path | None:

@@ -21,8 +21,8 @@ from torch import Tensor
 
 from canon.config import Table
 from canon.errors import CanonError
-from canon.storage import parse_json, writing_folder
 from canon.runs import files
+from canon.storage import parse_json, writing_folder
 
 Tensors = dict[str, Tensor]
 _SLACK = 1 << 20  # bytes left free beside a checkpoint: for logs, and for the file system's own records

@@ -52,7 +52,6 @@ STATE = {
     "valid": {str: _NUMBER},
     "seconds": _NUMBER,
     "metrics_bytes": int,
-    "metrics_sha256": str,
     "learner": dict,
 }
 
@@ -121,21 +120,19 @@ def is_as_sealed(text: str) -> bool:
     return not seal.startswith(_MARK) or seal == _MARK + digest(f"{first}\n{rest}")
 
 
-def rows(path: Path) -> tuple[list[dict[str, float]], int, bool]:
-    """The rows of a file of JSON lines up to the first damaged one; how many bytes they take; whether they are all.
+def rows(path: Path) -> tuple[list[dict[str, float]], bool]:
+    """The rows of a file of JSON lines up to the first damaged one, and whether they are all.
 
     A last line that was cut off, where the writer was killed, is left out and does not count as damage."""
     found: list[dict[str, float]] = []
-    size = 0
     with border(path):
         *lines, _cut_off = path.read_bytes().split(b"\n") if path.is_file() else [b""]
     for line in lines:
         try:
             row = json.loads(line)
         except (ValueError, RecursionError):
-            return found, size, False
+            return found, False
         if not (isinstance(row, dict) and "step" in row and all(type(v) in (int, float) for v in row.values())):
-            return found, size, False
+            return found, False
         found.append(row)
-        size += len(line) + 1
-    return found, size, True
+    return found, True

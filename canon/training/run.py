@@ -137,7 +137,7 @@ class Run:
         return self._rows("timing.jsonl")
 
     def _rows(self, name: str) -> list[dict[str, float]]:
-        rows, _, are_all = files.rows(self.path / name)
+        rows, are_all = files.rows(self.path / name)
         if not are_all:
             raise CanonError(
                 f"{self.path / name}, line {len(rows) + 1} is damaged: remove {self.path / 'result.json'}, and canon "

@@ -273,7 +273,8 @@ class Trainer:
         say, warn, metrics = self.console.say, self.console.warn, self.run.path / "metrics.jsonl"
         content = metrics.read_bytes() if metrics.is_file() else b""
         for path, tensors, state in checkpoint.whole(self.run.checkpoints, self.recipe.system.name, warn):
-            if hashlib.sha256(content[: state["metrics_bytes"]]).hexdigest() != state["metrics_sha256"]:
+            digest = hashlib.sha256(content[: state["metrics_bytes"]]).hexdigest()
+            if state.get("metrics_sha256", digest) != digest:  # earlier versions did not record it
                 warn(f"{metrics} is not as it was when {path.name} was made. Falling back to the one before.")
                 continue
             self.learner.restore(tensors, state["learner"])

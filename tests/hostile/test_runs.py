@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -105,6 +106,27 @@ def reviews(path: Path) -> Path:
     lines = [f"the {a} sat on a {b},{'good' if a == 'cat' else 'bad'}" for a in ("cat", "dog") for b in "abcdefghij"]
     path.write_text("\n".join(["text,label", *lines, ""]))
     return path
+
+
+def test_a_run_without_hashes_of_its_records_is_read_as_before() -> None:
+    """Earlier versions wrote no hash into recipe.toml, result.json or the state of a checkpoint."""
+    whole = train("mlp:tiny", str(table(Path("rows.csv"))), Path("whole"), changes=SHORT, quiet=True)
+    shutil.copytree(whole.path, "earlier", symlinks=True)
+    earlier = Run(Path("earlier"))
+    recipe = earlier.path / "recipe.toml"
+    recipe.write_text("".join(line for line in recipe.read_text().splitlines(True) if "sha256" not in line))
+    (earlier.path / "result.json").unlink()
+    shutil.rmtree(earlier.checkpoints / "step-00000006")
+    for folder in earlier.checkpoints.iterdir():
+        state = json.loads((folder / "state.json").read_text())
+        del state["metrics_sha256"]
+        content = json.dumps(state).encode()
+        (folder / "state.json").write_bytes(content)
+        manifest = json.loads((folder / "manifest.json").read_text())
+        manifest["files"]["state.json"] = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+        (folder / "manifest.json").write_text(json.dumps({key: manifest[key] for key in ("system", "step", "files")}))
+    resumed = train("earlier", resume=True, quiet=True)
+    assert_same_end(whole.path, resumed.path)
 
 
 def test_a_run_from_weights_never_starts_over_from_random_ones(canon: Canon) -> None:
