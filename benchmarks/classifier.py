@@ -22,8 +22,8 @@ import torch
 from common import write_result
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
+from canon.data.batching.documents import Documents, Labels
 from canon.data.config import DataConfig
-from canon.data.documents import Documents, Labels
 from canon.data.inputs import read_labelled
 from canon.data.read import read
 from canon.data.schema import Data

@@ -29,10 +29,10 @@ import numpy as np
 from common import write_result
 
 from canon.data.config import DataConfig
-from canon.data.cooccurrence_counts import ENTRY
-from canon.data.files import read_text
+from canon.data.corpus.cooccurrence_counts import ENTRY
+from canon.data.formats.files import read_text
+from canon.data.formats.word_tests import read_tests
 from canon.data.read_corpus import open_corpus
-from canon.data.word_tests import read_tests
 from canon.metrics.vectors import analogy_accuracy, similarity_correlation
 from canon.training.run import Run
 from canon.use.vectors import Vectors

@@ -18,8 +18,8 @@ import numpy as np
 from common import write_result
 
 from canon import recipe as recipes
-from canon.data.framing import frame
-from canon.data.sequences import Windows
+from canon.data.batching.sequences import Windows
+from canon.data.text.framing import frame
 from canon.systems.words.ngram import Config, NGram
 from canon.training.plan import read_data
 from canon.training.run import Run

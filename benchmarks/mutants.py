@@ -52,13 +52,13 @@ FIRST, MORE = 6, 20  # test files that are run together: the nearest, and of the
 EQUIVALENT = Path(__file__).with_name("mutants_equivalent.tsv")
 # Files that cannot be seen to break here: they need a GPU, or are tables of settings and of downloads.
 NOT_HERE = (
-    "canon/nn/attention/short_kernel.py",
-    "canon/nn/attention/step_kernel.py",
-    "canon/nn/token_kernel.py",
+    "canon/kernels/cuda/short_attention.py",
+    "canon/kernels/cuda/step.py",
+    "canon/kernels/cuda/token_loss.py",
     "canon/nn/graphs.py",
     "canon/training/graphs.py",
-    "canon/systems/words/skip_gram_cuda.py",
-    "canon/data/sets.py",
+    "canon/kernels/cuda/skip_gram.py",
+    "canon/data/catalogue/sets.py",
     "canon/registry/[!r_]*.py",
 )
 # Names in a line by which it is about time or memory alone: how much is done at once, progress, threads, caches.

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from canon.data.draws import Draws
-from canon.data.framing import Specials
-from canon.data.passages import SENTENCE, WORD, Passages
-from canon.objectives.compose import Composer
+from canon.data.batching.composer import Composer
+from canon.data.batching.draws import Draws
+from canon.data.batching.passages import SENTENCE, WORD, Passages
+from canon.data.text.framing import Specials
 
 PASSAGES, LENGTH, REPEATS = 128, 512, 30
 SPECIALS = Specials(pad=0, unk=1, cls=2, sep=3, mask=4, bos=2, eos=3, sentinels=tuple(range(5, 105)))

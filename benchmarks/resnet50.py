@@ -18,8 +18,8 @@ from common import write_result
 from torch import nn
 
 import canon
-from canon.data import loader as loading
-from canon.data.loader import Examples, Loader, Shuffled
+from canon.data.batching import loader as loading
+from canon.data.batching.loader import Examples, Loader, Shuffled
 from canon.data.schema import Schema
 
 BATCH, STEPS, ROUNDS = 256, 20, 5

@@ -26,9 +26,9 @@ from torch import Tensor, nn
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 from canon import recipe as recipes
-from canon.data.loader import Examples, order_of
+from canon.data.batching.loader import Examples, order_of
+from canon.data.batching.sequences import Ragged
 from canon.data.schema import num_examples
-from canon.data.sequences import Ragged
 from canon.nn.positions import sinusoids
 from canon.nn.ragged import Layout, layout_of
 from canon.systems.sequence.transformer import Transformer

@@ -29,10 +29,10 @@ import torch
 from common import interleaved, write_result
 
 from canon.data.config import DataConfig
-from canon.data.corpus import Corpus, build
-from canon.data.files import read_text
+from canon.data.corpus.corpus import Corpus, build
+from canon.data.formats.files import read_text
+from canon.data.formats.word_tests import read_tests
 from canon.data.read_corpus import open_corpus
-from canon.data.word_tests import read_tests
 from canon.metrics.vectors import analogy_accuracy, similarity_correlation
 from canon.systems.words.word2vec import Config, Word2Vec
 

@@ -19,7 +19,7 @@ from common import write_result
 from word2vec import STEP, judged, lines_of
 
 from canon.data.config import DataConfig
-from canon.data.corpus import Corpus, build
+from canon.data.corpus.corpus import Corpus, build
 from canon.systems.words.word2vec import Config, Word2Vec
 
 

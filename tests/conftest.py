@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
-from canon.data import builtin, cmudict
+from canon.data.catalogue import builtin, cmudict
 
 SHARE = 20  # one in so many of what built-in texts are made of
 

@@ -11,7 +11,7 @@ import typer
 from typer.testing import CliRunner
 
 from canon.cli import tokenizer
-from canon.data.tokenizers import Tokenizer
+from canon.data.text.tokenizers import Tokenizer
 from canon.errors import CanonError
 
 LINES = ["The dogs ran over the hill.", "我们在学习机器翻译。", "A dog is running home, and the hill is green!"] * 5

@@ -13,10 +13,12 @@ PACKAGE = Path(__file__).parent.parent / "canon"
 # Top to bottom; rooms in one row may import each other.
 ROOMS = [
     ("errors",),
+    ("contracts",),
     ("storage",),
     ("figures",),
     ("config",),
     ("registry",),
+    ("kernels",),
     ("data",),
     ("nn",),
     ("objectives",),

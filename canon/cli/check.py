@@ -18,7 +18,7 @@ def check(
     json: Json = False,
 ) -> None:
     """Read your data: counts, duplicates, lengths, missing values, and which systems it suits."""
-    from canon.data.check import check as examine
+    from canon.data.checking.check import check as examine
     from canon.data.config import DataConfig
 
     changes = changes_of(set_)

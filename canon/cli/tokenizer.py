@@ -13,7 +13,7 @@ from canon.errors import CanonError
 from canon.storage import write_text
 
 if TYPE_CHECKING:
-    from canon.data.tokenizers import Tokenizer
+    from canon.data.text.tokenizers import Tokenizer
 
 SAMPLE = 2_000_000  # characters that are measured after training
 _EPILOG = """Examples:
@@ -37,12 +37,12 @@ def train(
     json: Json = False,
 ) -> None:
     """Learn a vocabulary from your text and write it as a tokenizer.json."""
-    from canon.data.tokenizers import Tokenizer
+    from canon.data.text.tokenizers import Tokenizer
 
     paths = [_require(Path(file)) for file in files]
 
     def texts() -> Iterator[str]:
-        from canon.data.text import documents
+        from canon.data.formats.text import documents
 
         for path in paths:
             yield from documents(path, encoding, column)
@@ -62,8 +62,8 @@ def train(
 
 def _require(path: Path) -> Path:
     """The path, if there is text."""
+    from canon.data.formats.text import text_files
     from canon.data.open import missing_path
-    from canon.data.text import text_files
 
     if not path.exists():
         raise missing_path(path, named=False)
@@ -74,8 +74,8 @@ def _require(path: Path) -> Path:
 
 def _measure(tokenizer: Tokenizer, texts: Iterator[str]) -> dict[str, Any]:
     """What the tokeniser makes of the beginning of the text."""
-    from canon.data.measure import words
-    from canon.data.vocabularies import UNK
+    from canon.data.checking.measure import words
+    from canon.data.text.vocabularies import UNK
 
     sample: list[str] = []
     characters = 0

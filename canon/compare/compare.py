@@ -29,7 +29,7 @@ from canon.compare.protocol import (
 )
 from canon.compare.result import Comparison, Entry, summarize
 from canon.config import Table
-from canon.data.loader import steps_per_epoch
+from canon.data.batching.loader import steps_per_epoch
 from canon.data.schema import Data, num_examples
 from canon.errors import CanonError, border
 from canon.recipe import Recipe

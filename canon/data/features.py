@@ -10,10 +10,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from canon.data.measure import distinct
+from canon.data.checking.measure import distinct
+from canon.data.formats.tables import Table, canonical, parse_number
 from canon.data.progress import bar
 from canon.data.schema import Encoder
-from canon.data.tables import Table, canonical, parse_number
 from canon.errors import CanonError
 
 LABEL_NAMES = ("label", "target", "class", "y")

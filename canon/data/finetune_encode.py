@@ -14,12 +14,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from canon.data.finetune import Asked, Places, Texts, Values, objects
+from canon.data.batching.framed import Asked, Places, Texts, Values, objects
+from canon.data.batching.sequences import Ragged
 from canon.data.finetune_rows import ChoiceRows, SpanRows, TagRows, TextRows
-from canon.data.framing import Framed, frame, num_specials
 from canon.data.schema import Reading
-from canon.data.sequences import Ragged
-from canon.data.tokenizers import Tokenizer, is_wide
+from canon.data.text.framing import Framed, frame, num_specials
+from canon.data.text.tokenizers import Tokenizer, is_wide
 from canon.errors import CanonError
 
 LONGEST_QUESTION = 64  # pieces, as in the code of BERT

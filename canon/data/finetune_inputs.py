@@ -13,20 +13,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from canon.data import json_lines
 from canon.data.config import DataConfig
-from canon.data.files import ending, lines
 from canon.data.finetune_open import WHAT, open_labelled
 from canon.data.finetune_rows import ChoiceRows, Rows, SpanRows, TagRows, TextRows
 from canon.data.finetune_tables import Guess, choice_rows, open_table, text_rows
+from canon.data.formats import json_lines
+from canon.data.formats.choices import LETTERS, is_choices, parse_choice, read_choices
+from canon.data.formats.conll import is_conll, read_conll
+from canon.data.formats.files import ending, lines
+from canon.data.formats.squad import is_squad, read_squad
+from canon.data.formats.tables import ENDINGS as TABLES
 from canon.data.open import file_of
-from canon.data.read_choices import LETTERS, is_choices, parse_choice, read_choices
-from canon.data.read_conll import is_conll, read_conll
 from canon.data.read_finetune import columns_of
-from canon.data.read_squad import is_squad, read_squad
 from canon.data.schema import Columns, Schema
-from canon.data.tables import ENDINGS as TABLES
-from canon.data.tokenizers import is_wide
+from canon.data.text.tokenizers import is_wide
 from canon.errors import CanonError
 
 _FORM = {

@@ -15,21 +15,21 @@ from typing import Any
 import numpy as np
 
 from canon.data import catalogue
-from canon.data.builtin import read_builtin
 from canon.data.catalogue import CATALOGUE
+from canon.data.catalogue.builtin import read_builtin
 from canon.data.config import DataConfig
-from canon.data.files import ending
 from canon.data.finetune_rows import ChoiceRows, Rows, SpanRows, TagRows, TextRows, is_labelled
 from canon.data.finetune_tables import COLA, choice_rows, guess, open_table, text_rows
-from canon.data.images import visible
+from canon.data.formats.choices import is_choices, read_choices
+from canon.data.formats.conll import is_conll, read_conll
+from canon.data.formats.files import ending
+from canon.data.formats.images import visible
+from canon.data.formats.squad import is_squad, read_squad
+from canon.data.formats.tables import ENDINGS as TABLES
+from canon.data.formats.tables import Table, read_table
 from canon.data.open import find_path
-from canon.data.read_choices import is_choices, read_choices
-from canon.data.read_conll import is_conll, read_conll
-from canon.data.read_squad import is_squad, read_squad
 from canon.data.schema import FileRecord, TargetKind
 from canon.data.source import Part, Source, split_of
-from canon.data.tables import ENDINGS as TABLES
-from canon.data.tables import Table, read_table
 from canon.errors import CanonError
 
 KINDS: tuple[TargetKind, ...] = ("class", "number", "tags", "span", "choice")

@@ -18,10 +18,10 @@ import numpy as np
 
 from canon.data import features
 from canon.data.config import DataConfig
-from canon.data.files import ending, lines
 from canon.data.finetune_rows import ChoiceRows, TextRows
-from canon.data.read_choices import ANSWERS, QUESTIONS, right_one
-from canon.data.tables import Table, read_table
+from canon.data.formats.choices import ANSWERS, QUESTIONS, right_one
+from canon.data.formats.files import ending, lines
+from canon.data.formats.tables import Table, read_table
 from canon.errors import CanonError
 
 PAIRS = (

@@ -12,22 +12,23 @@ from typing import Literal
 
 import numpy as np
 
-from canon.data import features, idx, images
+from canon.data import features
+from canon.data.batching.sequences import Ragged, Windows, lined
 from canon.data.catalogue import CATALOGUE
 from canon.data.config import DataConfig
-from canon.data.files import ending, lines
 from canon.data.finetune_inputs import encode_finetune, read_labelled_finetune
+from canon.data.formats import idx, images
+from canon.data.formats.files import ending, lines
+from canon.data.formats.tables import ENDINGS as TABLES
+from canon.data.formats.tables import Table, read_table
+from canon.data.formats.text import documents as text_of
 from canon.data.open import file_of, find_path, open_path, open_source
 from canon.data.read import PLURAL, SINGULAR, pair_columns
 from canon.data.read_corpus import encode_words, read_corpus_or_tests
 from canon.data.read_documents import encode_documents, read_labelled_documents
 from canon.data.read_passages import encode_passages, read_more_passages
 from canon.data.schema import Columns, Schema
-from canon.data.sequences import Ragged, Windows, lined
 from canon.data.source import Part, Source
-from canon.data.tables import ENDINGS as TABLES
-from canon.data.tables import Table, read_table
-from canon.data.text import documents as text_of
 from canon.errors import CanonError
 
 

@@ -19,14 +19,14 @@ import numpy as np
 from canon.data import features
 from canon.data.catalogue import CATALOGUE
 from canon.data.config import DataConfig
-from canon.data.files import ending, lines
-from canon.data.images import visible
+from canon.data.formats.files import ending, lines
+from canon.data.formats.images import visible
+from canon.data.formats.tables import ENDINGS as TABLES
+from canon.data.formats.tables import Table, canonical, parse_number
 from canon.data.open import find_path, open_source
 from canon.data.read import with_given_parts
 from canon.data.schema import FileRecord
 from canon.data.source import Part, Source, split_of
-from canon.data.tables import ENDINGS as TABLES
-from canon.data.tables import Table, canonical, parse_number
 from canon.errors import CanonError
 
 PREFIX = "__label__"

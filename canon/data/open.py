@@ -6,16 +6,17 @@ import re
 from difflib import get_close_matches
 from pathlib import Path
 
-from canon.data import catalogue, cifar, idx, images, pairs, text
-from canon.data.builtin import read_builtin
+from canon.data import catalogue
 from canon.data.catalogue import CATALOGUE, Dataset
+from canon.data.catalogue.builtin import read_builtin
 from canon.data.config import DataConfig
-from canon.data.files import ending, require_readable
-from canon.data.read_conll import ENDINGS as CONLL
+from canon.data.formats import cifar, idx, images, pairs, text
+from canon.data.formats.conll import ENDINGS as CONLL
+from canon.data.formats.files import ending, require_readable
+from canon.data.formats.tables import ENDINGS as TABLES
+from canon.data.formats.tables import read_table
 from canon.data.schema import FileRecord
 from canon.data.source import Part, Source, split_of
-from canon.data.tables import ENDINGS as TABLES
-from canon.data.tables import read_table
 from canon.errors import CanonError, border
 
 _FILES = (*TABLES, *text.ENDINGS[:-1], *images.ENDINGS, *CONLL, ".npy", ".tar", ".tgz")

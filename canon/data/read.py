@@ -15,20 +15,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from canon.data import features
+from canon.data.batching.sequences import Ragged, Windows, lined
 from canon.data.catalogue import CATALOGUE
 from canon.data.config import DataConfig
+from canon.data.formats.tables import Table
 from canon.data.open import open_path, open_source
 from canon.data.schema import Column, Columns, Data, Schema, TargetKind
-from canon.data.sequences import Ragged, Windows, lined
 from canon.data.source import Part, Source
 from canon.data.splits import held_count, hold_out
-from canon.data.tables import Table
 from canon.errors import CanonError
 
 if TYPE_CHECKING:
-    from canon.data.pairs import Pairs
-    from canon.data.tokenizers import Tokenizer
-    from canon.data.words import Words
+    from canon.data.formats.pairs import Pairs
+    from canon.data.text.tokenizers import Tokenizer
+    from canon.data.text.words import Words
 
 PLURAL = {
     "features": "tables",
@@ -259,7 +259,7 @@ def label_of(source: Source, config: DataConfig, target: TargetKind) -> tuple[st
 
 
 def _read_images(source: Source, config: DataConfig, target: TargetKind) -> Data:
-    from canon.data.images import load, pixel_statistics
+    from canon.data.formats.images import load, pixel_statistics
 
     labels = {name: part.labels for name, part in source.parts.items() if part.labels is not None}
     targets: dict[str, np.ndarray] = {}
@@ -415,7 +415,7 @@ def tokenizer_for(
     kind: str, own: Sequence[str], texts: Sequence[str], config: DataConfig, whose: str = ""
 ) -> tuple[Tokenizer, str]:
     """A tokeniser trained on the training texts, or read from a file; and a note that tells its size."""
-    from canon.data.tokenizers import Tokenizer
+    from canon.data.text.tokenizers import Tokenizer
 
     kind = kind or (own[0] if own else "bpe")
     if kind.endswith(".json"):

@@ -13,20 +13,21 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from canon.data import catalogue, text
-from canon.data.builtin import read_builtin
+from canon.data import catalogue
 from canon.data.catalogue import CATALOGUE, Dataset
+from canon.data.catalogue.builtin import read_builtin
 from canon.data.config import DataConfig
-from canon.data.corpus import Built, Corpus, build_parts, encode_text
-from canon.data.files import ending
-from canon.data.files import lines as file_lines
+from canon.data.corpus.corpus import Built, Corpus, build_parts, encode_text
+from canon.data.corpus.text_blocks import Texts
+from canon.data.corpus.word_counts import Reader, Told, count, num_threads, tokenizer_of
+from canon.data.formats import text
+from canon.data.formats.files import ending
+from canon.data.formats.files import lines as file_lines
+from canon.data.formats.tables import ENDINGS as TABLES
 from canon.data.open import file_of, find_path, format_of
 from canon.data.schema import Columns, Data, FileRecord, Schema
 from canon.data.source import Part, Source, split_of
-from canon.data.tables import ENDINGS as TABLES
-from canon.data.text_blocks import Texts
-from canon.data.word_counts import Reader, Told, count, num_threads, tokenizer_of
-from canon.data.words import Words
+from canon.data.text.words import Words
 from canon.errors import CanonError
 
 USUAL_COUNT = 5  # data.min_count of the recipes
@@ -50,7 +51,7 @@ def read_corpus(config: DataConfig, system: str = "this system", keep: Words | N
     ordered: dict[str, Columns] = {name: splits[name] for name in ("train", "valid", "test") if name in splits}
     files = source.files
     if config.tests:
-        from canon.data.word_tests import find_tests, read_tests
+        from canon.data.formats.word_tests import find_tests, read_tests
 
         judged = next(name for name in ("test", "valid", "train") if name in ordered)
         ordered[judged] = {**ordered[judged], "tests": read_tests(config.tests)}
@@ -144,7 +145,7 @@ def encode_words(sources: Sequence[str], config: DataConfig, text: bool = False)
 
 def read_corpus_or_tests(schema: Schema, path: str, config: DataConfig) -> Columns:
     """What a run is evaluated on: a test of word vectors, or a text (its test part, where it has one)."""
-    from canon.data import word_tests
+    from canon.data.formats import word_tests
 
     assert schema.words is not None
     place = Path(path).expanduser()

@@ -13,8 +13,7 @@ from itertools import chain
 import numpy as np
 
 from canon.data import labelled
-from canon.data.config import DataConfig
-from canon.data.documents import (
+from canon.data.batching.documents import (
     LINE_END,
     Distinct,
     Documents,
@@ -24,18 +23,19 @@ from canon.data.documents import (
     numbered,
     unseen_sentence,
 )
+from canon.data.batching.sequences import offsets_of, places_of
+from canon.data.checking.measure import ANY_HAN
+from canon.data.config import DataConfig
 from canon.data.features import choose_text
-from canon.data.files import ending, lines
+from canon.data.formats.files import ending, lines
+from canon.data.formats.tables import ENDINGS as TABLES
+from canon.data.formats.tables import canonical, read_table
 from canon.data.labelled import SPACE, Labelled
-from canon.data.measure import ANY_HAN
 from canon.data.open import file_of
 from canon.data.read import SINGULAR, choose, finish
 from canon.data.schema import Columns, Data, Schema
-from canon.data.sequences import offsets_of, places_of
 from canon.data.source import Source
-from canon.data.tables import ENDINGS as TABLES
-from canon.data.tables import canonical, read_table
-from canon.data.words import Words
+from canon.data.text.words import Words
 from canon.errors import CanonError
 
 _cut_last: dict[tuple, tuple[dict[str, tuple[np.ndarray, np.ndarray]], list[bytes]]] = {}

@@ -16,16 +16,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from canon.data import features
+from canon.data.batching.framed import Values, objects
 from canon.data.config import DataConfig
-from canon.data.finetune import Values, objects
 from canon.data.finetune_encode import encode_choices, encode_spans, encode_tags, encode_texts
 from canon.data.finetune_open import Opened, open_labelled
 from canon.data.finetune_rows import ChoiceRows, Rows, SpanRows, TagRows, TextRows
+from canon.data.formats.tables import Table, canonical, parse_number
 from canon.data.read import choose, finish
 from canon.data.schema import Columns, Data, Reading, Schema
 from canon.data.splits import hold_out
-from canon.data.tables import Table, canonical, parse_number
-from canon.data.tokenizers import Tokenizer
+from canon.data.text.tokenizers import Tokenizer
 from canon.errors import CanonError
 
 OVERLAP = 128  # tokens that neighbouring windows of a document share, where they are long enough

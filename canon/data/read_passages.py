@@ -18,20 +18,20 @@ from typing import Any
 
 import numpy as np
 
+from canon.data.batching.passages import Passages
 from canon.data.catalogue import corpora_folders
 from canon.data.config import DataConfig
+from canon.data.corpus.text_blocks import Texts
+from canon.data.corpus.token_blocks import TextEncoder, documents, size_of
+from canon.data.corpus.token_store import Stored, Told, stored
 from canon.data.open import file_of
-from canon.data.passages import Passages
 from canon.data.progress import bar
 from canon.data.read_corpus import held_out_shares, open_corpus
 from canon.data.schema import Columns, Data, FileRecord, Schema
 from canon.data.splits import held_count
-from canon.data.text_blocks import Texts
-from canon.data.token_blocks import TextEncoder, documents, size_of
-from canon.data.token_store import Stored, Told, stored
-from canon.data.tokenizer_folder import read_tokenizer
-from canon.data.tokenizers import Tokenizer
-from canon.data.vocabularies import KINDS
+from canon.data.text.tokenizer_folder import read_tokenizer
+from canon.data.text.tokenizers import Tokenizer
+from canon.data.text.vocabularies import KINDS
 from canon.errors import CanonError, unknown
 from canon.registry import SYSTEMS
 from canon.storage import read_json, write_text
@@ -273,7 +273,7 @@ def encode_passages(
     schema: Schema, sources: Sequence[str], config: DataConfig, text: bool = False
 ) -> tuple[Columns, list[str]]:
     """Texts to predict: files of documents, or what is given; and a name for each passage."""
-    from canon.data.text import documents as of_file
+    from canon.data.formats.text import documents as of_file
 
     texts: list[str] = []
     names: list[str] = []

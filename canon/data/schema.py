@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 
-from canon.data.files import open_raw
-from canon.data.words import Words
+from canon.data.formats.files import open_raw
+from canon.data.text.words import Words
 from canon.errors import CanonError, border
 from canon.storage import read_json
 
 if TYPE_CHECKING:
-    from canon.data.tokenizers import Tokenizer
+    from canon.data.text.tokenizers import Tokenizer
 
 InputKind = Literal["features", "image", "text", "pairs", "corpus", "document", "tokens", "passages"]
 # any: a class where the data has classes; next: the text itself, one token on; sequence: another text; labels: classes
@@ -34,7 +34,7 @@ TargetKind = Literal["class", "number", "none", "any", "next", "sequence", "labe
 
 class Column(Protocol):
     """A column that is no array: rows are made when they are taken (images decoded from files), or of unequal length
-    (canon.data.sequences), when some rows are such a column again."""
+    (canon.data.batching.sequences), when some rows are such a column again."""
 
     @property
     def shape(self) -> tuple[int, ...]: ...
@@ -144,7 +144,7 @@ class Schema:
     def _of(cls, folder: Path) -> Schema:
         rows: dict[str, Any] = json.loads((folder / "schema.json").read_bytes())
         if names := rows.pop("tokenizers"):
-            from canon.data.tokenizers import Tokenizer
+            from canon.data.text.tokenizers import Tokenizer
 
             made = {name: Tokenizer.load(folder / f"{name}.json") for name in set(names.values())}
             rows["tokenizers"] = {role: made[name] for role, name in names.items()}

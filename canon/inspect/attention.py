@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 
 from canon import figures
-from canon.data.framing import frame
-from canon.data.sequences import Ragged
-from canon.data.vocabularies import BOS, EOS
+from canon.data.batching.sequences import Ragged
+from canon.data.text.framing import frame
+from canon.data.text.vocabularies import BOS, EOS
 from canon.errors import CanonError
 from canon.inspect.labels import Labels, labels
 from canon.nn import decoding

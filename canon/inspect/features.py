@@ -16,8 +16,8 @@ import torch
 from torch import Tensor, nn
 
 from canon import figures
+from canon.data.batching.loader import Examples
 from canon.data.inputs import encode
-from canon.data.loader import Examples
 from canon.errors import CanonError
 from canon.use.model import Model
 

@@ -17,9 +17,9 @@ import torch
 from torch import Tensor, nn
 
 from canon import figures
-from canon.data.loader import Batch, Examples
+from canon.data.batching.loader import Batch, Examples
+from canon.data.batching.sequences import Windows
 from canon.data.schema import num_examples
-from canon.data.sequences import Windows
 from canon.errors import CanonError, unknown
 from canon.inspect.features import network_of
 from canon.nn.recurrence import Carried, Recurrent

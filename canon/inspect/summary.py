@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 from canon import recipe as recipes
 from canon import registry, tasks
 from canon.config import Table, assign, read_toml
-from canon.data.framing import Specials
 from canon.data.schema import Schema
-from canon.data.tokenizers import FOREIGN, Tokenizer
+from canon.data.text.framing import Specials
+from canon.data.text.tokenizers import FOREIGN, Tokenizer
 from canon.errors import CanonError
 from canon.inspect.stages import Stage, on_meta
 from canon.interop import elmo, huggingface

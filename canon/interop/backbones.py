@@ -19,7 +19,7 @@ from canon import recipe as recipes
 from canon.config import Table
 from canon.data.read_finetune import Backbone
 from canon.data.schema import Schema
-from canon.data.tokenizers import Tokenizer
+from canon.data.text.tokenizers import Tokenizer
 from canon.errors import CanonError
 from canon.interop import elmo
 from canon.interop.tensors import weight

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from canon.config import Table, parse
-from canon.data.files import read_text
+from canon.data.formats.files import read_text
 from canon.errors import CanonError, border
 from canon.storage import parse_json, writing
 

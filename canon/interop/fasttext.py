@@ -19,15 +19,15 @@ from typing import Any
 import numpy as np
 
 from canon.config import Table
-from canon.data.words import Words
+from canon.data.text.words import Words
 from canon.errors import CanonError
 from canon.interop.fasttext_format import LABEL, Model, Settings, in_memory, is_fasttext, read, write
 from canon.interop.vectors import VectorFile, not_finite
 from canon.interop.word_list import WordList
+from canon.kernels.cpu.subwords import mean_rows
 from canon.systems.words.subwords import (
     LINE_END,
     hash_word,
-    mean_rows,
     output_tree,
     subword_ids,
     subword_table,

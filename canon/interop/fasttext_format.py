@@ -20,7 +20,7 @@ from typing import Any, BinaryIO, Literal
 
 import numpy as np
 
-from canon.data.words import Words
+from canon.data.text.words import Words
 from canon.errors import CanonError, border
 from canon.storage import writing
 

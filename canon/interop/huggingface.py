@@ -22,8 +22,8 @@ from torch import Tensor
 
 from canon import registry
 from canon.config import Table
-from canon.data.tokenizer_folder import read_json, read_tokenizer
-from canon.data.tokenizers import Tokenizer
+from canon.data.text.tokenizer_folder import read_json, read_tokenizer
+from canon.data.text.tokenizers import Tokenizer
 from canon.errors import CanonError, border, unknown
 from canon.interop import huggingface_bert, huggingface_gpt, huggingface_t5, huggingface_tokenizers, huggingface_xlnet
 from canon.interop.huggingface_family import Family, Tensors

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from canon.config import Table
 from canon.data.schema import Schema
-from canon.data.tokenizers import Tokenizer
+from canon.data.text.tokenizers import Tokenizer
 from canon.errors import CanonError
 from canon.interop.huggingface import FAMILIES, save_folder, special_ids
 from canon.interop.huggingface_family import empty

@@ -1,5 +1,5 @@
 """Tokenisers into Hugging Face's folders, with what AutoTokenizer needs to put special tokens where canon's framing has
-them (canon/data/framing.py). Reading: canon/data/tokenizer_folder.py.
+them (canon/data/text/framing.py). Reading: canon/data/text/tokenizer_folder.py.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from canon.config import Table
-from canon.data.framing import PATTERNS
-from canon.data.tokenizers import Tokenizer
-from canon.data.vocabularies import library
+from canon.data.text.framing import PATTERNS
+from canon.data.text.tokenizers import Tokenizer
+from canon.data.text.vocabularies import library
 from canon.errors import CanonError
 
 _ROLES = ("pad", "unk", "cls", "sep", "mask", "bos", "eos")

@@ -17,10 +17,10 @@ import numpy as np
 
 from canon.data.progress import bar
 from canon.errors import CanonError
-from canon.interop import kernels_vectors as kernels
-from canon.interop.kernels_words import gather, keep_rows
 from canon.interop.vectors import DTYPES, Layout, Options, VectorFile, decoded, repeated_note
 from canon.interop.word_list import WordList
+from canon.kernels.cpu import vectors as kernels
+from canon.kernels.cpu.words import gather, keep_rows
 
 BLOCK = 1 << 20
 _RECORDS = 1 << 14  # most that a block is cut into at a time

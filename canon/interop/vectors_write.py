@@ -16,12 +16,12 @@ from typing import IO
 
 import numpy as np
 
-from canon.data.files import COMPRESSIONS
+from canon.data.formats.files import COMPRESSIONS
 from canon.data.progress import bar
 from canon.errors import CanonError, unknown
-from canon.interop import kernels_vectors as kernels
 from canon.interop.vectors_mapped import WORD_FILES
 from canon.interop.word_list import WordList
+from canon.kernels.cpu import vectors as kernels
 from canon.storage import writing
 
 FORMATS = ("word2vec", "word2vec-text", "glove", "fasttext-vec", "safetensors", "numpy")

@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from canon import recipe as recipes
-from canon.data import pickles
+from canon.data.formats import pickles
 from canon.errors import CanonError, border, reason
 from canon.interop import transformer_xl
 from canon.interop.tensors import weight

@@ -130,7 +130,7 @@ class WordList(Sequence[str]):
 
 def _kernels() -> Any:
     """Imported when they are needed: telling what a file is needs no numba."""
-    from canon.interop import kernels_words
+    from canon.kernels.cpu import words as kernels_words
 
     return kernels_words
 

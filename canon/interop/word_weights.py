@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from canon import recipe as recipes
 from canon.data.schema import Schema
-from canon.data.words import Words
+from canon.data.text.words import Words
 from canon.errors import CanonError
 from canon.interop import vectors
 from canon.interop.vectors import VectorFile
@@ -26,7 +26,7 @@ from canon.interop.weights import read_tensors
 from canon.interop.word_list import WordList
 
 if TYPE_CHECKING:
-    from canon.data.tokenizers import Tokenizer
+    from canon.data.text.tokenizers import Tokenizer
 
 # The tokeniser whose tokens are the rows of an embedding, by the embedding's name in the network.
 ROLES = {"embedding": "text", "source_embedding": "source", "target_embedding": "target"}

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..errors import CanonError, border, unknown
+from canon.errors import CanonError, border, unknown
 
 _PLAIN = (bool, int, float, complex, type(None))  # what is no text
 

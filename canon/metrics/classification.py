@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..errors import CanonError
-from ._checks import FloatArray, IntArray, choice, logarithm, number, numbers, same_length
-from ._checks import classes as checked_classes
+from canon.errors import CanonError
+from canon.metrics._checks import FloatArray, IntArray, choice, logarithm, number, numbers, same_length
+from canon.metrics._checks import classes as checked_classes
 
 AVERAGES = ("binary", "macro", "micro", "weighted")
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..errors import CanonError
-from ._checks import array, choice, number, same_length, text
+from canon.errors import CanonError
+from canon.metrics._checks import array, choice, number, same_length, text
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..errors import CanonError
-from ._checks import BoolArray, FloatArray, IntArray, binary_labels, choice, numbers, same_length
+from canon.errors import CanonError
+from canon.metrics._checks import BoolArray, FloatArray, IntArray, binary_labels, choice, numbers, same_length
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
-from ..errors import CanonError
-from ._checks import same_sequence_length, sequence, tokens
+from canon.errors import CanonError
+from canon.metrics._checks import same_sequence_length, sequence, tokens
 
 
 def edit_distance(first: Sequence[Hashable], second: Sequence[Hashable]) -> int:

@@ -12,8 +12,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..errors import CanonError
-from ._checks import FloatArray, choice, logarithm, number, numbers, same_length
+from canon.errors import CanonError
+from canon.metrics._checks import FloatArray, choice, logarithm, number, numbers, same_length
 
 ZEROS = ("inf", "error", "clip")
 

@@ -17,8 +17,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..errors import CanonError, unknown
-from ._checks import BoolArray, FloatArray, IntArray, array, choice, cutoff, logarithm, number, numbers, same_length
+from canon.errors import CanonError, unknown
+from canon.metrics._checks import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    array,
+    choice,
+    cutoff,
+    logarithm,
+    number,
+    numbers,
+    same_length,
+)
 
 TIES = ("average", "order", "document", "worst", "best")
 GAINS = ("exponential", "linear", "binary")

@@ -12,8 +12,8 @@ from typing import TypedDict, Unpack
 
 from numpy.typing import ArrayLike
 
-from ._checks import choice
-from .queries import (
+from canon.metrics._checks import choice
+from canon.metrics.queries import (
     Empty,
     Gain,
     average_precision_by_query,

@@ -12,8 +12,8 @@ from math import sqrt
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..errors import CanonError
-from ._checks import FloatArray, numbers
+from canon.errors import CanonError
+from canon.metrics._checks import FloatArray, numbers
 
 
 def _pair(

@@ -16,8 +16,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ._checks import choice, number, same_sequence_length, texts
-from ._checks import text as checked_text
+from canon.metrics._checks import choice, number, same_sequence_length, texts
+from canon.metrics._checks import text as checked_text
 
 Tokenise = Callable[[str], Sequence[str]]
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..errors import CanonError
-from ._checks import number, same_sequence_length, sequence, texts
-from .classification import divide
+from canon.errors import CanonError
+from canon.metrics._checks import number, same_sequence_length, sequence, texts
+from canon.metrics.classification import divide
 
 
 @dataclass(frozen=True)

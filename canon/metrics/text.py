@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from math import exp
 from typing import Any
 
-from ..errors import CanonError
-from ._checks import cutoff, same_sequence_length, texts, tokens
+from canon.errors import CanonError
+from canon.metrics._checks import cutoff, same_sequence_length, texts, tokens
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..errors import CanonError
-from ._checks import choice, number, numbers
+from canon.errors import CanonError
+from canon.metrics._checks import choice, number, numbers
 
 
 @dataclass(frozen=True)

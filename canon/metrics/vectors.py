@@ -17,10 +17,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..data import word_tests
-from ..data.word_tests import Pair, Question
-from ..errors import CanonError
-from ._checks import choice, numbers, text, texts
+from canon.data.formats import word_tests
+from canon.data.formats.word_tests import Pair, Question
+from canon.errors import CanonError
+from canon.metrics._checks import choice, numbers, text, texts
 
 CASES: dict[str, Callable[[str], str]] = {"upper": str.upper, "lower": str.lower, "keep": str}
 

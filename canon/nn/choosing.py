@@ -11,9 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from canon.kernels.cpu.threads import has_numba, share
 from canon.nn.limits import real, whole
 from canon.nn.packed import is_plain
-from canon.nn.threads import has_numba, share
 
 _BLOCK, _BLOCKS_FROM = 64, 1 << 15  # the largest of many numbers are looked for in blocks
 _ROWS = 32  # that a thread of its own pays for
@@ -45,7 +45,7 @@ def best(logits_RV: Tensor, banned: Tensor, count: int) -> tuple[Tensor, Tensor]
     """The log-probabilities of the `count` likeliest tokens of each row, best first, and the tokens, [R, C]."""
     if logits_RV.numel() < _BLOCKS_FROM or not (has_numba() and is_plain(logits_RV)):
         return largest(logits_RV.log_softmax(-1).index_fill_(1, banned, -_INFINITY), count)
-    from canon.nn import choosing_kernel
+    from canon.kernels.cpu import choosing as choosing_kernel
 
     rows, width = logits_RV.shape
     gain_RC, token_RC = np.empty((rows, count), np.float32), np.empty((rows, count), np.int64)

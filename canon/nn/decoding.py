@@ -22,13 +22,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from canon.data.vocabularies import BOS, EOS, PAD, UNK
+from canon.data.text.vocabularies import BOS, EOS, PAD, UNK
+from canon.kernels.cpu.threads import own_threads
 from canon.nn.choosing import Sampling, best, drawn, likeliest, uniform
 from canon.nn.frozen import frozen
 from canon.nn.limits import real, require_memory, whole
 from canon.nn.ragged import Layout
 from canon.nn.states import COMPILED, Rows, State, closed_up, staying
-from canon.nn.threads import own_threads
 
 FORBIDDEN = (PAD, UNK, BOS)  # never put out
 

@@ -3,7 +3,7 @@
 A step of a small network at batch 1 is some 150 kernels of about two microseconds; launched one by one from Python they
 take five times as long. Here a step is recorded once and replayed: token, place, cache and what is drawn from live in
 memory that stays where it is, and the token that a step chooses is the one that the next reads. Few texts go through
-kernels that fuse what a block does between two products, and read only the places in use (step_kernel.py); for many,
+kernels that fuse what a block does between two products, and read only the places in use (cuda/step.py); for many,
 whose products are matrices, there is one graph for each power of two of places from 128 on, and a bias hides the rest.
 On a CPU the same steps run without graphs, equal to canon.nn.decoding's in tests/nn/test_graphs.py.
 Random numbers are drawn on the host in the order of `decoding.sample`, so that both draw the same tokens.
@@ -145,7 +145,7 @@ class Recorder:
 
 
 def _kernels() -> Fixed:
-    from canon.nn.attention.step_kernel import fixed  # triton comes with torch for CUDA alone
+    from canon.kernels.cuda.step import fixed  # triton comes with torch for CUDA alone
 
     return fixed
 

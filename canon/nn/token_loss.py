@@ -4,7 +4,7 @@
 place, which is multiplied into the gradients of x, W and b at once; backward only hands these on. So the three products
 are those of the usual way, and memory is that of one block instead of rows × vocabulary, twice.
 Deviations: none; blocks only change the order of sums. On CUDA in half precision, a block's softmax is one kernel
-(canon/nn/token_kernel.py), and the gradient of W is summed in float32.
+(canon/kernels/cuda/token_loss.py), and the gradient of W is summed in float32.
 Shapes: M tokens, D features, V tokens of the vocabulary.
 """
 
@@ -111,6 +111,6 @@ def _settle_fused(
     logits_MV: Tensor, target_M: Tensor, vocabulary: int, learns: bool
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     """`_settle` where rows may be longer than the vocabulary."""
-    from canon.nn.token_kernel import settle
+    from canon.kernels.cuda.token_loss import settle
 
     return settle(logits_MV, target_M, vocabulary, learns)

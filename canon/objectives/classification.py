@@ -12,10 +12,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from canon.contracts import IGNORE
 from canon.errors import CanonError
 from canon.objectives._checks import require_same_shape, require_tensors
-
-IGNORE = -100  # the label of a place without a target, as in torch
 
 
 def zero_one(prediction_B: Tensor, label_B: Tensor) -> Tensor:

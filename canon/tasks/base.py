@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from canon.data.loader import Batch, Compose
+from canon.data.batching.loader import Batch, Compose
 from canon.data.schema import Columns, Schema, TargetKind
 
 Outputs = dict[str, Tensor]  # one row per example

@@ -14,9 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from canon.data.loader import Batch
+from canon.data.batching.loader import Batch
 from canon.data.schema import Columns
-from canon.data.vocabularies import UNK
+from canon.data.text.vocabularies import UNK
 from canon.nn.ragged import Layout
 from canon.nn.token_loss import TokenLoss
 from canon.tasks import tokens

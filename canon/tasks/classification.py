@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from canon import metrics
-from canon.data.loader import Batch
+from canon.data.batching.loader import Batch
 from canon.data.schema import Schema
 from canon.errors import unknown
 from canon.objectives import classification, margin

@@ -17,8 +17,8 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from canon.data.augment import Draws, augmenter
-from canon.data.loader import Batch, shares
+from canon.data.batching.augment import Draws, augmenter
+from canon.data.batching.loader import Batch, shares
 from canon.data.schema import Columns, Schema
 from canon.errors import CanonError, unknown
 from canon.objectives.contrastive import nt_xent

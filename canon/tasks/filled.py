@@ -9,7 +9,7 @@ from itertools import groupby
 
 import numpy as np
 
-from canon.data.tokenizers import Tokenizer
+from canon.data.text.tokenizers import Tokenizer
 
 SHOWN = 3  # sequences
 GUESSES = 24  # places of a sequence that are shown at most

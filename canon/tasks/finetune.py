@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from canon.data.loader import Batch
+from canon.data.batching.loader import Batch
 from canon.data.schema import Columns, Schema
 from canon.nn.ragged import Layout
 from canon.tasks.base import Outputs, Task

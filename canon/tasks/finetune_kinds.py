@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from canon import metrics
-from canon.data.loader import Batch
+from canon.data.batching.loader import Batch
 from canon.data.schema import Columns, Schema
 from canon.tasks.base import Outputs
 

@@ -20,8 +20,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from canon import metrics
+from canon.data.batching.loader import Batch
 from canon.data.finetune_encode import starts_with_own
-from canon.data.loader import Batch
 from canon.data.schema import Columns, Schema
 from canon.nn.ragged import Layout
 from canon.tasks.base import Outputs

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from canon import metrics
-from canon.data.loader import Batch
+from canon.data.batching.loader import Batch
 from canon.data.schema import Columns, Schema
 from canon.tasks.base import Outputs
 from canon.tasks.finetune_kinds import Kind, by_example, class_floors
@@ -115,6 +115,6 @@ def is_entities(classes: tuple[str, ...]) -> bool:
 
 
 def _text(words: tuple[str, ...]) -> str:
-    from canon.data.tokenizers import join_words
+    from canon.data.text.tokenizers import join_words
 
     return join_words(words)

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from canon import metrics
-from canon.data.loader import Batch
+from canon.data.batching.loader import Batch
 from canon.data.schema import Columns
 from canon.nn.ragged import Layout
 from canon.tasks.base import Outputs

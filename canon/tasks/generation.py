@@ -16,10 +16,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from canon.data.augment import Draws, Scale
-from canon.data.loader import Batch
+from canon.data.batching.augment import Draws, Scale
+from canon.data.batching.loader import Batch
+from canon.data.catalogue.synthetic import mixture_of
 from canon.data.schema import Columns, Schema
-from canon.data.synthetic import mixture_of
 from canon.errors import CanonError, unknown
 from canon.metrics.two_sample import classifier_two_sample_test
 from canon.objectives import adversarial

@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from canon import metrics
-from canon.data.documents import Labels, unseen_sentence
-from canon.data.loader import Batch
+from canon.data.batching.documents import Labels, unseen_sentence
+from canon.data.batching.loader import Batch
 from canon.data.schema import Columns, Schema
 from canon.errors import CanonError
 from canon.metrics.classification import divide

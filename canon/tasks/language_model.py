@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from canon.data.loader import Batch
+from canon.data.batching.loader import Batch
 from canon.data.schema import Columns, Schema
 from canon.objectives.classification import cross_entropy
 from canon.tasks import tokens

@@ -18,14 +18,15 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from canon.data.draws import EVALUATION, Draws
-from canon.data.loader import Batch
-from canon.data.passages import Passages
+from canon.contracts import IGNORE
+from canon.data.batching.composer import Composer
+from canon.data.batching.draws import EVALUATION, Draws
+from canon.data.batching.loader import Batch
+from canon.data.batching.passages import Passages
+from canon.data.batching.several_tasks import TASKS
 from canon.data.schema import Columns, Schema
 from canon.nn.ragged import Layout, layout_of
-from canon.objectives.classification import IGNORE, cross_entropy
-from canon.objectives.compose import Composer
-from canon.objectives.continual import TASKS
+from canon.objectives.classification import cross_entropy
 from canon.tasks import tokens
 from canon.tasks.base import Outputs, Task
 from canon.tasks.filled import GUESSES, SHOWN, lines

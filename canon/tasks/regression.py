@@ -11,7 +11,7 @@ import numpy as np
 from torch import Tensor
 
 from canon import metrics
-from canon.data.loader import Batch
+from canon.data.batching.loader import Batch
 from canon.data.schema import Schema
 from canon.errors import unknown
 from canon.objectives import regression

@@ -19,10 +19,10 @@ import torch
 from torch import Tensor, nn
 
 from canon import metrics
-from canon.data.loader import Batch
+from canon.data.batching.loader import Batch
+from canon.data.batching.sequences import Ragged
 from canon.data.schema import Columns, Schema
-from canon.data.sequences import Ragged
-from canon.data.vocabularies import BOS, EOS, PAD
+from canon.data.text.vocabularies import BOS, EOS, PAD
 from canon.nn import decoding
 from canon.nn.ragged import Layout, layout_of
 from canon.objectives.classification import cross_entropy

@@ -1,7 +1,7 @@
 """Vectors of words: judged by the loss they were learned with, and by tests of their likeness and of analogies.
 
 The loss is the mean per pair that the learner's own outputs sum up, computed without learning and with the same noise
-every time. Tests (canon.data.word_tests) go with a split: Spearman's ρ between cosine and judgement, and the share of
+every time. Tests (formats/word_tests.py) go with a split: Spearman's ρ between cosine and judgement, and the share of
 analogies a : b = c : d solved by 3CosAdd (canon.metrics.vectors); words outside the vocabulary are left out.
 Shapes: V words, D dimensions.
 """
@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from canon.data.loader import Batch
+from canon.data.batching.loader import Batch
+from canon.data.formats.word_tests import Tests
 from canon.data.schema import Columns
-from canon.data.word_tests import Tests
 from canon.errors import CanonError
 from canon.metrics.vectors import analogy_accuracy, similarity_correlation
 from canon.tasks.base import Outputs, Task

@@ -18,8 +18,8 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from canon import optim
-from canon.data.augment import Draws, augmenter
-from canon.data.loader import Batch, Examples, Loader, order_of, shares
+from canon.data.batching.augment import Draws, augmenter
+from canon.data.batching.loader import Batch, Examples, Loader, order_of, shares
 from canon.data.schema import Columns, Schema
 from canon.errors import CanonError
 from canon.nn.attention.attend import fits

@@ -16,9 +16,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from canon.data.loader import Batch
+from canon.contracts import IGNORE
+from canon.data.batching.loader import Batch
 from canon.nn.ragged import FixedLayout
-from canon.objectives.classification import IGNORE
 from canon.tasks.base import Task
 
 _TOKENS = 512  # what numbers of tokens are rounded up to

@@ -14,7 +14,7 @@ from canon.config import Table
 from canon.data.catalogue import CATALOGUE
 from canon.data.read import read
 from canon.data.schema import Data, Schema
-from canon.data.words import Words
+from canon.data.text.words import Words
 from canon.errors import CanonError, border, unknown
 from canon.recipe import Recipe
 from canon.systems.building import build as build_system

@@ -19,10 +19,10 @@ from typing import Any, TextIO
 import numpy as np
 
 from canon.config import Table
-from canon.data.corpus import Corpus
-from canon.data.loader import steps_per_epoch
+from canon.data.batching.loader import steps_per_epoch
+from canon.data.batching.sequences import Windows, num_tokens
+from canon.data.corpus.corpus import Corpus
 from canon.data.schema import Columns, Data, check_vocabulary, num_examples
-from canon.data.sequences import Windows, num_tokens
 from canon.errors import CanonError, Unforeseen, sentence, unknown
 from canon.recipe import Recipe
 from canon.runs import checkpoint, files

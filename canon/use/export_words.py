@@ -17,7 +17,7 @@ from canon import recipe as recipes
 from canon import registry
 from canon.config import Table
 from canon.data.schema import Data, FileRecord, Schema
-from canon.data.words import Words
+from canon.data.text.words import Words
 from canon.errors import CanonError
 from canon.interop import fasttext, vectors_write
 from canon.interop.vectors import VectorFile

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from canon.data.vocabularies import EOS
+from canon.data.text.vocabularies import EOS
 from canon.errors import CanonError
 from canon.nn.decoding import FORBIDDEN
 from canon.use.model import Model

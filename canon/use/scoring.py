@@ -28,14 +28,14 @@ from typing import Any
 
 import numpy as np
 
-from canon.data import json_lines
 from canon.data.catalogue import CATALOGUE
 from canon.data.config import DataConfig
-from canon.data.files import ending, read_text
 from canon.data.finetune_open import WHAT, open_labelled
 from canon.data.finetune_rows import ChoiceRows, TextRows
+from canon.data.formats import json_lines
+from canon.data.formats.files import ending, read_text
+from canon.data.formats.tables import ENDINGS as TABLES
 from canon.data.open import find_path
-from canon.data.tables import ENDINGS as TABLES
 from canon.errors import CanonError, unknown
 from canon.use.language import Language
 from canon.use.likelihood import Request, likelihoods, score

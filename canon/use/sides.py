@@ -19,10 +19,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from canon.data.framing import frame
-from canon.data.sequences import Ragged
-from canon.data.tokenizers import Tokenizer
-from canon.data.vocabularies import BOS, EOS, UNK
+from canon.data.batching.sequences import Ragged
+from canon.data.text.framing import frame
+from canon.data.text.tokenizers import Tokenizer
+from canon.data.text.vocabularies import BOS, EOS, UNK
 from canon.errors import CanonError
 from canon.nn.decoding import FORBIDDEN
 from canon.use.model import Model

@@ -15,8 +15,8 @@ import numpy as np
 import torch
 
 from canon import metrics
-from canon.data.files import open_bytes
-from canon.data.sequences import Ragged
+from canon.data.batching.sequences import Ragged
+from canon.data.formats.files import open_bytes
 from canon.errors import CanonError
 from canon.nn import decoding
 from canon.nn.frozen import frozen

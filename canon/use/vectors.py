@@ -21,7 +21,7 @@ from canon.interop import vectors
 from canon.interop.word_list import WordList
 
 if TYPE_CHECKING:
-    from canon.data.word_tests import Tests
+    from canon.data.formats.word_tests import Tests
 
 Unknown = Literal["subwords", "error"]
 _BLOCK = 1 << 20  # similarities, and numbers of a matrix that is made float32, that are held at a time
@@ -140,7 +140,7 @@ class Vectors:
         tests: files, or names of the set word-vector-tests, as data.tests takes them. limit: the words that are looked
         at; questions with others are left out.
         """
-        from canon.data.word_tests import Tests, read_tests
+        from canon.data.formats.word_tests import Tests, read_tests
         from canon.metrics.vectors import analogy_accuracy, similarity_correlation
 
         if not isinstance(tests, Tests):

@@ -108,7 +108,7 @@ def in_float64() -> Iterator[None]:
     import pytest
     import torch
 
-    from canon.data.loader import Examples
+    from canon.data.batching.loader import Examples
 
     take = Examples.take
 

@@ -13,8 +13,8 @@ from scipy import stats
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from canon.data import augment
-from canon.data.augment import AUGMENTATIONS, Draws, Scale, augmenter
+from canon.data.batching import augment
+from canon.data.batching.augment import AUGMENTATIONS, Draws, Scale, augmenter
 from canon.data.schema import Schema
 from canon.errors import CanonError
 from canon.runs import checkpoint

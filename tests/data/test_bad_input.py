@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from canon.data import images
 from canon.data.config import DataConfig
+from canon.data.formats import images
 from canon.data.read import read
 from canon.errors import CanonError
 from tests.data.makers import Payload, cifar_folder, idx_bytes, idx_folder, image_folder

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from canon.data import measure
-from canon.data.check import check
+from canon.data.checking import measure
+from canon.data.checking.check import check
 from canon.data.config import DataConfig
 from canon.data.read import read
 from canon.errors import CanonError

@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from canon.data import cooccurrence, cooccurrence_counts
-from canon.data.cooccurrence import Cooccurrence, count, kept
-from canon.data.cooccurrence_counts import BAND
+from canon.data.corpus import cooccurrence, cooccurrence_counts
+from canon.data.corpus.cooccurrence import Cooccurrence, count, kept
+from canon.data.corpus.cooccurrence_counts import BAND
 from canon.errors import CanonError
 
 TEXT = """the cat sat on the mat and the dog sat on the cat

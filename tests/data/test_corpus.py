@@ -22,17 +22,20 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from canon.data import corpus, kernels_corpus, read_corpus, segment, text_blocks, word_counts
-from canon.data.check import check
+from canon.data import read_corpus
+from canon.data.checking.check import check
 from canon.data.config import DataConfig
-from canon.data.corpus import MARK, Corpus, build, build_parts
+from canon.data.corpus import corpus, text_blocks, word_counts
+from canon.data.corpus.corpus import MARK, Corpus, build, build_parts
+from canon.data.corpus.text_blocks import Texts
 from canon.data.inputs import encode, read_labelled
 from canon.data.read import read
 from canon.data.schema import Schema
-from canon.data.text_blocks import Texts
-from canon.data.tokenizers import Tokenizer
-from canon.data.words import Words
+from canon.data.text import segment
+from canon.data.text.tokenizers import Tokenizer
+from canon.data.text.words import Words
 from canon.errors import CanonError
+from canon.kernels.cpu import corpus as kernels_corpus
 
 RNG = np.random.default_rng(0)
 QUICK = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -7,8 +7,8 @@ from dataclasses import fields
 from pathlib import Path
 
 from canon.data.catalogue import CATALOGUE
+from canon.data.checking.report import CheckReport
 from canon.data.config import DataConfig
-from canon.data.report import CheckReport
 
 PAGE = (Path(__file__).parents[2] / "docs" / "data.md").read_text(encoding="utf-8")
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from canon.data import read_documents
-from canon.data.check import check
+from canon.data.batching.documents import Documents, Labels, cut_blocks, hashes
+from canon.data.checking.check import check
 from canon.data.config import DataConfig
-from canon.data.documents import Documents, Labels, cut_blocks, hashes
 from canon.data.inputs import encode, read_labelled
 from canon.data.read import read
 from canon.data.schema import Data, Schema

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from canon.data.draws import EVALUATION, Draws, _mix
+from canon.data.batching.draws import EVALUATION, Draws, _mix
 
 
 def test_the_hash_is_splitmix64() -> None:

@@ -7,8 +7,8 @@ import pytest
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from canon.data import features
+from canon.data.formats.tables import Table
 from canon.data.schema import Encoder
-from canon.data.tables import Table
 from canon.errors import CanonError
 
 RNG = np.random.default_rng(0)

@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from canon.data.batching.framed import Texts, Values
 from canon.data.config import DataConfig
-from canon.data.finetune import Texts, Values
 from canon.data.finetune_encode import answer_pieces, encode_choices, encode_spans, encode_tags, encode_texts, shorten
 from canon.data.finetune_inputs import encode_finetune, split_words
 from canon.data.finetune_rows import Answer, ChoiceRows, SpanRows, TagRows, TextRows
-from canon.data.framing import FRAMINGS
 from canon.data.read_finetune import Backbone, read_finetune
 from canon.data.schema import Reading, Schema
-from canon.data.tokenizers import Tokenizer
+from canon.data.text.framing import FRAMINGS
+from canon.data.text.tokenizers import Tokenizer
 from canon.errors import CanonError
 from tests.parity.huggingface import transformers_module
 

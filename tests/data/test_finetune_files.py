@@ -327,7 +327,7 @@ def test_a_kind_that_the_data_does_not_have() -> None:
 
 def test_check_counts_tags_questions_and_choices() -> None:
     """Examples, tags and answers of each format, and that fine-tuning is what they suit."""
-    from canon.data.check import check
+    from canon.data.checking.check import check
 
     write("train.conll", "a X", "b Y", "", "c X")
     tags = check(DataConfig(source="train.conll"))

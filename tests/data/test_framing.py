@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import models, pre_tokenizers, processors
 
-from canon.data.framing import FRAMINGS, Specials, frame, num_specials
+from canon.data.batching.sequences import Ragged
 from canon.data.schema import Schema
-from canon.data.sequences import Ragged
-from canon.data.tokenizers import Tokenizer
-from canon.data.vocabularies import KINDS
+from canon.data.text.framing import FRAMINGS, Specials, frame, num_specials
+from canon.data.text.tokenizers import Tokenizer
+from canon.data.text.vocabularies import KINDS
 from canon.errors import CanonError
 
 OWN = Specials(pad=0, unk=1, cls=2, sep=3, mask=4, bos=5, eos=6)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from canon.data import loader as loading
-from canon.data.loader import Examples, Loader, Shuffled, generator, shares
+from canon.data.batching import loader as loading
+from canon.data.batching.loader import Examples, Loader, Shuffled, generator, shares
 from canon.data.schema import Schema
 
 CPU = torch.device("cpu")

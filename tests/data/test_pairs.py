@@ -13,11 +13,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from canon.data import cmudict
-from canon.data.catalogue import CATALOGUE
-from canon.data.pair_counts import alignment_score, alignment_warning, describe_pairs, judge_pairs
-from canon.data.pairs import Pairs, pair_files, pair_languages, read_pair_files, read_pair_table
-from canon.data.tokenizers import Tokenizer
+from canon.data.catalogue import CATALOGUE, cmudict
+from canon.data.checking.pair_counts import alignment_score, alignment_warning, describe_pairs, judge_pairs
+from canon.data.formats.pairs import Pairs, pair_files, pair_languages, read_pair_files, read_pair_table
+from canon.data.text.tokenizers import Tokenizer
 from canon.errors import CanonError
 
 RNG = np.random.default_rng(0)

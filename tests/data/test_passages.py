@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from canon.data import passages as module
-from canon.data.framing import Specials
-from canon.data.loader import ByLength, Shuffled, order_of, steps_per_epoch
-from canon.data.passages import SENTENCE, WORD, Passages, passage_bounds
+from canon.data.batching import passages as module
+from canon.data.batching.loader import ByLength, Shuffled, order_of, steps_per_epoch
+from canon.data.batching.passages import SENTENCE, WORD, Passages, passage_bounds
+from canon.data.text.framing import Specials
 from canon.errors import CanonError
 
 OWN = Specials(0, 1, 2, 3, 4, 2, 3)

@@ -180,7 +180,7 @@ def test_the_wrong_kind_of_data(source: str, inputs: tuple[str, ...], sentence: 
 
 
 def test_python_texts_are_english_and_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    from canon.data import builtin
+    from canon.data.catalogue import builtin
 
     monkeypatch.setattr(builtin, "_modules", lambda: iter([Path(json.__file__), Path(csv.__file__)]))
     code: Data = read(DataConfig(source="python-source", valid=0.0, test=0.0), ("text",), "none")

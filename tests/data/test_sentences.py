@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from canon.data.sentences import LONGEST, boundaries, split_pieces, split_sentences
+from canon.data.text.sentences import LONGEST, boundaries, split_pieces, split_sentences
 
 # "|" stands where a sentence ends.
 CUT = [

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from canon.data.loader import ByLength, Examples, Loader, Streams, order_of, steps_per_epoch
+from canon.data.batching.loader import ByLength, Examples, Loader, Streams, order_of, steps_per_epoch
+from canon.data.batching.sequences import Ragged, Windows
 from canon.data.schema import Schema
-from canon.data.sequences import Ragged, Windows
-from canon.data.vocabularies import BOS, EOS, PAD
+from canon.data.text.vocabularies import BOS, EOS, PAD
 from canon.errors import CanonError
 
 CPU = torch.device("cpu")

@@ -16,9 +16,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from canon.data import tables
 from canon.data.config import DataConfig
-from canon.data.tables import canonical, parse_number, read_table
+from canon.data.formats import tables
+from canon.data.formats.tables import canonical, parse_number, read_table
 from canon.errors import CanonError
 
 CONFIG = DataConfig()

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from canon.data import files
 from canon.data.config import DataConfig
-from canon.data.files import lines
+from canon.data.formats import files
+from canon.data.formats.files import lines
+from canon.data.formats.text import documents
 from canon.data.read import read
-from canon.data.text import documents
 from canon.errors import CanonError
 
 

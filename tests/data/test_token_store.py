@@ -17,18 +17,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from canon.data import read, token_blocks, token_store
-from canon.data.check import check
+from canon.data import read
+from canon.data.batching.passages import INSIDE, PHRASE, SENTENCE, WORD, Passages
+from canon.data.checking.check import check
 from canon.data.config import DataConfig
+from canon.data.corpus import token_blocks, token_store
+from canon.data.corpus.text_blocks import Texts
+from canon.data.corpus.token_blocks import Block, Place, TextEncoder
 from canon.data.inputs import encode, read_labelled
-from canon.data.passages import INSIDE, PHRASE, SENTENCE, WORD, Passages
 from canon.data.read_passages import passages_of, read_passages
 from canon.data.schema import Data
-from canon.data.sentences import split_pieces, split_sentences
-from canon.data.text_blocks import Texts
-from canon.data.token_blocks import Block, Place, TextEncoder
-from canon.data.tokenizers import Tokenizer
-from canon.data.vocabularies import KINDS
+from canon.data.text.sentences import split_pieces, split_sentences
+from canon.data.text.tokenizers import Tokenizer
+from canon.data.text.vocabularies import KINDS
 from canon.errors import CanonError
 
 ENGLISH = [
@@ -102,7 +103,7 @@ def words_of(tokenizer: Tokenizer, text: str, **settings: str) -> list[str]:
 
 
 def _segmented(text: str, settings: dict[str, str]) -> list[bytes]:
-    from canon.data.segment import load_jieba, segmented
+    from canon.data.text.segment import load_jieba, segmented
 
     return [segmented(load_jieba(), text.encode())] if settings.get("segmenter") else []
 

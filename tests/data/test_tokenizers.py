@@ -19,11 +19,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import models, pre_tokenizers, trainers
 
-from canon.data import files
-from canon.data import tokenizers as module
-from canon.data.text import documents
-from canon.data.tokenizers import Tokenizer, join_words
-from canon.data.vocabularies import KINDS, PIECES, RESERVED
+from canon.data.formats import files
+from canon.data.formats.text import documents
+from canon.data.text import tokenizers as module
+from canon.data.text.tokenizers import Tokenizer, join_words
+from canon.data.text.vocabularies import KINDS, PIECES, RESERVED
 from canon.errors import CanonError
 
 ENGLISH = [

@@ -12,13 +12,14 @@ import numpy as np
 import pytest
 
 from canon import metrics
-from canon.data import catalogue, word_tests
+from canon.data import catalogue
 from canon.data.config import DataConfig
+from canon.data.formats import word_tests
+from canon.data.formats.word_tests import kind_of, read_analogies, read_pairs, read_tests
 from canon.data.inputs import read_labelled
 from canon.data.read import read
 from canon.data.schema import Schema, num_examples
-from canon.data.word_tests import kind_of, read_analogies, read_pairs, read_tests
-from canon.data.words import Words
+from canon.data.text.words import Words
 from canon.errors import CanonError
 
 QUESTIONS = ": capitals\nAthens Greece Oslo Norway\nOslo Norway Athens Greece\n\n: family\nboy girl king queen\n"

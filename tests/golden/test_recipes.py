@@ -9,7 +9,7 @@ from functools import cache
 import pytest
 
 from canon import recipe as recipes
-from canon.data import builtin
+from canon.data.catalogue import builtin
 from canon.training.run import Run
 from canon.training.trainer import train
 from tests.battery.runs import built_in_recipes, threads

@@ -24,7 +24,7 @@ import pytest
 from pyarrow import parquet
 
 from canon.config import parse
-from canon.data.check import check
+from canon.data.checking.check import check
 from canon.data.config import DataConfig
 from canon.data.finetune_open import open_labelled
 from canon.data.open import file_of
@@ -206,7 +206,7 @@ def test_sizes_that_cannot_fit_are_refused(key: str) -> None:
 
 def test_many_columns_cost_no_more_than_their_cells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Work is counted, not timed: each column is made numbers once, and the file is read once for its lines."""
-    from canon.data import tables
+    from canon.data.formats import tables
 
     width, calls = 3000, []
     header = ",".join(f"c{i}" for i in range(width - 1)) + ",label"
@@ -411,8 +411,8 @@ WORDS = {"letters": "x" * 300_000, "marks": "." * 300_000, "joined": "a-" * 150_
 @pytest.mark.parametrize("kind", ["word", "char", "split", "bpe", "wordpiece", "unigram", "byte-bpe"])
 @pytest.mark.parametrize("word", WORDS)
 def test_a_word_without_an_end_stalls_no_tokenizer(word: str, kind: str) -> None:
-    from canon.data.tokenizers import Tokenizer
-    from canon.data.vocabularies import LONGEST_WORD
+    from canon.data.text.tokenizers import Tokenizer
+    from canon.data.text.vocabularies import LONGEST_WORD
 
     texts = ["the cat sat", WORDS[word], "the dog"]
     tokenizer = Tokenizer.train(texts, kind, 300)
@@ -423,8 +423,8 @@ def test_a_word_without_an_end_stalls_no_tokenizer(word: str, kind: str) -> None
 
 @pytest.mark.parametrize("word", WORDS)
 def test_a_word_without_an_end_stalls_no_splitter(word: str) -> None:
-    from canon.data.segment import load_jieba, segmented
-    from canon.data.sentences import split_pieces
+    from canon.data.text.segment import load_jieba, segmented
+    from canon.data.text.sentences import split_pieces
 
     assert "".join(split_pieces(WORDS[word] + " end.")) == WORDS[word] + " end."
     if word == "Chinese":

@@ -25,8 +25,8 @@ from safetensors.torch import load_file, save_file
 
 import canon
 from canon import optim, registry
-from canon.data import pickles
-from canon.data.words import Words
+from canon.data.formats import pickles
+from canon.data.text.words import Words
 from canon.errors import CanonError
 from canon.interop import fasttext, huggingface, onnx, vectors, vectors_write, word_weights
 from canon.interop.weights import read_tensors, start_from

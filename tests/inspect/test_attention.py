@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from canon import figures
-from canon.data.vocabularies import BOS, EOS
+from canon.data.text.vocabularies import BOS, EOS
 from canon.errors import CanonError
 from canon.inspect.attention import Attention, Map, attention, attention_figure
 from canon.inspect.labels import labels

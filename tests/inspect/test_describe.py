@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from canon import create
-from canon.data.tokenizers import Tokenizer
+from canon.data.text.tokenizers import Tokenizer
 from canon.errors import CanonError
 from canon.inspect.summary import describe, describe_run
 from canon.interop import elmo

@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 
 from canon import create
-from canon.data.loader import Examples
+from canon.data.batching.loader import Examples
 from canon.errors import CanonError
 from canon.inspect.gradients import Curve, Gradients, gradients, gradients_figure, through_time
 from canon.training.plan import read_data

@@ -14,7 +14,7 @@ import fasttext as theirs
 import numpy as np
 import pytest
 
-from canon.data.words import Words
+from canon.data.text.words import Words
 from canon.errors import CanonError
 from canon.interop import fasttext as ours
 from canon.interop import vectors as vector_files

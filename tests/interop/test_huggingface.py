@@ -13,9 +13,9 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from canon import registry
-from canon.data.framing import frame
-from canon.data.sequences import Ragged
-from canon.data.tokenizers import Tokenizer
+from canon.data.batching.sequences import Ragged
+from canon.data.text.framing import frame
+from canon.data.text.tokenizers import Tokenizer
 from canon.errors import CanonError
 from canon.interop.huggingface import FAMILIES, read_folder, write_folder
 from canon.nn.ragged import Layout

@@ -19,9 +19,9 @@ from torch import Tensor
 
 from canon.data.finetune_encode import encode_choices, encode_tags, encode_texts
 from canon.data.finetune_rows import ChoiceRows, TagRows, TextRows
-from canon.data.framing import PATTERNS
 from canon.data.schema import Reading, Schema
-from canon.data.tokenizers import Tokenizer
+from canon.data.text.framing import PATTERNS
+from canon.data.text.tokenizers import Tokenizer
 from canon.errors import CanonError
 from canon.interop.backbones import find
 from canon.interop.huggingface import read_folder

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 import torch
 
-from canon.data.framing import frame
-from canon.data.sequences import Ragged
-from canon.data.tokenizer_folder import read_tokenizer
-from canon.data.tokenizers import Tokenizer
+from canon.data.batching.sequences import Ragged
+from canon.data.text.framing import frame
+from canon.data.text.tokenizer_folder import read_tokenizer
+from canon.data.text.tokenizers import Tokenizer
 from canon.errors import CanonError
 from canon.interop import huggingface_tokenizers
 from canon.interop.huggingface import read_folder

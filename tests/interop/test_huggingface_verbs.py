@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import canon as library
-from canon.data.tokenizers import Tokenizer
+from canon.data.text.tokenizers import Tokenizer
 from canon.interop.huggingface import read_folder, write_folder
 from tests.parity.pretrained import scatter
 

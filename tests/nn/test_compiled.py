@@ -10,7 +10,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from canon.nn import choosing, threads
+from canon.kernels.cpu import threads
+from canon.nn import choosing
 from canon.nn.attention import compiled as module
 from canon.nn.decoding import beam, begin, greedy, sample
 from canon.nn.frozen import frozen

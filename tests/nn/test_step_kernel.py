@@ -11,7 +11,7 @@ if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"
 pytest.importorskip("triton", reason="Triton comes with torch for CUDA alone")
 
-from canon.nn.attention import step_kernel
+from canon.kernels.cuda import step as step_kernel
 from tests.systems.test_causal import build
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"

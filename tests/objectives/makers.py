@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from canon.data.draws import Draws
-from canon.data.framing import Specials
-from canon.data.passages import PHRASE, WORD, Drawn, Passages
+from canon.data.batching.draws import Draws
+from canon.data.batching.passages import PHRASE, WORD, Drawn, Passages
+from canon.data.text.framing import Specials
 
 SPECIALS = Specials(pad=0, unk=1, cls=2, sep=3, mask=4, bos=2, eos=3, sentinels=tuple(range(5, 37)))
 VOCAB = 1000

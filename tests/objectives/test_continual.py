@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from canon.data.draws import EVALUATION, Draws
-from canon.objectives.continual import ORDERS, TASKS, distance, relation, reorder, task_of
-from canon.objectives.pairs import Sentences
+from canon.data.batching.draws import EVALUATION, Draws
+from canon.data.batching.sentence_pairs import Sentences
+from canon.data.batching.several_tasks import ORDERS, TASKS, distance, relation, reorder, task_of
 from tests.objectives.makers import DRAWS, passages, within
 
 COLUMN = passages([20], 150, length=48)

@@ -8,10 +8,10 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from canon.data.framing import Specials
-from canon.data.sequences import Ragged
+from canon.data.batching.sequences import Ragged
+from canon.data.batching.span_corruption import corrupt, counts, noise
+from canon.data.text.framing import Specials
 from canon.errors import CanonError
-from canon.objectives.corruption import corrupt, counts, noise
 from tests.objectives.makers import DRAWS, SPECIALS, text, within
 
 

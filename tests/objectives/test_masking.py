@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from canon.data.draws import Draws
-from canon.data.framing import Specials
-from canon.data.passages import INSIDE, PHRASE, WORD
+from canon.data.batching.composing import framed
+from canon.data.batching.draws import Draws
+from canon.data.batching.masking import NGRAMS, choose, greedy, mask, ordinary_ids
+from canon.data.batching.passages import INSIDE, PHRASE, WORD
+from canon.data.text.framing import Specials
 from canon.errors import CanonError
-from canon.objectives.masking import NGRAMS, choose, greedy, mask, ordinary_ids
-from canon.objectives.sequences import framed
 from tests.objectives.makers import DRAWS, FIRST, SPECIALS, VOCAB, text, within
 
 VOCABULARY = ordinary_ids(VOCAB, SPECIALS)

@@ -7,9 +7,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from canon.data.passages import Passages
+from canon.data.batching.passages import Passages
+from canon.data.batching.sentence_pairs import FOLLOWS, FOREIGN, Facts, fit, next_sentences
 from canon.errors import CanonError
-from canon.objectives.pairs import FOLLOWS, FOREIGN, Facts, fit, next_sentences
 from tests.objectives.makers import DRAWS, SPECIALS, passages, within
 
 

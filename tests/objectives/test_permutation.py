@@ -7,8 +7,8 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from canon.objectives.permutation import permute
-from canon.objectives.sequences import framed
+from canon.data.batching.composing import framed
+from canon.data.batching.permutation import permute
 from tests.objectives.makers import DRAWS, SPECIALS, text, within
 
 

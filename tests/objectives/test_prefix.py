@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from canon.objectives.classification import IGNORE
-from canon.objectives.masking import ordinary_ids
-from canon.objectives.pairs import Facts
-from canon.objectives.prefix import prefix
+from canon.contracts import IGNORE
+from canon.data.batching.masking import ordinary_ids
+from canon.data.batching.prefix import prefix
+from canon.data.batching.sentence_pairs import Facts
 from tests.objectives.makers import DRAWS, SPECIALS, VOCAB, passages, within
 
 COLUMN = passages([8], 400)

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from canon.data.vocabularies import BOS, EOS
+from canon.data.text.vocabularies import BOS, EOS
 from canon.nn.decoding import translate
 from canon.nn.ragged import Layout
 

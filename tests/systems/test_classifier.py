@@ -15,11 +15,11 @@ import torch
 from scipy import stats
 from sklearn.metrics import f1_score, precision_recall_fscore_support
 
+from canon.data.batching.documents import Distinct, Documents, Labels, hashes
 from canon.data.config import DataConfig
-from canon.data.documents import Distinct, Documents, Labels, hashes
 from canon.data.read import read
 from canon.data.schema import Columns, Schema
-from canon.data.words import Words
+from canon.data.text.words import Words
 from canon.errors import CanonError
 from canon.systems.words.classifier import Classifier, Config
 from canon.systems.words.classifier_features import label_tree

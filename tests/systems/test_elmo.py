@@ -10,8 +10,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from canon.data.batching.loader import Examples
 from canon.data.config import DataConfig
-from canon.data.loader import Examples
 from canon.data.read import read
 from canon.errors import CanonError
 from canon.nn import count_parameters

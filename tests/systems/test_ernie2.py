@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-from canon.data.draws import EVALUATION, Draws
-from canon.data.framing import Specials
-from canon.data.passages import Passages
+from canon.data.batching.draws import EVALUATION, Draws
+from canon.data.batching.passages import Passages
 from canon.data.schema import Schema
-from canon.data.tokenizers import Tokenizer
+from canon.data.text.framing import Specials
+from canon.data.text.tokenizers import Tokenizer
 from canon.nn.ragged import Layout
 from canon.systems.pretrained.bert import Bert
 from canon.systems.pretrained.bert import Config as BertConfig

@@ -18,8 +18,8 @@ import numpy as np
 import pytest
 import torch
 
-from canon.data.corpus import MARK, Corpus
-from canon.data.words import Words
+from canon.data.corpus.corpus import MARK, Corpus
+from canon.data.text.words import Words
 from canon.errors import CanonError
 from canon.interop import fasttext as files
 from canon.systems.words.fasttext import Config, FastText

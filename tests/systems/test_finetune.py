@@ -19,7 +19,7 @@ import canon as library
 from canon import recipe as recipes
 from canon import registry
 from canon.data.schema import Reading, Schema
-from canon.data.tokenizers import Tokenizer
+from canon.data.text.tokenizers import Tokenizer
 from canon.errors import CanonError
 from canon.interop.backbones import find
 from canon.interop.huggingface import write_folder

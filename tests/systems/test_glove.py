@@ -12,11 +12,11 @@ import pytest
 import torch
 
 import canon
-from canon.data.cooccurrence import ENTRY, Cooccurrence, count
-from canon.data.corpus import Corpus
-from canon.data.words import Words
+from canon.data.corpus.cooccurrence import ENTRY, Cooccurrence, count
+from canon.data.corpus.corpus import Corpus
+from canon.data.text.words import Words
 from canon.errors import CanonError
-from canon.systems.words import kernels_glove
+from canon.kernels.cpu import glove as kernels_glove
 from canon.systems.words.glove import Config, GloVe
 from canon.training.run import Run
 from canon.training.trainer import train

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import canon as canon_package
-from canon.data.sequences import Windows
+from canon.data.batching.sequences import Windows
 from canon.systems.words.ngram import Config, NGram, bucket, discounts
 from canon.training.run import Run
 

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from canon.data.vocabularies import BOS
+from canon.data.text.vocabularies import BOS
 from canon.nn import count_parameters
 from canon.nn.states import State
 from canon.systems.words.nnlm import NNLM, Config

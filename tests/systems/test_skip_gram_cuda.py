@@ -13,9 +13,8 @@ if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"
 pytest.importorskip("triton", reason="Triton comes with torch for CUDA alone")
 
-from canon.systems.words import skip_gram_cuda
-from canon.systems.words.base import Span
-from canon.systems.words.skip_gram_cuda import OnDevice
+from canon.kernels.cuda import skip_gram as skip_gram_cuda
+from canon.kernels.cuda.skip_gram import OnDevice
 from canon.systems.words.word2vec import Config, Word2Vec
 from tests.systems.test_word2vec import topics
 
@@ -54,7 +53,7 @@ def test_words_move_as_the_equations_say() -> None:
     never, always_5 = np.zeros(7, np.int64), np.full(7, 5, np.int32)
     config = Config(vocab_size=7, dim=5, window=1, negatives=3)
     there = OnDevice(input_VD, output_VD, ALL, (never, always_5), config, DEVICE)
-    there.read(tokens, Span(0, 1, 11, 1), seed=3, lr_first=0.1, lr_last=0.1)
+    there.read(tokens[1:11], seed=3, lr_first=0.1, lr_last=0.1)
     wanted = input_VD.copy(), output_VD.copy()
     loss = expected(*wanted, [[0, 1, 2], [3, 5, 0, 4, 4]], noise=5, negatives=3, lr=0.1)
     found = np.zeros_like(input_VD), np.zeros_like(output_VD)

@@ -12,12 +12,12 @@ import pytest
 import torch
 from scipy import stats
 
-from canon.data import word_tests
-from canon.data.corpus import MARK, Corpus
+from canon.data.corpus.corpus import MARK, Corpus
+from canon.data.formats import word_tests
 from canon.data.schema import Schema
-from canon.data.words import Words
+from canon.data.text.words import Words
 from canon.errors import CanonError
-from canon.systems.words import kernels_word2vec as kernels
+from canon.kernels.cpu import word2vec as kernels
 from canon.systems.words.base import VectorLearner, in_lines, spans
 from canon.systems.words.sampling import alias_table, huffman, keep_shares, noise_shares
 from canon.systems.words.word2vec import Config, Word2Vec

@@ -14,7 +14,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from canon.data.augment import Draws, augmenter
+from canon.data.batching.augment import Draws, augmenter
 from canon.data.schema import Schema
 from canon.errors import CanonError
 from canon.objectives.contrastive import nt_xent

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from canon import metrics
-from canon.data.finetune import Asked, Values, objects
+from canon.data.batching.framed import Asked, Values, objects
 from canon.data.schema import Reading, Schema
 from canon.nn.ragged import Layout
 from canon.systems.pretrained.finetune import Config

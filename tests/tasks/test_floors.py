@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from canon.data.schema import Schema
-from canon.data.tokenizers import Tokenizer
-from canon.data.vocabularies import BOS, UNK
+from canon.data.text.tokenizers import Tokenizer
+from canon.data.text.vocabularies import BOS, UNK
 from canon.tasks import TASKS
 
 TOKENIZER = Tokenizer.train(["a b c d e"], "split")

@@ -16,11 +16,11 @@ import torch
 from PIL import Image
 
 from canon import tasks
+from canon.data.batching.loader import Examples
+from canon.data.catalogue.synthetic import MIXTURES
 from canon.data.config import DataConfig
-from canon.data.loader import Examples
 from canon.data.read import read
 from canon.data.schema import Schema
-from canon.data.synthetic import MIXTURES
 from canon.registry import find
 from canon.report.run import write_report
 from canon.tasks import pictures

@@ -9,7 +9,7 @@ import pytest
 import sklearn.metrics as sk
 import torch
 
-from canon.data.documents import Labels
+from canon.data.batching.documents import Labels
 from canon.data.schema import Schema
 from canon.tasks.labels import LabelTask
 

@@ -12,17 +12,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from canon.data.draws import EVALUATION, Draws
-from canon.data.framing import Specials
-from canon.data.loader import Examples, Loader, Shuffled
-from canon.data.passages import Passages
+from canon.contracts import IGNORE
+from canon.data.batching.composer import OBJECTIVES
+from canon.data.batching.draws import EVALUATION, Draws
+from canon.data.batching.loader import Examples, Loader, Shuffled
+from canon.data.batching.passages import Passages
+from canon.data.batching.several_tasks import TASKS
 from canon.data.schema import Schema
-from canon.data.tokenizers import Tokenizer
+from canon.data.text.framing import Specials
+from canon.data.text.tokenizers import Tokenizer
 from canon.errors import CanonError
 from canon.nn.ragged import Layout
-from canon.objectives.classification import IGNORE
-from canon.objectives.compose import OBJECTIVES
-from canon.objectives.continual import TASKS
 from canon.tasks.pretraining import Pretraining
 
 CPU = torch.device("cpu")

@@ -15,8 +15,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from canon import metrics
+from canon.data.batching.loader import Examples
 from canon.data.config import DataConfig
-from canon.data.loader import Examples
 from canon.data.read import read
 from canon.data.schema import Data
 from canon.nn.ragged import Layout

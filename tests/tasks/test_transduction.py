@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import torch
 
+from canon.data.batching.sequences import Ragged
 from canon.data.schema import Schema
-from canon.data.sequences import Ragged
-from canon.data.tokenizers import Tokenizer
-from canon.data.vocabularies import EOS, PAD
+from canon.data.text.tokenizers import Tokenizer
+from canon.data.text.vocabularies import EOS, PAD
 from canon.tasks.transduction import Transduction
 
 SYMBOLS = "a b c d"

@@ -9,9 +9,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from canon.contracts import IGNORE
 from canon.nn.attention import block, multihead
 from canon.nn.ragged import FixedLayout, Layout, layout_of
-from canon.objectives.classification import IGNORE, cross_entropy
+from canon.objectives.classification import cross_entropy
 from canon.systems.pretrained.bert import Bert
 from canon.systems.pretrained.bert import Config as BertConfig
 from canon.systems.sequence.transformer import Config, Transformer

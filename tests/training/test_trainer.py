@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 
 from canon import recipe as recipes
 from canon import registry, tasks
-from canon.data.sequences import Ragged
+from canon.data.batching.sequences import Ragged
 from canon.errors import CanonError
 from canon.runs import checkpoint
 from canon.training import devices, trainer

@@ -14,7 +14,8 @@ import pytest
 from PIL import Image
 
 import canon as package
-from canon.data import images, progress
+from canon.data import progress
+from canon.data.formats import images
 from canon.training.trainer import train
 from canon.use import model as using
 

@@ -19,8 +19,8 @@ import numpy as np
 import pytest
 import torch
 
-from canon.data.tokenizers import Tokenizer
-from canon.data.vocabularies import EOS
+from canon.data.text.tokenizers import Tokenizer
+from canon.data.text.vocabularies import EOS
 from canon.errors import CanonError
 from canon.nn.decoding import begin_text, greedy
 from canon.systems.pretrained import bert, gpt2

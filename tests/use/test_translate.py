@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 import torch
 
-from canon.data.draws import EVALUATION
-from canon.data.tokenizers import Tokenizer
-from canon.data.vocabularies import BOS, EOS
+from canon.data.batching.draws import EVALUATION
+from canon.data.text.tokenizers import Tokenizer
+from canon.data.text.vocabularies import BOS, EOS
 from canon.errors import CanonError
 from canon.metrics import corpus_bleu
 from canon.nn.ragged import Layout

@@ -65,7 +65,7 @@ class FeedForward(nn.Module):
         super().__init__()
         self.inner = Linear(dim, hidden)
         self.outer = Linear(hidden, dim)
-        self.activation = ACTIVATIONS[activation]
+        self.activation_name, self.activation = activation, ACTIVATIONS[activation]
 
     def forward(self, x: Tensor) -> Tensor:
         return self.outer(self.activation(self.inner(x)))

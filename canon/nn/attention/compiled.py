@@ -1,8 +1,9 @@
-"""A Transformer's encoder and decoder by the kernels of transformer_kernel.py, on a CPU where nothing is learned.
+"""A Transformer's encoder and decoder by compiled kernels, on a CPU where nothing is learned.
 
-Weights are copied into the kernels' order, once where they are frozen (canon/nn/frozen.py) and for no longer; elsewhere
-the modules do it. Sequences and rows are shared out among threads (canon/nn/threads.py).
-Shapes: as in transformer_kernel.py; N tokens of B sequences, W numbers for a place of the memory, L · 2D and more.
+The kernels are canon/kernels/cpu/transformer.py. Weights are copied into their order, once where they are
+frozen (canon/nn/frozen.py) and for no longer; elsewhere the modules do it. Sequences and rows are shared out among threads
+(canon/kernels/cpu/threads.py).
+Shapes: as in the kernels' file; N tokens of B sequences, W numbers for a place of the memory, L · 2D and more.
 """
 
 from __future__ import annotations
@@ -16,19 +17,19 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from canon.kernels.cpu.threads import has_numba, share, threads
 from canon.nn.attention.block import ACTIVATIONS, Decoder, DecoderBlock, Encoder, EncoderBlock
 from canon.nn.frozen import is_frozen
 from canon.nn.packed import is_plain
 from canon.nn.ragged import Layout
 from canon.nn.states import State
-from canon.nn.threads import has_numba, share, threads
 
 if TYPE_CHECKING:
-    from canon.nn.attention.transformer_kernel import Sizes
+    from canon.kernels.cpu.transformer import Sizes
 
 _LINE = 16  # floats of a cache line
 _PART = 256  # tokens that go through an encoder together: their features stay near
-_ORDER = list(ACTIVATIONS.values())  # as transformer_kernel.Sizes numbers them
+_ORDER = list(ACTIVATIONS.values())  # as kernels.cpu.transformer.Sizes numbers them
 
 Affine = tuple[Tensor, Tensor | None]  # weight and bias
 
@@ -48,7 +49,7 @@ class CompiledEncoder:
 
     def __call__(self, x_ND: Tensor, layout: Layout) -> Tensor:
         """[B, S, D], 0 behind a sequence's end."""
-        from canon.nn.attention import transformer_kernel as kernel
+        from canon.kernels.cpu import transformer as kernel
 
         sizes = self._sizes
         out_BSD = x_ND.new_zeros(layout.size, layout.max_length, sizes.dim)
@@ -95,7 +96,7 @@ class CompiledDecoder:
         | cache | [B, L, C, 2D] | keys and values of the target so far |
         | position | [] | tokens so far |
         """
-        from canon.nn.attention import transformer_kernel as kernel
+        from canon.kernels.cpu import transformer as kernel
 
         (batch, places, dim), layers = memory_BSD.shape, self._sizes.layers
         rows, width = _filled_up(batch * places), layers * kernel.padded(2 * dim)
@@ -113,7 +114,7 @@ class CompiledDecoder:
 
     def step(self, x_BD: Tensor, state: State) -> Tensor:
         """Logits [B, V] behind tokens that are embedded; the cache is written to."""
-        from canon.nn.attention import transformer_kernel as kernel
+        from canon.kernels.cpu import transformer as kernel
 
         cache, memory = state["cache"], state["memory"]
         (size, _), capacity, (_, sources, width) = x_BD.shape, cache.shape[2], memory.shape
@@ -131,7 +132,7 @@ class CompiledDecoder:
 
 
 def _sizes(block: EncoderBlock | DecoderBlock, layers: int, tokens: int = 0) -> Sizes:
-    from canon.nn.attention import transformer_kernel as kernel
+    from canon.kernels.cpu import transformer as kernel
 
     return kernel.Sizes(
         dim=block.attention.dim,
@@ -151,7 +152,7 @@ def _windows(blocks: list[Any]) -> np.ndarray:
 
 def _filled_up(rows: int) -> int:
     """One, or a multiple of TILE, as kernels take them."""
-    from canon.nn.attention.transformer_kernel import TILE
+    from canon.kernels.cpu.transformer import TILE
 
     return rows if rows == 1 else -(-rows // TILE) * TILE
 
@@ -199,7 +200,7 @@ def _in_order(blocks: list[Any], norm: nn.Module) -> Iterator[Affine]:
 def _laid_out(weight: Tensor, bias: Tensor | None) -> list[np.ndarray]:
     """A norm's numbers as they are; a product's in panels of outputs, input by input, then its bias. All are copies:
     torch cannot give back the memory of a weight (FSDP does) that numpy has once looked at."""
-    from canon.nn.attention.transformer_kernel import PANEL, padded
+    from canon.kernels.cpu.transformer import PANEL, padded
 
     if weight.dim() == 1:
         assert bias is not None, "norms have biases"

@@ -1,6 +1,6 @@
 """Attention of short sequences as an operator that torch.compile and CUDA graphs know: canon::attend_short.
 
-Its kernels (canon/nn/attention/short_kernel.py) are Triton's, which comes with torch for CUDA alone.
+Its kernels (canon/kernels/cuda/short_attention.py) are Triton's, which comes with torch for CUDA alone.
 Queries, keys and values stay in the one tensor that their projection made, and so does their gradient.
 """
 
@@ -42,9 +42,9 @@ def attend_short(
     seed: Tensor | None,
 ) -> Tensor:
     """[N, H, d]; asked [N, 3, H, d] has all of it where told is None, else [N, H, d] and told [M, 2, H, d]."""
-    from canon.nn.attention.short_kernel import forward
+    from canon.kernels.cuda.short_attention import forward
 
-    return forward(asked, told, offsets, key_offsets, (bound, key_bound), causal, window, dropout, seed)
+    return forward(parts(asked, told), offsets, key_offsets, (bound, key_bound), causal, window, dropout, seed)
 
 
 @torch.library.custom_op("canon::attend_short_backward", mutates_args=())
@@ -61,10 +61,12 @@ def _backward(
     dropout: float,
     seed: Tensor | None,
 ) -> list[Tensor]:
-    from canon.nn.attention.short_kernel import backward
+    from canon.kernels.cuda.short_attention import backward
 
-    found = backward(slope, asked, told, offsets, key_offsets, (bound, key_bound), causal, window, dropout, seed)
-    return [part for part in found if part is not None]
+    asked_slope, told_slope = torch.empty_like(asked), None if told is None else torch.empty_like(told)
+    both = parts(asked, told), parts(asked_slope, told_slope)
+    backward(slope, *both, offsets, key_offsets, (bound, key_bound), causal, window, dropout, seed)
+    return [asked_slope] if told_slope is None else [asked_slope, told_slope]
 
 
 @attend_short.register_fake

@@ -13,29 +13,16 @@ Deviations: none. Shapes: N tokens of B texts, D features, H heads of d, C place
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from canon.kernels.cuda.weights import Affine, Weights
 from canon.nn.attention.attend import attend
-from canon.nn.attention.block import EncoderBlock
+from canon.nn.attention.block import ACTIVATIONS, EncoderBlock
 from canon.nn.attention.multihead import linear, parts_of
 from canon.nn.ragged import Layout
-
-Affine = tuple[Tensor, Tensor | None]  # weight and bias
-
-
-class Weights(NamedTuple):
-    """A block's tensors, as `fixed` takes them."""
-
-    attention_norm: Affine
-    qkv: Affine
-    output: Affine
-    feed_forward_norm: Affine
-    inner: Affine
-    outer: Affine
 
 
 class EncoderStep:
@@ -47,7 +34,7 @@ class EncoderStep:
         self.shape = attention.num_heads, attention.head_dim
         self.qkv, self.output = parts_of(attention.qkv), parts_of(attention.output)
         self.inner, self.outer = parts_of(feed_forward.inner), parts_of(feed_forward.outer)
-        self.activation = feed_forward.activation
+        self.activation = feed_forward.activation_name
         self.eps = block.attention_norm.eps
         layers = (attention.qkv, attention.output, feed_forward.inner, feed_forward.outer)
         qkv, output, inner, outer = (_affine(layer) for layer in layers)
@@ -95,13 +82,13 @@ class EncoderStep:
         return self._normed(x + self._feed_forward(x), self.weights.feed_forward_norm)
 
     def _feed_forward(self, x: Tensor) -> Tensor:
-        return linear(self.activation(linear(x, self.inner)), self.outer)
+        return linear(ACTIVATIONS[self.activation](linear(x, self.inner)), self.outer)
 
     def _normed(self, x: Tensor, norm: Affine) -> Tensor:
         return F.layer_norm(x, x.shape[-1:], *norm, self.eps)
 
 
-Fixed = Callable[[Tensor, Weights, Tensor, Tensor, Tensor, bool, int, Callable[[Tensor], Tensor], float], Tensor]
+Fixed = Callable[[Tensor, Weights, Tensor, Tensor, Tensor, bool, int, str, float], Tensor]
 
 
 def fixed(
@@ -112,7 +99,7 @@ def fixed(
     bias_B11R: Tensor,
     is_pre: bool,
     num_heads: int,
-    activation: Callable[[Tensor], Tensor],
+    activation: str,
     eps: float,
 ) -> Tensor:
     """One token through a block: eleven kernels where nothing fuses them. Without state, so that one compiled piece of
@@ -128,7 +115,7 @@ def fixed(
     if not is_pre:
         x_BD = F.layer_norm(x_BD, (dim,), *weights.attention_norm, eps)
     asked_BD = F.layer_norm(x_BD, (dim,), *weights.feed_forward_norm, eps) if is_pre else x_BD
-    x_BD = x_BD + F.linear(activation(F.linear(asked_BD, *weights.inner)), *weights.outer)
+    x_BD = x_BD + F.linear(ACTIVATIONS[activation](F.linear(asked_BD, *weights.inner)), *weights.outer)
     return x_BD if is_pre else F.layer_norm(x_BD, (dim,), *weights.feed_forward_norm, eps)
 
 

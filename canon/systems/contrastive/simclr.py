@@ -5,7 +5,7 @@ Chen, Kornblith, Norouzi and Hinton 2020, A simple framework for contrastive lea
 `nt_xent` in canon/objectives/contrastive.py; the views are made and compared in canon/tasks/contrastive.py.
 The encoder is any system of the registry that classifies images, without its last linear layer. Its tensors are behind
 encoder. with their own names, so that `train.init` starts that system from a SimCLR run and makes only its head anew.
-Deviations: Adam or SGD in place of LARS; colour changes in one order (canon/data/augment.py).
+Deviations: Adam or SGD in place of LARS; colour changes in one order (canon/data/batching/augment.py).
 Shapes: B images, C channels, H height, W width, F features, D projected features.
 """
 

@@ -25,7 +25,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from canon.config import settings
-from canon.data.vocabularies import BOS, EOS, RESERVED, UNK
+from canon.data.text.vocabularies import BOS, EOS, RESERVED, UNK
 from canon.errors import CanonError
 from canon.nn.characters import BEGIN_SENTENCE, END_SENTENCE, LENGTH, PADDING, CharacterCNN, spell, spell_mark
 from canon.nn.projected_lstm import Grid, ProjectedLSTM

@@ -4,8 +4,8 @@ Sun et al. 2020, ERNIE 2.0: a continual pre-training framework for language unde
 token + position + segment + task embeddings → `TaskEmbeddings`; one stack for all tasks, a head for each: tokens hidden
 in spans (BERT's head), whether a token comes elsewhere in its document → `relation`, the order of shuffled segments (9)
 → `order`, how far two texts are apart (3) → `distance`; the last two from tanh(W h_CLS). What the tasks ask for, and
-which one a step is of: canon/objectives/continual.py. Section 3.2: tasks join one after the other and none is dropped →
-`stage`. Sizes are BERT's: base L=12 D=768 H=12, large L=24 D=1024 H=16.
+which one a step is of: data/batching/several_tasks.py. Section 3.2: tasks join one after the other and none is dropped
+→ `stage`. Sizes are BERT's: base L=12 D=768 H=12, large L=24 D=1024 H=16.
 Deviations: continual.py's; task embeddings are of the tasks that are trained, and fine-tuning has the first one's.
 Shapes: N tokens of B sequences, M to fill in, R whose relation is asked for, D features.
 """
@@ -19,9 +19,9 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from canon.config import settings
+from canon.data.batching.several_tasks import ORDERS
 from canon.nn.packed import Linear
 from canon.nn.ragged import Layout
-from canon.objectives.continual import ORDERS
 from canon.systems.pretrained.base import Embeddings, Outputs, Pretrained
 from canon.systems.pretrained.bert import MaskedConfig
 from canon.systems.settings import Natural

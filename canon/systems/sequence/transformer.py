@@ -23,6 +23,7 @@ from torch import Tensor, nn
 
 from canon.config import settings
 from canon.errors import CanonError
+from canon.kernels.cpu.threads import own_threads
 from canon.nn.attention.block import Activation, Decoder, DecoderBlock, DecoderStep, Encoder, NormPlace, Record, Sizes
 from canon.nn.attention.compiled import CompiledDecoder, CompiledEncoder, compiles
 from canon.nn.attention.embedding import TokenEmbedding
@@ -33,7 +34,6 @@ from canon.nn.initialization import initialize
 from canon.nn.positions import Learned, Sinusoidal
 from canon.nn.ragged import Layout
 from canon.nn.states import COMPILED, State
-from canon.nn.threads import own_threads
 from canon.systems.settings import Beam, Depth, Length, Natural, Penalty, Positive, Share
 
 

@@ -21,14 +21,14 @@ import torch
 from torch import Tensor
 
 from canon.data.schema import Columns
-from canon.data.words import Words
+from canon.data.text.words import Words
 from canon.errors import CanonError
+from canon.kernels.cpu.lanes import LINE
 
 T = TypeVar("T")
 
 _MEASURED_AT_ONCE = 1 << 18  # places whose loss is one row of the outputs
 _ROWS_AT_ONCE = 4096
-LINE = 16  # floats of a cache line
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 Joulin, Grave, Bojanowski and Mikolov 2017, Bag of tricks for efficient text classification (arXiv:1607.01759).
 Features of a document are its words, its word n-grams up to `word_ngrams` and, where `maxn` is given, letter n-grams of
-its words; n-grams share `buckets` rows by hashing (subwords.py). The equations are in kernels_classifier.py. A
+its words; n-grams share `buckets` rows by hashing (subwords.py). The equations are in kernels/cpu/classifier.py. A
 document is one step of gradient descent; the rate falls linearly with documents seen; threads learn side by side.
 Of the matrix [V + B, D] only rows that training touches are kept (classifier_features.py): with a tensor "buckets" [P]
 go rows V … V + P − 1 of "input"; without it, all are there.
@@ -24,13 +24,13 @@ from pydantic import Field
 from torch import Tensor
 
 from canon.config import settings
-from canon.data.documents import Distinct, Documents, Labels
-from canon.data.loader import generator
+from canon.data.batching.documents import Distinct, Documents, Labels
+from canon.data.batching.loader import generator
 from canon.data.schema import Columns
-from canon.data.words import Words
+from canon.data.text.words import Words
 from canon.errors import CanonError
+from canon.kernels.cpu import classifier as kernels
 from canon.systems.settings import Classes, Natural, Positive
-from canon.systems.words import kernels_classifier as kernels
 from canon.systems.words.base import Span, shared_rows, spans
 from canon.systems.words.classifier_features import Features, label_tree
 

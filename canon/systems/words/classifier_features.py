@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from canon.data.documents import LINE_END, Distinct, Documents
-from canon.systems.words import kernels_classifier as kernels
+from canon.data.batching.documents import LINE_END, Distinct, Documents
+from canon.kernels.cpu import classifier as kernels
 
 
 class Features:

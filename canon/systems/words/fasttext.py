@@ -3,10 +3,10 @@
 Bojanowski, Grave, Joulin and Mikolov 2017, Enriching word vectors with subword information (arXiv:1607.04606). The
 input vector of a word is made of the z_g of its n-grams g, itself among them (section 3.2; subwords.py); the outputs
 v_c and the losses are those of word2vec: logistic with negative samples (section 3.1), or down a tree. The kernels that
-read, draw and learn are in kernels_fasttext.py; `FastText` keeps the matrices and what follows from the words.
+read, draw and learn are in kernels/cpu/fasttext.py; `FastText` keeps the matrices and what follows from the words.
 Deviations, as fastText's program has them: the mean of the z_g in place of their sum, while every z_g moves by the
 whole gradient of that mean; noise ∝ √count. Ours: a line is a sentence, where fastText cuts it after 1024 words; noise
-that hits the word itself is left out, where fastText draws again; CBOW's rows are written late (kernels_fasttext.py).
+that hits the word itself is left out, where fastText draws again; CBOW's rows are written late (cpu/fasttext.py).
 Shapes: N places, V words, B buckets of n-grams, S rows of all words together, D dimensions.
 """
 
@@ -20,13 +20,15 @@ from pydantic import Field
 from torch import Tensor
 
 from canon.config import settings
-from canon.data.words import Words
+from canon.data.text.words import Words
 from canon.errors import CanonError
+from canon.kernels.cpu import fasttext as kernels
+from canon.kernels.cpu.lanes import LINE
+from canon.kernels.cpu.subwords import mean_rows
 from canon.systems.settings import Natural, Positive
-from canon.systems.words import kernels_fasttext as kernels
-from canon.systems.words.base import LINE, Span, VectorLearner, flat, in_lines
+from canon.systems.words.base import Span, VectorLearner, flat, in_lines
 from canon.systems.words.sampling import Tree, alias_table, keep_limits, noise_shares
-from canon.systems.words.subwords import mean_rows, output_tree, subword_ids, subword_table
+from canon.systems.words.subwords import output_tree, subword_ids, subword_table
 
 _ROWS_AT_ONCE = 1 << 14
 NOISE_POWER = 0.5

@@ -1,7 +1,7 @@
 """GloVe: vectors whose dot products, with a bias for each word, are the logarithms of how often words meet.
 
 Pennington, Socher and Manning 2014, GloVe: global vectors for word representation. Counting X (section 4.2) is in
-canon/data/cooccurrence.py. The objective, their eq. 8 and 9, and its gradient are in kernels_glove.py:
+canon/data/corpus/cooccurrence.py. The objective, their eq. 8 and 9, and its gradient are in kernels/cpu/glove.py:
   J = Σ_ij f(X_ij) (w_i·w̃_j + b_i + b̃_j − log X_ij)²       f(x) = min((x/x_max)^α, 1)
 over all entries of X that are not zero. The loss that is logged is J divided by their number. (Stanford's program
 prints half of that, and so steps by half the gradient of J, as this does.) The vectors to use are w + w̃ (`vectors`).
@@ -10,7 +10,7 @@ Deviations: entries come in the order of cooccurrence.py, (i, j) always with (j,
 every epoch, where that program shuffles all entries once; gradients are not clipped at ±100, which none comes near;
 float32 in place of float64; words left out for their rarity have no vector <unk>.
 A step is `train.batch` places of the text, as for all word vectors: the same share of the entries as of the text.
-Shapes: N places of the text, V words, D dimensions, W the width of a row (kernels_glove.py), E pairs.
+Shapes: N places of the text, V words, D dimensions, W the width of a row (kernels/cpu/glove.py), E pairs.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from pydantic import Field
 from torch import Tensor
 
 from canon.config import settings
-from canon.data import cooccurrence
-from canon.data.cooccurrence import Cooccurrence
+from canon.data.corpus import cooccurrence
+from canon.data.corpus.cooccurrence import Cooccurrence
 from canon.data.schema import Columns
-from canon.data.words import Words
+from canon.data.text.words import Words
 from canon.errors import CanonError
+from canon.kernels.cpu import glove as kernels
 from canon.systems.settings import Positive
-from canon.systems.words import kernels_glove as kernels
 from canon.systems.words.base import Span, VectorLearner, flat, in_lines, read_only, spans
 
 _AT_ONCE = 1 << 18  # pairs that are measured together

@@ -26,8 +26,8 @@ from pydantic import Field
 from torch import Tensor
 
 from canon.config import settings
+from canon.data.batching.sequences import Windows
 from canon.data.schema import Columns
-from canon.data.sequences import Windows
 from canon.systems.settings import Positive
 
 _BUCKETS = 64  # of context counts; ⌈log T⌉ + 1 are in use

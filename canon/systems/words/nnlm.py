@@ -20,7 +20,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from canon.config import settings
-from canon.data.vocabularies import BOS
+from canon.data.text.vocabularies import BOS
 from canon.nn.initialization import initialize
 from canon.nn.states import State
 from canon.systems.settings import Positive, Share

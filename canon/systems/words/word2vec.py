@@ -4,11 +4,11 @@ Mikolov, Chen, Corrado and Dean 2013, Efficient estimation of word representatio
 the two architectures; Mikolov, Sutskever, Chen, Corrado and Dean 2013, Distributed representations of words and phrases
 and their compositionality (arXiv:1310.4546): −log σ(v·u) − Σ_k log σ(−v·u_k) with noise u_k (eq. 4), or −Σ log σ(± v·u)
 over the nodes on the way to a word in a Huffman tree (eq. 3), and the leaving out of frequent words (eq. 5).
-What is drawn is made in sampling.py, sums and updates in kernels_word2vec.py; here are the settings and what is kept.
+What is drawn is made in sampling.py, sums and updates in cpu/word2vec.py; here are the settings and what is kept.
 As in their program: a context's vector v is the input and the word in the middle the output; windows reach 1 … window
 words, drawn evenly; words left out are taken away before windows are formed; lr falls linearly with the words seen;
 v begins even in ±½/D, u at 0; CBOW takes the mean of the contexts, and its gradient goes to each of them undivided.
-On a GPU a long text is learned by skip_gram_cuda.py, where that has the settings asked for.
+On a GPU a long text is learned by kernels/cuda/skip_gram.py, where that has the settings asked for.
 Deviations: with update = "window" (the default) one set of noise words serves all contexts of a word, and all of them
 learn from the vectors as they were before; update = "pair" is theirs. Sigmoids are computed, not looked up.
 Shapes: V words, D dimensions, L the sum of all codes' lengths.
@@ -26,13 +26,13 @@ from torch import Tensor
 from canon.config import settings
 from canon.data.schema import Columns
 from canon.errors import CanonError
+from canon.kernels.cpu import word2vec as kernels
 from canon.systems.settings import Positive
-from canon.systems.words import kernels_word2vec as kernels
 from canon.systems.words.base import Span, VectorLearner, flat, in_lines, spans
 from canon.systems.words.sampling import Tree, alias_table, huffman, keep_limits, noise_shares
 
 if TYPE_CHECKING:
-    from canon.systems.words.skip_gram_cuda import OnDevice
+    from canon.kernels.cuda.skip_gram import OnDevice
 
 _ROWS_AT_ONCE = 1 << 14
 _LONG = 1 << 20  # tokens from which on thousands of words at once seldom meet in the same rows
@@ -107,14 +107,14 @@ class Word2Vec(VectorLearner):
         if not self.on_gpu():
             return super().step(number)
         if self._there is None:
-            from canon.systems.words.skip_gram_cuda import OnDevice
+            from canon.kernels.cuda.skip_gram import OnDevice
 
             arrays = self.arrays["input"], self.arrays["output"]
             self._there = OnDevice(*arrays, self._keep_V, self._noise, self.config, self.device)
         for span in spans((number - 1) * self.batch, number * self.batch, len(self.tokens_N)):
             seed = int(kernels.key_of(int(kernels.key_of(self.seed, span.epoch)) >> 33, span.start)) >> 33
             stop = span.place + span.stop - span.start
-            self._there.read(self.tokens_N, span, seed, self.rate(span.place), self.rate(stop))
+            self._there.read(self.tokens_N[span.start : span.stop], seed, self.rate(span.place), self.rate(stop))
         self.lr_now = self.rate(number * self.batch)
         return True
 

@@ -1,0 +1,309 @@
+"""Columns to batches: a seeded order that all processes share, in which any step is found by arithmetic.
+
+The examples form one endless stream: permutation 0 of the training set, permutation 1, … Batch `s` is the slice
+[s·batch, (s+1)·batch) of that stream, so every batch is full and the position after any step is known without replay.
+Each process takes its contiguous share of the batch. Permutations come from Philox keyed by (seed, epoch).
+Sentences may be batched by tokens instead (`ByLength`), and windows of a text are read as streams (`Streams`).
+Where a task composes its examples (hides words, pairs sentences), it does so here, with numbers keyed by the batch.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import pairwise
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from canon.data.batching.draws import EVALUATION, Draws
+from canon.data.batching.framed import Texts, Values
+from canon.data.batching.passages import Passages
+from canon.data.batching.sequences import Ragged, Windows
+from canon.data.schema import Columns, Schema, num_examples
+from canon.errors import CanonError
+
+Batch = dict[str, Tensor]
+# (columns, rows of them, their places in the global batch, random numbers) to the arrays of a batch
+Compose = Callable[[Columns, np.ndarray, np.ndarray, Draws], dict[str, np.ndarray]]
+
+_SCALE_AHEAD_BYTES = 512 << 20  # scaling all inputs once is worth so much memory; it changes no number
+_RESIDENT_SHARE = 0.25  # of a GPU's free memory that the columns may take
+_POOL = 100  # batches whose sentences are sorted by length together: more is less padding, less is more chance
+
+
+class Examples:
+    """Columns as tensors, kept on the device where they fit, with the input scaled as the schema says."""
+
+    def __init__(self, columns: Columns, schema: Schema, device: torch.device, compose: Compose | None = None) -> None:
+        self.size = num_examples(columns)
+        self.device = device
+        self._given, self._compose = columns, compose
+        told = {name: c for name, c in columns.items() if c.dtype != object}  # strings are for scoring
+        self._columns = {name: torch.from_numpy(c) if isinstance(c, np.ndarray) else c for name, c in told.items()}
+        self.in_memory = all(isinstance(column, Tensor) for column in self._columns.values())
+        in_memory = [column for column in self._columns.values() if isinstance(column, Tensor)]
+        if device.type == "cuda" and self.in_memory:
+            needed = sum(column.nbytes for column in in_memory)
+            if needed <= _RESIDENT_SHARE * torch.cuda.mem_get_info(device)[0]:
+                self._columns = {name: c.to(device) for name, c in self._columns.items() if isinstance(c, Tensor)}
+        trailing = (1,) * (len(schema.shape) - 1)
+        self._mean = torch.tensor(schema.mean, device=device).reshape(-1, *trailing)
+        self._std = torch.tensor(schema.std, device=device).reshape(-1, *trailing)
+        self._scaled = schema.mean == (0.0,) and schema.std == (1.0,)
+        inputs = self._columns["input"]
+        if not self._scaled and isinstance(inputs, Tensor) and inputs.numel() * 4 <= _SCALE_AHEAD_BYTES:
+            self._columns["input"] = self._scale(inputs.to(device))
+            self._scaled = True
+
+    @property
+    def index_device(self) -> torch.device:
+        """Where the rows lie, and so where indices of them belong."""
+        columns = [column for column in self._columns.values() if isinstance(column, Tensor)]
+        return columns[0].device if self.in_memory else torch.device("cpu")
+
+    @property
+    def ready(self) -> bool:
+        """Whether taking rows is slicing memory where they are needed: then nothing is gained by taking them ahead."""
+        return self.in_memory and self.index_device.type == self.device.type
+
+    def take(self, indices: Tensor, first: int = 0, draws: Draws = EVALUATION) -> Batch:
+        """The rows at `indices`, which lie on `index_device`; in training, `first` is the place of the first of them in
+        the global batch."""
+        if self._compose is not None:
+            asked = indices.numpy()
+            places = asked if draws is EVALUATION else np.arange(first, first + len(asked))
+            made = self._compose(self._given, asked, places, draws)
+            return {key: self._send(key, array) for key, array in made.items()}
+        batch: Batch = {}
+        for name, column in self._columns.items():
+            if isinstance(column, Tensor):
+                rows = column.index_select(0, indices)
+            elif isinstance(column, Ragged | Windows | Texts | Values):
+                batch |= {key: self._send(key, array) for key, array in column.batch(name, indices.numpy()).items()}
+                continue
+            else:
+                rows = torch.from_numpy(column.take(indices.numpy()))
+            if rows.device != self.device:
+                rows = (rows.pin_memory() if self.device.type == "cuda" else rows).to(self.device, non_blocking=True)
+            batch[name] = rows
+        if not self._scaled:
+            batch["input"] = self._scale(batch["input"])
+        return batch
+
+    def _send(self, name: str, rows: np.ndarray) -> Tensor:
+        """Tokens to the device; lengths stay on the host, which makes layouts of them."""
+        found = torch.from_numpy(rows)
+        if self.device.type != "cuda" or name.endswith("_lengths"):
+            return found if name.endswith("_lengths") else found.to(self.device)
+        return found.pin_memory().to(self.device, non_blocking=True)
+
+    @property
+    def in_streams(self) -> bool:
+        """Whether the rows are pieces of one text, to be read in its order."""
+        return isinstance(self._columns.get("input"), Windows)
+
+    def stream_rows(self, count: int) -> Iterator[Tensor]:
+        """All windows once, as `count` streams side by side; towards the end some streams are over."""
+        order = Streams(math.ceil(self.size / count) * count, count)
+        for position in range(order.steps):
+            rows = order.indices(position)
+            yield rows[rows < self.size]
+
+    def streams(self, count: int) -> Iterator[Batch]:
+        return (self.take(rows) for rows in self.stream_rows(count))
+
+    def in_order(self, size: int) -> Iterator[Batch]:
+        """All examples once, in batches."""
+        for first in range(0, self.size, size):
+            yield self.take(torch.arange(first, min(first + size, self.size), device=self.index_device))
+
+    def _scale(self, inputs: Tensor) -> Tensor:
+        return (inputs.float() - self._mean) / self._std
+
+
+class Order(Protocol):
+    """Which rows make the global batch at a position, the same on every process."""
+
+    per_epoch: float  # batches
+
+    def indices(self, position: int) -> Tensor: ...
+
+
+class Shuffled:
+    """Every epoch a permutation; batches run on from one into the next."""
+
+    def __init__(self, size: int, batch: int, seed: int, device: torch.device | None = None) -> None:
+        self.size, self.batch, self.seed, self.device = size, batch, seed, device
+        self.per_epoch = size / batch
+        self._epoch = -1
+        self._order = torch.empty(0, dtype=torch.int64)
+
+    def indices(self, position: int) -> Tensor:
+        start, stop = position * self.batch, (position + 1) * self.batch
+        epoch, offset = divmod(start, self.size)
+        if offset + self.batch <= self.size:
+            return self._permutation(epoch)[offset : offset + self.batch]
+        pieces = []
+        while start < stop:
+            epoch, offset = divmod(start, self.size)
+            piece = self._permutation(epoch)[offset : offset + stop - start]
+            pieces.append(piece)
+            start += len(piece)
+        return torch.cat(pieces)
+
+    def _permutation(self, epoch: int) -> Tensor:
+        """The order of one epoch; the newest one is kept, where the rows lie."""
+        if epoch != self._epoch:
+            order = torch.from_numpy(generator(self.seed, epoch).permutation(self.size))
+            self._epoch, self._order = epoch, order.to(self.device)
+        return self._order
+
+
+class ByLength:
+    """Batches of about `tokens` tokens, sentences of like length together, composed and ordered anew in every epoch.
+
+    A permutation is cut into pools, each pool sorted by length, and the whole cut where its running number of tokens
+    passes multiples of total / n: n = ⌈total / tokens⌉ batches in every epoch, so positions stay arithmetic.
+    """
+
+    def __init__(self, keys: np.ndarray, weights: np.ndarray, tokens: int, seed: int) -> None:
+        self.keys, self.weights, self.seed = keys, weights, seed
+        self.batches = min(math.ceil(weights.sum() / tokens), len(weights))
+        self.per_epoch: float = self.batches
+        self._epoch = -1
+        self._cut: list[np.ndarray] = []
+
+    def indices(self, position: int) -> Tensor:
+        epoch, index = divmod(position, self.batches)
+        if epoch != self._epoch:
+            self._epoch, self._cut = epoch, self._compose(epoch)
+        return torch.from_numpy(self._cut[index])
+
+    def _compose(self, epoch: int) -> list[np.ndarray]:
+        draws = generator(self.seed, epoch)
+        order = draws.permutation(len(self.keys))
+        pools = max(self.batches // _POOL, 1)
+        # A stable sort keeps sentences of equal length in the order they were drawn.
+        order = np.concatenate(
+            [pool[np.argsort(self.keys[pool], kind="stable")] for pool in np.array_split(order, pools)]
+        )
+        done = np.cumsum(self.weights[order])
+        bounds = np.searchsorted(done, done[-1] * np.arange(1, self.batches) / self.batches, side="right")
+        # Each batch has a sentence at least, even where one is longer than a batch.
+        bounds = np.maximum.accumulate(np.maximum(bounds, np.arange(1, self.batches)) - np.arange(self.batches - 1))
+        bounds = np.minimum(bounds + np.arange(self.batches - 1), len(order) - np.arange(self.batches - 1, 0, -1))
+        cut = np.split(order, bounds)
+        return [cut[i] for i in draws.permutation(self.batches)]
+
+
+class Streams:
+    """A text as `batch` streams side by side: position p is the p-th window of each, and state can be carried on."""
+
+    def __init__(self, size: int, batch: int) -> None:
+        self.steps = size // batch
+        self.per_epoch: float = self.steps
+        self._starts = torch.arange(batch) * self.steps
+
+    def indices(self, position: int) -> Tensor:
+        return self._starts + position % self.steps
+
+
+def generator(seed: int, epoch: int) -> np.random.Generator:
+    return np.random.Generator(np.random.Philox(key=np.array([seed, epoch], dtype=np.uint64)))
+
+
+def order_of(columns: Columns, batch: int, tokens: int, seed: int, device: torch.device | None = None) -> Order:
+    """The order that the data asks for: streams for a text, by length if `tokens` are given, else shuffled."""
+    size, inputs, target = num_examples(columns), columns["input"], columns.get("target")
+    if isinstance(inputs, Windows):
+        return Streams(size, batch)
+    if tokens and isinstance(inputs, Passages):
+        return ByLength(inputs.lengths, inputs.lengths, tokens, seed)
+    if tokens and isinstance(inputs, Texts):
+        return ByLength(inputs.num_tokens, inputs.num_tokens, tokens, seed)
+    if tokens:
+        if not isinstance(inputs, Ragged) or not isinstance(target, Ragged):
+            raise CanonError(
+                "train.tokens is for texts in tokens and for sentences in two languages; give train.batch."
+            )
+        # By target, then source: both are padded for attention on a CPU.
+        keys = target.lengths * (inputs.lengths.max() + 1) + inputs.lengths
+        return ByLength(keys, target.lengths - 1, tokens, seed)
+    return Shuffled(size, batch, seed, device)
+
+
+def steps_per_epoch(columns: Columns, batch: int, tokens: int) -> int:
+    """Of data whose epochs are whole batches (sentences by tokens, streams); 0 where they are examples / batch."""
+    if not tokens and not isinstance(columns["input"], Windows):
+        return 0
+    order = order_of(columns, min(batch or num_examples(columns), num_examples(columns)), tokens, seed=0)
+    return int(order.per_epoch)
+
+
+class Piece(NamedTuple):
+    """What a process takes at once, and which rows of the global batch that is."""
+
+    batch: Batch
+    share: tuple[int, int, int]  # [start, stop) of total
+
+
+class Loader:
+    """The training batches of one process; `position` (batches served) is its whole state."""
+
+    def __init__(
+        self,
+        examples: Examples,
+        order: Order,
+        micro_batch: int = 0,
+        rank: int = 0,
+        world: int = 1,
+        seed: int = 0,
+    ) -> None:
+        self.examples = examples
+        self.seed = seed
+        self.order = order
+        self.position = 0
+        self._rank, self._world = rank, world
+        self._micro = micro_batch
+        # Rows made on the fly (image files, sentences) or brought to a GPU are taken one batch ahead.
+        self._worker = None if examples.ready else ThreadPoolExecutor(1)
+        self._ahead: tuple[int, Future[list[Piece]]] | None = None
+
+    @property
+    def at_start(self) -> bool:
+        """Whether the next batch is the first of an epoch, where streams begin."""
+        return self.position % self.order.per_epoch == 0
+
+    def next(self) -> list[Piece]:
+        """This process's share of the next global batch, in pieces of at most `micro_batch` examples."""
+        position, self.position = self.position, self.position + 1
+        if self._worker is None:
+            return self._make(position)
+        ahead, self._ahead = self._ahead, None
+        pieces = ahead[1].result() if ahead and ahead[0] == position else self._make(position)
+        self._ahead = (position + 1, self._worker.submit(self._make, position + 1))
+        return pieces
+
+    def _make(self, position: int) -> list[Piece]:
+        rows = self.order.indices(position)
+        start, stop = shares(len(rows), self._world)[self._rank]
+        if start == stop:  # fewer rows than processes: one of another's, which the loop gives no weight
+            start = min(start, len(rows) - 1)
+            stop = start + 1
+        step = self._micro or stop - start
+        bounds = [(first, min(first + step, stop)) for first in range(start, stop, step)]
+        draws = Draws(self.seed, position)
+        return [
+            Piece(self.examples.take(rows[first:last], first, draws), (first, last, len(rows)))
+            for first, last in bounds
+        ]
+
+
+def shares(total: int, parts: int) -> list[tuple[int, int]]:
+    """Contiguous [start, stop) shares of `total` things, as even as can be."""
+    bounds = [total * part // parts for part in range(parts + 1)]
+    return list(pairwise(bounds))

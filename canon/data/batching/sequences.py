@@ -1,0 +1,135 @@
+"""Columns of token sequences: sentences of unequal length end to end, and the windows of one long text.
+
+A batch of sentences is {"input": ids [N], "input_lengths": [B], …} without padding; lengths stay on the host, where
+layouts are made of them (canon.nn.ragged). Targets come twice: what the decoder is given (<bos> y₁ … yₙ) as
+"target_input", and what it must say (y₁ … yₙ <eos>) as "target".
+A batch of windows is {"input": [B, T], "target": [B, T]}, the target one token on; −1 where the text has ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+
+from canon.data.text.vocabularies import BOS, EOS, PAD
+
+if TYPE_CHECKING:
+    from canon.data.text.tokenizers import Tokenizer
+
+
+def offsets_of(lengths: np.ndarray) -> np.ndarray:
+    """Where rows begin that lie end to end, and where the last one ends."""
+    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+
+
+def places_of(offsets: np.ndarray, indices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Where the items of some rows lie, and how many each row has."""
+    lengths = offsets[indices + 1] - offsets[indices]
+    starts = offsets[indices] - (np.cumsum(lengths) - lengths)
+    return np.arange(lengths.sum()) + np.repeat(starts, lengths), lengths
+
+
+class Uneven:
+    """Rows of unequal length end to end: `tokens` holds them all, row i is [offsets[i], offsets[i+1])."""
+
+    def __init__(self, tokens: np.ndarray, lengths: np.ndarray) -> None:
+        self.tokens = tokens
+        self.lengths = lengths
+        self.offsets = offsets_of(lengths)
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def __getitem__(self, row: int) -> np.ndarray:
+        return self.tokens[self.offsets[row] : self.offsets[row + 1]]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (len(self),)
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.tokens.dtype
+
+    def take(self, indices: np.ndarray) -> Self:
+        places, lengths = places_of(self.offsets, indices)
+        return type(self)(self.tokens[places], lengths)
+
+
+class Ragged(Uneven):
+    """Sentences of token ids; `tokens` is [N] int32."""
+
+    @classmethod
+    def encode(cls, tokenizer: Tokenizer, texts: Sequence[str], bos: bool = False) -> Ragged:
+        """Each text with <eos> behind it, and with <bos> before it for a decoder."""
+        flat, lengths = tokenizer.encode(texts)
+        more = 1 + bos
+        starts = np.cumsum(lengths + more) - (lengths + more)
+        tokens = np.full(len(flat) + more * len(lengths), EOS, dtype=np.int32)
+        rows = np.repeat(np.arange(len(lengths)), lengths)
+        tokens[np.arange(len(flat)) + more * rows + bos] = flat
+        if bos:
+            tokens[starts] = BOS
+        return cls(tokens, lengths.astype(np.int64) + more)
+
+    def batch(self, name: str, indices: np.ndarray) -> dict[str, np.ndarray]:
+        """The tensors of some rows, as this module's head tells."""
+        places, lengths = places_of(self.offsets, indices)
+        if name == "input":
+            return {name: self.tokens[places].astype(np.int64), f"{name}_lengths": lengths}
+        inner = np.ones(len(places), dtype=bool)
+        inner[np.cumsum(lengths) - 1] = False  # all but each sentence's last token
+        given = places[inner]
+        return {
+            f"{name}_input": self.tokens[given].astype(np.int64),
+            name: self.tokens[given + 1].astype(np.int64),
+            f"{name}_lengths": lengths - 1,
+        }
+
+
+class Windows:
+    """One long text cut into pieces of `window` tokens; the last may be shorter."""
+
+    def __init__(self, tokens: np.ndarray, window: int) -> None:
+        self.tokens = tokens
+        self.window = window
+
+    def __len__(self) -> int:
+        return max(-(-(len(self.tokens) - 1) // self.window), 0)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (len(self), self.window)
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.tokens.dtype
+
+    def take(self, indices: np.ndarray) -> Windows:
+        """The text up to the last of `indices`, which must be the first ones: windows hang together."""
+        assert np.array_equal(indices, np.arange(len(indices))), "windows of a text are taken from its beginning"
+        return Windows(self.tokens[: len(indices) * self.window + 1], self.window)
+
+    def batch(self, name: str, indices: np.ndarray) -> dict[str, np.ndarray]:
+        places = indices[:, None] * self.window + np.arange(self.window)
+        last = len(self.tokens) - 1
+        there = places < last
+        given = self.tokens[np.minimum(places, last)].astype(np.int64)
+        told = np.where(there, self.tokens[np.minimum(places + 1, last)].astype(np.int64), -1)
+        return {name: np.where(there, given, PAD), "target": told, "target_lengths": there.sum(axis=1)}
+
+
+def lined(tokenizer: Tokenizer, documents: Sequence[str]) -> np.ndarray:
+    """All documents as one text: <eos> ends each line of words, and each document of anything finer."""
+    if tokenizer.kind in ("word", "split"):
+        documents = [line for document in documents for line in document.splitlines() if line.strip()]
+    return Ragged.encode(tokenizer, documents).tokens
+
+
+def num_tokens(column: object) -> int:
+    """Tokens that a column asks for: 0 if it is not made of tokens."""
+    if isinstance(column, Ragged):
+        return len(column.tokens) - len(column)
+    return len(column.tokens) - 1 if isinstance(column, Windows) else getattr(column, "num_tokens", 0)

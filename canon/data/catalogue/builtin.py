@@ -1,0 +1,181 @@
+"""Sets that need no download: scikit-learn's small tables and digits, mixtures of Gaussians, the running Python's
+documentation and source, and its docstrings by module."""
+
+from __future__ import annotations
+
+import ast
+import os
+import sys
+import sysconfig
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from canon.data.catalogue.synthetic import MIXTURES, read_mixture
+from canon.data.formats.tables import Table
+from canon.data.progress import bar
+from canon.data.source import Part, Source, array_record
+
+# name -> (loader in sklearn.datasets, its arguments, name of the label's column)
+TABLES = {
+    "iris": ("load_iris", {}, "species"),
+    "wine": ("load_wine", {}, "cultivar"),
+    "breast-cancer": ("load_breast_cancer", {}, "diagnosis"),
+    "diabetes": ("load_diabetes", {"scaled": False}, "progression"),
+}
+
+# Of the standard library of every Python that canon runs on, on every system: those with the most docstrings.
+MODULES = (
+    "_pydecimal",
+    "asyncio",
+    "email",
+    "encodings",
+    "http",
+    "importlib",
+    "inspect",
+    "ipaddress",
+    "logging",
+    "mailbox",
+    "multiprocessing",
+    "tarfile",
+    "unittest",
+    "urllib",
+    "xml",
+)
+LEAST_WORDS = 5  # of a docstring that can be told apart
+
+
+def read_builtin(name: str) -> Source:
+    if name == "digits":
+        return _digits()
+    if name in TABLES:
+        return _table(name)
+    if name in MIXTURES:
+        return read_mixture(name)
+    if name == "cmudict":
+        return _pronunciations()
+    if name == "python-modules":
+        return _docstrings_by_module()
+    documents = list(python_docs() if name == "python-docs" else python_source())
+    version = ".".join(map(str, sys.version_info[:3]))
+    record = array_record(f"Python {version} {name}", np.frombuffer("\0".join(documents).encode(), dtype=np.uint8))
+    return Source(name, "text", {"train": Part(documents)}, files=(record,), origin={"python": version})
+
+
+def _pronunciations() -> Source:
+    from canon.data.catalogue.cmudict import cmudict_notes, cmudict_record, read_cmudict
+
+    parts = {split: Part(pairs) for split, pairs in read_cmudict().items()}
+    return Source(
+        "cmudict",
+        "pairs",
+        parts,
+        files=(cmudict_record(),),
+        notes=cmudict_notes(),
+        tokenizers=("char", "split"),
+    )
+
+
+def _digits() -> Source:
+    from sklearn import datasets
+
+    images, labels = datasets.load_digits(return_X_y=True)
+    inputs = images.reshape(-1, 1, 8, 8).astype(np.uint8)  # 0 to 16
+    return Source(
+        "digits",
+        "image",
+        {"train": Part(inputs, labels.astype(np.int64))},
+        classes=tuple("0123456789"),
+        files=(array_record("scikit-learn digits", inputs, labels.astype(np.int64)),),
+        test=0.2,
+        white=16,
+    )
+
+
+def _table(name: str) -> Source:
+    from sklearn import datasets
+
+    loader, arguments, label = TABLES[name]
+    bunch = getattr(datasets, loader)(**arguments)
+    cells = {column: bunch.data[:, index] for index, column in enumerate(bunch.feature_names)}
+    names = getattr(bunch, "target_names", None)
+    cells[label] = (
+        bunch.target if names is None else np.array([str(names[code]) for code in bunch.target], dtype=object)
+    )
+    record = array_record(f"scikit-learn {name}", bunch.data, bunch.target.astype(np.float64))
+    return Source(name, "features", {"train": Part(Table(name, cells))}, label=label, files=(record,), test=0.2)
+
+
+def _modules() -> Iterator[Path]:
+    """The standard library's files in a fixed order, without its tests and what was installed beside it."""
+    root = Path(sysconfig.get_path("stdlib"))
+    left_out = {"site-packages", "dist-packages", "test", "tests", "idle_test", "__pycache__", "lib2to3", "pydoc_data"}
+    found: list[Path] = []
+    for folder, inner, files in os.walk(root):
+        inner[:] = [name for name in inner if name not in left_out]  # not entered
+        found += [Path(folder, name) for name in files if name.endswith(".py")]
+    yield from sorted(found, key=lambda path: path.relative_to(root).parts)
+
+
+def python_source() -> Iterator[str]:
+    """One document per module."""
+    for path in _modules():
+        text = path.read_text(encoding="utf-8", errors="replace")
+        if text.strip():
+            yield text
+
+
+def python_docs() -> Iterator[str]:
+    """English prose: the language reference's topics, then every docstring of the standard library over a line long."""
+    from pydoc_data import topics
+
+    for name in sorted(topics.topics):
+        yield topics.topics[name].strip()
+    sources = list(python_source())
+    with bar("reading docstrings", len(sources)) as progress:
+        for text in sources:
+            progress.advance()
+            yield from _docstrings(text)
+
+
+def _docstrings_by_module() -> Source:
+    """A table of two columns: a docstring on one line, and the package or module of the standard library it is from."""
+    root = Path(sysconfig.get_path("stdlib"))
+    rows: dict[str, str] = {}  # a docstring that comes twice is kept once
+    for path in _modules():
+        module = path.relative_to(root).parts[0].removesuffix(".py")
+        if module in MODULES:
+            for docstring in _docstrings(path.read_text(encoding="utf-8", errors="replace"), whole=True):
+                text = " ".join(docstring.split())
+                if text.count(" ") >= LEAST_WORDS - 1:
+                    rows.setdefault(text, module)
+    cells = {"text": np.array(list(rows), dtype=object), "module": np.array(list(rows.values()), dtype=object)}
+    version = ".".join(map(str, sys.version_info[:3]))
+    content = "\0".join(f"{module}\0{text}" for text, module in rows.items()).encode()
+    record = array_record(f"Python {version} python-modules", np.frombuffer(content, dtype=np.uint8))
+    return Source(
+        "python-modules",
+        "features",
+        {"train": Part(Table("python-modules", cells))},
+        label="module",
+        features=("text",),
+        files=(record,),
+        test=0.2,
+        origin={"python": version},
+    )
+
+
+def _docstrings(text: str, whole: bool = False) -> Iterator[str]:
+    """Docstrings of more than one line, or all of them."""
+    try:
+        nodes: list[ast.AST] = [ast.parse(text)]
+    except SyntaxError:
+        return
+    for node in nodes:  # which grows: the order of ast.walk, without the expressions, which are most of a tree
+        for block in ("body", "handlers", "cases", "orelse", "finalbody"):
+            nodes += getattr(node, block, ())
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            docstring = ast.get_docstring(node)
+            if docstring and (whole or "\n" in docstring):
+                yield docstring

@@ -1,0 +1,315 @@
+"""The counting behind `check`, one function per kind of data, each filling its part of the report.
+
+A mistake in the data becomes a warning and the counting goes on. Text is streamed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from canon.data import catalogue, features
+from canon.data.catalogue import CATALOGUE
+from canon.data.checking import measure
+from canon.data.checking.report import CheckReport
+from canon.data.config import DataConfig
+from canon.data.formats import images, text
+from canon.data.formats.files import lines, open_bytes, read_raw
+from canon.data.formats.tables import Table, canonical
+from canon.data.labelled import open_documents
+from canon.data.open import open_source
+from canon.data.progress import bar
+from canon.data.read import choose, label_of
+from canon.data.source import SPLITS, Source
+from canon.data.splits import held_count
+from canon.errors import CanonError
+
+Stream = Callable[[], Iterator[str]]  # texts, from the start each time it is called
+
+
+# Tables
+
+
+def count_table(report: CheckReport, config: DataConfig, source: Source) -> None:
+    report.kind = "table"
+    tables: dict[str, Table] = {name: part.inputs for name, part in source.parts.items()}
+    train = tables["train"]
+    label, note = label_of(source, config, "class")
+    report.notes += [note] if note else []
+    classes = _class_names(train, label)
+    chosen, _ = choose(source, config, features.class_codes(train, label, classes) if classes else None)
+    report.splits = {name: len(rows) for name, (_, rows) in chosen.items()}
+    with bar("checking columns", len(train.names)) as progress:
+        report.columns = [_column(report, train, name) for name in progress.over(train.names)]
+    for split, (part, rows) in chosen.items() if classes else ():
+        if label in tables[part]:
+            counts: Counter[str] = Counter()
+            found, codes = tables[part].factor(label)
+            for text, count in zip(found, np.bincount(codes[rows], minlength=len(found)).tolist(), strict=True):
+                counts[canonical(text)] += count
+            report.classes[split] = {name: counts[name] for name in classes} | {
+                name: count for name, count in sorted(counts.items()) if count and name not in classes
+            }
+    _check_rows(report, tables, chosen, label)
+    texts = [column["name"] for column in report.columns if column["kind"] == "text" and column["name"] != label]
+    if texts:
+        name = features.choose_text(train, source.features[:1] if source.features else (), label)
+        streams = {split: partial(tables[part].stream, name, np.sort(rows)) for split, (part, rows) in chosen.items()}
+        _measure_texts(report, streams)
+
+
+def _class_names(table: Table, label: str) -> tuple[str, ...]:
+    """The classes of the label, or () if it is a number to predict (or has a mistake, which `_judge` tells)."""
+    try:
+        values, bad = table.numbers(label)
+        if not bad.any() and (values != np.rint(values)).any():
+            return ()
+        classes = features.class_names(table, label)
+        features.class_codes(table, label, classes)
+        return classes
+    except CanonError:
+        return ()
+
+
+def _column(report: CheckReport, table: Table, name: str) -> dict[str, Any]:
+    values, _ = table.numbers(name)
+    facts = table.facts(name)
+    if not facts.bad:
+        kind, missing, distinct = "number", facts.missing, measure.distinct(measure.number_digests(values))
+        if facts.infinite:
+            report.warn(str(table.mistake(facts.first_infinite, f'column "{name}" is infinite.')))
+    else:
+        missing, distinct = table.count_blank(name), measure.distinct(table.digests(name))
+        wordy = distinct > features.MOST_CATEGORIES or distinct > max(len(table) / 2, 2)
+        kind = "text" if wordy else "category"
+    if missing:
+        report.warn(f'column "{name}" has {missing:,} missing values.')
+    if distinct == 1:
+        report.warn(f'column "{name}" has the same value in every row.')
+    return {"name": name, "kind": kind, "missing": missing, "distinct": distinct}
+
+
+def _check_rows(report: CheckReport, tables: dict[str, Table], chosen: dict, label: str) -> None:
+    whole: dict[str, np.ndarray] = {}
+    inputs: dict[str, np.ndarray] = {}
+    shared = [name for name in tables["train"].names if all(name in table for table in tables.values())]
+    if not shared:
+        report.warn("the parts have no column in common.")
+        return
+    numeric = {name for name in shared if not any(table.facts(name).bad for table in tables.values())}
+    with bar("comparing rows", len(tables) * len(shared)) as progress:
+        for part, table in tables.items():
+            whole[part], inputs[part] = (np.zeros(len(table), dtype=np.uint64) for _ in range(2))
+            for name in progress.over(shared):
+                own = measure.number_digests(table.numbers(name)[0]) if name in numeric else table.digests(name)
+                whole[part] = measure.mixed(whole[part], own)
+                if name != label or len(shared) == 1:
+                    inputs[part] = measure.mixed(inputs[part], own)
+    _count_equal(report, {split: (whole[part][rows], inputs[part][rows]) for split, (part, rows) in chosen.items()})
+    report.conflicts = measure.distinct(whole["train"]) - measure.distinct(inputs["train"])
+    if report.conflicts:
+        report.warn(f"{report.conflicts:,} rows have the same inputs as another row but not its label.")
+
+
+def _count_equal(report: CheckReport, digests: dict[str, tuple[np.ndarray, np.ndarray]]) -> None:
+    """Duplicates by whole examples, overlap by inputs."""
+    for split, (whole, inputs) in digests.items():
+        report.duplicates[split] = measure.duplicates(whole)
+        if split != "train":
+            report.overlap[split] = measure.overlap(digests["train"][1], inputs)
+
+
+# Images
+
+
+def count_image_files(report: CheckReport, config: DataConfig, folder: Path) -> None:
+    """Every file is opened and decoded, so that all the bad ones are named, not the first."""
+    found, classes = images.list_folder(folder)
+    report.kind = "images"
+    sizes: Counter[str] = Counter()
+    digests: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+    bad: list[str] = []
+    with bar("checking images", sum(len(paths) for paths, _ in found.values())) as progress:
+        for split, (paths, labels) in found.items():
+            report.splits[split] = len(paths)
+            if classes:
+                counts = np.bincount(labels, minlength=len(classes)).tolist()
+                report.classes[split] = dict(zip(classes, counts, strict=True))
+            for shape in images.probe(paths):
+                progress.advance()
+                if isinstance(shape, CanonError):
+                    bad.append(str(shape))
+                else:
+                    sizes[shape] += 1
+            both = measure.digests(map(read_raw, paths))
+            digests[split] = both, both
+    _count_equal(report, digests)
+    report.image_sizes = dict(sizes.most_common())
+    report.warnings += bad[:10] + ([f"{len(bad) - 10:,} more files cannot be read."] if len(bad) > 10 else [])
+
+
+def count_arrays(report: CheckReport, config: DataConfig, source: Source) -> None:
+    report.kind = "images"
+    labels = source.parts["train"].labels
+    chosen, _ = choose(source, config, labels)
+    digests: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+    for split, (part, rows) in chosen.items():
+        report.splits[split] = len(rows)
+        pixels, codes = source.parts[part].inputs[rows], source.parts[part].labels
+        if codes is not None:
+            counts = np.bincount(codes[rows], minlength=len(source.classes))
+            report.classes[split] = dict(zip(source.classes, counts.tolist(), strict=True))
+        both = measure.array_digests(pixels)
+        digests[split] = both, both
+        shape = f"{pixels.shape[2]} x {pixels.shape[3]} x {pixels.shape[1]}"
+        report.image_sizes[shape] = report.image_sizes.get(shape, 0) + len(rows)
+    _count_equal(report, digests)
+
+
+# Texts with labels
+
+
+def count_documents(report: CheckReport, config: DataConfig) -> Source:
+    """Of fastText's lines; a table's texts are counted with the table."""
+    report.kind = "documents"
+    source = open_documents(config)
+    chosen, _ = choose(source, config, None)
+    texts: dict[str, np.ndarray] = {}
+    digests: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+    for split, (part, rows) in chosen.items():
+        found = source.parts[part].inputs
+        report.splits[split] = len(rows)
+        report.classes[split] = dict(Counter(found.counts(rows.tolist())).most_common())
+        texts[split] = np.array([*found.texts, None], dtype=object)[rows]
+        inputs = measure.digests(texts[split])
+        labels = measure.digests("\0".join(found.labels[row]) for row in rows.tolist())
+        digests[split] = measure.mixed(measure.mixed(np.zeros_like(inputs), inputs), labels), inputs
+    empty = sum(not text for text in texts["train"])
+    if empty:
+        report.warn(f"{empty:,} training texts are empty.")
+    _count_equal(report, digests)
+    _measure_texts(report, {split: partial(iter, rows) for split, rows in texts.items()})
+    return source
+
+
+# Text
+
+
+def count_text(report: CheckReport, config: DataConfig, path: Path) -> None:
+    report.kind = "text"
+    files = _text_files(config, path)
+    if files is None:  # built in: the documents are in memory anyway
+        parts = open_source(config).parts
+        _measure_documents(report, config, {split: partial(iter, part.inputs) for split, part in parts.items()})
+        return
+    try:
+        _measure_lines(
+            report, (line for paths in files.values() for file in paths for line in lines(file, config.encoding))
+        )
+        streams = {split: partial(_documents, paths, config.encoding) for split, paths in files.items()}
+        _measure_documents(report, config, streams)
+    except CanonError as mistake:
+        report.warn(str(mistake))
+        for file in (file for paths in files.values() for file in paths):
+            _count_bad_lines(report, file, config.encoding)
+
+
+def _text_files(config: DataConfig, path: Path) -> dict[str, list[Path]] | None:
+    if config.source in CATALOGUE:
+        record = CATALOGUE[config.source]
+        if record.builtin:
+            return None
+        folder = catalogue.require(record.name)
+        files = {file.split: [catalogue.find_file(folder, file) or folder] for file in record.files}
+    else:
+        files = text.text_parts(path)
+    for split, given in (("valid", config.valid), ("test", config.test)):
+        if isinstance(given, str) and given:
+            files[split] = [file for paths in text.text_parts(Path(given)).values() for file in paths]
+    return files
+
+
+def _measure_lines(report: CheckReport, source: Iterator[str]) -> None:
+    counted = Counter[str]()
+
+    def seen() -> Iterator[str]:
+        for line in source:
+            counted["all"] += 1
+            if line.strip():
+                yield line
+            else:
+                counted["empty"] += 1
+
+    repeated = measure.duplicates(measure.digests(seen()))
+    report.lines = {"all": counted["all"], "empty": counted["empty"], "repeated": repeated}
+
+
+def _measure_documents(report: CheckReport, config: DataConfig, streams: Mapping[str, Stream]) -> None:
+    """Parts that are not there are cut off the end of train, as `read` does: test, then valid before it."""
+    shares = {"test": config.test if isinstance(config.test, float) else 0.1, "valid": config.valid}
+    whole, cut = streams["train"], dict(streams)
+    stop = sum(1 for _ in whole())
+    if not stop:
+        report.warn("there is no text.")
+        return
+    for split, share in shares.items():
+        held = held_count(stop, share) if isinstance(share, float) and split not in streams else 0
+        if held:
+            cut[split] = partial(_between, whole, stop - held, stop)
+            stop -= held
+    cut["train"] = partial(_between, whole, 0, stop)
+    _measure_texts(report, {split: cut[split] for split in SPLITS if split in cut})
+
+
+def _documents(paths: Sequence[Path], encoding: str) -> Iterator[str]:
+    return (found for file in paths for found in text.documents(file, encoding))
+
+
+def _between(source: Stream, start: int, stop: int) -> Iterator[str]:
+    return islice(source(), start, stop)
+
+
+def _measure_texts(report: CheckReport, streams: Mapping[str, Stream]) -> None:
+    statistics: dict[str, measure.TextStatistics] = {}
+    with bar("reading text", 0) as progress:
+        for split, stream in streams.items():
+            statistics[split] = counted = measure.TextStatistics()
+            for found in stream():
+                counted.add(found)
+                progress.advance()
+        train = statistics["train"]
+        if "test" in statistics:
+            unseen = (measure.words(found) for found in streams["test"]())
+            report.unknown_words = measure.unknown_rate(unseen, train.vocabulary)
+    report.vocabulary = len(train.vocabulary)
+    if report.vocabulary >= measure.LARGEST_VOCABULARY:
+        report.unknown_words = None
+        report.notes.append(f"Over {measure.LARGEST_VOCABULARY:,} different words; unknown words were not counted.")
+    characters, counts = Counter[int](), Counter[int]()
+    for counted in statistics.values():
+        characters.update(counted.characters)
+        counts.update(counted.word_lengths)
+    if characters:
+        report.lengths = {"characters": measure.quantiles(characters), "words": measure.quantiles(counts)}
+    if not report.splits:
+        report.splits = {split: counted.count for split, counted in statistics.items() if counted.count}
+        _count_equal(report, {split: (counted.digests, counted.digests) for split, counted in statistics.items()})
+
+
+def _count_bad_lines(report: CheckReport, path: Path, encoding: str) -> None:
+    total = bad = 0
+    with open_bytes(path) as stream:
+        for line in stream:
+            total += 1
+            try:
+                line.decode(encoding)
+            except UnicodeDecodeError:
+                bad += 1
+    if bad:
+        report.warn(f"{path}: {bad:,} of {total:,} lines are not {encoding}.")

@@ -1,0 +1,245 @@
+"""Text that is read from start to end, again and again, and never held: blocks of UTF-8 for the kernels of a corpus.
+
+A text is files (plain or compressed, a sentence a line), a column of tables (each cell its own lines) or documents in
+memory. Blocks end where a word does, so none is cut, and memory does not grow with a file, a line or a word.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from canon.data.config import DataConfig
+from canon.data.features import choose_text
+from canon.data.formats import json_lines
+from canon.data.formats.files import CHUNK, COMPRESSIONS, bad_bytes, decoder, ending, open_bytes, read_bytes, utf8
+from canon.data.formats.tables import Table, _delimiter, _header, _json_cell, csv_rows, ragged
+from canon.data.schema import FileRecord
+from canon.data.text.vocabularies import half_character
+from canon.errors import CanonError
+
+BLOCK = 1 << 23  # bytes
+PEEK = 1000  # rows looked at to tell which column is the text
+ROWS = 4096  # of a Parquet file that are read at a time
+OVERLONG = 2048  # bytes that are kept of a word that fills a block: enough to see that it is too long for a word
+BLANKS = b" \n\t\r\v\f"
+FIRST_BLANK = re.compile(rb"[ \t-\r]")
+APART = re.compile("[\u3400-\u4dbf\u4e00-\u9fff](?=[\u3400-\u4dbf\u4e00-\u9fff])")  # two Chinese characters
+
+
+@dataclass(frozen=True)
+class Texts:
+    """Where the text is, and how it is read."""
+
+    files: tuple[Path, ...] = ()
+    documents: Sequence[str] = ()
+    tables: bool = False  # whether the files are tables
+    column: str = ""  # of them
+    names: tuple[str, ...] = ()  # their columns, where they have no header line
+    encoding: str = "utf-8"
+    delimiter: str = ""
+    name: str = "the text"
+    records: tuple[FileRecord, ...] = ()  # where they were made already
+
+    def identity(self) -> dict[str, Any]:
+        """All that the words depend on."""
+        read = {"tables": self.tables, "column": self.column, "names": self.names, "delimiter": self.delimiter}
+        digests = [record.sha256 for record in self.records or map(FileRecord.of, self.files)]
+        if self.documents and not self.records:
+            digests = [hashlib.sha256("\0".join(self.documents).encode("utf-8", "replace")).hexdigest()]
+        return {"sha256": digests, "encoding": self.encoding, **read}
+
+    @property
+    def size(self) -> int:
+        """Bytes to read; 0 where they are not known before they were read."""
+        packed = self.tables or any(path.suffix.lower() in COMPRESSIONS for path in self.files)
+        return 0 if packed else sum(path.stat().st_size for path in self.files)
+
+    def pieces(self) -> Iterator[bytes]:
+        """The text as UTF-8 in pieces of any size; a file, a cell and a document end with a line's end."""
+        for document in self.documents:
+            yield document.replace("\0", " ").encode("utf-8", "replace") + b"\n"
+        for path in self.files:
+            if self.tables:
+                yield from (_utf8(path, cell) + b"\n" for cell in self._cells(path))
+            else:
+                yield from utf8(path, self.encoding)
+                yield b"\n"
+
+    def blocks(self, size: int = 0, spaced: bool = True) -> Iterator[np.ndarray]:
+        """Arrays uint8 of `size` bytes or a little less (BLOCK; more only at the end), cut at white space.
+
+        Where a block has none, `spaced` text has a word that is too long for one, whose beginning alone is kept; other
+        text (Chinese) is cut between two characters.
+        """
+        size = size or BLOCK
+        held, skipping = bytearray(), False
+        for piece in self.pieces():
+            for start in range(0, len(piece), size):
+                part = memoryview(piece)[start : start + size]
+                if skipping:  # the rest of a word that was cut short
+                    blank = FIRST_BLANK.search(part)
+                    if blank is None:
+                        continue
+                    part, skipping = part[blank.start() :], False
+                cut = _last_blank(part) if len(held) + len(part) >= size else 0
+                if cut:
+                    held += part[:cut]
+                    yield np.frombuffer(held, dtype=np.uint8)
+                    held = bytearray(part[cut:])
+                    continue
+                held += part
+                if len(held) < size:
+                    continue
+                cut = _last_blank(held) or (0 if spaced else _between_characters(held))
+                if cut:
+                    yield np.frombuffer(held[:cut], dtype=np.uint8)
+                    del held[:cut]
+                elif len(held) > 2 * OVERLONG:
+                    del held[_character(held, OVERLONG) :]
+                    skipping = True
+        if held:
+            yield np.frombuffer(held, dtype=np.uint8)
+
+    def explain(self) -> None:
+        """Raises the sentence for the first byte that is no text."""
+        for path in self.files:
+            if not self.tables:
+                _refuse(path, self.encoding)
+
+    # Tables
+
+    def choose_column(self, wanted: Sequence[str], label: str) -> str:
+        """The column of text: the one asked for, else the one with the longest texts, by the first rows."""
+        path = self.files[0]
+        rows = list(islice(self._rows(path), PEEK))
+        names = list(dict.fromkeys(name for _, row in rows for name in row))
+        if not names:
+            raise CanonError(f"{path} has no rows.")
+        texts = {name: [row.get(name) for _, row in rows] for name in names}
+        cells = {name: [cell if isinstance(cell, str) else "" for cell in column] for name, column in texts.items()}
+        return choose_text(Table(path, {name: np.array(c, dtype=object) for name, c in cells.items()}), wanted, label)
+
+    def _cells(self, path: Path) -> Iterator[str]:
+        found = False
+        for place, row in self._rows(path, (self.column,)):
+            if self.column in row:
+                found = True
+                cell = row[self.column]
+                text = cell if isinstance(cell, str) else _json_cell(path, place, self.column, cell)
+                yield text.replace("\0", " ")
+        if not found:
+            raise CanonError(f'{path} has no column "{self.column}", which is the text.')
+
+    def _rows(self, path: Path, columns: Sequence[str] | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
+        """(line or row number, cells by name), all of them or some columns."""
+        if ending(path) == ".parquet":
+            return _parquet_rows(path, columns)
+        return json_lines.objects(path, self.encoding) if ending(path) in json_lines.ENDINGS else self._csv_rows(path)
+
+    def _csv_rows(self, path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+        delimiter = _delimiter(path, DataConfig(delimiter=self.delimiter))
+        names = self.names
+        for line, cells in csv_rows(path, self.encoding, delimiter):
+            if not names:
+                names = _header(path, line, cells, delimiter)
+                continue
+            if len(cells) != len(names):
+                raise ragged(path, line, cells, names)
+            yield line, dict(zip(names, cells, strict=True))
+
+
+def _parquet_rows(path: Path, columns: Sequence[str] | None) -> Iterator[tuple[int, dict[str, Any]]]:
+    """By groups of rows. Columns that hold no text are left out, unless one is asked for."""
+    try:
+        import pyarrow as pa
+        from pyarrow import parquet
+    except ImportError:
+        raise CanonError(f"{path}: reading Parquet needs pyarrow; pip install 'deepcanon[tables]'.") from None
+    try:
+        packed = path.suffix.lower() in COMPRESSIONS
+        file = parquet.ParquetFile(pa.BufferReader(read_bytes(path)) if packed else path)
+        texts = [own.name for own in file.schema_arrow if "string" in str(own.type) and own.type.num_fields == 0]
+        asked = texts if columns is None else [name for name in columns if name in file.schema_arrow.names]
+        row = 0
+        for batch in file.iter_batches(ROWS, columns=asked):
+            for cells in batch.to_pylist():
+                row += 1
+                yield row, cells
+    except FileNotFoundError:
+        raise CanonError(f"There is no file {path}.") from None
+    except (pa.ArrowInvalid, OSError) as mistake:
+        raise CanonError(f"{path} is not a whole Parquet file ({str(mistake).splitlines()[0].rstrip('.')}).") from None
+
+
+# Bytes
+
+
+def _utf8(path: Path, text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as mistake:
+        raise CanonError(f"{path}: {half_character(mistake)}") from None
+
+
+def _last_blank(text: bytearray | memoryview) -> int:
+    """Where the last white space ends; 0 if there is none."""
+    near = bytes(text[-4096:])
+    found = max(near.rfind(blank) for blank in BLANKS) + 1
+    if found:
+        return len(text) - len(near) + found
+    return max(bytes(text).rfind(blank) for blank in BLANKS) + 1
+
+
+def _between_characters(text: bytearray) -> int:
+    """The last place where two Chinese characters meet; 0 if there is none near the end."""
+    end = _character(text, len(text) - 1)
+    begin = _character(text, max(end - 4096, 0))
+    near = text[begin:end].decode("utf-8", "replace")
+    last = None
+    for last in APART.finditer(near):  # noqa: B007
+        pass
+    return begin + len(near[: last.end()].encode()) if last else 0
+
+
+def _character(text: bytearray, place: int) -> int:
+    """Where the character begins that has the byte at `place`."""
+    while 0 < place < len(text) and text[place] & 0xC0 == 0x80:
+        place -= 1
+    return place
+
+
+def _refuse(path: Path, encoding: str) -> None:
+    """Reads the file to the first byte that is 0 or not of the encoding, and raises the sentence for it."""
+    codec = decoder(encoding)
+    decode = codec.incrementaldecoder()
+    spaced = "\0".encode(codec.name.removesuffix("-sig")) == b"\0"  # a byte 0 is a character
+    consumed = newlines = 0
+    with open_bytes(path) as stream:
+        while True:
+            chunk = stream.read(CHUNK)
+            pending = decode.getstate()[0]
+            raw, bad = pending + chunk, -1
+            try:
+                text = decode.decode(chunk, final=not chunk)
+            except UnicodeDecodeError as mistake:
+                text, bad = "", mistake.start
+            zero = raw.find(b"\0") if spaced else (0 if "\0" in text else -1)
+            start = consumed - len(pending)
+            if zero >= 0 and (bad < 0 or zero < bad):
+                line = newlines + raw.count(b"\n", 0, zero) + 1
+                where = f"byte {start + zero} is 0x00" if spaced else "a character is U+0000"
+                raise CanonError(f"{path}, line {line}: {where}; this is not a text file.")
+            if bad >= 0:
+                raise bad_bytes(path, encoding, start + bad, newlines + raw.count(b"\n", 0, bad) + 1, raw[bad])
+            consumed += len(chunk)
+            newlines += chunk.count(b"\n")
+            if not chunk:
+                return

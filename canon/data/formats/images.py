@@ -1,0 +1,301 @@
+"""Image files to uint8 [N, C, H, W]: a folder with one sub-folder per class, decoded once or when taken.
+
+Conversions, in this order: EXIF turns the picture upright; 16 bits become 8 by division by 257; what is transparent
+becomes white; palettes and other colour models become RGB; then grey or RGB as `channels` says; then bilinear resizing.
+
+Shapes: N images, C channels (1 grey, 3 colour), H height, W width.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+
+from canon.data.config import DataConfig
+from canon.data.formats.files import require_readable
+from canon.data.progress import bar
+from canon.data.schema import Column, FileRecord
+from canon.data.source import SPLITS, Part, Source, split_of
+from canon.errors import CanonError, reason
+
+ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".pbm", ".pnm")
+IN_MEMORY = 2 << 30  # bytes of pixels in one split; more are decoded each time they are taken
+SAMPLE = 10_000  # images that the mean and standard deviation are measured on when they are not in memory
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+@cache
+def _pillow() -> Any:
+    try:
+        from PIL import Image
+    except ImportError:
+        raise CanonError("Reading image files needs Pillow; pip install 'deepcanon[images]'.") from None
+    warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)  # refused below, in a sentence
+    return Image
+
+
+def _threaded(work: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
+    """Pillow decodes outside the interpreter's lock, so threads are enough."""
+    with ThreadPoolExecutor(min(32, os.cpu_count() or 1)) as pool:
+        yield from pool.map(work, items)
+
+
+def _open(path: Path) -> Any:
+    """The image with its header read; not yet its pixels."""
+    Image = _pillow()
+    require_readable(path)  # a pipe never begins
+    try:
+        image = Image.open(path)
+    except Image.DecompressionBombError:
+        raise _bomb(path) from None
+    except Exception:  # Pillow's readers throw what they like
+        if not path.is_file():
+            raise CanonError(f"There is no file {path}.") from None
+        raise CanonError(f"{path} is not an image that can be read; remove it or replace it.") from None
+    if image.width * image.height > Image.MAX_IMAGE_PIXELS:
+        raise _bomb(path)
+    return image
+
+
+def _bomb(path: Path) -> CanonError:
+    return CanonError(f"{path} claims to be larger than {_pillow().MAX_IMAGE_PIXELS:,} pixels; it is not opened.")
+
+
+@contextmanager
+def _whole(path: Path) -> Iterator[None]:
+    """Around what reads pixels: a file that ends too soon is a sentence."""
+    try:
+        yield
+    except _pillow().DecompressionBombError:
+        raise _bomb(path) from None
+    except CanonError:
+        raise
+    except Exception as mistake:  # Pillow's readers throw what they like
+        raise CanonError(f"{path} is damaged or cut short ({reason(mistake)}); replace it.") from None
+
+
+def decode(path: Path, channels: int, size: tuple[int, ...] = ()) -> np.ndarray:
+    """One file as uint8 [C, H, W]; `size` is (height, width), () as it is."""
+    Image = _pillow()
+    from PIL import ImageOps
+
+    with _open(path) as opened, _whole(path):
+        image = ImageOps.exif_transpose(opened)
+        if image.mode.startswith("I"):
+            wide = np.asarray(image).astype(np.int64).clip(0, 65535)
+            image = Image.fromarray(((wide + 128) // 257).astype(np.uint8))
+        elif image.mode == "F":
+            raise CanonError(f"{path} has pixels that are fractions; save it with 8 or 16 bits.")
+        if image.has_transparency_data:
+            image = image.convert("RGBA")
+            image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
+        image = image.convert("L" if channels == 1 else "RGB")
+        if size and (image.height, image.width) != tuple(size):
+            image = image.resize((size[1], size[0]), Image.Resampling.BILINEAR)
+        pixels = np.asarray(image)
+    return pixels[None] if channels == 1 else pixels.transpose(2, 0, 1)
+
+
+@dataclass(frozen=True)
+class ImageFiles:
+    """A column of images that lie in files."""
+
+    paths: tuple[Path, ...]
+    image_shape: tuple[int, int, int]
+    dtype: ClassVar[np.dtype] = np.dtype(np.uint8)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (len(self.paths), *self.image_shape)
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def subset(self, rows: np.ndarray) -> ImageFiles:
+        return replace(self, paths=tuple(self.paths[row] for row in rows))
+
+    def take(self, indices: np.ndarray, text: str = "") -> np.ndarray:
+        channels, *size = self.image_shape
+        images = np.empty((len(indices), *self.image_shape), dtype=np.uint8)
+        chosen = [self.paths[index] for index in indices]
+        with bar(text, len(chosen), enabled=bool(text)) as progress:
+            for row, image in enumerate(_threaded(lambda path: decode(path, channels, tuple(size)), chosen)):
+                images[row] = image
+                progress.advance()
+        return images
+
+
+def load(files: ImageFiles, split: str) -> np.ndarray | ImageFiles:
+    """All pixels in memory if they fit, else the column as it is."""
+    if int(np.prod(files.shape, dtype=np.int64)) > IN_MEMORY:
+        return files
+    return files.take(np.arange(len(files)), f"decoding {split} images")
+
+
+def pixel_statistics(images: np.ndarray | Column, seed: int = 0) -> tuple[tuple[float, ...], tuple[float, ...], str]:
+    """Mean and standard deviation of each channel on the 0-255 scale, exact from counts of the 256 values."""
+    note, rows = "", np.arange(len(images))
+    if not isinstance(images, np.ndarray) and len(rows) > SAMPLE:
+        rows = np.sort(np.random.RandomState(seed & 0xFFFFFFFF).permutation(len(rows))[:SAMPLE])
+        note = f"Pixel mean and deviation were measured on {SAMPLE:,} training images."
+    counts = np.zeros((images.shape[1], 256), dtype=np.int64)
+    with bar("measuring pixels", len(rows)) as progress:
+        for start in range(0, len(rows), 1024):
+            part = rows[start : start + 1024]
+            pixels = images[part] if isinstance(images, np.ndarray) else images.take(part)
+            for channel in range(counts.shape[0]):
+                counts[channel] += np.bincount(pixels[:, channel].reshape(-1), minlength=256)
+            progress.advance(len(part))
+    values, total = np.arange(256, dtype=np.float64), counts.sum(axis=1)
+    mean = counts @ values / total
+    std = np.sqrt(np.maximum(counts @ values**2 / total - mean**2, 0.0))
+    return tuple(mean.tolist()), tuple(float(value) or 1.0 for value in std), note
+
+
+# A folder
+
+
+def visible(folder: Path) -> list[Path]:
+    """What is in a folder, sorted, without hidden files and the ones that systems leave behind."""
+    found = sorted(path for path in folder.iterdir() if not path.name.startswith(".") and path.name != "Thumbs.db")
+    for path in found:
+        require_readable(path)
+    return found
+
+
+def is_split_folder(folder: Path) -> bool:
+    """Whether the sub-folders are train/, valid/, test/ and nothing else."""
+    names = [path.name.lower() for path in visible(folder) if path.is_dir()]
+    return any(name in SPLITS["train"] for name in names) and all(
+        any(name in known for known in SPLITS.values()) for name in names
+    )
+
+
+def _by_class(folder: Path, known: tuple[str, ...]) -> tuple[list[Path], list[int], tuple[str, ...]]:
+    """(files, class indices, classes) of one part; a flat folder has no classes."""
+    folders = [path for path in visible(folder) if path.is_dir()]
+    loose = [path for path in visible(folder) if path.is_file()]
+    if not folders:
+        if not loose:
+            raise CanonError(f"{folder} has no images.")
+        return [_image(path) for path in loose], [], ()
+    if any(path.suffix.lower() in ENDINGS for path in loose):
+        raise CanonError(
+            f"{folder} has both images and class folders; move {loose[0].name} into the folder of its class."
+        )
+    classes = known or tuple(path.name for path in folders)
+    paths: list[Path] = []
+    labels: list[int] = []
+    for path in folders:
+        if path.name not in classes:
+            raise CanonError(f'{path}: class "{path.name}" is not one of {", ".join(classes)}.')
+        found = [_image(file) for file in visible(path)]
+        if not found:
+            raise CanonError(f"{path} has no images; remove the folder or fill it.")
+        paths.extend(found)
+        labels.extend([classes.index(path.name)] * len(found))
+    return paths, labels, classes
+
+
+def _image(path: Path) -> Path:
+    if path.is_dir():
+        raise CanonError(f"{path} is a folder inside a class folder; images of a class must lie in one folder.")
+    if path.suffix.lower() not in ENDINGS:
+        raise CanonError(f"{path} is not an image (by its ending); remove it from the folder.")
+    return path
+
+
+def list_folder(
+    folder: Path, classes: tuple[str, ...] = ()
+) -> tuple[dict[str, tuple[list[Path], list[int]]], tuple[str, ...]]:
+    """(files, class indices) of each split, and the classes (those given, else the training part's)."""
+    roots = {"train": folder}
+    if is_split_folder(folder):
+        roots = {split_of(path): path for path in visible(folder) if path.is_dir()}
+    found: dict[str, tuple[list[Path], list[int]]] = {}
+    for split in sorted(roots, key=list(SPLITS).index):  # train first: it decides the classes
+        paths, labels, own = _by_class(roots[split], classes)
+        found[split], classes = (paths, labels), classes or own
+    return found, classes
+
+
+def read_folder(folder: Path, config: DataConfig, like: Source | None = None) -> Source:
+    """`like`: the training source, whose classes, channels and size another folder must have."""
+    found, classes = list_folder(folder, like.classes if like else ())
+    everything = [path for paths, _ in found.values() for path in paths]
+    shape = like.parts["train"].inputs.shape[1:] if like else image_shape(everything, config)
+    parts = {
+        split: Part(ImageFiles(tuple(paths), shape), np.array(labels, dtype=np.int64) if labels else None)
+        for split, (paths, labels) in found.items()
+    }
+    return Source(folder.name, "image", parts, classes, files=(folder_record(folder, everything),))
+
+
+def image_shape(paths: Sequence[Path], config: DataConfig) -> tuple[int, int, int]:
+    """(C, H, W) of all images: as the settings say, else as the first image is, and then all must be alike."""
+    with _open(paths[0]) as first:
+        grey = is_grey(first)
+    channels = config.channels or (1 if grey else 3)
+    if config.size:
+        if len(config.size) != 2:
+            raise CanonError(f"data.size must be a height and a width, as in [32, 32]; got {list(config.size)}.")
+        return channels, config.size[0], config.size[1]
+    sizes: Iterator[tuple[int, int]] = _threaded(_size, paths)
+    height, width = next(sizes)
+    with bar("measuring images", len(paths)) as progress:
+        for path, size in zip(paths[1:], sizes, strict=True):
+            progress.advance()
+            if size != (height, width):
+                raise CanonError(
+                    f"{path} is {size[0]} x {size[1]} (height x width) but {paths[0]} is {height} x {width}; "
+                    f"make them equal with data.size, as in data.size = [{height}, {width}]."
+                )
+    return channels, height, width
+
+
+def _size(path: Path) -> tuple[int, int]:
+    with _open(path) as image, _whole(path):
+        turned = image.getexif().get(0x0112, 1) >= 5  # orientations 5 to 8 lie on their side
+        return (image.width, image.height) if turned else (image.height, image.width)
+
+
+def folder_record(folder: Path, paths: Sequence[Path]) -> FileRecord:
+    """One record for many files: the hash of their names and hashes."""
+    digest, total = hashlib.sha256(), 0
+    with bar("hashing files", len(paths)) as progress:
+        for path, record in zip(paths, _threaded(FileRecord.of, paths), strict=True):
+            digest.update(f"{path.relative_to(folder).as_posix()}\0{record.sha256}\n".encode())
+            total += record.bytes
+            progress.advance()
+    return FileRecord(str(folder), total, digest.hexdigest())
+
+
+def probe(paths: Sequence[Path]) -> Iterator[str | CanonError]:
+    """Each file decoded: "height x width x channels", or the sentence that says why it cannot be."""
+
+    def look(path: Path) -> str | CanonError:
+        try:
+            with _open(path) as image:
+                grey = is_grey(image)
+            channels = 1 if grey else 3
+            height, width = decode(path, channels).shape[1:]
+            return f"{height} x {width} x {channels}"
+        except CanonError as mistake:
+            return mistake
+
+    return _threaded(look, paths)
+
+
+def is_grey(image: Any) -> bool:
+    return image.mode in ("1", "L", "LA", "La") or image.mode.startswith("I")

@@ -1,0 +1,130 @@
+"""Questions whose answer is a part of a document: SQuAD's JSON, 1.1 and 2.0, and JSON lines of the same fields.
+
+Rajpurkar et al. (2016, 2018). The JSON is data → paragraphs (context) → qas (question, id, answers, is_impossible); a
+line of JSON has context, question, id and answers, which are a list of {text, answer_start} or lists of both under
+these names. An answer must stand at its offset, character for character: counted otherwise (in bytes, or in another
+text), everything learnt from it would be wrong.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from canon.data.finetune_rows import Answer, SpanRows
+from canon.data.formats import json_lines
+from canon.data.formats.files import ending, read_text
+from canon.errors import CanonError, reason
+
+_FORM = 'SQuAD has {"data": [{"paragraphs": [{"context": …, "qas": [{"question": …, "answers": […]}]}]}]}'
+
+
+def is_squad(path: Path, encoding: str = "utf-8") -> bool:
+    """Whether a file is SQuAD's JSON, or its first line has a question and a context."""
+    if ending(path) not in json_lines.ENDINGS:
+        return False
+    if (row := json_lines.first_object(path, encoding)) is not None:
+        return "data" in row or {"question", "context"} <= set(row)
+    try:
+        return ending(path) == ".json" and '"paragraphs"' in read_text(path, encoding)
+    except CanonError:
+        return False
+
+
+def read_squad(path: Path, encoding: str = "utf-8") -> SpanRows:
+    row = json_lines.first_object(path, encoding)
+    if row is not None and "data" not in row:
+        return _from_lines(path, encoding)
+    whole = row if row is not None else json_lines.parse(read_text(path, encoding), str(path))
+    if not isinstance(whole, dict) or "data" not in whole:
+        raise CanonError(f"{path} is not SQuAD's JSON; {_FORM}.")
+    return _from_articles(path, whole["data"])
+
+
+class _Collected:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.questions: list[str] = []
+        self.documents: list[str] = []
+        self.answers: list[tuple[Answer, ...]] = []
+        self.keys: list[str] = []
+        self.groups: list[int] = []
+        self.labelled = True
+
+    def add(self, row: dict[str, Any], document: Any, group: int, where: str) -> None:
+        question = row.get("question")
+        if not isinstance(question, str) or not isinstance(document, str):
+            raise CanonError(f"{self.path}, {where}: question and context must be texts; {_FORM}.")
+        if not document.strip() or not question.strip():
+            raise CanonError(f"{self.path}, {where}: the {'context' if question.strip() else 'question'} is empty.")
+        self.labelled = self.labelled and ("answers" in row or bool(row.get("is_impossible")))
+        impossible = bool(row.get("is_impossible"))
+        answers = () if impossible else self._answers(row.get("answers") or [], document, where)
+        self.questions.append(question)
+        self.documents.append(document)
+        self.answers.append(answers)
+        self.keys.append(str(row.get("id", len(self.keys) + 1)))
+        self.groups.append(group)
+
+    def _answers(self, told: Any, document: str, where: str) -> tuple[Answer, ...]:
+        if isinstance(told, dict):  # lists side by side
+            texts, starts = (told.get(name) for name in ("text", "answer_start"))
+            if not isinstance(texts, list) or not isinstance(starts, list) or len(texts) != len(starts):
+                raise CanonError(f"{self.path}, {where}: answers must have as many answer_start as text, in two lists.")
+            told = [{"text": t, "answer_start": s} for t, s in zip(texts, starts, strict=True)]
+        if not isinstance(told, list) or not all(isinstance(answer, dict) for answer in told):
+            raise CanonError(f"{self.path}, {where}: answers must be a list of objects; {_FORM}.")
+        found = []
+        for answer in told:
+            text, start = answer.get("text"), answer.get("answer_start")
+            if not isinstance(text, str) or not isinstance(start, int) or not text:
+                raise CanonError(f"{self.path}, {where}: an answer has a text and answer_start, got {answer!r}.")
+            stands = document[start : start + len(text)] if start >= 0 else ""
+            if stands != text:
+                raise CanonError(
+                    f'{self.path}, {where}: the answer "{_short(text)}" does not stand at character {start} of its '
+                    f'context, where "{_short(stands)}" is; answer_start counts characters from 0.'
+                )
+            found.append(Answer(text, start))
+        return tuple(found)
+
+    def rows(self) -> SpanRows:
+        if not self.questions:
+            raise CanonError(f"{self.path} has no questions; {_FORM}.")
+        keys = self.keys
+        return SpanRows(
+            str(self.path),
+            lambda row: f'question "{keys[row]}"',
+            self.questions,
+            self.documents,
+            self.answers if self.labelled else None,
+            self.keys,
+            self.groups,
+        )
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 40 else text[:39] + "…"
+
+
+def _from_articles(path: Path, articles: Any) -> SpanRows:
+    found = _Collected(path)
+    try:
+        for group, article in enumerate(articles):
+            for paragraph in article["paragraphs"]:
+                for row in paragraph["qas"]:
+                    where = f'question "{row.get("id", len(found.keys) + 1)}"'
+                    found.add(row, paragraph["context"], group, where)
+    except (KeyError, TypeError, AttributeError) as mistake:
+        raise CanonError(f"{path} is not SQuAD's JSON ({reason(mistake)}); {_FORM}.") from None
+    return found.rows()
+
+
+def _from_lines(path: Path, encoding: str) -> SpanRows:
+    found = _Collected(path)
+    groups: dict[str, int] = {}
+    for number, row in json_lines.objects(path, encoding):
+        document = row.get("context")
+        group = groups.setdefault(str(row.get("title") or document), len(groups))
+        found.add(row, document, group, f"line {number}")
+    return found.rows()

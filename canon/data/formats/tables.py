@@ -1,0 +1,459 @@
+"""Table files (CSV, TSV, JSON lines, Parquet; the text ones also compressed) to columns of cells.
+
+pyarrow reads CSV quickly, block by block; whenever it refuses a file, Python's csv reads it again, slowly, to name the
+line that is wrong. It reads tables of few rows and many columns, too, whose columns cost pyarrow more than their cells.
+A cell stays text until it is asked for as a number, since a label "01" is a name. Tab-separated files know no quotes
+(as IANA's text/tab-separated-values says); in all others a cell may be quoted and hold line ends.
+A large table is held once, as text: what is made of a column is made block by block, and again when it is asked for.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from itertools import chain, islice, pairwise
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from canon.data.checking import measure
+from canon.data.config import DataConfig
+from canon.data.formats import json_lines
+from canon.data.formats.files import CHUNK, ending, read_bytes, utf8, whole_lines
+from canon.errors import CanonError, reason, unknown
+
+JSON_ENDINGS = json_lines.ENDINGS
+ENDINGS = (".csv", ".tsv", ".tab", ".parquet", *JSON_ENDINGS)
+MISSING = frozenset(("", "na", "n/a", "#n/a", "nan", "null", "none"))  # in columns of numbers, any case
+SMALL = 1 << 22  # cells of a table whose columns are kept once they were made numbers
+BLOCK = 1 << 16  # cells that are looked at at a time
+MANY_COLUMNS, FEW_ROWS = 1000, 200  # a table of more columns and fewer rows is read by Python
+_PEEK = 1000  # cells looked at for their length
+# What Arrow reads as a number, and what Python may read as one (or take for missing).
+_PLAIN = r"^-?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?$"
+_ODD = r"^(?i:(n/a|#n/a|na|null|none)?|[-+]?(nan|inf|infinity)|[-+.\p{Nd}][-+.e\p{Nd}]*)$"
+
+
+class Numbers(NamedTuple):
+    """How many cells of a column are not numbers, are missing or infinite, and the first row of each."""
+
+    bad: int
+    missing: int
+    infinite: int
+    first_bad: int
+    first_missing: int
+    first_infinite: int
+
+    @classmethod
+    def of(cls, values: np.ndarray, bad: np.ndarray) -> Numbers:
+        masks = bad, np.isnan(values) & ~bad, np.isinf(values)
+        return cls(*(int(np.count_nonzero(mask)) for mask in masks), *(int(mask.argmax()) for mask in masks))
+
+
+class Table:
+    """Columns of cells by name. `rows` are counted from 0; `line(row)` says where in the file that is."""
+
+    def __init__(
+        self, path: Path | str, cells: dict[str, Any], config: DataConfig | None = None, header: bool = True
+    ) -> None:
+        self.path, self.names = path, tuple(cells)
+        self.num_rows = len(next(iter(cells.values()))) if cells else 0
+        self._cells, self._config, self._header = cells, config, header
+        self._numbers: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+        self._digests: dict[str, np.ndarray] = {}
+        self._facts: dict[str, Numbers] = {}
+        self._lengths: dict[str, float] = {}
+        self._lines: dict[int, int] = {}
+        self._small = self.num_rows * len(self.names) <= SMALL
+
+    def __len__(self) -> int:
+        return self.num_rows
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._cells
+
+    # Text
+
+    def texts(self, name: str) -> np.ndarray:
+        """The column as texts [N], "" where nothing is."""
+        cells = self._cells[name]
+        if isinstance(cells, np.ndarray):
+            return cells if cells.dtype == object else np.array([canonical(value) for value in cells.tolist()], object)
+        return self._arrow_texts(name).to_numpy(zero_copy_only=False)
+
+    def blocks(self, name: str) -> Iterator[tuple[list[str], np.ndarray]]:
+        """The column as texts, block by block: the different texts of a block, and which of them each cell is."""
+        cells = self._cells[name]
+        if not isinstance(cells, np.ndarray):
+            for chunk in self._arrow_texts(name).chunks:
+                for start in range(0, len(chunk), BLOCK):
+                    found = chunk[start : start + BLOCK].dictionary_encode()
+                    yield found.dictionary.to_pylist(), found.indices.to_numpy()
+            return
+        texts = self.texts(name)
+        for start in range(0, len(texts), BLOCK):
+            places: dict[str, int] = {}
+            codes = [places.setdefault(text, len(places)) for text in texts[start : start + BLOCK].tolist()]
+            yield list(places), np.array(codes, dtype=np.int32)
+
+    def stream(self, name: str, rows: np.ndarray) -> Iterator[str]:
+        """The texts at some rows, which rise."""
+        cells, start = self._cells[name], 0
+        for chunk in [self.texts(name)] if isinstance(cells, np.ndarray) else self._arrow_texts(name).chunks:
+            low, high = np.searchsorted(rows, (start, start + len(chunk)))
+            for first in range(low, high, BLOCK):
+                yield from chunk.take(rows[first : min(first + BLOCK, high)] - start).tolist()
+            start += len(chunk)
+
+    def factor(self, name: str) -> tuple[list[str], np.ndarray]:
+        """The different texts of a column, and which of them each cell is, int64 [N]."""
+        places: dict[str, int] = {}
+        found = [np.empty(0, dtype=np.int64)]
+        for texts, codes in self.blocks(name):
+            found.append(np.array([places.setdefault(text, len(places)) for text in texts], dtype=np.int64)[codes])
+        return list(places), np.concatenate(found)
+
+    def text(self, name: str, row: int) -> str:
+        """One cell."""
+        return next(self.stream(name, np.array([row])))
+
+    def mean_length(self, name: str) -> float:
+        """Characters of a cell, by the first ones."""
+        if name not in self._lengths:
+            some = self.stream(name, np.arange(min(_PEEK, len(self))))
+            self._lengths[name] = float(np.mean([len(text) for text in some]))
+        return self._lengths[name]
+
+    def digests(self, name: str) -> np.ndarray:
+        """A digest of each cell's text, uint64 [N] (measure.py)."""
+        if name not in self._digests:
+            found, hashed = [np.empty(0, dtype=np.uint64)], 0
+            for texts, codes in self.blocks(name):
+                found.append(measure.digests(texts)[codes])
+                hashed += len(texts)
+            if not self._small and 4 * hashed < len(self):  # quickly made again
+                return np.concatenate(found)
+            self._digests[name] = np.concatenate(found)
+        return self._digests[name]
+
+    def count_blank(self, name: str) -> int:
+        """How many cells hold nothing but white space."""
+        blank = ((np.array([not text.strip() for text in texts]), codes) for texts, codes in self.blocks(name))
+        return sum(int(np.count_nonzero(own[codes])) for own, codes in blank)
+
+    def _arrow_texts(self, name: str) -> Any:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        cells = self._cells[name]
+        try:
+            texts = cells if pa.types.is_string(cells.type) else pc.cast(cells, pa.string())
+        except pa.ArrowException:
+            raise CanonError(f'{self.path}: column "{name}" holds {cells.type}, not numbers or text.') from None
+        return pc.fill_null(texts, "") if texts.null_count else texts
+
+    # Numbers
+
+    def numbers(self, name: str) -> tuple[np.ndarray, np.ndarray]:
+        """The column as float64 [N], NaN where a cell is missing, and a mask of the cells that are not numbers."""
+        if name not in self._numbers:
+            found = self._parse_numbers(name)
+            self._facts[name] = Numbers.of(*found)
+            if not self._small:
+                return found
+            self._numbers[name] = found
+        return self._numbers[name]
+
+    def facts(self, name: str) -> Numbers:
+        """What the column is as numbers."""
+        if name not in self._facts:
+            self.numbers(name)
+        return self._facts[name]
+
+    def _parse_numbers(self, name: str) -> tuple[np.ndarray, np.ndarray]:
+        cells = self._cells[name]
+        if isinstance(cells, np.ndarray):
+            return _plain_numbers(cells.tolist()) if cells.dtype == object else (cells.astype(np.float64), _no(cells))
+        parts = [_arrow_numbers(chunk) for chunk in self._arrow_texts(name).chunks]
+        values, bad = zip(*parts, strict=True) if parts else ((), ())
+        return np.concatenate([np.empty(0), *values]), np.concatenate([np.empty(0, dtype=bool), *bad])
+
+    def line(self, row: int) -> str:
+        """Where row `row` is: "line 48" of a text file, "row 47" (from 1) of any other. Reads the file again."""
+        if self._config is None or ending(Path(self.path)) == ".parquet":
+            return f"row {row + 1}"
+        if row not in self._lines:
+            self._lines[row] = next(islice(self._numbered(Path(self.path), self._config), row, None))
+        return f"line {self._lines[row]}"
+
+    def _numbered(self, path: Path, config: DataConfig) -> Iterator[int]:
+        if ending(path) in JSON_ENDINGS:
+            lines = enumerate(whole_lines(path, config.encoding), start=1)
+            return (number for number, line in lines if line.strip())
+        rows = csv_rows(path, config.encoding, _delimiter(path, config))
+        return (number for number, _ in islice(rows, int(self._header), None))
+
+    def mistake(self, row: int, text: str) -> CanonError:
+        return CanonError(f"{self.path}, {self.line(row)}: {text}")
+
+    def require(self, name: str, setting: str) -> str:
+        if name not in self:
+            sentence = str(unknown("column", name, self.names)).replace(f'"{name}"', f'"{name}" in {self.path}', 1)
+            raise CanonError(f"{setting}: {sentence[0].lower()}{sentence[1:]}")
+        return name
+
+
+def parse_number(text: str) -> float | None:
+    """The number a cell holds, NaN if it is missing, None if it is something else."""
+    try:
+        return float(text) if "_" not in text else None
+    except ValueError:
+        return np.nan if text.strip().lower() in MISSING else None
+
+
+def _plain_numbers(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    parsed = [parse_number(text) for text in texts]
+    bad = np.array([value is None for value in parsed], dtype=bool)
+    return np.array([np.nan if value is None else value for value in parsed], dtype=np.float64), bad
+
+
+def _no(cells: Any) -> np.ndarray:
+    return np.zeros(len(cells), dtype=bool)
+
+
+def _arrow_numbers(texts: Any) -> tuple[np.ndarray, np.ndarray]:
+    """`_plain_numbers` of an array of Arrow's; the few cells that Arrow reads otherwise than Python go to Python."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    try:
+        return pc.cast(texts, pa.float64()).to_numpy(zero_copy_only=False), _no(texts)
+    except pa.ArrowInvalid:  # not all of them are numbers
+        pass
+    texts = pc.utf8_trim_whitespace(texts)
+    plain = pc.match_substring_regex(texts, _PLAIN)
+    try:
+        numbers = pc.cast(pc.if_else(plain, texts, pa.scalar(None, pa.string())), pa.float64())
+    except pa.ArrowInvalid:
+        return _plain_numbers(texts.to_pylist())
+    values, bad = numbers.to_numpy(zero_copy_only=False).copy(), ~plain.to_numpy(zero_copy_only=False)
+    odd = np.flatnonzero(bad & pc.match_substring_regex(texts, _ODD).to_numpy(zero_copy_only=False))
+    values[odd], bad[odd] = _plain_numbers(texts.take(pa.array(odd)).to_pylist())
+    return values, bad
+
+
+def canonical(value: float | str) -> str:
+    """One name for one number: 1, 1.0 and 01 are all "1"."""
+    if isinstance(value, str):
+        number = parse_number(value)
+        return value if number is None or not np.isfinite(number) else canonical(number)
+    return str(int(value)) if float(value).is_integer() else repr(float(value))
+
+
+def read_table(path: Path, config: DataConfig, names: Sequence[str] = ()) -> Table:
+    """The table in a file; `names` are its columns where it has no header line."""
+    kind = ending(path)
+    if kind == ".parquet":
+        return _read_parquet(path, config)
+    if kind in JSON_ENDINGS:
+        return _read_jsonl(path, config)
+    return _read_csv(path, config, tuple(names))
+
+
+# CSV and TSV
+
+
+def _delimiter(path: Path, config: DataConfig) -> str:
+    if len(config.delimiter) > 1 or config.delimiter in ("\n", "\r", '"', "\0"):
+        raise CanonError(f"data.delimiter must be one character, no quote or line's end, got {config.delimiter!r}.")
+    return config.delimiter or ("\t" if ending(path) in (".tsv", ".tab") else ",")
+
+
+def csv_rows(path: Path, encoding: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    """(number of its first line, cells) of each row, header included, blank lines left out."""
+    quoting: Literal[0, 3] = csv.QUOTE_NONE if delimiter == "\t" else csv.QUOTE_MINIMAL
+    csv.field_size_limit(sys.maxsize)
+    rows = csv.reader(whole_lines(path, encoding), delimiter=delimiter, quoting=quoting, strict=True)
+    line = 1
+    try:
+        for cells in rows:
+            if cells:
+                yield line, cells
+            line = rows.line_num + 1
+    except csv.Error as mistake:
+        raise CanonError(f"{path}, line {line}: {mistake} (a quote that is not closed?).") from None
+
+
+def ragged(path: Path, line: int, cells: Sequence[str], names: Sequence[str]) -> CanonError:
+    have, want = _count(len(cells), "cell"), _count(len(names), "column")
+    return CanonError(f"{path}, line {line}: {have}, but there are {want}.")
+
+
+def _read_csv(path: Path, config: DataConfig, names: tuple[str, ...]) -> Table:
+    delimiter = _delimiter(path, config)
+    rows = csv_rows(path, config.encoding, delimiter)
+    first = next(rows, None)
+    if first is None:
+        raise CanonError(f"{path} is empty.")
+    line, cells = first
+    header = names or _header(path, line, cells, delimiter)
+    body = chain([first], rows) if names else rows
+    skip = 0 if names else line + sum(cell.count("\n") for cell in cells)
+    peeked = list(islice(body, FEW_ROWS)) if len(header) > MANY_COLUMNS else []
+    columns = None
+    if not 0 < len(peeked) < FEW_ROWS:
+        columns = _arrow_columns(path, config.encoding, delimiter, header, skip)
+    columns = columns or _slow_columns(path, chain(peeked, body), header)
+    table = Table(path, columns, config, header=not names)
+    if not len(table):
+        raise CanonError(f"{path} has a header but no rows.")
+    return table
+
+
+def _header(path: Path, line: int, cells: list[str], delimiter: str) -> tuple[str, ...]:
+    names = tuple(cell.strip() for cell in cells)
+    if len(names) == 1:
+        for other in ";\t,|":
+            if other != delimiter and other in names[0]:
+                raise CanonError(f'{path} has one column, "{names[0]}"; if {other!r} parts them, set data.delimiter.')
+    known: dict[str, int] = {}
+    for index, name in enumerate(names):
+        if not name:
+            hint = "(pandas writes one unless told index=False)" if index == 0 else ""
+            raise CanonError(
+                f"{path}, line {line}: column {index + 1} has no name; name it or remove it {hint}".strip() + "."
+            )
+        first = known.setdefault(name, index) + 1
+        if first <= index:
+            raise CanonError(f'{path}, line {line}: columns {first} and {index + 1} are both named "{name}".')
+    numbers = [value for value in map(parse_number, names) if value is not None and np.isfinite(value)]
+    # A row of numbers is data, unless they count up (years, or the 0, 1, 2 … of a data frame).
+    if len(numbers) * 2 >= len(names) and any(b - a != 1 for a, b in pairwise(numbers)):
+        raise CanonError(
+            f'{path}, line {line}: "{names[0]}" is not a column\'s name; the first line must name the columns.'
+        )
+    return names
+
+
+class _Utf8(io.RawIOBase):
+    """The file as UTF-8 with \\n for every line's end, to be read by pyarrow; counts its quotes on the way."""
+
+    def __init__(self, path: Path, encoding: str) -> None:
+        self._pieces, self._held, self.quotes = utf8(path, encoding), b"", 0
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        """So much as is asked for, less only at the end: pyarrow takes a short block for a whole one."""
+        held, length = [self._held], len(self._held)
+        while (length < size or size < 0) and (piece := next(self._pieces, None)) is not None:
+            while piece.endswith(b"\r") and (more := next(self._pieces, None)) is not None:
+                piece += more
+            self.quotes += piece.count(b'"')
+            held.append(piece.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if b"\r" in piece else piece)
+            length += len(held[-1])
+        found = b"".join(held)
+        size = size if size >= 0 else length
+        self._held = found[size:]
+        return found[:size]
+
+
+def _arrow_columns(
+    path: Path, encoding: str, delimiter: str, header: tuple[str, ...], skip: int
+) -> dict[str, Any] | None:
+    """The columns as pyarrow reads them, or None if it is not there or refuses the file."""
+    try:
+        import pyarrow as pa
+        from pyarrow import csv as arrow
+    except ImportError:
+        return None
+    quoted, source = delimiter != "\t", _Utf8(path, encoding)
+    block = max(CHUNK, len(header) << 13)  # some rows
+    try:
+        blocks = arrow.open_csv(
+            pa.PythonFile(source, mode="r"),
+            arrow.ReadOptions(column_names=header, skip_rows=skip, block_size=block, use_threads=False),
+            arrow.ParseOptions(delimiter=delimiter, quote_char='"' if quoted else False, newlines_in_values=quoted),
+            arrow.ConvertOptions(column_types=dict.fromkeys(header, pa.string())),
+        )
+        # Each block is copied into one piece of memory, which leaves fewer holes than one for every column.
+        parts = [pa.ipc.read_record_batch(block.serialize(), block.schema) for block in blocks]
+        table = pa.Table.from_batches(parts, blocks.schema)
+    except (pa.ArrowException, ValueError):
+        return None
+    if quoted and source.quotes % 2:  # pyarrow closes an open quote without a word
+        return None
+    return dict(zip(header, table.columns, strict=True))
+
+
+def _slow_columns(path: Path, rows: Iterator[tuple[int, list[str]]], header: tuple[str, ...]) -> dict[str, Any]:
+    columns: list[list[str]] = [[] for _ in header]
+    for line, cells in rows:
+        if len(cells) != len(header):
+            raise ragged(path, line, cells, header)
+        for column, cell in zip(columns, cells, strict=True):
+            column.append(cell)
+    return {name: np.array(column, dtype=object) for name, column in zip(header, columns, strict=True)}
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" + ("" if number == 1 else "s")
+
+
+# JSON lines and Parquet
+
+
+def _read_jsonl(path: Path, config: DataConfig) -> Table:
+    columns: dict[str, list[str]] = {}
+    count = 0
+    for number, row in json_lines.objects(path, config.encoding):
+        for name, value in row.items():
+            column = columns.setdefault(name, [])
+            column.extend([""] * (count - len(column)))  # rows before this one that did not have the name
+            column.append(_json_cell(path, number, name, value))
+        count += 1
+    if not count:
+        raise CanonError(f"{path} is empty.")
+    if not columns:
+        raise CanonError(f"{path} has no columns: every object is empty.")
+    arrays = {name: np.array(column + [""] * (count - len(column)), dtype=object) for name, column in columns.items()}
+    return Table(path, arrays, config)
+
+
+def _json_cell(path: Path, line: int, name: str, value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if value is None:
+        return ""
+    if isinstance(value, list | dict):
+        held = "a list" if isinstance(value, list) else "an object"
+        raise CanonError(f'{path}, line {line}: "{name}" holds {held}; a cell is text, a number, true, false or null.')
+    return json.dumps(value)
+
+
+def _read_parquet(path: Path, config: DataConfig) -> Table:
+    try:
+        import pyarrow as pa
+        from pyarrow import parquet
+    except ImportError:
+        raise CanonError(f"{path}: reading Parquet needs pyarrow; pip install 'deepcanon[tables]'.") from None
+    raw = read_bytes(path)
+    try:
+        table = parquet.read_table(pa.BufferReader(raw))
+        table.validate(full=True)  # text that is not UTF-8, offsets beyond the end
+    except (pa.ArrowException, OSError, ValueError) as mistake:
+        raise CanonError(f"{path} is not a whole Parquet file ({reason(mistake)}).") from None
+    names = table.column_names
+    if len(set(names)) < len(names):
+        name = next(name for place, name in enumerate(names) if name in names[:place])
+        raise CanonError(f'{path}: two columns are named "{name}".')
+    if not names:
+        raise CanonError(f"{path} has no columns.")
+    if not table.num_rows:
+        raise CanonError(f"{path} has columns but no rows.")
+    return Table(path, dict(zip(table.column_names, table.columns, strict=True)), config)

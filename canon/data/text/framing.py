@@ -1,0 +1,149 @@
+"""The tokens around a text, or around two: [CLS] a [SEP] b [SEP], and the like of each family of networks.
+
+Papers: Devlin et al. (2019), section 3 (bert); Liu et al. (2019) (roberta); Radford et al. (2018), section 3.3 (gpt);
+Yang et al. (2019), section 2.5 (xlnet); Raffel et al. (2020), section 3.1 (t5).
+`PATTERNS` has the framings; `frame` puts texts into one; `Specials` are the tokens' ids, found by their names.
+Deviations: gpt has no start, delimiter and extract tokens of its own, only <eos> behind the text, where there is one.
+
+B: sequences, N: tokens of all sequences end to end, P: pieces of a framing (special tokens and texts).
+"""
+
+# ruff: noqa: N815 (fields with shape suffixes)
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from canon.errors import CanonError, unknown
+
+if TYPE_CHECKING:
+    from canon.data.batching.sequences import Ragged
+
+# The first name that a vocabulary has counts.
+NAMES = {
+    "pad": ("[PAD]", "<pad>", "<|padding|>"),
+    "unk": ("[UNK]", "<unk>"),
+    "cls": ("[CLS]", "<cls>", "<s>", "<bos>"),
+    "sep": ("[SEP]", "<sep>", "</s>", "<eos>"),
+    "mask": ("[MASK]", "<mask>"),
+    "bos": ("<bos>", "<s>", "<|endoftext|>", "<|begin_of_text|>", "[BOS]", "[CLS]"),
+    "eos": ("<eos>", "</s>", "<|endoftext|>", "<|end_of_text|>", "[EOS]", "[SEP]"),
+}
+MOST_SENTINELS = 1000  # <extra_id_0>, <extra_id_1>, …: so many are looked for
+
+
+@dataclass(frozen=True)
+class Specials:
+    """Ids of the tokens that are no text; −1 where the vocabulary has none. Sentinels: T5's <extra_id_0> first."""
+
+    pad: int = -1
+    unk: int = -1
+    cls: int = -1
+    sep: int = -1
+    mask: int = -1
+    bos: int = -1
+    eos: int = -1
+    sentinels: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, ids: Mapping[str, int]) -> Specials:
+        """Those of a vocabulary, found by their names."""
+        found = {role: next((ids[name] for name in names if name in ids), -1) for role, names in NAMES.items()}
+        sentinels: list[int] = []
+        while len(sentinels) < MOST_SENTINELS and (index := ids.get(f"<extra_id_{len(sentinels)}>")) is not None:
+            sentinels.append(index)
+        return cls(**found, sentinels=tuple(sentinels))
+
+    @property
+    def all(self) -> np.ndarray:
+        """Every id that is no text, ascending."""
+        own = {self.pad, self.unk, self.cls, self.sep, self.mask, self.bos, self.eos, *self.sentinels} - {-1}
+        return np.array(sorted(own), dtype=np.int64)
+
+    def require(self, role: str, what: str) -> int:
+        """The id of a token that `what` needs, or the sentence that says it is missing."""
+        index: int = getattr(self, role)
+        if index < 0:
+            names = " or ".join(NAMES[role])
+            raise CanonError(f"The tokenizer has no {names}, which {what} needs; use one that was made for it.")
+        return index
+
+
+class Framed(NamedTuple):
+    tokens_N: np.ndarray  # int64
+    lengths_B: np.ndarray  # int64
+    segments_N: np.ndarray  # int64
+    first_starts_B: np.ndarray  # the place in N where the first text begins
+    second_starts_B: np.ndarray  # and the second; −1 without one
+
+
+# A piece is a text ("first", "second") or the role of a special token; with it goes its segment.
+PATTERNS: dict[str, tuple[tuple[tuple[str, int], ...], tuple[tuple[str, int], ...]]] = {
+    "bert": (
+        (("cls", 0), ("first", 0), ("sep", 0)),
+        (("cls", 0), ("first", 0), ("sep", 0), ("second", 1), ("sep", 1)),
+    ),
+    "roberta": (
+        (("cls", 0), ("first", 0), ("sep", 0)),
+        (("cls", 0), ("first", 0), ("sep", 0), ("sep", 0), ("second", 0), ("sep", 0)),
+    ),
+    "gpt": (
+        (("first", 0), ("eos", 0)),
+        (("first", 0), ("second", 0), ("eos", 0)),
+    ),
+    "xlnet": (
+        (("first", 0), ("sep", 0), ("cls", 2)),
+        (("first", 0), ("sep", 0), ("second", 1), ("sep", 1), ("cls", 2)),
+    ),
+    "t5": (
+        (("first", 0), ("eos", 0)),
+        (("first", 0), ("second", 0), ("eos", 0)),
+    ),
+}
+FRAMINGS = tuple(PATTERNS)
+
+
+def _pattern(framing: str, specials: Specials, pair: bool) -> tuple[tuple[str, int], ...]:
+    if framing not in PATTERNS:
+        raise unknown("framing", framing, PATTERNS)
+    pieces = PATTERNS[framing][pair]
+    if framing == "gpt" and specials.eos < 0:
+        return pieces[:-1]
+    return pieces
+
+
+def num_specials(framing: str, specials: Specials, pair: bool = False) -> int:
+    """How many tokens a framing adds to one text, or to two."""
+    return sum(role not in ("first", "second") for role, _ in _pattern(framing, specials, pair))
+
+
+def frame(framing: str, specials: Specials, first: Ragged, second: Ragged | None = None) -> Framed:
+    """Each text of `first`, with the one of `second` beside it where that is given, in its frame."""
+    assert second is None or len(first.lengths) == len(second.lengths)
+    pieces = _pattern(framing, specials, second is not None)
+    count = len(first.lengths)
+    texts = {"first": first, "second": second}
+    lengths_BP = np.ones((count, len(pieces)), dtype=np.int64)
+    for piece, (role, _) in enumerate(pieces):
+        text = texts.get(role)
+        if text is not None:
+            lengths_BP[:, piece] = text.lengths
+    stops_BP = np.cumsum(lengths_BP.reshape(-1)).reshape(lengths_BP.shape)
+    starts_BP = stops_BP - lengths_BP
+    tokens_N = np.empty(int(lengths_BP.sum()), dtype=np.int64)
+    starts = {"first": starts_BP[:, 0], "second": np.full(count, -1, dtype=np.int64)}
+    for piece, (role, _) in enumerate(pieces):
+        text = texts.get(role)
+        if text is None:
+            tokens_N[starts_BP[:, piece]] = specials.require(role, f'framing = "{framing}"')
+            continue
+        starts[role] = starts_BP[:, piece]
+        before_B = np.cumsum(text.lengths) - text.lengths  # tokens of the text's earlier rows
+        tokens_N[np.arange(len(text.tokens)) + np.repeat(starts[role] - before_B, text.lengths)] = text.tokens
+    segments_P = np.array([segment for _, segment in pieces], dtype=np.int64)
+    segments_N = np.repeat(np.tile(segments_P, count), lengths_BP.reshape(-1))
+    return Framed(tokens_N, lengths_BP.sum(axis=1), segments_N, starts["first"], starts["second"])
