@@ -1,6 +1,6 @@
 """Pre-training on running text: hidden words, next words, words in any order, missing spans, next sentences.
 
-What a network reads and must tell is made of passages by canon.objectives.compose. Loss: cross-entropy per told token.
+What a network reads and must tell is made of passages by canon/data/batching/composer.py. Loss: cross-entropy per told token.
 Where next sentences are asked for, BERT's loss is the sum of two means, of the tokens' and of the sentences'; here a
 loss is a sum over all told tokens of the global batch, so that a sequence's next-sentence loss counts as often as it
 has told tokens: Σ_b (Σ_m ℓ_bm + M_b ℓ_b) / Σ_b M_b, the same on any number of processes. Several tasks in one run

@@ -1,7 +1,7 @@
 """A Transformer's encoder and decoder by compiled kernels, on a CPU where nothing is learned.
 
 The kernels are canon/kernels/cpu/transformer.py. Weights are copied into their order, once where they are
-frozen (canon/nn/frozen.py) and for no longer; elsewhere the modules do it. Sequences and rows are shared out among threads
+frozen (canon/nn/frozen.py) and for no longer; elsewhere the modules do it. Threads share sequences and rows
 (canon/kernels/cpu/threads.py).
 Shapes: as in the kernels' file; N tokens of B sequences, W numbers for a place of the memory, L · 2D and more.
 """
