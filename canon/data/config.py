@@ -1,65 +1,59 @@
-"""The [data] section of a recipe: where examples come from and how a file is read."""
+"""The [data] section of a recipe: common settings, and those of every kind and encoding in one class.
+
+Which of them a recipe may give depends on its system: `settings_of` lists the classes of settings that belong to an
+encoding and to the kinds it reads; a setting of another is an error that says whose it is (canon/recipe.py).
+"""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
-
-from pydantic import Field
+from collections.abc import Iterable
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, Literal
 
 from canon.config import settings
+from canon.data.encodings import ENCODINGS, Encoding
+from canon.data.kinds import KINDS
+from canon.data.settings import Common
 
-Share = Annotated[float, Field(ge=0, lt=1)]
-Size = Annotated[int, Field(gt=0, le=1 << 20)]  # of a window or a passage: more fits no network
-Seed = Annotated[int, Field(ge=0, lt=1 << 64)]
-Count = Annotated[int, Field(ge=0, le=1 << 40)]  # of examples
+_FORMATS = ("auto", *(name for kind in KINDS for name in kind.formats))
+_CLASSES = tuple(dict.fromkeys([*(kind.settings for kind in KINDS), *(each.settings for each in ENCODINGS)]))
+# A class goes before those that it is made of.
+_BASES = tuple(cls for cls in _CLASSES if not any(other is not cls and issubclass(other, cls) for other in _CLASSES))
+
+if TYPE_CHECKING:
+    DataConfig = Any
+else:
+    DataConfig = settings(
+        type(
+            "DataConfig",
+            _BASES,
+            {
+                "__annotations__": {"format": Literal[_FORMATS]},
+                "format": Common.__pydantic_fields__["format"],
+                "__module__": __name__,
+            },
+        )
+    )
 
 
-@settings
-class DataConfig:
-    source: str = Field(default="", description="a named set (canon list datasets), or a file or folder")
-    format: Literal["auto", "table", "images", "idx", "cifar", "text", "pairs", "conll", "squad"] = Field(
-        default="auto", description="kind of file; auto looks at names and contents"
-    )
-    label: str = Field(default="", description="column to predict; default: label, target, class or y, else the last")
-    label_separator: str = Field(default="", description="parts several labels in a cell of a table, as in ;")
-    features: tuple[str, ...] = Field(default=(), description="columns to predict from; default: all but the label")
-    valid: Share | str = Field(default=0.1, description="share of the training examples held out, or a file")
-    test: Share | str = Field(
-        default="",
-        description="the same for the test set; default: the source's own, else a tenth (built-in sets: a fifth)",
-    )
-    seed: Seed = Field(default=0, description="decides the split, apart from train.seed")
-    missing: Literal["error", "mean"] = Field(default="error", description="what to do with an empty number")
-    delimiter: str = Field(default="", description="column separator of a text table; default: by the file's ending")
-    encoding: str = Field(default="utf-8", description="of text files")
-    size: tuple[Annotated[int, Field(gt=0, le=1 << 14)], ...] = Field(
-        default=(), description="height, width of images in a folder"
-    )
-    channels: Literal[0, 1, 3] = Field(default=0, description="1 grey, 3 colour, 0 as the first image is")
-    augment: tuple[str, ...] = Field(default=(), description="changes to training images, in this order (docs/data.md)")
-    languages: tuple[str, ...] = Field(default=(), description="endings of two parallel files: from, to (en, de)")
-    tokenizer: str = Field(
-        default="",
-        description="word, char, bpe, wordpiece, unigram, byte-bpe, split (at spaces) or jieba, or a tokenizer.json; "
-        "for pre-training also a folder of a network or a run; default: the set's own, else bpe",
-    )
-    segmenter: Literal["", "jieba"] = Field(
-        default="", description="what finds the words of Chinese text, for masking whole ones"
-    )
-    phrases: str = Field(default="", description="a file of phrases, one a line, for masking whole ones")
-    target_tokenizer: str = Field(default="", description="of the target; default: one vocabulary for both sides")
-    vocab_size: Annotated[int, Field(ge=0, le=1 << 28)] = Field(
-        default=0, description="most tokens; 0: all words, or 8000 pieces"
-    )
-    min_count: Annotated[Count, Field(gt=0)] = Field(default=1, description="rarer words and characters are <unk>")
-    lowercase: bool = Field(default=False, description="text to lower case")
-    max_length: Size = Field(
-        default=256, description="tokens of a passage to pre-train on; longer training pairs are left out"
-    )
-    window: Size = Field(default=35, description="tokens of a running text read at a time")
-    tests: tuple[str, ...] = Field(
-        default=(),
-        description="of word vectors: files of word pairs with a number, or of analogies, or wordsim353, simlex999, "
-        "questions-words, CA8/morphological, CA8/semantic",
-    )
-    limit: Count = Field(default=0, description="use only so many training examples; 0 all")
+def settings_of(encodings: Iterable[Encoding]) -> set[str]:
+    """The names of the settings that data for these encodings may have."""
+    classes = [cls for each in encodings for cls in (each.settings, *(kind.settings for kind in each.reads))]
+    return {field.name for cls in classes for field in fields(cls)}
+
+
+def owners(name: str) -> list[str]:
+    """The kinds and encodings that have a setting, for a sentence."""
+    kinds = [kind.plural for kind in KINDS if name in _own(kind.settings)]
+    return [*kinds, *(f"{each.name} (an encoding)" for each in ENCODINGS if name in _own(each.settings))]
+
+
+def _own(cls: type) -> set[str]:
+    common = {field.name for field in fields(Common)}
+    return {field.name for field in fields(cls)} - common
+
+
+def is_layout(name: str) -> bool:
+    """Whether a setting describes one file, so that it does not go with another."""
+    extra = DataConfig.__pydantic_fields__[name].json_schema_extra
+    return bool(extra)

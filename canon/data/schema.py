@@ -1,9 +1,10 @@
-"""What a reader hands on: examples in columns, and the schema that tells what they are.
+"""What a run knows of its data: examples in columns, and the schema that says what they are.
 
-The schema is all that a network must know of the data (sizes) and all that `predict` needs to read more of it
-(encoders). It is stored in every run as vocab/schema.json.
+The schema is all that a network must know of the data (sizes) and all that `predict` needs to read more of it. It is a
+small core (what is to be predicted, the shape of an input, vocabularies) and what its encoding adds; it is stored in
+every run as vocab/schema.json, with vocabularies as files of their own beside it.
 
-Columns that every reader uses: "input" (one row per example) and "target" (class index or number), where there is one.
+Columns that every encoding uses: "input" (one row per example) and "target", where there is one.
 """
 
 from __future__ import annotations
@@ -11,25 +12,24 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, runtime_checkable
 
 import numpy as np
 
+from canon.data import targets
 from canon.data.formats.files import open_raw
+from canon.data.targets import Nothing, Target
 from canon.data.text.words import Words
 from canon.errors import CanonError, border
 from canon.storage import read_json
 
 if TYPE_CHECKING:
-    from canon.data.text.tokenizers import Tokenizer
+    import torch
 
-InputKind = Literal["features", "image", "text", "pairs", "corpus", "document", "tokens", "passages"]
-# any: a class where the data has classes; next: the text itself, one token on; sequence: another text; labels: classes
-# of which an example may have several; tags: a class of each word; span: a part of the text; choice: one of several
-# texts; tokens: those of the text that an objective of pre-training asks for
-TargetKind = Literal["class", "number", "none", "any", "next", "sequence", "labels", "tags", "span", "choice", "tokens"]
+    from canon.data.batching.loader import Order
+    from canon.data.text.tokenizers import Tokenizer
 
 
 class Column(Protocol):
@@ -44,118 +44,119 @@ class Column(Protocol):
     def take(self, indices: np.ndarray) -> Any: ...
 
 
+@runtime_checkable
+class Batched(Column, Protocol):
+    """A column whose rows become several arrays of a batch: tokens, their lengths and the like."""
+
+    def batch(self, name: str, indices: np.ndarray) -> dict[str, np.ndarray]: ...
+
+
+@runtime_checkable
+class Running(Column, Protocol):
+    """A column whose rows hang together, as pieces of one text do: some of them are the first ones."""
+
+    running: bool
+
+
 Columns = Mapping[str, np.ndarray | Column]
 LOST = "restore it from a copy, or train again with another --out"
-_OPTIONAL = ("text", "reading")  # fields of a schema that are written only where they say something
-
-
-@dataclass(frozen=True)
-class Encoder:
-    """How one column of a table becomes features: a number is standardised, a category becomes one-hot."""
-
-    name: str
-    kind: Literal["number", "category"]
-    mean: float = 0.0
-    std: float = 1.0
-    categories: tuple[str, ...] = ()  # an unseen category is all zeros
-
-
-@dataclass(frozen=True)
-class Reading:
-    """How texts become sequences of tokens for a pre-trained network; what is asked of them is `Schema.target`."""
-
-    framing: str  # canon.data.framing: where special tokens stand
-    limit: int  # tokens of a sequence, special ones among them
-    overlap: int = 0  # tokens that neighbouring windows of a long text share, where an answer is looked for in it
-    columns: tuple[str, ...] = ()  # of a table: of the text, or of both texts
-    counts: tuple[int, ...] = ()  # training examples of each class, or words of each tag
-    monitor: str = ""  # the metric that the data set is judged by, where it has one of its own
-    unanswerable: bool = False  # whether there are questions that the text does not answer
 
 
 @dataclass(frozen=True)
 class Schema:
-    input: InputKind
-    shape: tuple[int, ...]  # of one input: (features,) or (channels, height, width)
-    target: TargetKind = "none"
-    classes: tuple[str, ...] = ()
-    label: str = ""  # name of the target's column
-    encoders: tuple[Encoder, ...] = ()  # tables only
-    # What the network sees is (input - mean) / std: per channel for images, scalars (length 1) otherwise.
-    mean: tuple[float, ...] = (0.0,)
-    std: tuple[float, ...] = (1.0,)
-    white: int = 255  # images only: the value of a white pixel
-    # A number to predict is trained on as (target - target_mean) / target_std.
-    target_mean: float = 0.0
-    target_std: float = 1.0
-    # Sequences: the longest source and target of the training set, their mean lengths, and the tokenisers ("source" and
-    # "target", which may be one and the same, or "text"). Tokenisers are files of their own beside the schema.
-    longest: tuple[int, ...] = ()
-    typical: tuple[int, ...] = ()
-    tokenizers: Mapping[str, Tokenizer] = field(default_factory=dict)
-    # Word vectors and documents: the vocabulary, a file of its own too; of documents in a table, the column of text.
+    encoding: ClassVar[str]
+    one_shape: ClassVar[bool] = False  # whether all inputs have the same shape
+    in_streams: ClassVar[bool] = False  # whether the rows are pieces of one text, read side by side in its order
+    target: Target = field(default_factory=Nothing)
+    shape: tuple[int, ...] = ()  # of one input, where all have the same: (features,) or (channels, height, width)
+    tokenizers: Mapping[str, Tokenizer] = field(default_factory=dict)  # by role: text, or source and target
     words: Words | None = None
-    text: str = ""
-    # Texts for a pre-trained network, whose tokeniser is "text".
-    reading: Reading | None = None
 
     @property
-    def shared(self) -> bool:
-        """Whether source and target have one vocabulary."""
-        return self.tokenizers.get("source") is self.tokenizers.get("target")
+    def classes(self) -> tuple[str, ...]:
+        return self.target.classes
+
+    @property
+    def scaling(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """Mean and standard deviation: what the network reads is (input − mean) / std, by channel or by one number."""
+        return (0.0,), (1.0,)
 
     def sizes(self) -> dict[str, Any]:
         """The settings of a system that the data decides."""
-        sizes: dict[str, Any] = {"shape": self.shape}
-        if self.target in ("class", "labels", "tags"):
-            sizes["num_classes"] = len(self.classes)
-        if self.target == "sequence":
-            sizes |= {f"{role}_vocab": self.tokenizers[role].size for role in ("source", "target")}
-            sizes["shared_vocab"] = self.shared
-        if self.reading is not None:
-            sizes["kind"] = self.target
-        if self.target in ("next", "tokens") or self.reading is not None:
-            sizes["vocab_size"] = self.tokenizers["text"].size
-        if self.words is not None:
-            sizes["vocab_size"] = self.words.size
-        return sizes
+        return {"shape": self.shape, **self.target.sizes()}
+
+    def order(self, columns: Columns, batch: int, tokens: int, seed: int, device: torch.device | None = None) -> Order:
+        """Which rows make each batch: `batch` examples, or about so many tokens where those are given."""
+        from canon.data.batching.loader import Shuffled
+
+        if tokens:
+            raise CanonError("train.tokens is for texts in tokens; give train.batch.")
+        return Shuffled(num_examples(columns), batch, seed, device)
+
+    def unit(self, columns: Columns) -> tuple[float, str]:
+        """What is counted per second, and how many of them an example has on average."""
+        return 1.0, "examples"
+
+    def comparable(self) -> Schema:
+        """Without what each network decides for itself, so that two of them may be compared on the same data."""
+        return self
+
+    # Files
 
     def files(self) -> dict[str, str]:
         """Everything, as files by name: schema.json, one for each tokeniser, and words.tsv where there are words."""
-        plain = asdict(replace(self, tokenizers={}, words=None))
-        plain = {key: value for key, value in plain.items() if key != "words" and (key not in _OPTIONAL or value)}
-        plain["tokenizers"] = {
-            role: next(other for other, known in self.tokenizers.items() if known is own)
-            for role, own in self.tokenizers.items()
+        plain = {
+            "encoding": self.encoding,
+            "target": targets.to_record(self.target),
+            "shape": self.shape,
+            "tokenizers": {
+                role: next(other for other, known in self.tokenizers.items() if known is tokenizer)
+                for role, tokenizer in self.tokenizers.items()
+            },
+            **self._added(),
         }
-        found = {"schema.json": json.dumps(plain, ensure_ascii=False, indent=1)}
+        content = {"schema.json": json.dumps(plain, ensure_ascii=False, indent=1)}
         if self.words is not None:
-            found["words.tsv"] = self.words.to_text()
-        return found | {f"{name}.json": self.tokenizers[name].to_json() for name in set(plain["tokenizers"].values())}
+            content["words.tsv"] = self.words.to_text()
+        return content | {f"{name}.json": self.tokenizers[name].to_json() for name in set(plain["tokenizers"].values())}
+
+    def _added(self) -> dict[str, Any]:
+        """What the encoding adds, as JSON."""
+        own = asdict(replace(self, tokenizers={}, words=None))
+        return {key: value for key, value in own.items() if key not in _CORE}
+
+    @classmethod
+    def _of(cls, added: dict[str, Any], **core: Any) -> Self:
+        """From what `_added` gave, read back."""
+        return cls(**core, **{key: tuple(value) if isinstance(value, list) else value for key, value in added.items()})
 
     @classmethod
     def open(cls, folder: Path) -> Schema:
         """What `files` gave, from where it was written to: vocab/ of a run, if it is as it was then."""
         check_vocabulary(folder.parent)
         with border(folder, f"is damaged, {LOST}"):
-            return cls._of(folder)
+            return _open(folder)
 
-    @classmethod
-    def _of(cls, folder: Path) -> Schema:
-        rows: dict[str, Any] = json.loads((folder / "schema.json").read_bytes())
-        if names := rows.pop("tokenizers"):
-            from canon.data.text.tokenizers import Tokenizer
 
-            made = {name: Tokenizer.load(folder / f"{name}.json") for name in set(names.values())}
-            rows["tokenizers"] = {role: made[name] for role, name in names.items()}
-        if (folder / "words.tsv").is_file():
-            rows["words"] = Words.from_text((folder / "words.tsv").read_text(encoding="utf-8"))
-        if reading := rows.pop("reading", None):
-            plain: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in reading.items()}
-            rows["reading"] = Reading(**plain)
-        table: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in rows.items()}
-        encoders = ({**row, "categories": tuple(row["categories"])} for row in table.pop("encoders"))
-        return cls(**table, encoders=tuple(Encoder(**row) for row in encoders))
+_CORE = tuple(each.name for each in fields(Schema))
+
+
+def _open(folder: Path) -> Schema:
+    from canon.data import encodings
+
+    added: dict[str, Any] = json.loads((folder / "schema.json").read_bytes())
+    if "encoding" not in added:
+        raise CanonError(f"{folder.parent} was made by an earlier version of canon: use that version, or train again.")
+    schema = encodings.find(added.pop("encoding")).schema
+    core: dict[str, Any] = {"target": targets.from_record(added.pop("target")), "shape": tuple(added.pop("shape"))}
+    if names := added.pop("tokenizers"):
+        from canon.data.text.tokenizers import Tokenizer
+
+        tokenizers = {name: Tokenizer.load(folder / f"{name}.json") for name in set(names.values())}
+        core["tokenizers"] = {role: tokenizers[name] for role, name in names.items()}
+    if (folder / "words.tsv").is_file():
+        core["words"] = Words.from_text((folder / "words.tsv").read_text(encoding="utf-8"))
+    return schema._of(added, **core)
 
 
 def _hashes(record: Any) -> dict[str, str]:
@@ -196,14 +197,24 @@ class Data:
     protocol: dict[str, Any] = field(default_factory=dict)  # how the splits were made; compare refuses unlike ones
 
     def fingerprint(self) -> str:
-        """One hash for the content of all files and the way they were split. How a pre-trained network reads its texts
-        is its own affair, so that two of them may be compared."""
-        schema = self.schema
-        if schema.reading is not None:
-            schema = replace(schema, tokenizers={}, reading=None, longest=(), typical=())
-        content = [sorted(record.sha256 for record in self.files), self.protocol, sorted(schema.files().items())]
+        """One hash for the content of all files and the way they were split."""
+        schema = sorted(self.schema.comparable().files().items())
+        content = [sorted(record.sha256 for record in self.files), self.protocol, schema]
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def num_examples(columns: Columns) -> int:
     return len(next(iter(columns.values())))
+
+
+def take(columns: Columns, rows: np.ndarray) -> Columns:
+    """Some rows of every column."""
+    return {name: c[rows] if isinstance(c, np.ndarray) else c.take(rows) for name, c in columns.items()}
+
+
+def some(columns: Columns, limit: int) -> Columns:
+    """At most so many rows from all over a split, whose order may mean something; of a running text its beginning."""
+    if num_examples(columns) <= limit:
+        return columns
+    running = isinstance(columns["input"], Running)
+    return take(columns, np.arange(limit) if running else np.linspace(0, num_examples(columns) - 1, limit).astype(int))

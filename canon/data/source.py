@@ -1,15 +1,19 @@
-"""What the readers of one kind of file hand to `read`: parts before they are split, encoded or scaled."""
+"""What a kind of data hands over: parts before they are split, encoded or scaled, and what was decided on the way."""
 
 from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from canon.data.schema import FileRecord, InputKind
+from canon.data.schema import FileRecord
+from canon.errors import CanonError
+
+if TYPE_CHECKING:
+    from canon.data.kinds.base import Kind
 
 SPLITS = {
     "train": ("train", "training"),
@@ -18,31 +22,47 @@ SPLITS = {
 }
 
 
-@dataclass(frozen=True)
-class Part:
-    """Examples that lie together: a table, images [N, C, H, W], documents or pairs; class indices beside images."""
+class Pictures(NamedTuple):
+    """Images [N, C, H, W], an array or a column that decodes them, and their class indices where they have classes."""
 
-    inputs: Any  # Table | np.ndarray | Column | list[str] | Pairs
+    pixels: Any
     labels: np.ndarray | None = None
-
-    def __len__(self) -> int:
-        return len(self.inputs)
 
 
 @dataclass(frozen=True)
 class Source:
     name: str
-    kind: InputKind
-    parts: dict[str, Part]  # "train", and "valid" and "test" where the source has its own
-    classes: tuple[str, ...] = ()  # images only
-    label: str = ""  # tables: the named set's own choice
-    features: tuple[str, ...] = ()
+    parts: dict[str, Any]  # "train", and "valid" and "test" where the source has its own: rows as the kind has them
     files: tuple[FileRecord, ...] = ()
     notes: tuple[str, ...] = ()
     test: float = 0.1  # share held out where there is no test part
-    white: int = 255  # the value of a white pixel
     tokenizers: tuple[str, ...] = ()  # kinds that the named set asks for: of its text, or of source and target
     origin: dict[str, Any] = field(default_factory=dict)  # what the protocol says of the source
+    kind: Kind = None  # type: ignore[assignment]  # set by Kind.open
+
+    def size(self, part: str) -> int:
+        rows = self.parts[part]
+        return len(rows.pixels if isinstance(rows, Pictures) else rows)
+
+    def scored(self) -> Any:
+        """The part that a trained run is evaluated on: the test part, where there is one."""
+        return self.parts.get("test") or self.parts["train"]
+
+
+@dataclass(frozen=True)
+class ImageSource(Source):
+    """Parts are `Pictures`."""
+
+    classes: tuple[str, ...] = ()
+    white: int = 255  # the value of a white pixel
+
+
+@dataclass(frozen=True)
+class TableSource(Source):
+    """Parts are tables."""
+
+    label: str = ""  # the named set's own choice
+    features: tuple[str, ...] = ()
 
 
 def array_record(name: str, *arrays: np.ndarray) -> FileRecord:
@@ -54,9 +74,27 @@ def array_record(name: str, *arrays: np.ndarray) -> FileRecord:
 
 
 def split_of(path: Path) -> str:
-    """The split that a file's or folder's name tells: train.csv, ptb.valid.txt.xz, dev.tsv, t10k-images …, else ""."""
+    """The split that a file's or folder's name says: train.csv, ptb.valid.txt.xz, dev.tsv, t10k-images …, else ""."""
     words = path.name.lower().replace("-", ".").replace("_", ".").split(".")
     for split, names in SPLITS.items():
         if any(word in names for word in words):
             return split
     return ""
+
+
+def one_of_each_split(folder: Path, files: list[Path], what: str) -> dict[str, Path]:
+    """train.csv, valid.csv and test.csv among some files of a folder; or the only one."""
+    if len(files) == 1:
+        return {"train": files[0]}
+    by_split: dict[str, Path] = {}
+    for file in files:
+        split = split_of(file)
+        if split in by_split:
+            raise CanonError(
+                f"{folder}: {by_split[split].name} and {file.name} both seem to be the {split} part; keep one."
+            )
+        if split:
+            by_split[split] = file
+    if "train" not in by_split:
+        raise CanonError(f"{folder} has {len(files)} {what} and none is named train; give the file.")
+    return by_split

@@ -20,6 +20,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from canon.data.encodings.pixels import PixelSchema
 from canon.data.schema import Schema
 from canon.errors import CanonError, unknown
 
@@ -69,7 +70,7 @@ class Draws:
 class Scale:
     """Between what the network sees and brightness from 0 to 1."""
 
-    def __init__(self, schema: Schema) -> None:
+    def __init__(self, schema: PixelSchema) -> None:
         self.channels = schema.shape[0]
 
         @cache
@@ -300,7 +301,7 @@ def augmenter(
     """The changes called `names`, one after the other, each with its number or as in "crop:0.25"; None for none."""
     if not names:
         return None
-    if schema.input != "image":
+    if not isinstance(schema, PixelSchema):
         raise CanonError(f"{key} is for images.")
     changes = [_parsed(name, key) for name in names]
     scale = Scale(schema)

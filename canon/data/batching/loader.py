@@ -20,10 +20,7 @@ import torch
 from torch import Tensor
 
 from canon.data.batching.draws import EVALUATION, Draws
-from canon.data.batching.framed import Texts, Values
-from canon.data.batching.passages import Passages
-from canon.data.batching.sequences import Ragged, Windows
-from canon.data.schema import Columns, Schema, num_examples
+from canon.data.schema import Batched, Columns, Schema, num_examples
 from canon.errors import CanonError
 
 Batch = dict[str, Tensor]
@@ -42,8 +39,8 @@ class Examples:
         self.size = num_examples(columns)
         self.device = device
         self._given, self._compose = columns, compose
-        told = {name: c for name, c in columns.items() if c.dtype != object}  # strings are for scoring
-        self._columns = {name: torch.from_numpy(c) if isinstance(c, np.ndarray) else c for name, c in told.items()}
+        read = {name: c for name, c in columns.items() if c.dtype != object}  # strings are for scoring
+        self._columns = {name: torch.from_numpy(c) if isinstance(c, np.ndarray) else c for name, c in read.items()}
         self.in_memory = all(isinstance(column, Tensor) for column in self._columns.values())
         in_memory = [column for column in self._columns.values() if isinstance(column, Tensor)]
         if device.type == "cuda" and self.in_memory:
@@ -51,9 +48,8 @@ class Examples:
             if needed <= _RESIDENT_SHARE * torch.cuda.mem_get_info(device)[0]:
                 self._columns = {name: c.to(device) for name, c in self._columns.items() if isinstance(c, Tensor)}
         trailing = (1,) * (len(schema.shape) - 1)
-        self._mean = torch.tensor(schema.mean, device=device).reshape(-1, *trailing)
-        self._std = torch.tensor(schema.std, device=device).reshape(-1, *trailing)
-        self._scaled = schema.mean == (0.0,) and schema.std == (1.0,)
+        self._mean, self._std = (torch.tensor(each, device=device).reshape(-1, *trailing) for each in schema.scaling)
+        self._scaled = schema.scaling == ((0.0,), (1.0,))
         inputs = self._columns["input"]
         if not self._scaled and isinstance(inputs, Tensor) and inputs.numel() * 4 <= _SCALE_AHEAD_BYTES:
             self._columns["input"] = self._scale(inputs.to(device))
@@ -82,7 +78,7 @@ class Examples:
         for name, column in self._columns.items():
             if isinstance(column, Tensor):
                 rows = column.index_select(0, indices)
-            elif isinstance(column, Ragged | Windows | Texts | Values):
+            elif isinstance(column, Batched):
                 batch |= {key: self._send(key, array) for key, array in column.batch(name, indices.numpy()).items()}
                 continue
             else:
@@ -100,11 +96,6 @@ class Examples:
         if self.device.type != "cuda" or name.endswith("_lengths"):
             return found if name.endswith("_lengths") else found.to(self.device)
         return found.pin_memory().to(self.device, non_blocking=True)
-
-    @property
-    def in_streams(self) -> bool:
-        """Whether the rows are pieces of one text, to be read in its order."""
-        return isinstance(self._columns.get("input"), Windows)
 
     def stream_rows(self, count: int) -> Iterator[Tensor]:
         """All windows once, as `count` streams side by side; towards the end some streams are over."""
@@ -216,32 +207,12 @@ def generator(seed: int, epoch: int) -> np.random.Generator:
     return np.random.Generator(np.random.Philox(key=np.array([seed, epoch], dtype=np.uint64)))
 
 
-def order_of(columns: Columns, batch: int, tokens: int, seed: int, device: torch.device | None = None) -> Order:
-    """The order that the data asks for: streams for a text, by length if `tokens` are given, else shuffled."""
-    size, inputs, target = num_examples(columns), columns["input"], columns.get("target")
-    if isinstance(inputs, Windows):
-        return Streams(size, batch)
-    if tokens and isinstance(inputs, Passages):
-        return ByLength(inputs.lengths, inputs.lengths, tokens, seed)
-    if tokens and isinstance(inputs, Texts):
-        return ByLength(inputs.num_tokens, inputs.num_tokens, tokens, seed)
-    if tokens:
-        if not isinstance(inputs, Ragged) or not isinstance(target, Ragged):
-            raise CanonError(
-                "train.tokens is for texts in tokens and for sentences in two languages; give train.batch."
-            )
-        # By target, then source: both are padded for attention on a CPU.
-        keys = target.lengths * (inputs.lengths.max() + 1) + inputs.lengths
-        return ByLength(keys, target.lengths - 1, tokens, seed)
-    return Shuffled(size, batch, seed, device)
-
-
-def steps_per_epoch(columns: Columns, batch: int, tokens: int) -> int:
+def steps_per_epoch(schema: Schema, columns: Columns, batch: int, tokens: int) -> int:
     """Of data whose epochs are whole batches (sentences by tokens, streams); 0 where they are examples / batch."""
-    if not tokens and not isinstance(columns["input"], Windows):
+    if not tokens and not schema.in_streams:
         return 0
-    order = order_of(columns, min(batch or num_examples(columns), num_examples(columns)), tokens, seed=0)
-    return int(order.per_epoch)
+    size = num_examples(columns)
+    return int(schema.order(columns, min(batch or size, size), tokens, seed=0).per_epoch)
 
 
 class Piece(NamedTuple):

@@ -92,6 +92,8 @@ class Ragged(Uneven):
 class Windows:
     """One long text cut into pieces of `window` tokens; the last may be shorter."""
 
+    running = True
+
     def __init__(self, tokens: np.ndarray, window: int) -> None:
         self.tokens = tokens
         self.window = window
@@ -126,10 +128,3 @@ def lined(tokenizer: Tokenizer, documents: Sequence[str]) -> np.ndarray:
     if tokenizer.kind in ("word", "split"):
         documents = [line for document in documents for line in document.splitlines() if line.strip()]
     return Ragged.encode(tokenizer, documents).tokens
-
-
-def num_tokens(column: object) -> int:
-    """Tokens that a column asks for: 0 if it is not made of tokens."""
-    if isinstance(column, Ragged):
-        return len(column.tokens) - len(column)
-    return len(column.tokens) - 1 if isinstance(column, Windows) else getattr(column, "num_tokens", 0)

@@ -15,7 +15,7 @@ import numpy as np
 from canon.data.catalogue.synthetic import MIXTURES, read_mixture
 from canon.data.formats.tables import Table
 from canon.data.progress import bar
-from canon.data.source import Part, Source, array_record
+from canon.data.source import ImageSource, Pictures, Source, TableSource, array_record
 
 # name -> (loader in sklearn.datasets, its arguments, name of the label's column)
 TABLES = {
@@ -60,17 +60,15 @@ def read_builtin(name: str) -> Source:
     documents = list(python_docs() if name == "python-docs" else python_source())
     version = ".".join(map(str, sys.version_info[:3]))
     record = array_record(f"Python {version} {name}", np.frombuffer("\0".join(documents).encode(), dtype=np.uint8))
-    return Source(name, "text", {"train": Part(documents)}, files=(record,), origin={"python": version})
+    return Source(name, {"train": documents}, (record,), origin={"python": version})
 
 
 def _pronunciations() -> Source:
     from canon.data.catalogue.cmudict import cmudict_notes, cmudict_record, read_cmudict
 
-    parts = {split: Part(pairs) for split, pairs in read_cmudict().items()}
     return Source(
         "cmudict",
-        "pairs",
-        parts,
+        dict(read_cmudict()),
         files=(cmudict_record(),),
         notes=cmudict_notes(),
         tokenizers=("char", "split"),
@@ -82,10 +80,9 @@ def _digits() -> Source:
 
     images, labels = datasets.load_digits(return_X_y=True)
     inputs = images.reshape(-1, 1, 8, 8).astype(np.uint8)  # 0 to 16
-    return Source(
+    return ImageSource(
         "digits",
-        "image",
-        {"train": Part(inputs, labels.astype(np.int64))},
+        {"train": Pictures(inputs, labels.astype(np.int64))},
         classes=tuple("0123456789"),
         files=(array_record("scikit-learn digits", inputs, labels.astype(np.int64)),),
         test=0.2,
@@ -104,7 +101,7 @@ def _table(name: str) -> Source:
         bunch.target if names is None else np.array([str(names[code]) for code in bunch.target], dtype=object)
     )
     record = array_record(f"scikit-learn {name}", bunch.data, bunch.target.astype(np.float64))
-    return Source(name, "features", {"train": Part(Table(name, cells))}, label=label, files=(record,), test=0.2)
+    return TableSource(name, {"train": Table(name, cells)}, label=label, files=(record,), test=0.2)
 
 
 def _modules() -> Iterator[Path]:
@@ -154,10 +151,9 @@ def _docstrings_by_module() -> Source:
     version = ".".join(map(str, sys.version_info[:3]))
     content = "\0".join(f"{module}\0{text}" for text, module in rows.items()).encode()
     record = array_record(f"Python {version} python-modules", np.frombuffer(content, dtype=np.uint8))
-    return Source(
+    return TableSource(
         "python-modules",
-        "features",
-        {"train": Part(Table("python-modules", cells))},
+        {"train": Table("python-modules", cells)},
         label="module",
         features=("text",),
         files=(record,),

@@ -24,7 +24,7 @@ class File:
 class Dataset:
     name: str
     title: str
-    kind: Literal["table", "images", "text", "pairs", "tests", "tags", "questions"]
+    kind: Literal["table", "images", "text", "pairs", "tests", "tagged", "questions", "choices"]
     size: str  # how many examples
     source: str
     licence: str
@@ -486,7 +486,7 @@ RECORDS = (
     Dataset(
         "ud-english-ewt",
         "Universal Dependencies, English Web Treebank 2.16",
-        "tags",
+        "tagged",
         "12,544 + 2,001 + 2,077 sentences, 17 tags",
         "Silveira et al. 2014; Universal Dependencies",
         "CC BY-SA 4.0",
@@ -518,7 +518,7 @@ RECORDS = (
     Dataset(
         "weibo-ner",
         "Weibo NER: names in Chinese messages, revised",
-        "tags",
+        "tagged",
         "1,350 + 270 + 270 messages, 8 kinds of names",
         "Peng and Dredze 2015; He and Sun 2016",
         "CC BY-SA 3.0; messages under Weibo's terms",

@@ -13,7 +13,7 @@ from math import cos, pi, sin
 import numpy as np
 
 from canon.data.formats.tables import Table
-from canon.data.source import Part, Source, array_record
+from canon.data.source import TableSource, array_record
 
 ROWS = 20_000
 _REACH = 3  # standard deviations from a centre that still belong to the mode
@@ -51,12 +51,12 @@ MIXTURES = {
 }
 
 
-def read_mixture(name: str) -> Source:
+def read_mixture(name: str) -> TableSource:
     mixture = MIXTURES[name]
     rows = mixture.draw(ROWS)
     cells = {column: rows[:, index] for index, column in enumerate(mixture.columns)}
     record = array_record(f"canon {name}", rows)
-    return Source(name, "features", {"train": Part(Table(name, cells))}, files=(record,), test=0.2)
+    return TableSource(name, {"train": Table(name, cells)}, (record,), test=0.2)
 
 
 def mixture_of(columns: Sequence[str]) -> Mixture | None:

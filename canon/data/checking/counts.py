@@ -6,7 +6,7 @@ A mistake in the data becomes a warning and the counting goes on. Text is stream
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -14,20 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from canon.data import catalogue, features
-from canon.data.catalogue import CATALOGUE
+from canon.data import columns
 from canon.data.checking import measure
 from canon.data.checking.report import CheckReport
-from canon.data.config import DataConfig
-from canon.data.formats import images, text
+from canon.data.corpus.text_blocks import Texts
+from canon.data.formats import images
 from canon.data.formats.files import lines, open_bytes, read_raw
 from canon.data.formats.tables import Table, canonical
-from canon.data.labelled import open_documents
-from canon.data.open import open_source
 from canon.data.progress import bar
-from canon.data.read import choose, label_of
-from canon.data.source import SPLITS, Source
-from canon.data.splits import held_count
+from canon.data.source import SPLITS, ImageSource, Source, TableSource
+from canon.data.splits import choose, held_count
 from canon.errors import CanonError
 
 Stream = Callable[[], Iterator[str]]  # texts, from the start each time it is called
@@ -36,14 +32,14 @@ Stream = Callable[[], Iterator[str]]  # texts, from the start each time it is ca
 # Tables
 
 
-def count_table(report: CheckReport, config: DataConfig, source: Source) -> None:
+def count_table(report: CheckReport, config: Any, source: TableSource) -> None:
     report.kind = "table"
-    tables: dict[str, Table] = {name: part.inputs for name, part in source.parts.items()}
+    tables: dict[str, Table] = source.parts
     train = tables["train"]
-    label, note = label_of(source, config, "class")
+    label, note = columns.choose_label(train, config.label or source.label)
     report.notes += [note] if note else []
     classes = _class_names(train, label)
-    chosen, _ = choose(source, config, features.class_codes(train, label, classes) if classes else None)
+    chosen, _ = choose(source, config, columns.class_codes(train, label, classes) if classes else None)
     report.splits = {name: len(rows) for name, (_, rows) in chosen.items()}
     with bar("checking columns", len(train.names)) as progress:
         report.columns = [_column(report, train, name) for name in progress.over(train.names)]
@@ -59,7 +55,7 @@ def count_table(report: CheckReport, config: DataConfig, source: Source) -> None
     _check_rows(report, tables, chosen, label)
     texts = [column["name"] for column in report.columns if column["kind"] == "text" and column["name"] != label]
     if texts:
-        name = features.choose_text(train, source.features[:1] if source.features else (), label)
+        name = columns.choose_text(train, source.features[:1] if source.features else (), label)
         streams = {split: partial(tables[part].stream, name, np.sort(rows)) for split, (part, rows) in chosen.items()}
         _measure_texts(report, streams)
 
@@ -70,8 +66,8 @@ def _class_names(table: Table, label: str) -> tuple[str, ...]:
         values, bad = table.numbers(label)
         if not bad.any() and (values != np.rint(values)).any():
             return ()
-        classes = features.class_names(table, label)
-        features.class_codes(table, label, classes)
+        classes = columns.class_names(table, label)
+        columns.class_codes(table, label, classes)
         return classes
     except CanonError:
         return ()
@@ -86,7 +82,7 @@ def _column(report: CheckReport, table: Table, name: str) -> dict[str, Any]:
             report.warn(str(table.mistake(facts.first_infinite, f'column "{name}" is infinite.')))
     else:
         missing, distinct = table.count_blank(name), measure.distinct(table.digests(name))
-        wordy = distinct > features.MOST_CATEGORIES or distinct > max(len(table) / 2, 2)
+        wordy = distinct > columns.MOST_CATEGORIES or distinct > max(len(table) / 2, 2)
         kind = "text" if wordy else "category"
     if missing:
         report.warn(f'column "{name}" has {missing:,} missing values.')
@@ -128,7 +124,7 @@ def _count_equal(report: CheckReport, digests: dict[str, tuple[np.ndarray, np.nd
 # Images
 
 
-def count_image_files(report: CheckReport, config: DataConfig, folder: Path) -> None:
+def count_image_files(report: CheckReport, config: Any, folder: Path) -> None:
     """Every file is opened and decoded, so that all the bad ones are named, not the first."""
     found, classes = images.list_folder(folder)
     report.kind = "images"
@@ -154,14 +150,14 @@ def count_image_files(report: CheckReport, config: DataConfig, folder: Path) -> 
     report.warnings += bad[:10] + ([f"{len(bad) - 10:,} more files cannot be read."] if len(bad) > 10 else [])
 
 
-def count_arrays(report: CheckReport, config: DataConfig, source: Source) -> None:
+def count_arrays(report: CheckReport, config: Any, source: ImageSource) -> None:
     report.kind = "images"
     labels = source.parts["train"].labels
     chosen, _ = choose(source, config, labels)
     digests: dict[str, tuple[np.ndarray, np.ndarray]] = {}
     for split, (part, rows) in chosen.items():
         report.splits[split] = len(rows)
-        pixels, codes = source.parts[part].inputs[rows], source.parts[part].labels
+        pixels, codes = source.parts[part].pixels[rows], source.parts[part].labels
         if codes is not None:
             counts = np.bincount(codes[rows], minlength=len(source.classes))
             report.classes[split] = dict(zip(source.classes, counts.tolist(), strict=True))
@@ -175,64 +171,52 @@ def count_arrays(report: CheckReport, config: DataConfig, source: Source) -> Non
 # Texts with labels
 
 
-def count_documents(report: CheckReport, config: DataConfig) -> Source:
+def count_labelled(report: CheckReport, config: Any, source: Source) -> None:
     """Of fastText's lines; a table's texts are counted with the table."""
     report.kind = "documents"
-    source = open_documents(config)
     chosen, _ = choose(source, config, None)
     texts: dict[str, np.ndarray] = {}
     digests: dict[str, tuple[np.ndarray, np.ndarray]] = {}
     for split, (part, rows) in chosen.items():
-        found = source.parts[part].inputs
+        examples = source.parts[part]
         report.splits[split] = len(rows)
-        report.classes[split] = dict(Counter(found.counts(rows.tolist())).most_common())
-        texts[split] = np.array([*found.texts, None], dtype=object)[rows]
+        report.classes[split] = dict(Counter(examples.counts(rows)).most_common())
+        texts[split] = np.array([*examples.first, None], dtype=object)[rows]
         inputs = measure.digests(texts[split])
-        labels = measure.digests("\0".join(found.labels[row]) for row in rows.tolist())
+        labels = measure.digests("\0".join(examples.labels[row]) for row in rows.tolist())
         digests[split] = measure.mixed(measure.mixed(np.zeros_like(inputs), inputs), labels), inputs
     empty = sum(not text for text in texts["train"])
     if empty:
         report.warn(f"{empty:,} training texts are empty.")
     _count_equal(report, digests)
     _measure_texts(report, {split: partial(iter, rows) for split, rows in texts.items()})
-    return source
 
 
 # Text
 
 
-def count_text(report: CheckReport, config: DataConfig, path: Path) -> None:
+def count_text(report: CheckReport, config: Any, source: Source) -> None:
     report.kind = "text"
-    files = _text_files(config, path)
-    if files is None:  # built in: the documents are in memory anyway
-        parts = open_source(config).parts
-        _measure_documents(report, config, {split: partial(iter, part.inputs) for split, part in parts.items()})
-        return
+    files = [] if any(part.documents for part in source.parts.values()) else _files(source)
     try:
-        _measure_lines(
-            report, (line for paths in files.values() for file in paths for line in lines(file, config.encoding))
-        )
-        streams = {split: partial(_documents, paths, config.encoding) for split, paths in files.items()}
+        if files:
+            _measure_lines(report, (line for file in files for line in lines(file, config.encoding)))
+        streams = {split: partial(_documents, part) for split, part in source.parts.items()}
         _measure_documents(report, config, streams)
     except CanonError as mistake:
         report.warn(str(mistake))
-        for file in (file for paths in files.values() for file in paths):
+        for file in files:
             _count_bad_lines(report, file, config.encoding)
 
 
-def _text_files(config: DataConfig, path: Path) -> dict[str, list[Path]] | None:
-    if config.source in CATALOGUE:
-        record = CATALOGUE[config.source]
-        if record.builtin:
-            return None
-        folder = catalogue.require(record.name)
-        files = {file.split: [catalogue.find_file(folder, file) or folder] for file in record.files}
-    else:
-        files = text.text_parts(path)
-    for split, given in (("valid", config.valid), ("test", config.test)):
-        if isinstance(given, str) and given:
-            files[split] = [file for paths in text.text_parts(Path(given)).values() for file in paths]
-    return files
+def _files(source: Source) -> list[Path]:
+    return [file for part in source.parts.values() for file in part.files]
+
+
+def _documents(text: Texts) -> Iterator[str]:
+    from canon.data.corpus.token_blocks import documents
+
+    return (document for _, document in documents(text))
 
 
 def _measure_lines(report: CheckReport, source: Iterator[str]) -> None:
@@ -250,7 +234,7 @@ def _measure_lines(report: CheckReport, source: Iterator[str]) -> None:
     report.lines = {"all": counted["all"], "empty": counted["empty"], "repeated": repeated}
 
 
-def _measure_documents(report: CheckReport, config: DataConfig, streams: Mapping[str, Stream]) -> None:
+def _measure_documents(report: CheckReport, config: Any, streams: Mapping[str, Stream]) -> None:
     """Parts that are not there are cut off the end of train, as `read` does: test, then valid before it."""
     shares = {"test": config.test if isinstance(config.test, float) else 0.1, "valid": config.valid}
     whole, cut = streams["train"], dict(streams)
@@ -265,10 +249,6 @@ def _measure_documents(report: CheckReport, config: DataConfig, streams: Mapping
             stop -= held
     cut["train"] = partial(_between, whole, 0, stop)
     _measure_texts(report, {split: cut[split] for split in SPLITS if split in cut})
-
-
-def _documents(paths: Sequence[Path], encoding: str) -> Iterator[str]:
-    return (found for file in paths for found in text.documents(file, encoding))
 
 
 def _between(source: Stream, start: int, stop: int) -> Iterator[str]:

@@ -11,21 +11,20 @@ import numpy as np
 
 from canon.data.checking import alignment, measure
 from canon.data.checking.report import CheckReport
-from canon.data.config import DataConfig
 from canon.data.formats.pairs import Pairs
-from canon.data.read import choose
 from canon.data.source import Source
+from canon.data.splits import choose
 from canon.data.text.vocabularies import UNK
 
 if TYPE_CHECKING:
     from canon.data.text.tokenizers import Tokenizer
 
 
-def count_pairs(report: CheckReport, config: DataConfig, source: Source) -> None:
+def count_pairs(report: CheckReport, config: Any, source: Source) -> None:
     """Fills the report of a set of pairs."""
     report.kind = "pairs"
     chosen, _ = choose(source, config, None)
-    parts = {split: source.parts[part].inputs.take(rows) for split, (part, rows) in chosen.items()}
+    parts = {split: source.parts[part].take(rows) for split, (part, rows) in chosen.items()}
     report.splits = {split: len(pairs) for split, pairs in parts.items()}
     report.notes += source.notes
     for split, pairs in parts.items():

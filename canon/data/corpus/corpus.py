@@ -16,12 +16,12 @@ from typing import BinaryIO
 import numpy as np
 
 from canon.data.checking.measure import ANY_HAN
-from canon.data.config import DataConfig
 from canon.data.corpus.store import CHUNK, MARK, Built, Corpus, digest, kept, num_words
 from canon.data.corpus.text_blocks import Texts
 from canon.data.corpus.word_counts import Counts, Reader, Told, count, num_threads
 from canon.data.formats.files import ending
 from canon.data.formats.tables import ENDINGS as TABLES
+from canon.data.settings import Vocabulary
 from canon.data.splits import held_count
 from canon.data.text.words import Words
 from canon.errors import CanonError
@@ -30,7 +30,7 @@ RARE = -2  # stands for a word that is not kept, in a text that is to be numbere
 
 
 def build(
-    source: Texts | Path | Sequence[Path], config: DataConfig, keep: Words | None = None, threads: int = 0
+    source: Texts | Path | Sequence[Path], config: Vocabulary, keep: Words | None = None, threads: int = 0
 ) -> tuple[Words, Corpus]:
     """The words of a text (`Texts`, a text file or several) and the text in their numbers; nothing is held out.
 
@@ -46,7 +46,7 @@ def build(
 
 def build_parts(
     texts: Mapping[str, Texts],
-    config: DataConfig,
+    config: Vocabulary,
     shares: Mapping[str, float],
     keep: Words | None = None,
     threads: int = 0,
@@ -67,7 +67,7 @@ def build_parts(
     return kept(content, lambda folder: _make(texts, reader, config, shares, keep, folder))
 
 
-def encode_text(text: Texts, words: Words, config: DataConfig, threads: int = 0) -> Corpus:
+def encode_text(text: Texts, words: Words, config: Vocabulary, threads: int = 0) -> Corpus:
     """Another text in the numbers of words that are known already."""
     reader = Reader(config, threads or num_threads())
 
@@ -85,7 +85,7 @@ def encode_text(text: Texts, words: Words, config: DataConfig, threads: int = 0)
 def _make(
     texts: Mapping[str, Texts],
     reader: Reader,
-    config: DataConfig,
+    config: Vocabulary,
     shares: Mapping[str, float],
     keep: Words | None,
     folder: Path,
@@ -111,7 +111,7 @@ def _make(
 
 
 def _choose(
-    counts: Counts, total: int, config: DataConfig, keep: Words | None, name: str, limited: bool = True
+    counts: Counts, total: int, config: Vocabulary, keep: Words | None, name: str, limited: bool = True
 ) -> Words:
     found = counts.counts
     rows = np.flatnonzero(found >= config.min_count)
@@ -139,7 +139,7 @@ def _select(counted: Mapping[str, int], total: int, vocab_size: int, keep: Words
     return Words.of([*grown, *new], total + (keep.total if keep else 0))
 
 
-def _too_rare(name: str, config: DataConfig, word: str, times: int) -> CanonError:
+def _too_rare(name: str, config: Vocabulary, word: str, times: int) -> CanonError:
     if not word:
         return CanonError(f"{name} has only words that are too long; words are parted by spaces.")
     chinese = ANY_HAN.search(word) and config.tokenizer != "jieba"
@@ -198,7 +198,7 @@ def _settle(
     path: Path,
     total: int,
     known: Words,
-    config: DataConfig,
+    config: Vocabulary,
     shares: Mapping[str, float],
     keep: Words | None,
     name: str,

@@ -45,6 +45,8 @@ class Corpus:
     them; some examples side by side are a corpus again.
     """
 
+    running = True
+
     def __init__(self, tokens: np.ndarray, words: Words) -> None:
         assert tokens.dtype == np.int32 and tokens.ndim == 1
         self.tokens = tokens

@@ -16,8 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from canon.data.config import DataConfig
-from canon.data.features import choose_text
+from canon.data.columns import choose_text
 from canon.data.formats import json_lines
 from canon.data.formats.files import CHUNK, COMPRESSIONS, bad_bytes, decoder, ending, open_bytes, read_bytes, utf8
 from canon.data.formats.tables import Table, _delimiter, _header, _json_cell, csv_rows, ragged
@@ -119,13 +118,17 @@ class Texts:
     def choose_column(self, wanted: Sequence[str], label: str) -> str:
         """The column of text: the one asked for, else the one with the longest texts, by the first rows."""
         path = self.files[0]
-        rows = list(islice(self._rows(path), PEEK))
-        names = list(dict.fromkeys(name for _, row in rows for name in row))
+        rows = self.first_rows(PEEK)
+        names = list(dict.fromkeys(name for row in rows for name in row))
         if not names:
             raise CanonError(f"{path} has no rows.")
-        texts = {name: [row.get(name) for _, row in rows] for name in names}
+        texts = {name: [row.get(name) for row in rows] for name in names}
         cells = {name: [cell if isinstance(cell, str) else "" for cell in column] for name, column in texts.items()}
         return choose_text(Table(path, {name: np.array(c, dtype=object) for name, c in cells.items()}), wanted, label)
+
+    def first_rows(self, count: int) -> list[dict[str, Any]]:
+        """Cells by name."""
+        return [row for _, row in islice(self._rows(self.files[0]), count)]
 
     def _cells(self, path: Path) -> Iterator[str]:
         found = False
@@ -145,7 +148,7 @@ class Texts:
         return json_lines.objects(path, self.encoding) if ending(path) in json_lines.ENDINGS else self._csv_rows(path)
 
     def _csv_rows(self, path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-        delimiter = _delimiter(path, DataConfig(delimiter=self.delimiter))
+        delimiter = _delimiter(path, self.delimiter)
         names = self.names
         for line, cells in csv_rows(path, self.encoding, delimiter):
             if not names:

@@ -19,9 +19,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from canon.data.config import DataConfig
 from canon.data.corpus.text_blocks import Texts
 from canon.data.progress import Bar, bar
+from canon.data.settings import Vocabulary
 from canon.data.text import segment
 from canon.errors import CanonError
 
@@ -63,7 +63,7 @@ class _NotText(Exception):
 class Reader:
     """How bytes become words: the tokenizer, lower case, and threads to do it with."""
 
-    def __init__(self, config: DataConfig, threads: int) -> None:
+    def __init__(self, config: Vocabulary, threads: int) -> None:
         from canon.data.corpus.code_points import code_point_classes
         from canon.kernels.cpu import corpus as kernels_corpus
 

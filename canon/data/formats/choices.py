@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from canon.data.finetune_rows import ChoiceRows
 from canon.data.formats import json_lines
 from canon.data.formats.files import ending
+from canon.data.formats.rows import ChoiceRows
 from canon.errors import CanonError
 
 CHOICES = ("choices", "options", "endings", "answers")

@@ -17,7 +17,7 @@ import numpy as np
 from canon.data.formats import pickles
 from canon.data.formats.files import open_bytes, read_raw
 from canon.data.schema import FileRecord
-from canon.data.source import Part, Source
+from canon.data.source import ImageSource, Pictures
 from canon.errors import CanonError, border
 
 FOLDER = "cifar-10-batches-py"
@@ -35,19 +35,18 @@ def find(path: Path) -> Path | None:
     return next(iter(sorted(path.glob("cifar-10*.tar.gz"))), None)
 
 
-def read_cifar(path: Path) -> Source:
+def read_cifar(path: Path) -> ImageSource:
     raw, files = _from_archive(path) if path.is_file() else _from_folder(path)
     classes = _classes(raw, path)
     batches = {name: _batch(raw[name], f"{path}: {name}", len(classes)) for name in EXPECTED[:-1] if name in raw}
     train = [batches[name] for name in BATCHES if name in batches]
     if not train:
         raise CanonError(f"{path} has no batches; wanted are {', '.join(EXPECTED)}.")
-    parts = {
-        "train": Part(np.concatenate([images for images, _ in train]), np.concatenate([codes for _, codes in train]))
-    }
+    images, labels = (np.concatenate(columns) for columns in zip(*train, strict=True))
+    parts = {"train": Pictures(images, labels)}
     if "test_batch" in batches:
-        parts["test"] = Part(*batches["test_batch"])
-    return Source(path.name, "image", parts, classes, files=files)
+        parts["test"] = Pictures(*batches["test_batch"])
+    return ImageSource(path.name, parts, files, classes=classes)
 
 
 def _from_folder(folder: Path) -> tuple[dict[str, bytes], tuple[FileRecord, ...]]:

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-from canon.data.finetune_rows import TagRows
 from canon.data.formats.files import ending, lines
+from canon.data.formats.rows import TagRows
 from canon.errors import CanonError, unknown
 
 ENDINGS = (".conllu", ".conll", ".iob", ".iob2", ".bio", ".ner")

@@ -14,7 +14,7 @@ import numpy as np
 
 from canon.data.formats.files import read_bytes
 from canon.data.schema import FileRecord
-from canon.data.source import Part, Source
+from canon.data.source import ImageSource, Pictures
 from canon.errors import CanonError
 
 NAME = re.compile(r"(train|t10k|test)[-_.](images|labels)[-_.]idx[13]-ubyte(\.gz|\.xz|\.bz2)?$")
@@ -43,12 +43,12 @@ def is_idx_folder(folder: Path) -> bool:
     return any(NAME.match(path.name) for path in folder.iterdir())
 
 
-def read_folder(folder: Path, classes: tuple[str, ...] = ()) -> Source:
+def read_folder(folder: Path, classes: tuple[str, ...] = ()) -> ImageSource:
     files: dict[tuple[str, str], Path] = {}
     for path in sorted(folder.iterdir()):
         if match := NAME.match(path.name):
             files.setdefault((SPLIT[match[1]], match[2]), path)
-    parts: dict[str, Part] = {}
+    parts: dict[str, Pictures] = {}
     for split in sorted({split for split, _ in files}, reverse=True):  # train, then test
         images_path, labels_path = files.get((split, "images")), files.get((split, "labels"))
         if images_path is None:
@@ -69,8 +69,8 @@ def read_folder(folder: Path, classes: tuple[str, ...] = ()) -> Source:
                 )
         if not len(images):
             raise CanonError(f"{images_path} has no images.")
-        parts[split] = Part(images, labels)
+        parts[split] = Pictures(images, labels)
     if "train" not in parts:
         parts = {"train": parts["test"]}
     records = tuple(FileRecord.of(path) for path in files.values())
-    return Source(folder.name, "image", parts, classes, files=records)
+    return ImageSource(folder.name, parts, records, classes=classes)

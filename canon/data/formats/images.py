@@ -21,11 +21,10 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from canon.data.config import DataConfig
 from canon.data.formats.files import require_readable
 from canon.data.progress import bar
 from canon.data.schema import Column, FileRecord
-from canon.data.source import SPLITS, Part, Source, split_of
+from canon.data.source import SPLITS, ImageSource, Pictures, split_of
 from canon.errors import CanonError, reason
 
 ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".pbm", ".pnm")
@@ -230,27 +229,27 @@ def list_folder(
     return found, classes
 
 
-def read_folder(folder: Path, config: DataConfig, like: Source | None = None) -> Source:
+def read_folder(folder: Path, size: tuple[int, ...], channels: int, like: ImageSource | None = None) -> ImageSource:
     """`like`: the training source, whose classes, channels and size another folder must have."""
     found, classes = list_folder(folder, like.classes if like else ())
     everything = [path for paths, _ in found.values() for path in paths]
-    shape = like.parts["train"].inputs.shape[1:] if like else image_shape(everything, config)
+    shape = like.parts["train"].pixels.shape[1:] if like else image_shape(everything, size, channels)
     parts = {
-        split: Part(ImageFiles(tuple(paths), shape), np.array(labels, dtype=np.int64) if labels else None)
+        split: Pictures(ImageFiles(tuple(paths), shape), np.array(labels, dtype=np.int64) if labels else None)
         for split, (paths, labels) in found.items()
     }
-    return Source(folder.name, "image", parts, classes, files=(folder_record(folder, everything),))
+    return ImageSource(folder.name, parts, (folder_record(folder, everything),), classes=classes)
 
 
-def image_shape(paths: Sequence[Path], config: DataConfig) -> tuple[int, int, int]:
+def image_shape(paths: Sequence[Path], wanted: tuple[int, ...], channels: int) -> tuple[int, int, int]:
     """(C, H, W) of all images: as the settings say, else as the first image is, and then all must be alike."""
     with _open(paths[0]) as first:
         grey = is_grey(first)
-    channels = config.channels or (1 if grey else 3)
-    if config.size:
-        if len(config.size) != 2:
-            raise CanonError(f"data.size must be a height and a width, as in [32, 32]; got {list(config.size)}.")
-        return channels, config.size[0], config.size[1]
+    channels = channels or (1 if grey else 3)
+    if wanted:
+        if len(wanted) != 2:
+            raise CanonError(f"data.size must be a height and a width, as in [32, 32]; got {list(wanted)}.")
+        return channels, wanted[0], wanted[1]
     sizes: Iterator[tuple[int, int]] = _threaded(_size, paths)
     height, width = next(sizes)
     with bar("measuring images", len(paths)) as progress:

@@ -15,10 +15,10 @@ from pathlib import Path
 import numpy as np
 
 from canon.data.checking import alignment
-from canon.data.config import DataConfig
 from canon.data.formats.files import COMPRESSIONS, ending, lines
 from canon.data.formats.tables import ENDINGS as TABLES
 from canon.data.formats.tables import read_table
+from canon.data.settings import Columns
 from canon.data.source import SPLITS, split_of
 from canon.errors import CanonError, unknown
 
@@ -183,7 +183,7 @@ def read_pair_table(path: Path, columns: Sequence[str] = (), encoding: str = "ut
     if columns and len(columns) != 2:
         raise CanonError(f"data.features must name two columns, source and target; got {len(columns)}.")
     if ending(path) in TABLES and ending(path) not in TABS:
-        table = read_table(path, DataConfig(encoding=encoding))
+        table = read_table(path, Columns(encoding=encoding))
         first, second = _choose(path, table.names, columns)
         return _kept(str(path), table.texts(first).tolist(), table.texts(second).tolist())
     rows = list(_tab_rows(path, encoding))

@@ -11,9 +11,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from canon.data.finetune_rows import Answer, SpanRows
 from canon.data.formats import json_lines
 from canon.data.formats.files import ending, read_text
+from canon.data.formats.rows import Answer, SpanRows
 from canon.errors import CanonError, reason
 
 _FORM = 'SQuAD has {"data": [{"paragraphs": [{"context": …, "qas": [{"question": …, "answers": […]}]}]}]}'

@@ -21,9 +21,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from canon.data.checking import measure
-from canon.data.config import DataConfig
 from canon.data.formats import json_lines
 from canon.data.formats.files import CHUNK, ending, read_bytes, utf8, whole_lines
+from canon.data.settings import Columns
 from canon.errors import CanonError, reason, unknown
 
 JSON_ENDINGS = json_lines.ENDINGS
@@ -58,7 +58,7 @@ class Table:
     """Columns of cells by name. `rows` are counted from 0; `line(row)` says where in the file that is."""
 
     def __init__(
-        self, path: Path | str, cells: dict[str, Any], config: DataConfig | None = None, header: bool = True
+        self, path: Path | str, cells: dict[str, Any], config: Columns | None = None, header: bool = True
     ) -> None:
         self.path, self.names = path, tuple(cells)
         self.num_rows = len(next(iter(cells.values()))) if cells else 0
@@ -190,11 +190,11 @@ class Table:
             self._lines[row] = next(islice(self._numbered(Path(self.path), self._config), row, None))
         return f"line {self._lines[row]}"
 
-    def _numbered(self, path: Path, config: DataConfig) -> Iterator[int]:
+    def _numbered(self, path: Path, config: Columns) -> Iterator[int]:
         if ending(path) in JSON_ENDINGS:
             lines = enumerate(whole_lines(path, config.encoding), start=1)
             return (number for number, line in lines if line.strip())
-        rows = csv_rows(path, config.encoding, _delimiter(path, config))
+        rows = csv_rows(path, config.encoding, _delimiter(path, config.delimiter))
         return (number for number, _ in islice(rows, int(self._header), None))
 
     def mistake(self, row: int, text: str) -> CanonError:
@@ -254,7 +254,7 @@ def canonical(value: float | str) -> str:
     return str(int(value)) if float(value).is_integer() else repr(float(value))
 
 
-def read_table(path: Path, config: DataConfig, names: Sequence[str] = ()) -> Table:
+def read_table(path: Path, config: Columns, names: Sequence[str] = ()) -> Table:
     """The table in a file; `names` are its columns where it has no header line."""
     kind = ending(path)
     if kind == ".parquet":
@@ -267,10 +267,10 @@ def read_table(path: Path, config: DataConfig, names: Sequence[str] = ()) -> Tab
 # CSV and TSV
 
 
-def _delimiter(path: Path, config: DataConfig) -> str:
-    if len(config.delimiter) > 1 or config.delimiter in ("\n", "\r", '"', "\0"):
-        raise CanonError(f"data.delimiter must be one character, no quote or line's end, got {config.delimiter!r}.")
-    return config.delimiter or ("\t" if ending(path) in (".tsv", ".tab") else ",")
+def _delimiter(path: Path, delimiter: str) -> str:
+    if len(delimiter) > 1 or delimiter in ("\n", "\r", '"', "\0"):
+        raise CanonError(f"data.delimiter must be one character, no quote or line's end, got {delimiter!r}.")
+    return delimiter or ("\t" if ending(path) in (".tsv", ".tab") else ",")
 
 
 def csv_rows(path: Path, encoding: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
@@ -293,8 +293,8 @@ def ragged(path: Path, line: int, cells: Sequence[str], names: Sequence[str]) ->
     return CanonError(f"{path}, line {line}: {have}, but there are {want}.")
 
 
-def _read_csv(path: Path, config: DataConfig, names: tuple[str, ...]) -> Table:
-    delimiter = _delimiter(path, config)
+def _read_csv(path: Path, config: Columns, names: tuple[str, ...]) -> Table:
+    delimiter = _delimiter(path, config.delimiter)
     rows = csv_rows(path, config.encoding, delimiter)
     first = next(rows, None)
     if first is None:
@@ -408,7 +408,7 @@ def _count(number: int, noun: str) -> str:
 # JSON lines and Parquet
 
 
-def _read_jsonl(path: Path, config: DataConfig) -> Table:
+def _read_jsonl(path: Path, config: Columns) -> Table:
     columns: dict[str, list[str]] = {}
     count = 0
     for number, row in json_lines.objects(path, config.encoding):
@@ -436,7 +436,7 @@ def _json_cell(path: Path, line: int, name: str, value: Any) -> str:
     return json.dumps(value)
 
 
-def _read_parquet(path: Path, config: DataConfig) -> Table:
+def _read_parquet(path: Path, config: Columns) -> Table:
     try:
         import pyarrow as pa
         from pyarrow import parquet

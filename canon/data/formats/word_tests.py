@@ -17,7 +17,7 @@ import numpy as np
 from canon.data import catalogue
 from canon.data.formats.files import ending, read_text
 from canon.data.formats.files import lines as file_lines
-from canon.data.open import missing_path
+from canon.data.paths import missing_path
 from canon.errors import CanonError
 
 Question = tuple[str, str, str, str]

@@ -11,16 +11,28 @@ Shapes: n examples, S sequences, N tokens, W words of a sentence, P pieces of a 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 
 from canon.data.batching.framed import Asked, Places, Texts, Values, objects
 from canon.data.batching.sequences import Ragged
-from canon.data.finetune_rows import ChoiceRows, SpanRows, TagRows, TextRows
-from canon.data.schema import Reading
+from canon.data.formats.rows import ChoiceRows, SpanRows, TagRows, TextRows
 from canon.data.text.framing import Framed, frame, num_specials
 from canon.data.text.tokenizers import Tokenizer, is_wide
 from canon.errors import CanonError
+
+
+class Reading(Protocol):
+    """How a network reads its texts."""
+
+    @property
+    def framing(self) -> str: ...  # canon/data/text/framing.py: where special tokens stand
+    @property
+    def limit(self) -> int: ...  # tokens of a sequence, special ones among them
+    @property
+    def overlap(self) -> int: ...  # tokens that neighbouring windows of a long text share
+
 
 LONGEST_QUESTION = 64  # pieces, as in the code of BERT
 LEAST_ROOM = 8  # pieces of text that a sequence must have room for

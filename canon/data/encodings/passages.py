@@ -12,78 +12,160 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from pydantic import Field
 
+from canon.config import settings
 from canon.data.batching.passages import Passages
 from canon.data.catalogue import corpora_folders
-from canon.data.config import DataConfig
 from canon.data.corpus.text_blocks import Texts
 from canon.data.corpus.token_blocks import TextEncoder, documents, size_of
 from canon.data.corpus.token_store import Stored, Told, stored
-from canon.data.open import file_of
+from canon.data.encodings.base import Ask, Encoding
+from canon.data.formats import text as text_files
+from canon.data.kinds.text import TEXT
+from canon.data.paths import file_of
 from canon.data.progress import bar
-from canon.data.read_corpus import held_out_shares, open_corpus
 from canon.data.schema import Columns, Data, FileRecord, Schema
-from canon.data.splits import held_count
-from canon.data.text.tokenizer_folder import read_tokenizer
+from canon.data.settings import Length, Vocabulary
+from canon.data.source import Source
+from canon.data.splits import held_count, held_out_shares
+from canon.data.targets import HiddenTokens
+from canon.data.text.open_tokenizer import open_tokenizer
 from canon.data.text.tokenizers import Tokenizer
 from canon.data.text.vocabularies import KINDS
-from canon.errors import CanonError, unknown
-from canon.registry import SYSTEMS
+from canon.errors import CanonError
 from canon.storage import read_json, write_text
 
+if TYPE_CHECKING:
+    import torch
+
+    from canon.data.batching.loader import Order
+
 SAMPLE = 1 << 25  # bytes of text that a vocabulary is learnt from
-SENTINELS = 32  # of a vocabulary for networks that fill spans (T5)
 FEW = 20  # documents; with fewer, passages are held out
 LEAST = 2  # tokens of a document that something can be told of
 VERSION = 1  # of the vocabularies that are kept
 
 
-def read_passages(config: DataConfig, system: str = "this system") -> Data:
-    """Everything of `config.source`, split, tokenised and cut into passages of data.max_length tokens."""
-    source = open_corpus(config, system)
-    texts: dict[str, Texts] = {name: part.inputs for name, part in source.parts.items()}
-    shares, rule = held_out_shares(config, source)
-    tokenizer, notes, total = _tokenizer(config, source.tokenizers, texts["train"], shares, system)
-    encoder = TextEncoder(tokenizer, config.segmenter, config.phrases, config.encoding)
-    found = {name: stored(text, encoder, total if name == "train" else 0) for name, text in texts.items()}
-    parts = {name: _passages(part, config, encoder, texts[name].name) for name, part in found.items()}
-    splits, how = _split(parts, shares)
-    if how:
-        rule |= dict.fromkeys(shares, how)
-    if 0 < config.limit < len(splits["train"]):
-        splits["train"] = splits["train"].take(np.arange(config.limit))
-        rule["limit"] = str(config.limit)
-    files = source.files
-    if config.phrases:
-        files = (*files, FileRecord.of(Path(config.phrases).expanduser()))
-    sizes = {name: len(passages) for name, passages in splits.items()}
-    protocol = {
-        "source": source.name,
-        **source.origin,
-        "split": rule,
-        "max_length": config.max_length,
-        "sizes": sizes,
-    }
-    train = splits["train"]
-    schema = Schema(
-        "passages",
-        (),
-        "tokens",
-        longest=(int(train.lengths.max()),),
-        typical=(round(float(train.lengths.mean())),),
-        tokenizers={"text": tokenizer},
+@settings
+class PassageSettings(Vocabulary, Length):
+    segmenter: Literal["", "jieba"] = Field(
+        default="", description="what finds the words of Chinese text, for masking whole ones"
     )
-    notes = [*source.notes, *notes, *_told(found["train"].told), _told_passages(splits, rule, config.max_length)]
-    columns: dict[str, Columns] = {name: {"input": passages} for name, passages in splits.items()}
-    return Data(source.name, schema, columns, files, tuple(notes), protocol)
+    phrases: str = Field(default="", description="a file of phrases, one a line, for masking whole ones")
 
 
-def _passages(part: Stored, config: DataConfig, encoder: TextEncoder, name: str) -> Passages:
+@dataclass(frozen=True)
+class PassageSchema(Schema):
+    """Its tokeniser is "text"."""
+
+    encoding = "passages"
+    longest: tuple[int, ...] = ()  # tokens of the longest training passage, and of the mean one
+    typical: tuple[int, ...] = ()
+
+    def sizes(self) -> dict[str, Any]:
+        return {**super().sizes(), "vocab_size": self.tokenizers["text"].size}
+
+    def order(self, columns: Columns, batch: int, tokens: int, seed: int, device: torch.device | None = None) -> Order:
+        if not tokens:
+            return super().order(columns, batch, tokens, seed, device)
+        from canon.data.batching.loader import ByLength
+
+        passages = columns["input"]
+        assert isinstance(passages, Passages)
+        return ByLength(passages.lengths, passages.lengths, tokens, seed)
+
+    def unit(self, columns: Columns) -> tuple[float, str]:
+        passages = columns["input"]
+        assert isinstance(passages, Passages)
+        return passages.num_tokens / max(len(passages), 1), "tokens"
+
+
+class PassageEncoding(Encoding):
+    name = "passages"
+    reads = (TEXT,)
+    settings = PassageSettings
+    schema = PassageSchema
+    takes_text = True
+
+    def fit(self, source: Source, config: Any, ask: Ask) -> Data:
+        """Split, tokenised and cut into passages of data.max_length tokens."""
+        texts: dict[str, Texts] = source.parts
+        shares, rule = held_out_shares(config, source)
+        tokenizer, notes, total = _tokenizer(config, source.tokenizers, texts["train"], shares, ask.sentinels)
+        encoder = TextEncoder(tokenizer, config.segmenter, config.phrases, config.encoding)
+        stores = {name: stored(text, encoder, total if name == "train" else 0) for name, text in texts.items()}
+        parts = {name: _passages(store, config, encoder, texts[name].name) for name, store in stores.items()}
+        splits, how = _split(parts, shares)
+        if how:
+            rule |= dict.fromkeys(shares, how)
+        if 0 < config.limit < len(splits["train"]):
+            splits["train"] = splits["train"].take(np.arange(config.limit))
+            rule["limit"] = str(config.limit)
+        files = source.files
+        if config.phrases:
+            files = (*files, FileRecord.of(Path(config.phrases).expanduser()))
+        protocol = {
+            "source": source.name,
+            **source.origin,
+            "split": rule,
+            "max_length": config.max_length,
+            "sizes": {name: len(passages) for name, passages in splits.items()},
+        }
+        train = splits["train"]
+        schema = PassageSchema(
+            HiddenTokens(),
+            tokenizers={"text": tokenizer},
+            longest=(int(train.lengths.max()),),
+            typical=(round(float(train.lengths.mean())),),
+        )
+        counted = _counted(stores["train"].told), _described(splits, rule, config.max_length)
+        notes = [*source.notes, *notes, *counted[0], counted[1]]
+        columns: dict[str, Columns] = {name: {"input": passages} for name, passages in splits.items()}
+        return Data(source.name, schema, columns, files, tuple(notes), protocol)
+
+    def verdict(self, source: Source, config: Any, ask: Ask) -> str:
+        return "" if HiddenTokens in ask.targets else f"{source.name} has no labels."
+
+    # For a run that was trained
+
+    def columns(self, schema: PassageSchema, source: Source, config: Any) -> Columns:
+        text: Texts = source.scored()
+        encoder = TextEncoder(schema.tokenizers["text"], config.segmenter, config.phrases, config.encoding)
+        return {"input": _passages(stored(text, encoder), config, encoder, text.name)}
+
+    def inputs(
+        self, schema: PassageSchema, sources: Sequence[str], config: Any, text: bool
+    ) -> tuple[Columns, list[str]]:
+        """Files of documents, or texts; and a name for each passage."""
+        texts: list[str] = []
+        names: list[str] = []
+        for source in sources:
+            path = file_of(source, text)
+            if path is not None:
+                documents_ = list(text_files.documents(path, config.encoding))
+                texts += documents_
+                names += [f"{source}, document {index + 1}" for index in range(len(documents_))]
+            elif source.strip():
+                texts.append(source)
+                names.append(source[:60])
+        if not texts:
+            raise CanonError(f"{', '.join(sources) or 'The input'}: there is no text.")
+        encoder = TextEncoder(schema.tokenizers["text"], config.segmenter, config.phrases, config.encoding)
+        passages = passages_of(texts, encoder, config.max_length)
+        numbers = passages.document_of(np.arange(len(passages))).tolist()
+        return {"input": passages}, [names[number] for number in numbers]
+
+
+PASSAGES = PassageEncoding()
+
+
+def _passages(part: Stored, config: Any, encoder: TextEncoder, name: str) -> Passages:
     if not part.told.documents:
         raise CanonError(f"{name} is empty: there is no text to pre-train on.")
     found = part.passages(config.max_length, encoder)
@@ -113,7 +195,7 @@ def _split(parts: Mapping[str, Passages], shares: Mapping[str, float]) -> tuple[
     return {name: whole[name] for name in ("train", "valid", "test") if name in whole and len(whole[name])}, how
 
 
-def _told(told: Told) -> list[str]:
+def _counted(told: Told) -> list[str]:
     unknown_share = f"; {told.unknown / max(told.tokens, 1):.2%} are unknown" if told.unknown else ""
     notes = [
         f"The text has {told.documents:,} documents, {told.sentences:,} sentences and {told.tokens:,} tokens"
@@ -127,7 +209,7 @@ def _told(told: Told) -> list[str]:
     return notes
 
 
-def _told_passages(splits: Mapping[str, Passages], rule: Mapping[str, str], length: int) -> str:
+def _described(splits: Mapping[str, Passages], rule: Mapping[str, str], length: int) -> str:
     counted = ", ".join(f"{len(passages):,} {name}" for name, passages in splits.items())
     how = "; ".join(f"{name}: {text}" for name, text in rule.items())
     mean = float(splits["train"].lengths.mean())
@@ -147,7 +229,7 @@ class Survey:
 
 
 def _tokenizer(
-    config: DataConfig, own: Sequence[str], text: Texts, shares: Mapping[str, float], system: str
+    config: Any, own: Sequence[str], text: Texts, shares: Mapping[str, float], sentinels: int
 ) -> tuple[Tokenizer, list[str], int]:
     """The tokeniser, what is to be told of it, and the bytes of the text where they were counted."""
     kind = config.tokenizer or (own[0] if own else "bpe")
@@ -164,7 +246,6 @@ def _tokenizer(
                 "out, or name a kind of tokenizer to be trained."
             )
         return tokenizer, [f"The vocabulary ({kind}) has {tokenizer.size:,} tokens."], 0
-    sentinels = SENTINELS if any(known.name == system and known.objective == "corruption" for known in SYSTEMS) else 0
     settings = {
         "kind": kind,
         "vocab_size": config.vocab_size,
@@ -190,25 +271,6 @@ def _tokenizer(
             f"It was learnt from one document in {step:,}, about {SAMPLE >> 20} MB of {survey.bytes >> 20:,} MB."
         )
     return tokenizer, notes, survey.bytes
-
-
-def open_tokenizer(name: str) -> Tokenizer:
-    """Of a tokenizer.json, of a network's folder that has one, or of a run; one from elsewhere keeps its own ids."""
-    path = Path(name).expanduser()
-    if (path / "vocab" / "schema.json").is_file():
-        found = Schema.open(path / "vocab").tokenizers
-        if "text" not in found:
-            raise CanonError(f"{path} is a run without a tokenizer of running text.")
-        return found["text"]
-    if path.is_dir():
-        if (own := read_tokenizer(path)[0]) is None:
-            raise CanonError(f"data.tokenizer: {name} has no tokenizer.json, and is no run of canon.")
-        return own
-    if not path.is_file():
-        if path.suffix or "/" in name:
-            raise CanonError(f"data.tokenizer: there is no file {name}.")
-        raise unknown("kind of tokenizer", name, KINDS)
-    return Tokenizer.load(path, native=True)
 
 
 def _survey(text: Texts) -> Survey:
@@ -256,41 +318,6 @@ def _kept(content: dict[str, Any], make: Callable[[], tuple[Tokenizer, Survey, i
     with suppress(CanonError):  # the tokens need the folder too, and tell what is wrong with it
         write_text(places[-1], json.dumps(record, ensure_ascii=False))
     return tokenizer, survey, step
-
-
-# For a run that was trained
-
-
-def read_more_passages(schema: Schema, path: str, config: DataConfig) -> Columns:
-    """Another text (its test part, where it has one), tokenised as the run's was, to evaluate it on."""
-    source = open_corpus(replace(config, source=path, valid=0.0, test=0.0, format="auto"))
-    part = source.parts.get("test") or source.parts["train"]
-    encoder = TextEncoder(schema.tokenizers["text"], config.segmenter, config.phrases, config.encoding)
-    return {"input": _passages(stored(part.inputs, encoder), config, encoder, part.inputs.name)}
-
-
-def encode_passages(
-    schema: Schema, sources: Sequence[str], config: DataConfig, text: bool = False
-) -> tuple[Columns, list[str]]:
-    """Texts to predict: files of documents, or what is given; and a name for each passage."""
-    from canon.data.formats.text import documents as of_file
-
-    texts: list[str] = []
-    names: list[str] = []
-    for source in sources:
-        path = file_of(source, text)
-        if path is not None:
-            found = list(of_file(path, config.encoding))
-            texts += found
-            names += [f"{source}, document {index + 1}" for index in range(len(found))]
-        elif source.strip():
-            texts.append(source)
-            names.append(source[:60])
-    if not texts:
-        raise CanonError(f"{', '.join(sources) or 'The input'}: there is no text.")
-    encoder = TextEncoder(schema.tokenizers["text"], config.segmenter, config.phrases, config.encoding)
-    passages = passages_of(texts, encoder, config.max_length)
-    return {"input": passages}, [names[number] for number in passages.document_of(np.arange(len(passages))).tolist()]
 
 
 def passages_of(texts: Sequence[str], encoder: TextEncoder, length: int) -> Passages:

@@ -13,51 +13,32 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from canon.data.config import DataConfig
-from canon.data.finetune_open import WHAT, open_labelled
-from canon.data.finetune_rows import ChoiceRows, Rows, SpanRows, TagRows, TextRows
-from canon.data.finetune_tables import Guess, choice_rows, open_table, text_rows
+from canon.data.encodings.framed import FramedSchema
 from canon.data.formats import json_lines
 from canon.data.formats.choices import LETTERS, is_choices, parse_choice, read_choices
 from canon.data.formats.conll import is_conll, read_conll
 from canon.data.formats.files import ending, lines
+from canon.data.formats.rows import ChoiceRows, Rows, SpanRows, TagRows, TextRows
 from canon.data.formats.squad import is_squad, read_squad
 from canon.data.formats.tables import ENDINGS as TABLES
-from canon.data.open import file_of
-from canon.data.read_finetune import columns_of
-from canon.data.schema import Columns, Schema
+from canon.data.kinds.choices import choice_rows, choose_columns
+from canon.data.kinds.labelled import Chosen, open_table, text_rows
+from canon.data.paths import file_of
+from canon.data.targets import Choice, Class, Number, Span, Tags
 from canon.data.text.tokenizers import is_wide
 from canon.errors import CanonError
 
 _FORM = {
-    "class": "two texts with a tab between them",
-    "number": "two texts with a tab between them",
-    "span": 'a question and its text with a tab between them, or {"question": …, "context": …}',
-    "choice": 'a question and its choices with tabs between them, or {"question": …, "choices": […]}',
+    Class: "two texts with a tab between them",
+    Number: "two texts with a tab between them",
+    Span: 'a question and its text with a tab between them, or {"question": …, "context": …}',
+    Choice: 'a question and its choices with tabs between them, or {"question": …, "choices": […]}',
 }
 
 
-def read_labelled_finetune(schema: Schema, path: str, config: DataConfig) -> Columns:
-    """Other labelled data (its test part, where it has one), to evaluate a run on."""
-    assert schema.reading is not None
-    plain = replace(config, source=path, format="auto", valid=0.0, test=0.0, limit=0, label="", features=())
-    numbers_or_classes = schema.target in ("class", "number")
-    if numbers_or_classes:
-        plain = replace(plain, label=schema.label, features=schema.reading.columns)
-    elif schema.target == "tags":
-        plain = replace(plain, label=config.label)
-    opened = open_labelled(plain, schema.target if numbers_or_classes else "")
-    if opened.kind != schema.target:
-        raise CanonError(f"The run predicts {WHAT[schema.target]}, but {path} is for {WHAT[opened.kind]}.")
-    parts = opened.source.parts
-    return columns_of(schema, (parts.get("test") or parts["train"]).inputs)[0]
-
-
-def encode_finetune(
-    schema: Schema, sources: Sequence[str], config: DataConfig, text: bool = False
-) -> tuple[Columns, list[str]]:
+def read_rows(schema: FramedSchema, sources: Sequence[str], config: Any, text: bool) -> tuple[Rows, list[str]]:
     """The texts in files, or the texts themselves, and a name for each example."""
-    found: list[Rows] = []
+    read: list[Rows] = []
     names: list[str] = []
     for source in sources:
         if (path := file_of(source, text)) is not None:
@@ -66,30 +47,30 @@ def encode_finetune(
         else:
             rows = _from_text(schema, source, f'"{source[:40]}"')
             names.append(source[:60])
-        found.append(rows)
+        read.append(rows)
     if not names:
         raise CanonError(f"{', '.join(sources)}: there is no text.")
-    return columns_of(schema, _merged(found))[0], names
+    return _merged(read), names
 
 
-def _from_file(schema: Schema, path: Path, config: DataConfig) -> Rows:
+def _from_file(schema: FramedSchema, path: Path, config: Any) -> Rows:
     """Labels in the file are passed over."""
-    assert schema.reading is not None
-    if schema.target == "tags" and is_conll(path, config.encoding):
+    if isinstance(schema.target, Tags) and is_conll(path, config.encoding):
         return replace(read_conll(path, config.encoding, config.label)[0], tags=None)
-    if schema.target == "span" and is_squad(path, config.encoding):
+    if isinstance(schema.target, Span) and is_squad(path, config.encoding):
         return replace(read_squad(path, config.encoding), answers=None)
-    if schema.target == "choice" and is_choices(path, config.encoding):
+    if isinstance(schema.target, Choice) and is_choices(path, config.encoding):
         return replace(read_choices(path, config.encoding), answers=None)
-    if ending(path) in TABLES and schema.target in ("class", "number", "choice"):
+    if ending(path) in TABLES and isinstance(schema.target, Class | Number | Choice):
         table = open_table(path, config)
-        columns = schema.reading.columns
-        if schema.target != "choice":
-            rows = replace(text_rows(table, Guess("class", columns)), labels=None)
+        columns = schema.columns
+        if not isinstance(schema.target, Choice):
+            rows = text_rows(table, Chosen(columns))
             _refuse_empty(rows)
             return rows
-        asked = 2 if columns[:2] == ("sent1", "sent2") else 1  # columns of the question
-        return choice_rows(table, Guess("choice", columns[:asked], "", columns[asked:]))
+        if (choices := choose_columns(table)) is None:
+            raise CanonError(f"{table.path} has no columns of choices.")
+        return replace(choice_rows(table, choices), answers=None)
     numbered = [(number, line) for number, line in enumerate(lines(path, config.encoding), start=1) if line.strip()]
     if not numbered:
         raise CanonError(f"{path} is empty.")
@@ -97,12 +78,11 @@ def _from_file(schema: Schema, path: Path, config: DataConfig) -> Rows:
     return replace(merged, path=str(path), where=lambda row: f"line {numbered[row][0]}")
 
 
-def _from_text(schema: Schema, text: str, where: str) -> Rows:
+def _from_text(schema: FramedSchema, text: str, where: str) -> Rows:
     """One example, from what the user typed or a line."""
-    assert schema.reading is not None
     if not text.strip():
         raise CanonError("The text is empty." if where.startswith('"') else f"{where}: the text is empty.")
-    if text.lstrip().startswith("{") and schema.target != "tags":
+    if text.lstrip().startswith("{") and not isinstance(schema.target, Tags):
         try:
             row = json_lines.parse(text, where)
         except CanonError as mistake:
@@ -110,36 +90,35 @@ def _from_text(schema: Schema, text: str, where: str) -> Rows:
                 raise
         else:
             return _from_object(schema, row, where)
-    if schema.target == "tags":
+    if isinstance(schema.target, Tags):
         return TagRows(where, lambda row: "", [split_words(text)])
     cells = [cell.strip() for cell in text.split("\t")]
-    pair = len(schema.reading.columns) == 2
-    if schema.target in ("class", "number") and not pair:
+    pair = len(schema.columns) == 2
+    if isinstance(schema.target, Class | Number) and not pair:
         return TextRows(where, lambda row: "", [text])
-    if len(cells) != 2 if schema.target != "choice" else len(cells) < 3:
-        raise CanonError(f"{where}: the run reads {_FORM[schema.target]}.")
+    if len(cells) != 2 if not isinstance(schema.target, Choice) else len(cells) < 3:
+        raise CanonError(f"{where}: the run reads {_FORM[type(schema.target)]}.")
     if not all(cells):
         raise CanonError(f"{where}: a text is empty.")
-    if schema.target == "span":
+    if isinstance(schema.target, Span):
         return SpanRows(where, lambda row: "", [cells[0]], [cells[1]])
-    if schema.target == "choice":
+    if isinstance(schema.target, Choice):
         return ChoiceRows(
             where, lambda row: "", [cells[0]], [tuple(cells[1:])], None, [tuple(LETTERS[: len(cells) - 1])]
         )
     return TextRows(where, lambda row: "", [cells[0]], [cells[1]])
 
 
-def _from_object(schema: Schema, row: dict[str, Any], where: str) -> Rows:
-    assert schema.reading is not None
-    if schema.target == "choice":
+def _from_object(schema: FramedSchema, row: dict[str, Any], where: str) -> Rows:
+    if isinstance(schema.target, Choice):
         question, choices, labels, _ = parse_choice(row, where)
         return ChoiceRows(where, lambda index: "", [question], [choices], None, [labels])
-    wanted = ("question", "context") if schema.target == "span" else schema.reading.columns
+    wanted = ("question", "context") if isinstance(schema.target, Span) else schema.columns
     for name in wanted:
         if not isinstance(row.get(name), str) or not row[name].strip():
             raise CanonError(f'{where}: there is no "{name}"; an object has {", ".join(wanted)}.')
     texts = [row[name] for name in wanted]
-    if schema.target == "span":
+    if isinstance(schema.target, Span):
         return SpanRows(where, lambda index: "", [texts[0]], [texts[1]], keys=[str(row.get("id", "1"))])
     return TextRows(where, lambda index: "", [texts[0]], [texts[1]] if len(texts) > 1 else None)
 

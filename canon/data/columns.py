@@ -7,29 +7,53 @@ them to other rows learns nothing. A category that training did not have is all 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
 from canon.data.checking.measure import distinct
 from canon.data.formats.tables import Table, canonical, parse_number
 from canon.data.progress import bar
-from canon.data.schema import Encoder
 from canon.errors import CanonError
 
-LABEL_NAMES = ("label", "target", "class", "y")
+# Names of columns that hold what is to be predicted.
+LABELS = (
+    *("label", "gold_label", "target", "class", "y", "score", "similarity", "quality", "is_duplicate", "stars"),
+    *("rating", "sentiment", "category", "relatedness_score", "entailment_judgment"),
+)
 MOST_CATEGORIES = 1000
 
 
-def choose_label(table: Table, wanted: str) -> tuple[str, str]:
-    """The column to predict and, where it was guessed, a note that says so."""
+@dataclass(frozen=True)
+class Encoder:
+    """How one column of a table becomes features: a number is standardised, a category becomes one-hot."""
+
+    name: str
+    kind: Literal["number", "category"]
+    mean: float = 0.0
+    std: float = 1.0
+    categories: tuple[str, ...] = ()  # an unseen category is all zeros
+
+    @property
+    def width(self) -> int:
+        return len(self.categories) if self.is_category else 1
+
+    @property
+    def is_category(self) -> bool:
+        return self.kind == "category"
+
+
+def choose_label(table: Table, wanted: str, among: Sequence[str] = ()) -> tuple[str, str]:
+    """The column to predict, one of `among` or of all, and, where it was guessed, a note that says so."""
     if wanted:
         return table.require(wanted, "data.label"), ""
-    lowered = {name.lower(): name for name in reversed(table.names)}
-    for name in LABEL_NAMES:
-        if name in lowered:
-            return lowered[name], f'The label is the column "{lowered[name]}".'
-    last = table.names[-1]
-    return last, f'The label is the last column, "{last}"; data.label chooses another.'
+    names = tuple(among) or table.names
+    plain = {name.strip().lower(): name for name in reversed(names)}
+    for name in LABELS:
+        if name in plain:
+            return plain[name], f'The label is the column "{plain[name]}".'
+    return names[-1], f'The label is the last column, "{names[-1]}"; data.label chooses another.'
 
 
 def choose_features(table: Table, wanted: Sequence[str], label: str) -> tuple[str, ...]:
@@ -99,21 +123,19 @@ def refuse(table: Table, names: Sequence[str], categories: set[str], missing: st
 
 def apply(table: Table, encoders: Sequence[Encoder], missing: str) -> np.ndarray:
     """Features float32 [N, F], in the encoders' order."""
-    categories = {encoder.name for encoder in encoders if encoder.kind == "category"}
+    categories = {encoder.name for encoder in encoders if encoder.is_category}
     refuse(table, [encoder.name for encoder in encoders], categories, missing)
-    width = sum(len(encoder.categories) if encoder.kind == "category" else 1 for encoder in encoders)
-    features = np.zeros((len(table), width), dtype=np.float32)
+    features = np.zeros((len(table), sum(encoder.width for encoder in encoders)), dtype=np.float32)
     start = 0
     for encoder in encoders:
-        if encoder.kind == "number":
+        if encoder.is_category:
+            place = _codes(table, encoder.name, {name: code for code, name in enumerate(encoder.categories)})
+            seen = np.flatnonzero(place >= 0)
+            features[seen, start + place[seen]] = 1.0
+        else:
             values, _ = table.numbers(encoder.name)
             features[:, start] = (np.where(np.isnan(values), encoder.mean, values) - encoder.mean) / encoder.std
-            start += 1
-            continue
-        place = _codes(table, encoder.name, {name: code for code, name in enumerate(encoder.categories)})
-        seen = np.flatnonzero(place >= 0)
-        features[seen, start + place[seen]] = 1.0
-        start += len(encoder.categories)
+        start += encoder.width
     return features
 
 

@@ -7,25 +7,26 @@ any text. A tokenizer that is given is tried on the beginning of the text: how m
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 from canon.data.checking import measure
 from canon.data.checking.report import CheckReport
-from canon.data.config import DataConfig
 from canon.data.corpus.text_blocks import Texts
 from canon.data.corpus.token_blocks import documents, size_of
 from canon.data.progress import bar
-from canon.data.read_corpus import open_corpus
-from canon.data.read_passages import open_tokenizer
+from canon.data.source import Source
+from canon.data.text.open_tokenizer import open_tokenizer
 from canon.data.text.sentences import split_sentences
 from canon.data.text.vocabularies import KINDS
+from canon.errors import CanonError
 
 SEEN = 1 << 24  # characters that a tokenizer is tried on
 MANY = 0.5  # share of documents with several sentences from which on next sentences are worth asking for
 
 
-def count_sentences(report: CheckReport, config: DataConfig) -> None:
-    """Of the training text, shares that would be held out among it."""
-    text: Texts = open_corpus(config).parts["train"].inputs
+def count_sentences(report: CheckReport, config: Any, source: Source) -> None:
+    """Of the training text, shares that would be held out among it; a tokenizer that cannot be read is a warning."""
+    text: Texts = source.parts["train"]
     lengths: Counter[int] = Counter()
     with bar("counting sentences", text.size, "bytes") as progress:
         for _, document in documents(text):
@@ -48,10 +49,13 @@ def count_sentences(report: CheckReport, config: DataConfig) -> None:
             f"and {1 - several:.0%} have one (blank lines part documents, or line ends where there are none)."
         )
     if config.tokenizer not in ("", "jieba", *KINDS):
-        report.passages["of the tokens are unknown"] = _unknown(text, config)
+        try:
+            report.passages["of the tokens are unknown"] = _unknown(text, config)
+        except CanonError as mistake:
+            report.warn(str(mistake))
 
 
-def _unknown(text: Texts, config: DataConfig) -> float:
+def _unknown(text: Texts, config: Any) -> float:
     tokenizer = open_tokenizer(config.tokenizer)
     left, sample = SEEN, []
     for _, document in documents(text):

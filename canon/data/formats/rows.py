@@ -1,21 +1,25 @@
-"""Examples to fine-tune on, as the readers of files hand them over: texts, sentences in words, questions.
+"""Labelled examples of text, as the readers of files hand them over: texts, sentences in words, questions.
 
-| rows | asked for | read by |
+| rows | what is asked | read by |
 | --- | --- | --- |
-| `TextRows` | a class or a number of a text, or of two | finetune_tables.py |
-| `TagRows` | a tag of every word of a sentence | read_conll.py |
-| `SpanRows` | the part of a document that answers a question | read_squad.py |
-| `ChoiceRows` | the right one of several texts | finetune_tables.py, read_choices.py |
-Each knows where in its file a row stands, so that a mistake is told with its line.
+| `TextRows` | labels or a number of a text, or of two | kinds/labelled.py, fasttext_lines.py |
+| `TagRows` | a tag of every word of a sentence | conll.py |
+| `SpanRows` | the part of a document that answers a question | squad.py |
+| `ChoiceRows` | the right one of several texts | kinds/choices.py, choices.py |
+Each knows where in its file a row stands, so that a mistake is reported with its line.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import TypeVar
 
 import numpy as np
+
+from canon.errors import CanonError
 
 T = TypeVar("T")
 
@@ -38,7 +42,7 @@ def _placed(where: Callable[[int], str], rows: np.ndarray) -> Callable[[int], st
 class TextRows(_Rows):
     first: Sequence[str]
     second: Sequence[str] | None = None
-    labels: Sequence[str] | None = None
+    labels: Sequence[tuple[str, ...]] | None = None  # of each text: one, several, or none
 
     def __len__(self) -> int:
         return len(self.first)
@@ -55,6 +59,27 @@ class TextRows(_Rows):
     def texts(self) -> list[str]:
         """Everything that a vocabulary may be made of."""
         return [*self.first, *(self.second or ())]
+
+    def joined(self) -> Sequence[str]:
+        """Each example as one text."""
+        if self.second is None:
+            return self.first
+        return [f"{one} {other}" for one, other in zip(self.first, self.second, strict=True)]
+
+    def names(self) -> list[str]:
+        """The different labels."""
+        return sorted(set(chain.from_iterable(self.labels or ())))
+
+    def counts(self, rows: np.ndarray) -> dict[str, int]:
+        """How many of the examples at `rows` have each label."""
+        return Counter(chain.from_iterable(map((self.labels or ()).__getitem__, rows.tolist())))
+
+    def single(self) -> list[str]:
+        """The only label of each text, "" where it has none."""
+        for row, labels in enumerate(self.labels or ()):
+            if len(labels) > 1:
+                raise CanonError(f"{self.path}, {self.where(row)}: a text has {len(labels)} labels; one is predicted.")
+        return [labels[0] if labels else "" for labels in self.labels or ()]
 
 
 @dataclass(frozen=True)

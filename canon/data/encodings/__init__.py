@@ -1,0 +1,28 @@
+"""Encodings: what a network reads. The one table of them.
+
+To add an encoding: one file here with an object like these, and one line in `ENCODINGS`.
+"""
+
+from __future__ import annotations
+
+from canon.data.encodings.bags import BAGS
+from canon.data.encodings.base import Ask, Encoding
+from canon.data.encodings.features import FEATURES
+from canon.data.encodings.framed import FRAMED
+from canon.data.encodings.passages import PASSAGES
+from canon.data.encodings.pixels import PIXELS
+from canon.data.encodings.sequences import SEQUENCES
+from canon.data.encodings.windows import WINDOWS
+from canon.data.encodings.word_ids import WORD_IDS
+from canon.errors import unknown
+
+__all__ = ["ENCODINGS", "Ask", "Encoding", "find"]
+
+ENCODINGS: tuple[Encoding, ...] = (FEATURES, PIXELS, WINDOWS, SEQUENCES, PASSAGES, WORD_IDS, BAGS, FRAMED)
+_BY_NAME = {encoding.name: encoding for encoding in ENCODINGS}
+
+
+def find(name: str) -> Encoding:
+    if name not in _BY_NAME:
+        raise unknown("encoding", name, _BY_NAME)
+    return _BY_NAME[name]

@@ -1,0 +1,158 @@
+"""Sequences: sentences and what they become, each in tokens of its own vocabulary or of a shared one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from pydantic import Field
+
+from canon.config import settings
+from canon.data.batching.framed import objects
+from canon.data.batching.sequences import Ragged
+from canon.data.encodings.base import Ask, Encoding, finish
+from canon.data.encodings.tokenizing import tokenizer_for
+from canon.data.formats.files import lines
+from canon.data.formats.pairs import Pairs
+from canon.data.kinds.parallel import PARALLEL
+from canon.data.paths import file_of
+from canon.data.schema import Columns, Data, Schema, take
+from canon.data.settings import Length, Vocabulary
+from canon.data.source import Source
+from canon.data.splits import choose
+from canon.data.targets import OtherText
+from canon.errors import CanonError
+
+if TYPE_CHECKING:
+    import torch
+
+    from canon.data.batching.loader import Order
+    from canon.data.text.tokenizers import Tokenizer
+
+
+@settings
+class SequenceSettings(Vocabulary, Length):
+    target_tokenizer: str = Field(default="", description="of the target; default: one vocabulary for both sides")
+
+
+@dataclass(frozen=True)
+class SequenceSchema(Schema):
+    """Its tokenisers are "source" and "target", which may be one and the same."""
+
+    encoding = "sequences"
+    longest: tuple[int, ...] = ()  # tokens of the longest source and target of the training set, and of the mean ones
+    typical: tuple[int, ...] = ()
+
+    @property
+    def shared(self) -> bool:
+        """Whether source and target have one vocabulary."""
+        return self.tokenizers.get("source") is self.tokenizers.get("target")
+
+    def sizes(self) -> dict[str, Any]:
+        vocabularies = {f"{role}_vocab": self.tokenizers[role].size for role in ("source", "target")}
+        return {**super().sizes(), **vocabularies, "shared_vocab": self.shared}
+
+    def order(self, columns: Columns, batch: int, tokens: int, seed: int, device: torch.device | None = None) -> Order:
+        if not tokens:
+            return super().order(columns, batch, tokens, seed, device)
+        from canon.data.batching.loader import ByLength
+
+        source, target = columns["input"], columns["target"]
+        assert isinstance(source, Ragged) and isinstance(target, Ragged)
+        # By target, then source: both are padded for attention on a CPU.
+        keys = target.lengths * (source.lengths.max() + 1) + source.lengths
+        return ByLength(keys, target.lengths - 1, tokens, seed)
+
+    def unit(self, columns: Columns) -> tuple[float, str]:
+        target = columns["target"]
+        assert isinstance(target, Ragged)
+        return (len(target.tokens) - len(target)) / max(len(target), 1), "tokens"
+
+
+class SequenceEncoding(Encoding):
+    name = "sequences"
+    reads = (PARALLEL,)
+    settings = SequenceSettings
+    schema = SequenceSchema
+    takes_text = True
+
+    def fit(self, source: Source, config: Any, ask: Ask) -> Data:
+        chosen, rule = choose(source, config, None)
+        pairs = {name: source.parts[part].take(rows) for name, (part, rows) in chosen.items()}
+        train = pairs["train"]
+        own = source.tokenizers
+        kind = config.tokenizer or (own[0] if own else "")
+        target_kind = config.target_tokenizer or (own[1] if len(own) > 1 and not config.tokenizer else "")
+        if target_kind:
+            first, note = tokenizer_for(kind, train.source, config, "source ")
+            second, more = tokenizer_for(target_kind, train.target, config, "target ")
+            notes = [note, more]
+        else:
+            first, note = tokenizer_for(kind, [*train.source, *train.target], config, "shared ")
+            second, notes = first, [note]
+        splits: dict[str, Columns] = {}
+        for name, part in pairs.items():
+            columns = pair_columns(first, second, part, scored=name != "train")
+            fits = np.all([columns[side].lengths <= config.max_length for side in ("input", "target")], axis=0)  # type: ignore[union-attr]
+            if name == "train" and not fits.all():
+                kept = np.flatnonzero(fits)
+                if not len(kept):
+                    raise CanonError(f"{source.name}: every pair is longer than data.max_length = {config.max_length}.")
+                notes.append(f"{len(fits) - len(kept):,} pairs over {config.max_length} tokens are left out.")
+                columns = take(columns, kept)
+            splits[name] = columns
+        lengths = [splits["train"][column].lengths for column in ("input", "target")]  # type: ignore[union-attr]
+        schema = SequenceSchema(
+            OtherText(),
+            tokenizers={"source": first, "target": second},
+            longest=tuple(int(side.max()) for side in lengths),
+            typical=tuple(round(float(side.mean())) for side in lengths),
+        )
+        return finish(source, schema, splits, rule, config, notes)
+
+    def verdict(self, source: Source, config: Any, ask: Ask) -> str:
+        return "" if OtherText in ask.targets else f"{source.name} has no labels."
+
+    # For a run that was trained
+
+    def columns(self, schema: SequenceSchema, source: Source, config: Any) -> Columns:
+        return pair_columns(schema.tokenizers["source"], schema.tokenizers["target"], source.scored())
+
+    def inputs(
+        self, schema: SequenceSchema, sources: Sequence[str], config: Any, text: bool
+    ) -> tuple[Columns, list[str]]:
+        """Files of sentences, one a line, or the sentences themselves."""
+        sentences: list[str] = []
+        names: list[str] = []
+        for source in sources:
+            if (path := file_of(source, text)) is None:
+                sentences.append(source)
+                names.append(source[:60])
+                continue
+            more = list(lines(path, config.encoding))
+            sentences += more
+            names += [f"{source}, document {index + 1}" for index in range(len(more))]
+        return {
+            "input": Ragged.encode(schema.tokenizers["source"], sentences),
+            "target": Ragged.encode(schema.tokenizers["target"], [""] * len(sentences), bos=True),
+        }, names
+
+
+def pair_columns(source: Tokenizer, target: Tokenizer, pairs: Pairs, scored: bool = True) -> Columns:
+    """Tokens of both sides; and, where they will be scored, the right answers as they stand in the data: what a
+    tokeniser gives back may lack a character, a space or capitals."""
+    columns: dict[str, Any] = {
+        "input": Ragged.encode(source, pairs.source),
+        "target": Ragged.encode(target, pairs.target, bos=True),
+    }
+    references = pairs.references
+    if references is None and scored:
+        references = [(text,) for text in pairs.target]
+    if references is not None:
+        columns["references"] = objects(references)
+    return columns
+
+
+SEQUENCES = SequenceEncoding()

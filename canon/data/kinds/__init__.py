@@ -1,0 +1,97 @@
+"""Kinds of data: what data is, whatever reads it. The one table of them, and the door through which data is opened.
+
+A named set is of one kind. A file or folder is of the first kind in `KINDS` that recognises it; a table can also be
+taken for texts with labels, running text, pairs of texts or questions with choices, where a system reads those.
+To add a kind: one file here with an object like these, one line in `KINDS`, and its name in an encoding's `kinds`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from canon.data.formats.files import ending
+from canon.data.formats.images import visible
+from canon.data.kinds.base import Kind
+from canon.data.kinds.choices import CHOICES
+from canon.data.kinds.images import IMAGES
+from canon.data.kinds.labelled import LABELLED
+from canon.data.kinds.parallel import PARALLEL
+from canon.data.kinds.questions import QUESTIONS
+from canon.data.kinds.table import TABLE
+from canon.data.kinds.tagged import TAGGED
+from canon.data.kinds.text import TEXT
+from canon.data.kinds.word_tests import WORD_TESTS
+from canon.data.paths import find_path, named_set
+from canon.data.source import Source
+from canon.errors import CanonError, unknown
+
+__all__ = ["KINDS", "Kind", "accepts", "find", "kind_of", "open_as", "open_for"]
+
+KINDS: tuple[Kind, ...] = (
+    QUESTIONS,
+    CHOICES,
+    TAGGED,
+    LABELLED,
+    IMAGES,
+    PARALLEL,
+    TABLE,
+    TEXT,
+    WORD_TESTS,
+)
+_BY_NAME = {kind.name: kind for kind in KINDS}
+
+
+def find(name: str) -> Kind:
+    if name not in _BY_NAME:
+        raise unknown("kind of data", name, _BY_NAME)
+    return _BY_NAME[name]
+
+
+def kind_of(config: Any) -> Kind:
+    """The kind that `config.source` is by itself."""
+    if (record := named_set(config.source)) is not None:
+        return find(record.kind)
+    path = find_path(config.source)
+    for kind in KINDS:
+        if config.format in kind.formats or (config.format == "auto" and kind.sniff(path, config)):
+            return kind
+    raise _unknown(path, config)
+
+
+def _unknown(path: Path, config: Any) -> CanonError:
+    if config.format != "auto":
+        return unknown("data.format", config.format, ("auto", *(name for kind in KINDS for name in kind.formats)))
+    if path.is_file():
+        return CanonError(f'{path}: the ending "{ending(path)}" is not known; say what it is with data.format.')
+    if not visible(path):
+        return CanonError(f"{path} is an empty folder.")
+    return CanonError(f"{path} has no files of a kind that is known; say what they are with data.format.")
+
+
+def accepts(kind: Kind, config: Any) -> str:
+    """Why `config.source` can be read as this kind; "" if it cannot."""
+    home = kind_of(config)
+    if home is kind:
+        return f"{config.source} is {kind.singular}"
+    if home is not TABLE or not kind.takes_tables:
+        return ""
+    if (record := named_set(config.source)) is not None:  # its record says where there is text
+        return f"{config.source} is a table with text" if record.features else ""
+    return kind.sniff_table(find_path(config.source), config)
+
+
+def open_as(kind: Kind, config: Any) -> Source:
+    """The source as a kind that accepts it."""
+    record = named_set(config.source)
+    return kind.open_set(record, config) if record is not None else kind.open(find_path(config.source), config)
+
+
+def open_for(kinds: Sequence[Kind], config: Any, system: str = "This system") -> Source:
+    """The source as the first of the kinds that `system` reads and that accept it."""
+    for kind in kinds:
+        if accepts(kind, config):
+            return open_as(kind, config)
+    wanted = " or ".join(dict.fromkeys(kind.plural for kind in kinds))
+    raise CanonError(f"{system} reads {wanted}, but {config.source} is {kind_of(config).singular}.")

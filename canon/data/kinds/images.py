@@ -1,0 +1,121 @@
+"""Images: a folder of files with one sub-folder for each class, IDX files (MNIST and the like), or CIFAR-10's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import Field
+
+from canon.config import settings
+from canon.data.catalogue import Dataset
+from canon.data.checking.counts import count_arrays, count_image_files
+from canon.data.checking.report import CheckReport
+from canon.data.formats import cifar, idx, images
+from canon.data.kinds.base import Kind
+from canon.data.paths import find_path, named_set
+from canon.data.settings import Common, layout
+from canon.data.source import ImageSource, Pictures, Source
+from canon.errors import CanonError
+
+
+@settings
+class ImageSettings(Common):
+    size: tuple[Annotated[int, Field(gt=0, le=1 << 14)], ...] = layout((), "height, width of images in a folder")
+    channels: Literal[0, 1, 3] = layout(0, "1 grey, 3 colour, 0 as the first image is")
+
+
+class ImageKind(Kind):
+    name = "images"
+    singular = "a set of images"
+    plural = "images"
+    settings = ImageSettings
+    formats = ("images", "idx", "cifar")
+
+    def sniff(self, path: Path, config: Any) -> str:
+        if path.is_file():
+            if path.name.endswith((".tar.gz", ".tgz", ".tar")):
+                return f"{path.name} is an archive, as CIFAR-10 comes in"
+            if path.suffix.lower() in images.ENDINGS or idx.NAME.match(path.name):
+                raise CanonError(f"{path} is one file of a set of images; give the folder it is in.")
+            return ""
+        if idx.is_idx_folder(path):
+            return f"{path.name} has IDX files"
+        if cifar.find(path) is not None:
+            return f"{path.name} has the files of CIFAR-10"
+        return f"{path.name} has image files" if any(map(_is_image, _sample(path))) else ""
+
+    def read(self, path: Path, config: Any, like: Source | None = None) -> ImageSource:
+        known = like if isinstance(like, ImageSource) else None
+        source = self._read(path, config, known)
+        if known is not None and source.white != known.white:
+            raise CanonError(f"{path} has pixels of another range than {known.name}.")
+        return source
+
+    def _read(self, path: Path, config: Any, like: ImageSource | None) -> ImageSource:
+        form = config.format if config.format in self.formats else _form(path)
+        if form == "cifar":
+            if (place := cifar.find(path)) is None:
+                raise CanonError(f"{path} has none of the files {', '.join(cifar.EXPECTED)}.")
+            return cifar.read_cifar(place)
+        if not path.is_dir():
+            raise CanonError(f'{path} is a file; data.format = "{form}" reads a folder.')
+        if form == "idx":
+            return idx.read_folder(path, like.classes if like else ())
+        return images.read_folder(path, config.size, config.channels, like)
+
+    def read_files(self, record: Dataset, files: dict[str, Path], config: Any) -> ImageSource:
+        folder = next(iter(files.values())).parent
+        if record.format == "idx":
+            return idx.read_folder(folder, record.classes)
+        place = cifar.find(folder)
+        assert place is not None
+        return cifar.read_cifar(place)
+
+    def check(self, report: CheckReport, config: Any) -> Source | None:
+        from canon.data.kinds import open_as
+
+        if named_set(config.source) is None:
+            path = find_path(config.source)
+            if path.is_dir() and (config.format if config.format in self.formats else _form(path)) == "images":
+                count_image_files(report, config, path)
+        try:
+            source = open_as(self, config)
+        except CanonError as mistake:
+            if not report.kind:  # nothing was counted yet: there is no report to give
+                raise
+            report.warn(str(mistake))
+            return None
+        assert isinstance(source, ImageSource)
+        if not report.kind:
+            count_arrays(report, config, source)
+        return source
+
+
+def like_shape(classes: tuple[str, ...], shape: tuple[int, ...]) -> ImageSource:
+    """A stand-in for the training source: its classes and the shape of its images."""
+    return ImageSource("", {"train": Pictures(np.empty((0, *shape), dtype=np.uint8))}, classes=classes)
+
+
+def _form(path: Path) -> str:
+    if path.is_file() or (not idx.is_idx_folder(path) and cifar.find(path) is not None):
+        return "cifar"
+    return "idx" if idx.is_idx_folder(path) else "images"
+
+
+def _is_image(path: Path) -> bool:
+    return path.suffix.lower() in images.ENDINGS
+
+
+def _sample(folder: Path) -> list[Path]:
+    """The files of the folder and of its first sub-folders, two levels down."""
+    level, files = [folder], []
+    for _ in range(3):
+        items = [item for place in level[:8] for item in images.visible(place)]
+        files += [item for item in items if item.is_file()]
+        level = [item for item in items if item.is_dir()]
+    return files
+
+
+IMAGES = ImageKind()

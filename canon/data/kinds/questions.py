@@ -1,0 +1,41 @@
+"""Questions whose answer is a part of a document: SQuAD's JSON, and JSON lines of the same fields."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from canon.data.checking.report import CheckReport
+from canon.data.formats.images import visible
+from canon.data.formats.rows import SpanRows
+from canon.data.formats.squad import is_squad, read_squad
+from canon.data.kinds.examples import ExampleKind
+from canon.data.settings import Common
+from canon.data.targets import Span
+
+
+class QuestionKind(ExampleKind):
+    name = "questions"
+    singular = "a set of questions on texts"
+    plural = "questions on texts"
+    settings = Common
+    formats = ("squad",)
+    targets = (Span,)
+
+    def sniff(self, path: Path, config: Any) -> str:
+        files = [path] if path.is_file() else [item for item in visible(path) if item.is_file()]
+        return (
+            f"{path.name} has questions with their contexts, as SQuAD has them"
+            if any(is_squad(item, config.encoding) for item in files)
+            else ""
+        )
+
+    def rows(self, path: Path, config: Any) -> tuple[SpanRows, tuple[str, ...]]:
+        return read_squad(path, config.encoding), ()
+
+    def count(self, report: CheckReport, name: str, rows: SpanRows) -> None:
+        answered = sum(bool(answers) for answers in rows.answers or ())
+        report.notes.append(f"{name}: {answered:,} of {len(rows):,} questions have an answer.")
+
+
+QUESTIONS = QuestionKind()

@@ -1,0 +1,82 @@
+"""What a user names: a file or folder that is there, a named set, or a text."""
+
+from __future__ import annotations
+
+import re
+from difflib import get_close_matches
+from pathlib import Path
+
+from canon.data.catalogue import CATALOGUE, Dataset
+from canon.data.formats import images, text
+from canon.data.formats.conll import ENDINGS as CONLL
+from canon.data.formats.files import ending, require_readable
+from canon.data.formats.tables import ENDINGS as TABLES
+from canon.errors import CanonError, border
+
+_FILES = (*TABLES, *text.ENDINGS[:-1], *images.ENDINGS, *CONLL, ".npy", ".tar", ".tgz")
+_WORD_WITH_SEPARATOR = re.compile(r"[\w.~@+-]*[/\\][\w.~@+/\\-]*")
+
+
+def named_set(source: str) -> Dataset | None:
+    """The named set that is meant; a file or folder of that name goes before it."""
+    with border(f'The path "{ascii(source)[1:-1]}"'):
+        return CATALOGUE[source] if source in CATALOGUE and not Path(source).exists() else None
+
+
+def find_path(source: str | Path, named: bool = True) -> Path:
+    """The file or folder that a user named: the one door to a user's data. It is there, and is no device or pipe."""
+    if not str(source):
+        raise CanonError("data.source is missing: name a set (canon list datasets), a file or a folder.")
+    with border(f'The path "{ascii(str(source))[1:-1]}"'):
+        path = Path(source).expanduser()
+        require_readable(path)
+        if not path.exists():
+            raise missing_path(path, named)
+    return path
+
+
+def file_of(source: str, text: bool = False) -> Path | None:
+    """The file that an argument names, or None where it is itself the text.
+
+    It names a file if there is one; if there is none but it looks like one (it begins with ./, ../ or ~/, is one word
+    with a separator in it, or has the ending of a data file), that is an error. text: it is a text in any case.
+    """
+    if text or len(source) >= 4096 or "\n" in source or "\0" in source:
+        return None
+    with border(f'The path "{ascii(source)[1:-1]}"'):
+        path = Path(source).expanduser()
+        if path.exists() and not path.is_dir():
+            require_readable(path)
+            return path
+        if not _looks_like_a_path(source):
+            return None
+    if path.is_dir():
+        raise CanonError(f'{path} is a folder; give the files in it, or --text if "{source}" is the text itself.')
+    missing = str(missing_path(path, named=False)).removesuffix(".")
+    raise CanonError(f'{missing}; add --text if "{source}" is the text itself.')
+
+
+def text_of(source: str, text: bool = False, instead: str = "") -> str:
+    """An argument that is a text and no file, by the same rule; `instead` says how a file is given."""
+    if (path := file_of(source, text)) is not None:
+        raise CanonError(f'{path} is a file; {instead}add --text if "{source}" is the text itself.')
+    return source
+
+
+def _looks_like_a_path(source: str) -> bool:
+    if source.startswith(("./", "../", "~/")) or ending(Path(source)) in _FILES:
+        return True
+    return bool(_WORD_WITH_SEPARATOR.fullmatch(source))
+
+
+def missing_path(path: Path, named: bool = True) -> CanonError:
+    """The sentence for a path that is not there, with the nearest name in its folder or in the catalogue."""
+    siblings = (
+        {item.name: str(path.with_name(item.name)) for item in path.parent.iterdir()} if path.parent.is_dir() else {}
+    )
+    siblings = {name: place for name, place in siblings.items() if name.isprintable()}  # half characters are not
+    known = dict.fromkeys(CATALOGUE, "") if named and path.parent == Path() else {}
+    near = get_close_matches(path.name, [*known, *siblings], n=1, cutoff=0.7)
+    hint = f"; did you mean {siblings.get(near[0]) or near[0]}?" if near else "."
+    what = "data set, file or folder" if named else "file or folder"
+    return CanonError(f'There is no {what} "{path}"{hint}')
