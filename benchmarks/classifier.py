@@ -24,11 +24,11 @@ from common import write_result
 sys.path.insert(0, str(Path(__file__).parent.parent))
 from canon.data.batching.documents import Documents, Labels
 from canon.data.config import DataConfig
-from canon.data.inputs import read_labelled
-from canon.data.read import read
+from canon.data.read import labelled
 from canon.data.schema import Data
 from canon.systems.words.classifier import Classifier, Config
 from canon.tasks.labels import LabelTask
+from tests.reading import read_as
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def canon_once(work: Work, train: Path, test: Path, threads: int, seed: int) -> 
     read_documents._cut_last.clear()  # reading counts
     start = time.perf_counter()
     config = DataConfig(source=str(train), valid=0.0, test=0.0)
-    data = read(config, ("document",), "labels")
+    data = read_as(config, "bags")
     columns, sizes = data.splits["train"], data.schema.sizes()
     settings = Config(
         vocab_size=sizes["vocab_size"],
@@ -117,7 +117,7 @@ def canon_once(work: Work, train: Path, test: Path, threads: int, seed: int) -> 
     for step in range(1, steps + 1):
         learner.step(step)
     end = time.perf_counter()
-    held = read_labelled(data.schema, test, config)
+    held = labelled(data.schema, test, config)
     score = LabelTask("labels", settings, data.schema).score(learner.outputs(held), held)
     return {"whole_s": end - start, "learning_s": end - begun, "accuracy": score["accuracy"]}
 
@@ -144,7 +144,7 @@ def main() -> None:
         for name, work in WORKS.items():
             if options.only not in name:
                 continue
-            data = read(DataConfig(source=work.source, tokenizer=work.tokenizer, valid=0.0), ("document",), "labels")
+            data = read_as(DataConfig(source=work.source, tokenizer=work.tokenizer, valid=0.0), "bags")
             train, test = (write_lines(data, split, Path(folder) / f"{split}.txt") for split in ("train", "test"))
             words = len(data.splits["train"]["input"].codes_N) * work.epochs  # type: ignore[union-attr]
             canon_once(work, train, test, options.threads, 0)  # compiles

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from canon import metrics
 from canon.data.batching.loader import Batch
+from canon.data.targets import Class
 from canon.data.schema import Schema
 from canon.errors import unknown
 from canon.objectives import classification, margin
@@ -25,7 +26,7 @@ _OBJECTIVES = ("cross-entropy", "exponential", *_MARGIN_LOSSES)
 
 
 class Classification(Task):
-    target = "class"
+    targets = (Class,)
     monitor = "accuracy"
     rising = ("accuracy", "f1_macro", "auc")
 

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from canon.data.batching.augment import Draws, augmenter
 from canon.data.batching.loader import Batch, shares
+from canon.data.targets import Class, Nothing
 from canon.data.schema import Columns, Schema
 from canon.errors import CanonError, unknown
 from canon.objectives.contrastive import nt_xent
@@ -29,7 +30,7 @@ _RIDGE = 0.1  # λ of the probe, for features of variance 1 and a mean over the 
 
 
 class Contrastive(Task):
-    target = "any"
+    targets = (Class, Nothing)
     monitor = "probe_accuracy"
     rising = ("probe_accuracy",)
     divisible = False

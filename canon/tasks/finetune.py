@@ -23,6 +23,7 @@ import torch
 from torch import Tensor, nn
 
 from canon.data.batching.loader import Batch
+from canon.data.targets import Class, Nothing
 from canon.data.schema import Columns, Schema
 from canon.nn.ragged import Layout
 from canon.tasks.base import Outputs, Task
@@ -42,7 +43,7 @@ _TYPICAL = 64  # tokens of a sequence, where the data does not say
 
 
 class FineTune(Task):
-    target = "any"
+    targets = (Class, Nothing)
     whole = True  # the network calls its backbone's `encode`, not its forward
     at_once = 128
     monitor = "accuracy"

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from canon.data.batching.augment import Draws, Scale
 from canon.data.batching.loader import Batch
 from canon.data.catalogue.synthetic import mixture_of
+from canon.data.targets import Nothing
 from canon.data.schema import Columns, Schema
 from canon.errors import CanonError, unknown
 from canon.metrics.two_sample import classifier_two_sample_test
@@ -35,7 +36,7 @@ _HIT = 0.01  # share of samples from which a mode counts as hit
 
 
 class Generation(Task):
-    target = "none"
+    targets = (Nothing,)
     monitor = "two_sample_accuracy"
     rising = ("modes", "high_quality")
     least = 4  # half of them train the judge

@@ -18,6 +18,7 @@ from torch import Tensor
 from canon import metrics
 from canon.data.batching.documents import Labels, unseen_sentence
 from canon.data.batching.loader import Batch
+from canon.data.targets import Labels
 from canon.data.schema import Columns, Schema
 from canon.errors import CanonError
 from canon.metrics.classification import divide
@@ -27,7 +28,7 @@ _WIDE = 5  # precision and recall are told of so many labels too, where there ar
 
 
 class LabelTask(Task):
-    target = "labels"
+    targets = (Labels,)
     monitor = "accuracy"
     rising = ("accuracy", "f1_micro", "f1_macro", "recall@1", f"precision@{_WIDE}", f"recall@{_WIDE}")
 

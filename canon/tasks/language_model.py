@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from canon.data.batching.loader import Batch
+from canon.data.targets import NextToken
 from canon.data.schema import Columns, Schema
 from canon.objectives.classification import cross_entropy
 from canon.tasks import tokens
@@ -25,7 +26,7 @@ _BEHIND_THE_END = -1
 
 
 class LanguageModel(Task):
-    target = "next"
+    targets = (NextToken,)
     whole = True
     monitor = "perplexity"
     rising = ("token_accuracy",)

@@ -24,6 +24,7 @@ from canon.data.batching.draws import EVALUATION, Draws
 from canon.data.batching.loader import Batch
 from canon.data.batching.passages import Passages
 from canon.data.batching.several_tasks import TASKS
+from canon.data.targets import HiddenTokens
 from canon.data.schema import Columns, Schema
 from canon.nn.ragged import Layout, layout_of
 from canon.objectives.classification import cross_entropy
@@ -45,7 +46,7 @@ _MORE = {
 
 
 class Pretraining(Task):
-    target = "tokens"
+    targets = (HiddenTokens,)
     of_sequences = ("next",)
     whole = True
     risk_examples = 2000

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from canon import metrics
 from canon.data.batching.loader import Batch
+from canon.data.targets import Number
 from canon.data.schema import Schema
 from canon.errors import unknown
 from canon.objectives import regression
@@ -21,7 +22,7 @@ _OBJECTIVES = {"squared": regression.squared, "absolute": regression.absolute}
 
 
 class Regression(Task):
-    target = "number"
+    targets = (Number,)
     monitor = "mse"
     rising = ("r2",)
 

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from canon import metrics
 from canon.data.batching.loader import Batch
 from canon.data.batching.sequences import Ragged
+from canon.data.targets import OtherText
 from canon.data.schema import Columns, Schema
 from canon.data.text.vocabularies import BOS, EOS, PAD
 from canon.nn import decoding
@@ -33,7 +34,7 @@ _SHOWN = 3  # examples told at an evaluation
 
 
 class Transduction(Task):
-    target = "sequence"
+    targets = (OtherText,)
     whole = True
     risk_examples = 1000  # decoding the whole training set would take longer than it tells
     monitor = "loss"

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from canon.data.batching.loader import Batch
 from canon.data.formats.word_tests import Tests
+from canon.data.targets import Nothing
 from canon.data.schema import Columns
 from canon.errors import CanonError
 from canon.metrics.vectors import analogy_accuracy, similarity_correlation
@@ -25,7 +26,7 @@ _TESTS = ("wordsim353", "simlex999", "questions-words", "CA8-morphological", "CA
 
 
 class WordVectors(Task):
-    target = "none"
+    targets = (Nothing,)
     monitor = "loss"
     rising = _TESTS
     risk_examples = 1 << 62  # all: a text is measured far faster than it is learned

@@ -526,9 +526,9 @@ def test_onnx_says_what_predict_says(
     own, rows = model(name), given(BY_NAME[name].task)
     convert(str(own.run.path), tmp_path / "run.onnx", "onnx")
     session = runtime.InferenceSession(str(tmp_path / "run.onnx"), providers=["CPUExecutionProvider"])
-    from canon.data.inputs import encode
+    from canon.data.read import inputs
 
-    columns, _ = encode(own.schema, [rows.file], own.run.recipe.data)
+    columns, _ = inputs(own.schema, [rows.file], own.run.recipe.data)
     inputs = np.asarray(columns["input"], dtype=np.float32)
     several = session.run(None, {"input": inputs})[0]
     one = session.run(None, {"input": inputs[:1]})[0]

@@ -15,9 +15,10 @@ from PIL import Image
 
 from canon.data.config import DataConfig
 from canon.data.formats import images
-from canon.data.read import read
+from canon.data.targets import Number
 from canon.errors import CanonError
 from tests.data.makers import Payload, cifar_folder, idx_bytes, idx_folder, image_folder
+from tests.reading import read_as
 
 GOOD = "age,city,label\n" + "".join(f"{20 + i},{'PL'[i % 2]},{'ab'[i % 2]}\n" for i in range(10))
 
@@ -257,7 +258,7 @@ def test_bad_input(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 500)
     path = make(tmp_path)
     with pytest.raises(CanonError) as caught:
-        read(DataConfig(**{"source": str(path), **settings}), ("features", "image"), "class")
+        read_as(DataConfig(**{"source": str(path), **settings}), "features", "pixels")
     wanted = re.escape(sentence.format(p=path, d=tmp_path)).replace(r"\*", ".+")
     assert re.fullmatch(wanted, str(caught.value)), str(caught.value)
     assert not (tmp_path / "touched").exists()
@@ -266,7 +267,7 @@ def test_bad_input(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_number_targets_name_the_line(tmp_path: Path) -> None:
     path = text("x,y\n1,2\n3,four\n")(tmp_path)
     with pytest.raises(CanonError) as caught:
-        read(DataConfig(source=str(path)), ("features",), "number")
+        read_as(DataConfig(source=str(path)), "features", target=Number)
     assert str(caught.value) == f'{path}, line 3: the label (column "y") must be a number, got "four".'
 
 

@@ -21,6 +21,7 @@ from canon.data.catalogue import CATALOGUE, Dataset, File, fetch, locate
 from canon.data.config import DataConfig
 from canon.data.read import read
 from canon.errors import CanonError
+from tests.reading import read_as
 
 CONTENT = b"one line\nanother line\n" * 5000
 HASH = hashlib.sha256(CONTENT).hexdigest()
@@ -107,7 +108,7 @@ def test_offline_is_one_sentence_with_file_address_and_folder(folder: Path, monk
 
 def test_absent_sets_say_what_to_do(folder: Path) -> None:
     with pytest.raises(CanonError) as caught:
-        read(DataConfig(source="cifar-10"), ("image",), "class")
+        read_as(DataConfig(source="cifar-10"), "pixels")
     assert str(caught.value) == (
         "cifar-10 is not on this machine: run canon data fetch cifar-10, or put cifar-10-python.tar.gz "
         f"from https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz into {folder / 'cifar-10'}."

@@ -19,6 +19,7 @@ from canon.data.read import read
 from canon.errors import CanonError
 from canon.registry import SYSTEMS
 from tests.data.makers import cifar_folder, idx_folder, image_folder
+from tests.reading import read_as
 
 
 def look(path: Path | str, **settings: object):  # type: ignore[no-untyped-def]
@@ -79,7 +80,7 @@ def test_splits_and_overlap_are_those_of_read(tmp_path: Path) -> None:
     rows = [f"{i % 40},{'ab'[i % 2]}" for i in range(80)]
     path.write_text("n,label\n" + "\n".join(rows) + "\n")
     report = look(path)
-    data = read(DataConfig(source=str(path)), ("features",), "class")
+    data = read_as(DataConfig(source=str(path)), "features")
     assert report.splits == data.protocol["sizes"]
     train = {bytes(row) for row in np.asarray(data.splits["train"]["input"])}
     found = sum(bytes(row) in train for row in np.asarray(data.splits["test"]["input"]))

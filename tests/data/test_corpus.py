@@ -28,14 +28,14 @@ from canon.data.config import DataConfig
 from canon.data.corpus import corpus, text_blocks, word_counts
 from canon.data.corpus.corpus import MARK, Corpus, build, build_parts
 from canon.data.corpus.text_blocks import Texts
-from canon.data.inputs import encode, read_labelled
-from canon.data.read import read
+from canon.data.read import inputs, labelled, read
 from canon.data.schema import Schema
 from canon.data.text import segment
 from canon.data.text.tokenizers import Tokenizer
 from canon.data.text.words import Words
 from canon.errors import CanonError
 from canon.kernels.cpu import corpus as kernels_corpus
+from tests.reading import read_as
 
 RNG = np.random.default_rng(0)
 QUICK = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -188,7 +188,7 @@ def test_words_too_long_for_one_are_left_out(tmp_path: Path, monkeypatch: pytest
         monkeypatch.setattr(text_blocks, "BLOCK", block)
         monkeypatch.setenv("CANON_DATA", str(tmp_path / f"{block}" / "data"))
         path = write(tmp_path / "t.txt", text)
-        data = read(DataConfig(source=str(path), valid=0.0, test=0.0), ("corpus",), "none")
+        data = read_as(DataConfig(source=str(path), valid=0.0, test=0.0), "word-ids")
         words = data.schema.words
         assert words is not None and words.words == ["a", "b", "c", "y" * longest] and words.total == 7
         assert data.splits["train"]["input"].tokens.tolist() == [0, 1, MARK, 2, 3, MARK, 0, MARK]  # type: ignore[union-attr]
@@ -277,7 +277,7 @@ def same_as_plain(path: Path, tmp_path: Path, text: str | None = None, **changes
     """The source `path` gives the words and numbers of the text in a plain file."""
     text = text or story(60)
     config = DataConfig(source=str(path), valid=0.0, test=0.0, **changes)  # type: ignore[arg-type]
-    data = read(config, ("corpus",), "none", "word2vec")
+    data = read_as(config, "word-ids", system="word2vec")
     ranked, tokens = brute(sentences(text))
     assert data.schema.words is not None and pairs(data.schema.words) == ranked
     assert data.splits["train"]["input"].tokens.tolist() == tokens  # type: ignore[union-attr]
@@ -342,7 +342,7 @@ def test_folders(tmp_path: Path) -> None:
 
 
 def test_built_in_documents() -> None:
-    data = read(DataConfig(source="python-modules", min_count=5, lowercase=True), ("corpus",), "none", "word2vec")
+    data = read_as(DataConfig(source="python-modules", min_count=5, lowercase=True), "word-ids", system="word2vec")
     words = data.schema.words
     assert words is not None and words.words[0] == "the" and set(data.splits) == {"train", "valid", "test"}
     assert data.schema.sizes() == {"shape": (), "vocab_size": words.size}
@@ -369,7 +369,7 @@ def test_shares_are_the_end_of_the_text_and_words_those_of_the_rest(tmp_path: Pa
     rows = [[f"w{rank}" for rank in np.minimum(rng.zipf(1.3, 5), 60).tolist()] for _ in range(1000)]
     path = write(tmp_path / "t.txt", "\n".join(map(" ".join, rows)))
     config = DataConfig(source=str(path), min_count=4, valid=0.1, test=0.2)
-    data = read(config, ("corpus",), "none", "word2vec")
+    data = read_as(config, "word-ids", system="word2vec")
     ranked, tokens = brute(rows[:720], 4)
     words = data.schema.words
     assert words is not None and pairs(words) == ranked and words.total == 3600
@@ -379,7 +379,7 @@ def test_shares_are_the_end_of_the_text_and_words_those_of_the_rest(tmp_path: Pa
         "test": numbered(rows[800:], words.words),
     }
     assert data.protocol["split"] == {"test": "the last 0.2", "valid": "the last 0.1"}
-    fewer = read(DataConfig(source=str(path), min_count=4, valid=0.1, test=0.2, vocab_size=9), ("corpus",), "none")
+    fewer = read_as(DataConfig(source=str(path), min_count=4, valid=0.1, test=0.2, vocab_size=9), "word-ids")
     assert fewer.schema.words is not None and pairs(fewer.schema.words) == ranked[:9]
 
 
@@ -396,7 +396,7 @@ def test_a_cut_moves_to_the_nearest_end_of_a_sentence(tmp_path: Path) -> None:
 
 def test_one_line_is_cut_within(tmp_path: Path) -> None:
     path = write(tmp_path / "t.txt", " ".join(f"w{i % 10}" for i in range(1000)))
-    parts = cut(read(DataConfig(source=str(path)), ("corpus",), "none"))
+    parts = cut(read_as(DataConfig(source=str(path)), "word-ids"))
     assert {name: len(part) for name, part in parts.items()} == {"train": 810, "valid": 90, "test": 101}
     assert parts["test"][-1] == MARK and MARK not in parts["train"]
 
@@ -407,14 +407,14 @@ def test_parts_of_their_own(tmp_path: Path) -> None:
     texts_of = {name: story(50, seed) for seed, name in enumerate(("train", "valid", "test"))}
     for name, text in texts_of.items():
         (folder / f"{name}.txt").write_text(text)
-    data = read(DataConfig(source=str(folder), min_count=2), ("corpus",), "none")
+    data = read_as(DataConfig(source=str(folder), min_count=2), "word-ids")
     ranked, tokens = brute(sentences(texts_of["train"]), 2)
     words = [word for word, _ in ranked]
     assert cut(data) == {"train": tokens} | {
         name: numbered(sentences(texts_of[name]), words) for name in ("valid", "test")
     }
     given = DataConfig(source=str(folder / "train.txt"), min_count=2, valid=str(folder / "test.txt"), test=0.0)
-    other = read(given, ("corpus",), "none")
+    other = read_as(given, "word-ids")
     assert cut(other) == {"train": tokens, "valid": numbered(sentences(texts_of["test"]), words)}
     assert other.protocol["split"]["valid"] == "file test.txt"
     assert {Path(record.name).name for record in other.files} == {"train.txt", "test.txt"}
@@ -422,8 +422,8 @@ def test_parts_of_their_own(tmp_path: Path) -> None:
 
 def test_limit_is_places_of_the_training_part(tmp_path: Path) -> None:
     path = write(tmp_path / "t.txt", story())
-    whole = read(DataConfig(source=str(path), valid=0.0, test=0.0), ("corpus",), "none")
-    some = read(DataConfig(source=str(path), valid=0.0, test=0.0, limit=100), ("corpus",), "none")
+    whole = read_as(DataConfig(source=str(path), valid=0.0, test=0.0), "word-ids")
+    some = read_as(DataConfig(source=str(path), valid=0.0, test=0.0, limit=100), "word-ids")
     assert cut(some)["train"] == cut(whole)["train"][:100] and some.protocol["split"]["limit"] == "100"
     assert some.schema.words is not None and some.schema.words.words == whole.schema.words.words  # type: ignore[union-attr]
 
@@ -500,15 +500,15 @@ def test_segmented_text_needs_no_jieba(tmp_path: Path) -> None:
 def test_a_second_time_nothing_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path / "t.txt", story())
     config = DataConfig(source=str(path), min_count=2)
-    first = read(config, ("corpus",), "none")
+    first = read_as(config, "word-ids")
     monkeypatch.setattr(corpus, "count", lambda *_: pytest.fail("counted again"))
     moved = path.rename(tmp_path / "other.txt")
-    again = read(DataConfig(source=str(moved), min_count=2), ("corpus",), "none")
+    again = read_as(DataConfig(source=str(moved), min_count=2), "word-ids")
     assert cut(again) == cut(first) and again.notes == first.notes and again.fingerprint() != ""
     monkeypatch.undo()
     monkeypatch.setenv("CANON_DATA", str(tmp_path / "data"))
     for change in ({"min_count": 3}, {"lowercase": True}, {"vocab_size": 5}, {"valid": 0.2}, {"tokenizer": "word"}):
-        read(DataConfig(**{"source": str(moved), "min_count": 2, **change}), ("corpus",), "none")  # type: ignore[arg-type]
+        read_as(DataConfig(**{"source": str(moved), "min_count": 2, **change}), "word-ids")  # type: ignore[arg-type]
     assert len(list((tmp_path / "corpora").iterdir())) == 6
 
 
@@ -578,7 +578,7 @@ def test_where_data_is_read_only_the_users_cache_is_used(tmp_path: Path, monkeyp
 
 def test_the_schema_keeps_the_words(tmp_path: Path) -> None:
     text = "a\x85b c\xa0d ー 'q\" , \u2028 é\n" * 3 + "x\ny\n"
-    data = read(DataConfig(source=str(write(tmp_path / "t.txt", text)), valid=0.0, test=0.0), ("corpus",), "none")
+    data = read_as(DataConfig(source=str(write(tmp_path / "t.txt", text)), valid=0.0, test=0.0), "word-ids")
     for name, content in data.schema.files().items():
         (tmp_path / name).write_text(content, encoding="utf-8")
     again = Schema.open(tmp_path)
@@ -594,20 +594,20 @@ def test_other_text_in_the_words_of_a_run(tmp_path: Path) -> None:
     words, _ = build(write(tmp_path / "t.txt", story().upper()), config)
     schema = Schema("corpus", (), words=words)
     other = write(tmp_path / "other.txt", "W1 unseen W2\n\nunseen\nw3 w1\n")
-    columns = read_labelled(schema, other, config)
+    columns = labelled(schema, other, config)
     assert columns["input"].tokens.tolist() == numbered(sentences(other.read_text().lower()), words.words)  # type: ignore[union-attr]
     write(other, "unseen\n")
     with pytest.raises(CanonError, match=rf"other\.txt has none of the {words.size} words that were learnt"):
-        read_labelled(schema, other, config)
+        labelled(schema, other, config)
 
 
 def test_words_to_look_up(tmp_path: Path) -> None:
     schema = Schema("corpus", (), words=Words(["a"], np.array([1]), 1))
     listed = write(tmp_path / "list.txt", "King queen\nMan\n")
-    columns, names = encode(schema, ["Hello", str(listed), "two words"], DataConfig())
+    columns, names = inputs(schema, ["Hello", str(listed), "two words"], DataConfig())
     expected = ["Hello", "King", "queen", "Man", "two", "words"]
     assert columns["input"].tolist() == names == expected and columns["input"].dtype == object  # type: ignore[union-attr]
-    assert encode(schema, ["Hello"], DataConfig(lowercase=True))[1] == ["hello"]
+    assert inputs(schema, ["Hello"], DataConfig(lowercase=True))[1] == ["hello"]
 
 
 def test_check_tells_what_word_vectors_ask(tmp_path: Path) -> None:
@@ -635,7 +635,7 @@ def test_check_tells_what_word_vectors_ask(tmp_path: Path) -> None:
 def refusal(source: Path | str, **changes: object) -> str:
     config = DataConfig(**{"source": str(source), "valid": 0.0, "test": 0.0, **changes})  # type: ignore[arg-type]
     with pytest.raises(CanonError) as raised:
-        read(config, ("corpus",), "none", "word2vec")
+        read_as(config, "word-ids", system="word2vec")
     said = str(raised.value)
     assert said.endswith((".", "?")) and "\n" not in said
     return said

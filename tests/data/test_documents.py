@@ -13,11 +13,11 @@ from canon.data import read_documents
 from canon.data.batching.documents import Documents, Labels, cut_blocks, hashes
 from canon.data.checking.check import check
 from canon.data.config import DataConfig
-from canon.data.inputs import encode, read_labelled
-from canon.data.read import read
+from canon.data.read import inputs, labelled
 from canon.data.schema import Data, Schema
 from canon.errors import CanonError
 from canon.systems.words.subwords import hash_word
+from tests.reading import read_as
 
 LINES = """\
 __label__good a fine film
@@ -30,7 +30,7 @@ __label__bad dull </s> what follows is not read
 
 
 def documents(path: Path, **settings: Any) -> Data:
-    return read(DataConfig(**{"source": str(path), "valid": 0.0, "test": 0.0, **settings}), ("document",), "labels")
+    return read_as(DataConfig(**{"source": str(path), "valid": 0.0, "test": 0.0, **settings}), "bags")
 
 
 def lined(folder: Path, text: str = LINES, name: str = "reviews.txt") -> Path:
@@ -157,7 +157,7 @@ def test_folders_and_endings_of_any_name(tmp_path: Path) -> None:
     """train, valid and test of a folder, and a file whose ending is nobody's."""
     for name in ("cooking.train", "cooking.valid", "cooking.test"):
         lined(tmp_path, f"__label__a {name}\n__label__b other\n", name)
-    data = read(DataConfig(source=str(tmp_path)), ("document",), "labels")
+    data = read_as(DataConfig(source=str(tmp_path)), "bags")
     assert {name: words_of(data, name)[0][0] for name in data.splits} == {
         "train": "cooking.train",
         "valid": "cooking.valid",
@@ -203,13 +203,13 @@ def test_schema_is_stored_and_more_data_is_read_by_it(tmp_path: Path) -> None:
         lined(tmp_path, "__label__bad a dull new film\n"),
         lined(tmp_path, "label,text\nbad,a dull new film\n", "b.csv"),
     ):
-        columns = read_labelled(schema, other, config)
+        columns = labelled(schema, other, config)
         column = columns["input"]
         assert isinstance(column, Documents)
         wanted = [schema.words.index.get(word, -1) for word in ("a", "dull", "new", "film", "</s>")]
         assert column.ids.tolist() == wanted and -1 in wanted
         assert [schema.classes[code] for code in np.asarray(columns["target"])] == ["bad"]
-        told, names = encode(schema, [str(other), "fine film"], config)
+        told, names = inputs(schema, [str(other), "fine film"], config)
         rows = told["input"]
         assert isinstance(rows, Documents) and rows.ids[:5].tolist() == wanted
         assert names[1] == "fine film" and rows.lengths.tolist() == [5, 3]
@@ -266,7 +266,7 @@ def test_every_mistake_is_a_sentence(
 def test_other_kinds_of_data_are_refused() -> None:
     """A set of images, by name; and a table under another ending, which data.format makes one."""
     with pytest.raises(CanonError, match="digits is a set of images, not texts with labels"):
-        read(DataConfig(source="digits"), ("document",), "labels")
+        read_as(DataConfig(source="digits"), "bags")
     Path("a.data").write_text("text,label\nfine,good\ndull,bad\n")
     data = documents(Path("a.data"), format="table")
     assert words_of(data) == [["fine", "</s>"], ["dull", "</s>"]]

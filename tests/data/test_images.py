@@ -13,9 +13,9 @@ from PIL import Image
 
 from canon.data.config import DataConfig
 from canon.data.formats import images, pickles
-from canon.data.read import read
 from canon.errors import CanonError
 from tests.data.makers import Payload, cifar_folder, idx_bytes, idx_folder, image_folder
+from tests.reading import read_as
 
 COLOUR = np.random.default_rng(1).integers(0, 256, (6, 5, 3), dtype=np.uint8)
 GREY = COLOUR[:, :, 0]
@@ -75,7 +75,7 @@ def test_pixel_statistics_equal_numpys() -> None:
 
 def test_folder_by_class(tmp_path: Path) -> None:
     folder = image_folder(tmp_path / "pets", count=10)
-    data = read(DataConfig(source=str(folder), test=0.2), ("image",), "class")
+    data = read_as(DataConfig(source=str(folder), test=0.2), "pixels")
     assert data.schema.classes == ("cat", "dog") and data.schema.shape == (3, 8, 8)
     assert {name: len(split["target"]) for name, split in data.splits.items()} == {"train": 14, "valid": 2, "test": 4}
     assert np.bincount(np.asarray(data.splits["test"]["target"])).tolist() == [2, 2]
@@ -88,7 +88,7 @@ def test_folder_by_class(tmp_path: Path) -> None:
 def test_folder_with_its_own_splits_and_size(tmp_path: Path) -> None:
     for split, count in (("train", 6), ("val", 3), ("test", 2)):
         image_folder(tmp_path / "pets" / split, count=count, size=9)
-    data = read(DataConfig(source=str(tmp_path / "pets"), size=(4, 5), channels=1), ("image",), "class")
+    data = read_as(DataConfig(source=str(tmp_path / "pets"), size=(4, 5), channels=1), "pixels")
     assert {name: np.shape(split["input"]) for name, split in data.splits.items()} == {
         "train": (12, 1, 4, 5),
         "valid": (6, 1, 4, 5),
@@ -98,9 +98,9 @@ def test_folder_with_its_own_splits_and_size(tmp_path: Path) -> None:
 
 def test_images_that_do_not_fit_are_decoded_when_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = DataConfig(source=str(image_folder(tmp_path / "pets")))
-    whole = read(config, ("image",), "class")
+    whole = read_as(config, "pixels")
     monkeypatch.setattr(images, "IN_MEMORY", 100)
-    lazy = read(config, ("image",), "class")
+    lazy = read_as(config, "pixels")
     column = lazy.splits["train"]["input"]
     assert isinstance(column, images.ImageFiles)
     rows = np.array([3, 0, 3])
@@ -114,7 +114,7 @@ def test_images_that_do_not_fit_are_decoded_when_taken(tmp_path: Path, monkeypat
 @pytest.mark.parametrize("packed", [True, False])
 def test_idx_equals_the_written_bytes(tmp_path: Path, packed: bool) -> None:
     arrays = idx_folder(tmp_path / "m", packed=packed)
-    data = read(DataConfig(source=str(tmp_path / "m"), valid=0.0), ("image",), "class")
+    data = read_as(DataConfig(source=str(tmp_path / "m"), valid=0.0), "pixels")
     np.testing.assert_array_equal(data.splits["train"]["input"][:, 0], arrays["train-images-idx3-ubyte"])
     np.testing.assert_array_equal(data.splits["test"]["target"], arrays["t10k-labels-idx1-ubyte"])
     assert data.schema.classes == ("0", "1", "2") and data.protocol["split"]["test"] == "the source's own"
@@ -135,7 +135,7 @@ def test_idx_headers_are_checked(tmp_path: Path, raw: bytes, message: str) -> No
     idx_folder(tmp_path, packed=False)
     (tmp_path / "train-images-idx3-ubyte").write_bytes(raw)
     with pytest.raises(CanonError, match=message):
-        read(DataConfig(source=str(tmp_path)), ("image",), "class")
+        read_as(DataConfig(source=str(tmp_path)), "pixels")
 
 
 # CIFAR-10 and pickles
@@ -147,7 +147,7 @@ def test_cifar_folder_and_archive_equal_the_pickled_arrays(tmp_path: Path) -> No
     with tarfile.open(archive, "w:gz") as tar:
         tar.add(tmp_path / "cifar-10-batches-py", "cifar-10-batches-py")
     for source in (tmp_path / "cifar-10-batches-py", tmp_path, archive):
-        data = read(DataConfig(source=str(source), valid=0.0), ("image",), "class")
+        data = read_as(DataConfig(source=str(source), valid=0.0), "pixels")
         np.testing.assert_array_equal(data.splits["train"]["input"], pixels[:30])
         np.testing.assert_array_equal(data.splits["test"]["input"], pixels[30:])
         np.testing.assert_array_equal(data.splits["train"]["target"], labels[:30])
@@ -161,7 +161,7 @@ def test_an_archive_that_points_out_of_its_folder_is_refused(tmp_path: Path) -> 
         member.size = 1
         tar.addfile(member, io.BytesIO(b"x"))
     with pytest.raises(CanonError, match=r'has a member "\.\./evil" outside its folder'):
-        read(DataConfig(source=str(archive)), ("image",), "class")
+        read_as(DataConfig(source=str(archive)), "pixels")
 
 
 @pytest.mark.parametrize("protocol", range(5))

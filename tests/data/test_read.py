@@ -16,7 +16,9 @@ from canon.data.config import DataConfig
 from canon.data.read import read
 from canon.data.schema import Data, Schema
 from canon.data.splits import hold_out
+from canon.data.targets import Nothing, Number
 from canon.errors import CanonError
+from tests.reading import read_as
 
 FASHION = Path("/usr/share/datasets/fashion-mnist")
 
@@ -32,7 +34,7 @@ def rows_of(
 
 def test_digits_are_scikit_learns() -> None:
     images, labels = datasets.load_digits(return_X_y=True)
-    data = read(DataConfig(source="digits"), ("image",), "class")
+    data = read_as(DataConfig(source="digits"), "pixels")
     assert data.schema == Schema("image", (1, 8, 8), "class", tuple("0123456789"), mean=(0.0,), std=(16.0,), white=16)
     for name, rows in rows_of(len(labels), labels).items():
         np.testing.assert_array_equal(np.asarray(data.splits[name]["input"]).reshape(-1, 64), images[rows])
@@ -44,7 +46,7 @@ def test_digits_are_scikit_learns() -> None:
 @pytest.mark.parametrize("name", ["iris", "wine", "breast-cancer"])
 def test_tables_of_classes_are_scikit_learns(name: str) -> None:
     bunch = getattr(datasets, f"load_{name.replace('-', '_')}")()
-    data = read(DataConfig(source=name), ("features",), "class")
+    data = read_as(DataConfig(source=name), "features")
     names = bunch.target_names[bunch.target]
     assert data.schema.classes == tuple(sorted(bunch.target_names))
     codes = np.searchsorted(np.array(data.schema.classes), names)
@@ -57,7 +59,7 @@ def test_tables_of_classes_are_scikit_learns(name: str) -> None:
 
 def test_diabetes_is_scikit_learns() -> None:
     bunch = datasets.load_diabetes(scaled=False)
-    data = read(DataConfig(source="diabetes"), ("features",), "number")
+    data = read_as(DataConfig(source="diabetes"), "features", target=Number)
     split = rows_of(len(bunch.target), None)
     np.testing.assert_array_equal(data.splits["test"]["target"], bunch.target[split["test"]].astype(np.float32))
     assert data.schema.target_mean == pytest.approx(bunch.target[split["train"]].mean())
@@ -67,10 +69,10 @@ def test_diabetes_is_scikit_learns() -> None:
 @pytest.mark.skipif(not FASHION.is_dir(), reason="the package dataset-fashion-mnist is not installed")
 def test_fashion_mnist(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("CANON_DATA", str(tmp_path))
-    data = read(DataConfig(source="fashion-mnist"), ("image",), "class")
+    data = read_as(DataConfig(source="fashion-mnist"), "pixels")
     assert data.protocol["sizes"] == {"train": 54000, "valid": 6000, "test": 10000}
     assert np.bincount(np.asarray(data.splits["test"]["target"])).tolist() == [1000] * 10
-    whole = read(DataConfig(source="fashion-mnist", valid=0.0), ("image",), "class")
+    whole = read_as(DataConfig(source="fashion-mnist", valid=0.0), "pixels")
     # The values that every published use of the set has: 0.2860 and 0.3530 on the 0-1 scale.
     assert whole.schema.mean[0] / 255 == pytest.approx(0.2860, abs=5e-5)
     assert whole.schema.std[0] / 255 == pytest.approx(0.3530, abs=5e-5)
@@ -86,7 +88,7 @@ def table(path: Path, count: int = 40, header: str = "size,colour,label") -> lis
 
 def test_csv_against_brute_force(tmp_path: Path) -> None:
     rows = table(tmp_path / "t.csv")
-    data = read(DataConfig(source=str(tmp_path / "t.csv")), ("features",), "class")
+    data = read_as(DataConfig(source=str(tmp_path / "t.csv")), "features")
     assert data.schema.classes == ("no", "yes")
     codes = np.array([["no", "yes"].index(row[2]) for row in rows])
     split = rows_of(40, codes, test=0.1)
@@ -107,19 +109,19 @@ def test_given_files_and_own_splits(tmp_path: Path) -> None:
     for name, count in (("train.csv", 30), ("dev.csv", 8), ("test.csv", 6), ("other.csv", 5)):
         table(tmp_path / name, count)
     (tmp_path / "other.csv").rename(tmp_path / "more.data")
-    own = read(DataConfig(source=str(tmp_path)), ("features",), "class")
+    own = read_as(DataConfig(source=str(tmp_path)), "features")
     assert own.protocol["sizes"] == {"train": 30, "valid": 8, "test": 6}
     (tmp_path / "more.data").rename(tmp_path.parent / "more.csv")
     given = DataConfig(source=str(tmp_path / "train.csv"), valid=0.0, test=str(tmp_path.parent / "more.csv"))
-    data = read(given, ("features",), "class")
+    data = read_as(given, "features")
     assert data.protocol["sizes"] == {"train": 30, "test": 5} and data.protocol["split"]["test"] == "file more.csv"
     assert len(data.files) == 2
 
 
 def test_limit_takes_a_fair_sample_of_the_training_split(tmp_path: Path) -> None:
     table(tmp_path / "t.csv", 100)
-    whole = read(DataConfig(source=str(tmp_path / "t.csv")), ("features",), "class")
-    data = read(DataConfig(source=str(tmp_path / "t.csv"), limit=20), ("features",), "class")
+    whole = read_as(DataConfig(source=str(tmp_path / "t.csv")), "features")
+    data = read_as(DataConfig(source=str(tmp_path / "t.csv"), limit=20), "features")
     assert np.bincount(np.asarray(data.splits["train"]["target"])).tolist() == [10, 10]
     np.testing.assert_array_equal(data.splits["test"]["target"], whole.splits["test"]["target"])
 
@@ -130,7 +132,7 @@ def test_the_fingerprint_follows_content_and_split(tmp_path: Path) -> None:
     (tmp_path / "sub" / "a.csv").write_bytes((tmp_path / "a.csv").read_bytes())
 
     def fingerprint(source: str, **settings: object) -> str:
-        return read(DataConfig(source=source, **settings), ("features",), "class").fingerprint()  # type: ignore[arg-type]
+        return read_as(DataConfig(source=source, **settings), "features").fingerprint()  # type: ignore[arg-type]
 
     first = fingerprint(str(tmp_path / "a.csv"))
     assert first == fingerprint(str(tmp_path / "sub" / "a.csv"))
@@ -142,7 +144,7 @@ def test_the_fingerprint_follows_content_and_split(tmp_path: Path) -> None:
 def test_number_targets_stay_raw(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("x,y\n" + "".join(f"{i},{i * 100}\n" for i in range(10)), encoding="utf-8")
-    data = read(DataConfig(source=str(path), valid=0.0, test=0.0), ("features",), "number")
+    data = read_as(DataConfig(source=str(path), valid=0.0, test=0.0), "features", target=Number)
     assert data.splits["train"]["target"].tolist() == [100.0 * i for i in range(10)]  # type: ignore[union-attr]
     assert data.schema.target_mean == 450.0 and data.schema.target_std == pytest.approx(np.arange(0, 1000, 100).std())
     assert set(data.splits) == {"train"}
@@ -150,7 +152,7 @@ def test_number_targets_stay_raw(tmp_path: Path) -> None:
 
 def test_targets_may_be_left_out(tmp_path: Path) -> None:
     table(tmp_path / "t.csv")
-    data = read(DataConfig(source=str(tmp_path / "t.csv"), label="label"), ("features",), "none")
+    data = read_as(DataConfig(source=str(tmp_path / "t.csv"), label="label"), "features", target=Nothing)
     assert set(data.splits["train"]) == {"input"} and data.schema.shape == (4,)
 
 

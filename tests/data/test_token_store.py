@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from canon.data.read_passages import passages_of, read_passages
 
 from canon.data import read
 from canon.data.batching.passages import INSIDE, PHRASE, SENTENCE, WORD, Passages
@@ -24,8 +25,7 @@ from canon.data.config import DataConfig
 from canon.data.corpus import token_blocks, token_store
 from canon.data.corpus.text_blocks import Texts
 from canon.data.corpus.token_blocks import Block, Place, TextEncoder
-from canon.data.inputs import encode, read_labelled
-from canon.data.read_passages import passages_of, read_passages
+from canon.data.read import inputs, labelled
 from canon.data.schema import Data
 from canon.data.text.sentences import split_pieces, split_sentences
 from canon.data.text.tokenizers import Tokenizer
@@ -431,8 +431,8 @@ def test_read_passages(tmp_path: Path) -> None:
     assert len(spans.specials.sentinels) == 32
     # More text, by the same schema: in a file, and given.
     (tmp_path / "more.txt").write_text("Two dogs ran. They barked!\n\nA man stood.", encoding="utf-8")
-    more = read_labelled(data.schema, tmp_path / "more.txt", config(path))["input"]
-    given, names = encode(data.schema, ["Two dogs ran. They barked!", "A man stood."], config(path))
+    more = labelled(data.schema, tmp_path / "more.txt", config(path))["input"]
+    given, names = inputs(data.schema, ["Two dogs ran. They barked!", "A man stood."], config(path))
     assert isinstance(more, Passages) and isinstance(given["input"], Passages)
     assert more.tokens.tolist() == given["input"].tokens.tolist() and names == [
         "Two dogs ran. They barked!",

@@ -16,11 +16,11 @@ from canon.data import catalogue
 from canon.data.config import DataConfig
 from canon.data.formats import word_tests
 from canon.data.formats.word_tests import kind_of, read_analogies, read_pairs, read_tests
-from canon.data.inputs import read_labelled
-from canon.data.read import read
+from canon.data.read import labelled
 from canon.data.schema import Schema, num_examples
 from canon.data.text.words import Words
 from canon.errors import CanonError
+from tests.reading import read_as
 
 QUESTIONS = ": capitals\nAthens Greece Oslo Norway\nOslo Norway Athens Greece\n\n: family\nboy girl king queen\n"
 SECTIONS = {
@@ -134,27 +134,27 @@ def test_tests_go_with_the_last_split(tmp_path: Path, changes: dict[str, float],
     text = write(tmp_path / "t.txt", "love and war and cat and tiger\n" * 30)
     pairs, questions = write(tmp_path / "p.tsv", PAIRS), write(tmp_path / "q.txt", QUESTIONS)
     config = DataConfig(source=str(text), tests=(str(pairs), str(questions)), **changes)  # type: ignore[arg-type]
-    data = read(config, ("corpus",), "none", "word2vec")
+    data = read_as(config, "word-ids", system="word2vec")
     assert [name for name, columns in data.splits.items() if "tests" in columns] == [judged]
     tests = data.splits[judged]["tests"]
     assert isinstance(tests, word_tests.Tests) and tests.pairs == {"p": RATED} and tests.analogies == {"q": SECTIONS}
     assert num_examples(data.splits[judged]) == len(data.splits[judged]["input"])
     assert {str(pairs), str(questions)} < {record.name for record in data.files}
-    without = read(replace(config, tests=()), ("corpus",), "none", "word2vec")
+    without = read_as(replace(config, tests=()), "word-ids", system="word2vec")
     assert without.fingerprint() != data.fingerprint()
 
 
 def test_to_evaluate_a_run_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     schema = Schema("corpus", (), words=Words(["love", "cat"], np.array([2, 1]), 3))
-    columns = read_labelled(schema, write(tmp_path / "p.tsv", PAIRS), DataConfig())
+    columns = labelled(schema, write(tmp_path / "p.tsv", PAIRS), DataConfig())
     assert list(columns) == ["tests"] and columns["tests"].pairs == {"p": RATED}  # type: ignore[union-attr]
     published(tmp_path / "data", monkeypatch)
-    columns = read_labelled(schema, Path("CA8/semantic"), DataConfig())
+    columns = labelled(schema, Path("CA8/semantic"), DataConfig())
     assert columns["tests"].analogies == {"CA8-semantic": SECTIONS}  # type: ignore[union-attr]
     assert columns["tests"].names == ("CA8-semantic",)  # type: ignore[union-attr]
-    every = read_labelled(schema, Path(word_tests.SET), DataConfig())
+    every = labelled(schema, Path(word_tests.SET), DataConfig())
     assert len(every["tests"].names) == 5  # type: ignore[union-attr]
-    columns = read_labelled(schema, write(tmp_path / "t.txt", "a love story\n"), DataConfig())
+    columns = labelled(schema, write(tmp_path / "t.txt", "a love story\n"), DataConfig())
     assert columns["input"].tokens.tolist() == [0, -1]  # type: ignore[union-attr]
 
 

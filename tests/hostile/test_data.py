@@ -21,17 +21,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from canon.data.finetune_open import open_labelled
+from canon.data.open import file_of
+from canon.data.read_corpus import count_corpus
 from pyarrow import parquet
 
 from canon.config import parse
 from canon.data.checking.check import check
 from canon.data.config import DataConfig
-from canon.data.finetune_open import open_labelled
-from canon.data.open import file_of
 from canon.data.read import read
-from canon.data.read_corpus import count_corpus
 from canon.errors import CanonError
 from tests.data.makers import cifar_folder, idx_folder, image_folder
+from tests.reading import read_as
 
 Make = Callable[[Path], Path]
 DEEP = "[" * 100_000 + "]" * 100_000
@@ -370,7 +371,7 @@ def read_all(path: Path) -> None:
     for way in (
         lambda: check(config).render(),
         lambda: read(config, ("features", "image", "text"), "class"),
-        lambda: read(config, ("pairs",), "sequence"),
+        lambda: read_as(config, "sequences"),
         lambda: open_labelled(config),
         lambda: count_corpus(config),
     ):
@@ -442,10 +443,10 @@ def test_damaged_caches_are_made_again(damage: str, tmp_path: Path) -> None:
     draws = random.Random(damage)
 
     def words() -> list[int]:
-        return read(config, ("corpus",), "none").splits["train"]["input"].tokens.tolist()  # type: ignore[union-attr]
+        return read_as(config, "word-ids").splits["train"]["input"].tokens.tolist()  # type: ignore[union-attr]
 
     def passages() -> list[int]:
-        return read(config, ("passages",), "tokens").splits["train"]["input"].tokens.tolist()  # type: ignore[union-attr]
+        return read_as(config, "passages").splits["train"]["input"].tokens.tolist()  # type: ignore[union-attr]
 
     for work in (words, passages):
         first = work()

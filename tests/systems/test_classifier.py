@@ -17,7 +17,6 @@ from sklearn.metrics import f1_score, precision_recall_fscore_support
 
 from canon.data.batching.documents import Distinct, Documents, Labels, hashes
 from canon.data.config import DataConfig
-from canon.data.read import read
 from canon.data.schema import Columns, Schema
 from canon.data.text.words import Words
 from canon.errors import CanonError
@@ -27,6 +26,7 @@ from canon.systems.words.subwords import subword_ids, word_ngram_ids
 from canon.tasks.labels import LabelTask
 from canon.training.run import Run
 from canon.training.trainer import train
+from tests.reading import read_as
 
 LOSSES = {"softmax": "softmax", "hierarchical-softmax": "hs", "one-vs-all": "ova", "negative-sampling": "ns"}
 FEATURES: dict[str, dict[str, int]] = {
@@ -68,7 +68,7 @@ def sample(path: Path, count: int = 300, seed: int = 0) -> Path:
 
 
 def trained(path: Path, steps: int = 60, batch: int = 20, seed: int = 3, **changes: Any) -> tuple[Classifier, Columns]:
-    data = read(DataConfig(source=str(path), valid=0.0, test=0.0, min_count=2), ("document",), "labels")
+    data = read_as(DataConfig(source=str(path), valid=0.0, test=0.0, min_count=2), "bags")
     sizes = {key: value for key, value in data.schema.sizes().items() if key != "shape"}
     learner = Classifier(Config(**{"dim": 8, "lr": 0.5, **sizes, **changes}))
     columns = data.splits["train"]
@@ -122,7 +122,7 @@ def test_weights_of_canon_answer_alike_in_fasttext(tmp_path: Path) -> None:
     model = fasttext.train_supervised(
         str(path), dim=8, epoch=1, thread=1, verbose=0, minCount=2, wordNgrams=2, bucket=700
     )
-    data = read(DataConfig(source=str(path), valid=0.0, test=0.0, min_count=2), ("document",), "labels")
+    data = read_as(DataConfig(source=str(path), valid=0.0, test=0.0, min_count=2), "bags")
     assert data.schema.words is not None and set(model.get_words()) == set(data.schema.words.words)
     whole, output = learner.whole_input(), learner.tensors()["model"]["output"].numpy()
     assert whole.shape == (data.schema.words.size + 700, 8)
@@ -139,7 +139,7 @@ def test_weights_of_canon_answer_alike_in_fasttext(tmp_path: Path) -> None:
 def test_accuracy_is_that_of_fasttext(tmp_path: Path) -> None:
     """Docstrings by module, the same words, split and settings, one thread, three seeds each: mean test accuracy within
     0.02 (measured: 0.791 and 0.780; one of the 514 test examples is 0.002)."""
-    data = read(DataConfig(source="python-modules", tokenizer="word", valid=0.0), ("document",), "labels")
+    data = read_as(DataConfig(source="python-modules", tokenizer="word", valid=0.0), "bags")
     lines = {}
     for split in ("train", "test"):
         column, target = data.splits[split]["input"], data.splits[split]["target"]
@@ -256,7 +256,7 @@ def test_one_step_is_the_gradients(loss: str, dim: int) -> None:
 def test_an_epoch_is_one_document_after_the_other(tmp_path: Path) -> None:
     """All documents of an epoch in canon's own order, the rate falling, against the same in numpy."""
     path = sample(tmp_path / "a.txt", 60)
-    data = read(DataConfig(source=str(path), valid=0.0, test=0.0), ("document",), "labels")
+    data = read_as(DataConfig(source=str(path), valid=0.0, test=0.0), "bags")
     assert data.schema.words is not None
     column = data.splits["train"]["input"]
     target = Labels.of(data.splits["train"]["target"])
@@ -423,7 +423,7 @@ def test_rows_that_training_never_touched_are_not_stored(tmp_path: Path) -> None
     whole = Classifier(learner.config)
     arrays = {"input": torch.from_numpy(learner.whole_input()), "output": model["output"]}
     whole.restore({"model": arrays | {"label_counts": model["label_counts"]}}, {})
-    data = read(DataConfig(source=str(tmp_path / "a.txt"), valid=0.0, test=0.0, min_count=2), ("document",), "labels")
+    data = read_as(DataConfig(source=str(tmp_path / "a.txt"), valid=0.0, test=0.0, min_count=2), "bags")
     assert data.schema.words is not None
     unseen = documents(["w1 w59 new w30 w2", *TEXTS], data.schema.words)
     for column in (columns["input"], unseen):
@@ -530,7 +530,7 @@ def test_precision_and_recall_are_fasttexts(tmp_path: Path) -> None:
     precision, since fasttext 0.9.2 gives NaN for their recall."""
     path = sample(tmp_path / "a.txt")
     model = fasttext.train_supervised(str(path), dim=8, epoch=5, lr=0.5, thread=1, verbose=0, minCount=1, bucket=0)
-    data = read(DataConfig(source=str(path), valid=0.0, test=0.0), ("document",), "labels")
+    data = read_as(DataConfig(source=str(path), valid=0.0, test=0.0), "bags")
     assert data.schema.words is not None
     order = [model.get_words().index(word) for word in data.schema.words.words]
     rows = [model.get_labels().index(f"__label__{name}") for name in data.schema.classes]

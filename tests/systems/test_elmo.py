@@ -12,7 +12,6 @@ import torch.nn.functional as F
 
 from canon.data.batching.loader import Examples
 from canon.data.config import DataConfig
-from canon.data.read import read
 from canon.errors import CanonError
 from canon.nn import count_parameters
 from canon.nn.characters import BEGIN_SENTENCE, END_SENTENCE, spell_mark
@@ -21,6 +20,7 @@ from canon.nn.ragged import Layout
 from canon.registry import find
 from canon.systems.pretrained.elmo import Config, ELMo
 from canon.tasks.bidirectional import BidirectionalLanguageModel
+from tests.reading import read_as
 
 VOCABULARY = ["<pad>", "<unk>", "<bos>", "<eos>", "the", "cat", "sat", "on", "mat", "猫", "antidisestablishment", "."]
 SIZES = {"char_dim": 3, "filters": ((1, 4), (2, 5)), "num_highway": 1, "projection": 6, "hidden": 10, "dropout": 0.0}
@@ -223,7 +223,7 @@ def test_task_scores_by_its_windows(tmp_path: Path) -> None:
     lines = ["the cat sat on the mat .", "the mat sat on the cat .", "on the mat the cat sat ."] * 8
     (tmp_path / "text.txt").write_text("\n".join(lines))
     config = DataConfig(source=str(tmp_path / "text.txt"), tokenizer="word", window=5, valid=0.0, test=0.0)
-    data = read(config, ("text",), "next")
+    data = read_as(config, "windows")
     vocabulary = data.schema.tokenizers["text"].vocabulary
     network = made(vocab_size=len(vocabulary))
     network.take_vocabulary(vocabulary)

@@ -19,14 +19,15 @@ from canon import tasks
 from canon.data.batching.loader import Examples
 from canon.data.catalogue.synthetic import MIXTURES
 from canon.data.config import DataConfig
-from canon.data.read import read
 from canon.data.schema import Schema
+from canon.data.targets import Nothing
 from canon.registry import find
 from canon.report.run import write_report
 from canon.tasks import pictures
 from canon.tasks.generation import Generation
 from canon.training.run import Run
 from canon.training.trainer import train
+from tests.reading import read_as
 
 CPU = torch.device("cpu")
 
@@ -62,7 +63,7 @@ def test_tables_are_written_in_their_own_units(tmp_path: Path) -> None:
     """Rows of the data, as the network sees them, come out as they went in; of a category the likeliest one."""
     size, color = [float(i) for i in range(40)], ["red", "green", "blue", "green"] * 10
     (tmp_path / "things.csv").write_text(table(size=size, color=color))
-    data = read(DataConfig(source="things.csv", valid=0.0, test=0.0), ("features",), "none")
+    data = read_as(DataConfig(source="things.csv", valid=0.0, test=0.0), "features", target=Nothing)
     task = task_of(data.schema)
     blurred = torch.from_numpy(np.asarray(data.splits["train"]["input"])) * torch.tensor([1.0, 0.6, 0.6, 0.6])
     written = task.table({"samples": blurred})
@@ -71,7 +72,7 @@ def test_tables_are_written_in_their_own_units(tmp_path: Path) -> None:
 
 
 def test_a_named_label_is_not_generated() -> None:
-    iris = read(DataConfig(source="iris"), ("features",), "none")
+    iris = read_as(DataConfig(source="iris"), "features", target=Nothing)
     assert iris.schema.shape == (4,) and set(iris.splits["train"]) == {"input"}
     assert 'The column "species" is left out.' in iris.notes
 
@@ -132,7 +133,7 @@ def test_images_are_judged_by_a_network() -> None:
 
 def test_modes_and_quality_of_the_ring_by_hand() -> None:
     """500 samples in each of three modes, 5 (under 1 %) in a fourth, 95 between all modes."""
-    data = read(DataConfig(source="gaussian-ring"), ("features",), "none")
+    data = read_as(DataConfig(source="gaussian-ring"), "features", target=Nothing)
     ring = MIXTURES["gaussian-ring"]
     random = np.random.RandomState(1)
     counts = {0: 500, 3: 500, 5: 500, 6: 5}
@@ -157,7 +158,7 @@ def test_mixtures_have_the_moments_of_their_density(name: str) -> None:
     np.testing.assert_allclose(rows.var(axis=0), variance, rtol=0.02)
     within = 0.9973 if len(mixture.columns) == 1 else 1 - np.exp(-4.5)  # of a normal, within 3σ
     assert mixture.share_of_modes(rows).sum() == pytest.approx(within, abs=0.004)
-    first, second = (read(DataConfig(source=name), ("features",), "none") for _ in range(2))
+    first, second = (read_as(DataConfig(source=name), "features", target=Nothing) for _ in range(2))
     assert first.fingerprint() == second.fingerprint() and first.schema.target == "none"
 
 

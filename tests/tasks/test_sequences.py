@@ -17,11 +17,11 @@ from torch import Tensor, nn
 from canon import metrics
 from canon.data.batching.loader import Examples
 from canon.data.config import DataConfig
-from canon.data.read import read
 from canon.data.schema import Data
 from canon.nn.ragged import Layout
 from canon.tasks.language_model import LanguageModel
 from canon.tasks.transduction import Transduction
+from tests.reading import read_as
 
 CPU = torch.device("cpu")
 HERE = Path(__file__).parent.parent / "battery"
@@ -29,7 +29,7 @@ HERE = Path(__file__).parent.parent / "battery"
 
 def pairs(**more: Any) -> Data:
     own = {"tokenizer": "split", "target_tokenizer": "split", **more}
-    return read(DataConfig(source=str(HERE / "pairs.tsv"), **own), ("pairs",), "sequence")
+    return read_as(DataConfig(source=str(HERE / "pairs.tsv"), **own), "sequences")
 
 
 class Digits(nn.Module):
@@ -160,7 +160,7 @@ class Recalls(nn.Module):
 
 def text_data() -> Data:
     config = DataConfig(source=str(HERE / "text.txt"), tokenizer="split", window=7)
-    return read(config, ("text",), "next")
+    return read_as(config, "windows")
 
 
 def test_windows_with_carried_state_are_one_long_text() -> None:
@@ -197,7 +197,7 @@ def test_references_are_the_text_of_the_file(tmp_path: Path) -> None:
     (tmp_path / "train.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     (tmp_path / "test.tsv").write_text("word 1\tÉin  Wört ✓\n", encoding="utf-8")
     config = DataConfig(source=str(tmp_path), tokenizer="word", lowercase=True)
-    data = read(config, ("pairs",), "sequence")
+    data = read_as(config, "sequences")
     task = Transduction("cross-entropy", CONFIG, data.schema)
     assert task.references(data.splits["test"]) == [("Éin  Wört ✓",)]
     assert "references" not in data.splits["train"]
