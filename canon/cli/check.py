@@ -20,13 +20,15 @@ def check(
     """Read your data: counts, duplicates, lengths, missing values, and which systems it suits."""
     from canon.data.checking.check import check as examine
     from canon.data.config import DataConfig
+    from canon.tasks import TASKS
 
     changes = changes_of(set_)
     for key in changes:
         if not key.startswith("data."):
             raise CanonError(f"canon check takes only data settings, as in --set data.label=stars; got {key}.")
     table = {key.removeprefix("data."): value for key, value in changes.items()}
-    report = examine(parse(DataConfig, {**table, "source": source}, "data", dict.fromkeys(changes, "--set")))
+    config = parse(DataConfig, {**table, "source": source}, "data", dict.fromkeys(changes, "--set"))
+    report = examine(config, lambda task: TASKS[task].targets)
     if json:
         print_json(asdict(report))
     else:

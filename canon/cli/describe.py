@@ -71,7 +71,7 @@ def _print(found: Description) -> None:
     presets = (_told(preset, changes) for preset, changes in system.presets.items())
     expected = (f"{key} {low:.4g}–{high:.4g}" for key, (low, high) in found.expected.items())
     facts = {
-        "reads": " or ".join(system.inputs),
+        "reads": " or ".join(system.encodings),
         "task": f"{system.task}: {', '.join(found.metrics)}",
         "objective": system.objective,
         "presets": "; ".join(presets),

@@ -71,7 +71,7 @@ def generate(
     }
     given = {name: value for name, value in options.items() if value is not None}
     if is_language_model(model):
-        from canon.data.open import text_of
+        from canon.data.paths import text_of
         from canon.use.complete import complete, remark
 
         prompt = text_of(prompt or "", as_text)
@@ -88,7 +88,9 @@ def generate(
         else:
             print("" if shown else "\n\n".join(one.text for one in found))
         return
-    if model.schema.input == "passages":
+    from canon.data.encodings.passages import PassageSchema
+
+    if isinstance(model.schema, PassageSchema):
         from canon.use.language import Language
 
         Language(model)  # says what it does instead

@@ -63,7 +63,7 @@ def attention(
     as_text: AsText = False,
 ) -> None:
     """Draw where a network looks: heads by layers of a Transformer, the alignment of a recurrent one."""
-    from canon.data.open import text_of
+    from canon.data.paths import text_of
     from canon.inspect import attention as looking
     from canon.use.model import load
 

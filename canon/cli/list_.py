@@ -19,7 +19,7 @@ def _systems() -> list[dict[str, Any]]:
             "title": system.title,
             "chapter": system.chapter,
             "task": system.task,
-            "reads": ", ".join(system.inputs),
+            "reads": ", ".join(system.encodings),
             "presets": ", ".join(system.presets),
         }
         for system in SYSTEMS

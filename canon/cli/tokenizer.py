@@ -63,7 +63,7 @@ def train(
 def _require(path: Path) -> Path:
     """The path, if there is text."""
     from canon.data.formats.text import text_files
-    from canon.data.open import missing_path
+    from canon.data.paths import missing_path
 
     if not path.exists():
         raise missing_path(path, named=False)

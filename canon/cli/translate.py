@@ -50,7 +50,7 @@ def translate(
     json: Json = False,
 ) -> None:
     """Translate texts, a file or standard input; one line out for each line in."""
-    from canon.data.open import text_of
+    from canon.data.paths import text_of
     from canon.data.progress import bar
     from canon.use import translate as use
     from canon.use.model import load

@@ -115,7 +115,7 @@ def _plan(names: Sequence[str], data: str, budget: Budget | None, changes: Table
     for name in names:
         recipe = recipes.load(name, data, changes)
         network = recipe.train.init, getattr(recipe.config, "backbone", "")  # which a tokenizer may belong to
-        key = recipe.data, recipe.system.inputs, recipe.system.task, *network
+        key = recipe.data, recipe.system.encodings, recipe.system.task, *network
         if key not in read:
             read[key] = read_data(recipe)
         train = read[key].splits["train"]

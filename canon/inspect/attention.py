@@ -16,6 +16,7 @@ from torch import Tensor
 
 from canon import figures
 from canon.data.batching.sequences import Ragged
+from canon.data.targets import HiddenTokens, NextToken
 from canon.data.text.framing import frame
 from canon.data.text.vocabularies import BOS, EOS
 from canon.errors import CanonError
@@ -80,7 +81,7 @@ def attention(model: Model, text: str, target: str | None = None) -> Attention:
         raise CanonError(f"{model.run.path} is a run of {name}, which has no attention to look at.")
     network.eval()
     device = next(network.parameters()).device
-    if model.schema.target in ("next", "tokens"):
+    if isinstance(model.schema.target, NextToken | HiddenTokens):
         if target is not None:
             raise CanonError(f"{model.run.path} is a language model, which has no target; leave it out.")
         return _of_language_model(model, text, device)
@@ -127,7 +128,7 @@ def _batch(ids: np.ndarray, device: torch.device) -> tuple[Tensor, Layout]:
 def _of_language_model(model: Model, text: str, device: torch.device) -> Attention:
     tokenizer, network = model.schema.tokenizers["text"], model.network
     ids, lengths = tokenizer.encode([text])
-    if model.schema.target == "next":
+    if isinstance(model.schema.target, NextToken):
         read = np.concatenate([[EOS], ids])
         record = network.attention(torch.from_numpy(read).long().to(device)[None])
     else:  # a text of its own, framed as in training

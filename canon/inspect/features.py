@@ -17,7 +17,8 @@ from torch import Tensor, nn
 
 from canon import figures
 from canon.data.batching.loader import Examples
-from canon.data.inputs import encode
+from canon.data.encodings.pixels import PixelSchema
+from canon.data.read import inputs
 from canon.errors import CanonError
 from canon.use.model import Model
 
@@ -93,13 +94,13 @@ def default_layer(network: nn.Module, example: Tensor) -> str:
 def features(model: Model, sources: list[str], layer: str = "") -> Features:
     """The answers of `layer` to the images in files and folders."""
     network, schema = network_of(model), model.schema
-    if schema.input != "image":
+    if not isinstance(schema, PixelSchema):
         raise CanonError(f"{model.run.path} was trained on a table; canon inspect features is for runs on images.")
     if tuple(model.task.example()[0].shape[1:]) != schema.shape:
         raise CanonError(f"{model.run.path} is a run of {model.run.recipe.system.name}, whose network reads no images.")
     if layer:
         find_layer(network, layer)
-    columns, names = encode(schema, sources, model.run.recipe.data)
+    columns, names = inputs(schema, sources, model.run.recipe.data)
     device = next(network.parameters()).device
     network.eval()
     name = layer or default_layer(network, torch.zeros(1, *schema.shape, device=device))

@@ -90,7 +90,7 @@ def gradients(model: Model, split: str = "train", length: int = 0) -> Gradients:
                 steps = through_time(network, *_streams(text, length or text.window, device))
             examples = Examples(columns, model.schema, device, model.task.compose)
             rows = min(_MOST_EXAMPLES, num_examples(columns))
-            batch = next(examples.streams(min(_STREAMS, rows)) if examples.in_streams else examples.in_order(rows))
+            batch = next(examples.streams(min(_STREAMS, rows)) if model.schema.in_streams else examples.in_order(rows))
             losses, parameters = _by_parameter(model, network, batch, device)
     finally:
         network.zero_grad(set_to_none=True)

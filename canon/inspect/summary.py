@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from canon import recipe as recipes
 from canon import registry, tasks
 from canon.config import Table, assign, read_toml
-from canon.data.schema import Schema
+from canon.data import encodings
 from canon.data.text.framing import Specials
 from canon.data.text.tokenizers import FOREIGN, Tokenizer
 from canon.errors import CanonError
@@ -70,7 +70,7 @@ class Description:
             "title": system.title,
             "chapter": system.chapter,
             "paper": system.paper,
-            "reads": list(system.inputs),
+            "reads": list(system.encodings),
             "task": system.task,
             "objective": system.objective,
             "metrics": self.metrics,
@@ -154,17 +154,15 @@ def _description(
 
 def task_of(system: System, config: Any) -> tasks.Task:
     """The task on data of the sizes that the settings have."""
-    target = tasks.TASKS[system.task].target
-    classes = tuple(map(str, range(getattr(config, "num_classes", 0))))
-    roles = (
-        {"text": "vocab_size"} if target in ("next", "tokens") else {"source": "source_vocab", "target": "target_vocab"}
-    )
-    sizes = {role: getattr(config, field, 0) for role, field in roles.items()}
-    tokenizers: Any = {role: _Vocabulary(size) for role, size in sizes.items() if size}
-    schema = Schema(system.inputs[0], getattr(config, "shape", ()), target, classes, tokenizers=tokenizers)  # type: ignore[arg-type]
-    finetunes = "tokens" in system.inputs
-    limit = config.settings.get("max_positions", 0) if finetunes else getattr(config, "max_positions", 0)
-    if (finetunes or target == "tokens") and 0 < limit < _EXAMPLE:
+    sizes: Table = {each.name: getattr(config, each.name) for each in fields(config)}
+    classes = tuple(map(str, range(sizes.get("num_classes", 0))))
+    roles = {"text": "vocab_size", "source": "source_vocab", "target": "target_vocab"}
+    vocabularies = {role: _Vocabulary(sizes[field]) for role, field in roles.items() if sizes.get(field)}
+    schema_class: Any = encodings.find(system.encodings[0]).schema
+    target = tasks.TASKS[system.task].targets[0](classes)
+    schema = schema_class(target, tuple(sizes.get("shape", ())), vocabularies)
+    limit = (sizes | sizes.get("settings", {})).get("max_positions", 0)
+    if 0 < limit < _EXAMPLE and "typical" in {each.name for each in fields(schema_class)}:
         schema = replace(schema, typical=(limit,))
     return tasks.create(system, config, schema)
 

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from canon import recipe as recipes
 from canon.config import Table
-from canon.data.read_finetune import Backbone
+from canon.data.encodings.framed import FRAMED, Backbone
 from canon.data.schema import Schema
 from canon.data.text.tokenizers import Tokenizer
 from canon.errors import CanonError
@@ -65,11 +65,11 @@ def _of_run(path: Path) -> Found:
     recipe = recipes.load(str(path / "recipe.toml"))
     tensors, schema = read_tensors(str(path)), Schema.open(path / "vocab")
     system, own = recipe.system_name, {f.name: getattr(recipe.config, f.name) for f in fields(recipe.config)}
-    if "tokens" in recipe.system.inputs:  # fine-tuned already: its backbone goes on
+    if FRAMED.name in recipe.system.encodings:  # fine-tuned already: its backbone goes on
         system, vocab_size = own["backbone"], own["vocab_size"]
         own = {"vocab_size": vocab_size, **own["settings"]}
         tensors = {name.removeprefix("backbone."): t for name, t in tensors.items() if name.startswith("backbone.")}
-    reads = "tokens" in recipe.system.inputs or hasattr(recipe.system.load()[1], "pool")
+    reads = FRAMED.name in recipe.system.encodings or hasattr(recipe.system.load()[1], "pool")
     if "text" not in schema.tokenizers or not reads:
         raise CanonError(f"from: {path} is a run of {recipe.system.name}, which is no pre-trained network for texts.")
     tokenizer = schema.tokenizers["text"]
@@ -88,7 +88,7 @@ def _plain(settings: Table) -> Table:
 
 def complete(recipe: Recipe) -> Recipe:
     """A recipe for fine-tuning with the system and the settings of the network in train.init; others as they are."""
-    if "tokens" not in recipe.system.inputs:
+    if FRAMED.name not in recipe.system.encodings:
         return recipe
     said = {key: recipe.origins.get(f"system.{key}", "default") for key in ("backbone", "settings")}
     own = {key: not (origin == "default" or origin.startswith("preset ")) for key, origin in said.items()}

@@ -23,6 +23,7 @@ from torch import Tensor
 
 from canon.config import Table
 from canon.data.schema import Schema
+from canon.data.targets import Number
 from canon.data.text.tokenizers import Tokenizer
 from canon.errors import CanonError
 from canon.interop.huggingface import FAMILIES, save_folder, special_ids
@@ -74,8 +75,8 @@ def write_folder(path: str | Path, config: Config, tensors: Mapping[str, Tensor]
     every = family.tensors_to(empty(system.name, settings) | backbone, told)
     theirs = {name: tensor for name, tensor in every.items() if not tensor.is_meta}
     weight_CD, bias_C = tensors["head.weight"].double(), tensors["head.bias"].double()
-    if kind == "number":
-        weight_CD, bias_C = weight_CD * schema.target_std, bias_C * schema.target_std + schema.target_mean
+    if isinstance(schema.target, Number):
+        weight_CD, bias_C = weight_CD * schema.target.std, bias_C * schema.target.std + schema.target.mean
     if norm := _last_norm(architecture, settings):
         theirs[norm] = _into_norm(theirs[norm], weight_CD, bias_C, architecture)
         theirs["score.weight"] = weight_CD.float()
@@ -111,7 +112,7 @@ def _labels(kind: str, config: Config, schema: Schema) -> Table:
         return told
     names = schema.classes or tuple(map(str, range(config.num_classes)))
     if kind == "number":
-        names = (schema.label or kind,)
+        names = (schema.target.label or kind,)
     codes = {name: code for code, name in enumerate(names)}
     return {**told, "num_labels": len(names), "id2label": {str(c): n for n, c in codes.items()}, "label2id": codes}
 

@@ -23,7 +23,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from canon.data.encodings.pixels import PixelSchema
 from canon.data.schema import Schema
+from canon.data.targets import Number
 from canon.errors import CanonError
 from canon.storage import write_bytes
 
@@ -43,9 +45,11 @@ class Scaled(nn.Module):
         super().__init__()
         self.network = network
         trailing = (1,) * (len(schema.shape) - 1)
-        self.register_buffer("mean", torch.tensor(schema.mean).reshape(-1, *trailing))
-        self.register_buffer("std", torch.tensor(schema.std).reshape(-1, *trailing))
-        self.target = (schema.target_std, schema.target_mean) if schema.target == "number" else None
+        mean, std = schema.scaling
+        self.register_buffer("mean", torch.tensor(mean).reshape(-1, *trailing))
+        self.register_buffer("std", torch.tensor(std).reshape(-1, *trailing))
+        target = schema.target
+        self.target = (target.std, target.mean) if isinstance(target, Number) else None
 
     def forward(self, input: Tensor) -> Tensor:
         output = self.network((input - self.mean) / self.std)
@@ -57,7 +61,7 @@ def export(network: nn.Module, schema: Schema, path: Path, system: str, scaled: 
     onnx, runtime = _packages()
     wrapped = (Scaled(network, schema) if scaled else network).eval().cpu()
     example = inputs_like(schema, 2, scaled)
-    name = "prediction" if schema.target == "number" else "logits"
+    name = "prediction" if isinstance(schema.target, Number) else "logits"
     with _quiet():
         program = torch.onnx.export(
             wrapped,
@@ -74,7 +78,7 @@ def export(network: nn.Module, schema: Schema, path: Path, system: str, scaled: 
         "canon.system": system,
         "canon.scaled": "inside" if scaled else "not inside",
         "canon.classes": json.dumps(schema.classes, ensure_ascii=False),
-        "canon.schema": json.dumps(asdict(schema), ensure_ascii=False),
+        "canon.schema": schema.files()["schema.json"],
     }
     onnx.helper.set_model_props(model, told)
     content = model.SerializeToString()
@@ -88,9 +92,9 @@ def inputs_like(schema: Schema, count: int, scaled: bool) -> Tensor:
     generator = torch.Generator().manual_seed(0)
     if not scaled:
         return torch.randn(count, *schema.shape, generator=generator)
-    if schema.input == "image":
+    if isinstance(schema, PixelSchema):
         return torch.randint(0, schema.white + 1, (count, *schema.shape), generator=generator).float()
-    return torch.randn(count, *schema.shape, generator=generator) * schema.std[0] + schema.mean[0]
+    return torch.randn(count, *schema.shape, generator=generator)
 
 
 @torch.no_grad()

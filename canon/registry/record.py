@@ -26,7 +26,7 @@ class System:
     chapter: str
     paper: str
     module: str  # "canon.systems.linear.mlp:MLP"
-    inputs: tuple[str, ...]  # kinds of data it reads: features, image, text
+    encodings: tuple[str, ...]  # canon.data.encodings: what it reads
     task: str  # canon.tasks: what is predicted, and by which metrics it is judged
     objective: str
     loop: Literal["gradient", "learner"] = "gradient"

@@ -13,7 +13,7 @@ SYSTEMS: tuple[System, ...] = (
         "(arXiv:1301.3781); Mikolov, Sutskever, Chen, Corrado and Dean 2013, Distributed representations of words and "
         "phrases and their compositionality (arXiv:1310.4546)",
         module="canon.systems.words.word2vec:Word2Vec",
-        inputs=("corpus",),
+        encodings=("word-ids",),
         task="word-vectors",
         objective="negative-sampling",
         loop="learner",
@@ -38,7 +38,7 @@ SYSTEMS: tuple[System, ...] = (
         chapter="words",
         paper="Bengio, Ducharme, Vincent and Jauvin 2003, A neural probabilistic language model",
         module="canon.systems.words.nnlm:NNLM",
-        inputs=("text",),
+        encodings=("windows",),
         task="language-model",
         objective="cross-entropy",
         recipe="words/nnlm",
@@ -62,7 +62,7 @@ SYSTEMS: tuple[System, ...] = (
         paper="Jelinek and Mercer 1980, Interpolated estimation of Markov source parameters from sparse data; Chen and "
         "Goodman 1998, An empirical study of smoothing techniques for language modeling",
         module="canon.systems.words.ngram:NGram",
-        inputs=("text",),
+        encodings=("windows",),
         task="language-model",
         objective="likelihood",
         loop="learner",
@@ -86,7 +86,7 @@ SYSTEMS: tuple[System, ...] = (
         paper="Bojanowski, Grave, Joulin and Mikolov 2017, Enriching word vectors with subword information "
         "(arXiv:1607.04606)",
         module="canon.systems.words.fasttext:FastText",
-        inputs=("corpus",),
+        encodings=("word-ids",),
         task="word-vectors",
         objective="negative-sampling",
         loop="learner",
@@ -115,7 +115,7 @@ SYSTEMS: tuple[System, ...] = (
         paper="Joulin, Grave, Bojanowski and Mikolov 2017, Bag of tricks for efficient text classification "
         "(arXiv:1607.01759)",
         module="canon.systems.words.classifier:Classifier",
-        inputs=("document",),
+        encodings=("bags",),
         task="labels",
         objective="labels",
         loop="learner",
@@ -148,7 +148,7 @@ SYSTEMS: tuple[System, ...] = (
         chapter="words",
         paper="Pennington, Socher and Manning 2014, GloVe: global vectors for word representation",
         module="canon.systems.words.glove:GloVe",
-        inputs=("corpus",),
+        encodings=("word-ids",),
         task="word-vectors",
         objective="glove",
         loop="learner",

@@ -19,7 +19,11 @@ from torch import nn
 from canon import recipe as recipes
 from canon import registry
 from canon.config import Table
+from canon.data.encodings.features import FeatureSchema
+from canon.data.encodings.passages import PassageSchema
+from canon.data.encodings.pixels import PixelSchema
 from canon.data.schema import Data, FileRecord, Schema
+from canon.data.targets import Class, HiddenTokens, Number
 from canon.errors import CanonError, border, unknown
 from canon.interop import elmo, huggingface, huggingface_finetuned, onnx, vision
 from canon.interop.vision import Report, Tensors
@@ -248,7 +252,7 @@ def _random(
     seed_step(0, 0, 0, torch.device("cpu"))
     network = build(system, config)
     if not hasattr(config, "shape"):  # a network that reads text
-        return Network(source, system, preset, config, network.state_dict(), Schema("passages", (), "tokens"))
+        return Network(source, system, preset, config, network.state_dict(), PassageSchema(HiddenTokens()))
     schema = _schema(source, config, classes, mean or (0.0,), std or (1.0,))
     return Network(source, system, preset, config, network.state_dict(), schema)
 
@@ -275,9 +279,10 @@ def _schema(source: str, config: Any, classes: Sequence[str], mean: Sequence[flo
     if min(scale[1]) <= 0:
         raise CanonError("--std must be positive.")
     names = tuple(classes) or tuple(map(str, range(count)))
-    kind = "image" if len(shape) == 3 else "features"
-    target = "class" if count else "number"
-    return Schema(kind, shape, target, names, mean=scale[0], std=scale[1])  # type: ignore[arg-type]
+    target = Class(names) if count else Number()
+    if len(shape) != 3:
+        return FeatureSchema(target, shape)
+    return PixelSchema(target, shape, mean=scale[0], std=scale[1])
 
 
 def _write_tensors(tensors: Tensors, target: Path) -> None:

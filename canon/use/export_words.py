@@ -16,7 +16,10 @@ import torch
 from canon import recipe as recipes
 from canon import registry
 from canon.config import Table
+from canon.data.encodings.bags import BagSchema
+from canon.data.encodings.word_ids import WordIdSchema
 from canon.data.schema import Data, FileRecord, Schema
+from canon.data.targets import Labels
 from canon.data.text.words import Words
 from canon.errors import CanonError
 from canon.interop import fasttext, vectors_write
@@ -114,8 +117,7 @@ def _write_run(
     chosen = {field.name: getattr(config, field.name) for field in fields(config)}
     table: Table = {"system": {"name": system, **chosen}, "train": {"epochs": _EPOCHS}}
     recipe = recipes.build(table, f"vectors of {name}", {f"system.{key}": f"file {name}" for key in chosen})
-    kind, goal = record.inputs[0], "labels" if labels else "none"
-    schema = Schema(kind, (), goal, labels, words=words)  # type: ignore[arg-type]
+    schema = BagSchema(Labels(labels), words=words) if labels else WordIdSchema(words=words)
     file = FileRecord.of(Path(source))
     data = Data(file.name, schema, {}, (file,), notes=(f"Vectors made elsewhere: {file.name}.",))
     tensors = {key: torch.from_numpy(np.ascontiguousarray(array)) for key, array in arrays.items()}

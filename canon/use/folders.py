@@ -13,7 +13,9 @@ from typing import Any
 from canon import recipe as recipes
 from canon import registry
 from canon.config import Table
+from canon.data.encodings.passages import PassageSchema
 from canon.data.schema import Schema
+from canon.data.targets import HiddenTokens
 from canon.errors import CanonError
 from canon.interop.huggingface import Found, read_folder
 from canon.recipe import Recipe
@@ -54,7 +56,7 @@ class FolderRun(Run):
             )
         length = self.data_settings["max_length"]
         tokenizers = {"text": self.found.tokenizer}
-        return Schema("passages", (), "tokens", longest=(length,), typical=(length,), tokenizers=tokenizers)
+        return PassageSchema(HiddenTokens(), tokenizers=tokenizers, longest=(length,), typical=(length,))
 
     @property
     def weights(self) -> Path:

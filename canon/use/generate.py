@@ -11,6 +11,7 @@ import torch
 from canon.errors import CanonError
 from canon.nn.limits import require_memory, whole
 from canon.storage import write_bytes, writing
+from canon.data.encodings.pixels import PixelSchema
 from canon.tasks import pictures
 from canon.tasks.base import Outputs
 from canon.tasks.generation import Generation
@@ -38,7 +39,7 @@ def generate(model: Model, count: int = 64, seed: int = 0) -> Outputs:
 def write_samples(model: Model, outputs: Outputs, path: Path | None = None) -> Path:
     """Images as a grid (.png), rows of a table as they stood in the data (.csv)."""
     task = _task(model)
-    ending = ".png" if model.schema.input == "image" else ".csv"
+    ending = ".png" if isinstance(model.schema, PixelSchema) else ".csv"
     path = path or Path(f"samples{ending}")
     if path.suffix.lower() != ending:
         what = "images" if ending == ".png" else "rows of a table"

@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from canon.data.encodings.passages import PassageSchema
+from canon.data.targets import NextToken
 from canon.data.text.vocabularies import EOS
 from canon.errors import CanonError
 from canon.nn.decoding import FORBIDDEN
@@ -23,7 +25,7 @@ from canon.use.model import Model
 
 
 def is_language_model(model: Model) -> bool:
-    return model.schema.target == "next" or hasattr(model.network, "read")
+    return isinstance(model.schema.target, NextToken) or hasattr(model.network, "read")
 
 
 class Language:
@@ -32,7 +34,7 @@ class Language:
     def __init__(self, model: Model) -> None:
         system, path = model.run.recipe.system, model.run.path
         if not is_language_model(model):
-            if model.schema.input == "passages":
+            if isinstance(model.schema, PassageSchema):
                 raise CanonError(
                     f"{path} is a run of {system.name}, which does not go on with a text; systems that read from left "
                     "to right do, as gpt2."
@@ -44,7 +46,7 @@ class Language:
         self.network: Any = model.network.eval()
         self.tokenizer = model.schema.tokenizers["text"]
         self.device: torch.device = next(self.network.parameters()).device
-        self.running = model.schema.target == "next"  # text without end, line after line
+        self.running = isinstance(model.schema.target, NextToken)  # text without end, line after line
         self.limit: int = 0 if self.running else self.network.limit  # positions; 0: any number
         specials = self.tokenizer.specials
         self.eos = EOS if self.running else specials.eos

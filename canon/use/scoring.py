@@ -30,12 +30,14 @@ import numpy as np
 
 from canon.data.catalogue import CATALOGUE
 from canon.data.config import DataConfig
-from canon.data.finetune_open import WHAT, open_labelled
-from canon.data.finetune_rows import ChoiceRows, TextRows
+from canon.data.encodings.framed import FRAMED
+from canon.data.formats.rows import ChoiceRows, TextRows
+from canon.data.kinds import open_for
+from canon.data.targets import Number
 from canon.data.formats import json_lines
 from canon.data.formats.files import ending, read_text
 from canon.data.formats.tables import ENDINGS as TABLES
-from canon.data.open import find_path
+from canon.data.paths import find_path
 from canon.errors import CanonError, unknown
 from canon.use.language import Language
 from canon.use.likelihood import Request, likelihoods, score
@@ -130,25 +132,27 @@ def _refuse(task: str | Path, **options: Any) -> None:
 
 
 def _choose(language: Language, source: str, shots: int, template: str, words: Mapping[str, str], seed: int) -> Scored:
-    opened = open_labelled(DataConfig(source=source))
-    parts = opened.source.parts
+    opened = open_for(FRAMED.reads, DataConfig(source=source), "--task")
+    parts: dict[str, Any] = opened.parts
     asked = parts.get("test") or parts.get("valid") or parts["train"]
     own = len(parts) == 1  # no part is kept for learning: examples are other rows of the same
-    if opened.kind == "choice":
+    is_class = isinstance(asked, TextRows) and not opened.numeric
+    if isinstance(asked, ChoiceRows):
         if words:
             raise CanonError(f"{source} has choices of its own; leave out --words.")
         made: Callable[[Any], list[Example]] = _of_choices
         form = Template(template or CHOICE_TEMPLATE, ("question",), "answer")
-    elif opened.kind == "class":
-        pair = isinstance(asked.inputs, TextRows) and asked.inputs.second is not None
-        verbal = _verbalised(words, [part.inputs for part in parts.values()], source)
+    elif is_class:
+        pair = asked.second is not None
+        verbal = _verbalised(words, list(parts.values()), source)
         made = partial(_of_texts, verbal=verbal)
         default = PAIR_TEMPLATE if pair else TEXT_TEMPLATE
         form = Template(template or default, ("text", "second") if pair else ("text",), "label")
     else:
-        raise CanonError(f"{source} asks for {WHAT[opened.kind]}; --task takes choices, classes, last words or a text.")
-    examples = made(asked.inputs)
-    known = examples if own else made(parts["train"].inputs)
+        what = Number.what if isinstance(asked, TextRows) else opened.kind.targets[0].what
+        raise CanonError(f"{source} asks for {what}; --task takes choices, classes, last words or a text.")
+    examples = made(asked)
+    known = examples if own else made(parts["train"])
     if shots > len(known) - own:
         raise CanonError(f"--shots {shots} is more than the {len(known) - own:,} examples that {source} has to show.")
     prompts = [few_shot(form, _drawn(known, shots, seed, row, own), asked) for row, asked in enumerate(examples)]
@@ -165,11 +169,11 @@ def _choose(language: Language, source: str, shots: int, template: str, words: M
         "accuracy_per_token": float((by_mean == right).mean()),
         "chance": float(np.mean([1 / len(example.answers) for example in examples])),
     }
-    if opened.kind == "class":
+    if is_class:
         del scores["chance"]
         scores["majority"] = float(np.bincount(right).max() / len(right))
-    notes = [note for note in opened.source.notes if not note.startswith("The task")]
-    told = f"The task: {WHAT[opened.kind]}, for each of {len(examples):,}; the template: {json.dumps(form.text)}."
+    notes = [note for note in opened.notes if not note.startswith("The task")]
+    told = f"The task: {opened.kind.targets[0].what}, for each of {len(examples):,}; the template: {json.dumps(form.text)}."
     remarks = [*notes, told, *_shortened(shortened, len(pairs), language)]
     if shots and own:
         remarks.append(f"{source} has no training part: the examples of each prompt are other rows of it.")
@@ -198,7 +202,7 @@ def _of_choices(rows: ChoiceRows) -> list[Example]:
 
 def _verbalised(words: Mapping[str, str], parts: Sequence[TextRows], source: str) -> dict[str, str]:
     """What stands for each class, which is its own name unless `words` says otherwise."""
-    labels = sorted({label for rows in parts for label in rows.labels or ()})
+    labels = sorted({label for rows in parts for label in rows.single()})
     for label in words:
         if label not in labels:
             raise unknown(f"class of {source}", label, labels)
@@ -211,7 +215,7 @@ def _of_texts(rows: TextRows, verbal: Mapping[str, str]) -> list[Example]:
     second = rows.second or [""] * len(rows)
     return [
         Example({"text": text, "second": other}, answers, numbers[label])
-        for text, other, label in zip(rows.first, second, rows.labels, strict=True)
+        for text, other, label in zip(rows.first, second, rows.single(), strict=True)
     ]
 
 

@@ -20,6 +20,8 @@ from typing import NamedTuple
 import numpy as np
 
 from canon.data.batching.sequences import Ragged
+from canon.data.encodings.passages import PassageSchema
+from canon.data.encodings.sequences import SequenceSchema
 from canon.data.text.framing import frame
 from canon.data.text.tokenizers import Tokenizer
 from canon.data.text.vocabularies import BOS, EOS, UNK
@@ -45,10 +47,10 @@ class Sides(NamedTuple):
     def of(cls, model: Model) -> Sides:
         """Those of a run; a sentence where it turns no text into another."""
         tokenizers, recipe = model.schema.tokenizers, model.run.recipe
-        if model.schema.target == "sequence":
+        if isinstance(model.schema, SequenceSchema):
             limits = source_limit(model), model.task.limit  # type: ignore[attr-defined]
             return cls(tokenizers["source"], tokenizers["target"], *limits)
-        if model.schema.input != "passages" or not hasattr(model.network, "init_state"):
+        if not isinstance(model.schema, PassageSchema) or not hasattr(model.network, "init_state"):
             raise CanonError(f"{model.run.path} is a run of {recipe.system.name}, which translates nothing.")
         text, rows = tokenizers["text"], len(model.network.embedding.token.weight)
         own = text.specials

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from canon.config import settings
 from canon.data.schema import Schema
+from canon.data.targets import Number
 from canon.nn.attention.softmax import masked_softmax
 from canon.systems.settings import Positive, Shape
 
@@ -48,7 +49,8 @@ class KernelRegression(nn.Module):
     def take(self, rows: dict[str, Tensor], schema: Schema) -> None:
         """Makes the training rows, {"input": [N, …], "target": [N]}, keys and values; targets in the network's unit."""
         self.keys.copy_(rows["input"].flatten(1))
-        self.values.copy_((rows["target"] - schema.target_mean) / schema.target_std)
+        assert isinstance(schema.target, Number)
+        self.values.copy_((rows["target"] - schema.target.mean) / schema.target.std)
 
     def forward(self, input_BF: Tensor) -> Tensor:
         """f(x), [B, 1]."""
