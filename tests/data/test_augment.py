@@ -15,7 +15,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from canon.data.batching import augment
 from canon.data.batching.augment import AUGMENTATIONS, Draws, Scale, augmenter
-from canon.data.schema import Schema
+from canon.data.encodings.features import FeatureSchema
+from canon.data.encodings.pixels import PixelSchema
 from canon.errors import CanonError
 from canon.runs import checkpoint
 from canon.training.run import Run
@@ -28,8 +29,8 @@ from torchvision.transforms import RandomResizedCrop  # noqa: E402
 from torchvision.transforms import functional as TF  # noqa: E402
 
 CPU = torch.device("cpu")
-COLOR = Schema("image", (3, 24, 18), mean=(120.0, 110.0, 90.0), std=(60.0, 55.0, 70.0))
-GREY = Schema("image", (1, 24, 18), mean=(0.0,), std=(16.0,), white=16)
+COLOR = PixelSchema(shape=(3, 24, 18), mean=(120.0, 110.0, 90.0), std=(60.0, 55.0, 70.0))
+GREY = PixelSchema(shape=(1, 24, 18), mean=(0.0,), std=(16.0,), white=16)
 B = 12
 
 
@@ -163,7 +164,7 @@ def test_grey_is_torchvisions() -> None:
 @pytest.mark.parametrize("channels", [1, 3])
 def test_blur_is_torchvisions(side: int, channels: int) -> None:
     images, draws = torch.randn(6, channels, side, side + 3), Recorder(size=6)
-    scale = Scale(Schema("image", (channels, side, side + 3)))
+    scale = Scale(PixelSchema(shape=(channels, side, side + 3)))
     found = AUGMENTATIONS["blur"].apply(images, draws, 0.6, scale)
     chance, sigma = draws.given
     length = {8: 3, 40: 5, 100: 11}[side]
@@ -195,7 +196,7 @@ def test_cutout_covers_a_square_around_each_centre() -> None:
 def test_half_are_flipped_and_offsets_are_uniform() -> None:
     draws = Recorder(size=20_000)
     ramp = torch.arange(8.0).expand(20_000, 1, 8, 8)
-    scale = Scale(Schema("image", (1, 8, 8)))
+    scale = Scale(PixelSchema(shape=(1, 8, 8)))
     flipped = (AUGMENTATIONS["flip"].apply(ramp, draws, 0.5, scale)[:, 0, 0, 0] == 7).sum().item()
     assert stats.binomtest(flipped, 20_000).pvalue > 1e-3
     moved = AUGMENTATIONS["reflected-crop"].apply(ramp, draws, 0.25, scale)
@@ -295,6 +296,6 @@ def test_what_is_wrong_with_a_name_is_said(names: tuple[str, ...], sentence: str
 
 
 def test_tables_are_not_augmented() -> None:
-    assert augmenter((), Schema("features", (4,))) is None
+    assert augmenter((), FeatureSchema(shape=(4,))) is None
     with pytest.raises(CanonError, match=r"data\.augment is for images"):
-        augmenter(("flip",), Schema("features", (4,)))
+        augmenter(("flip",), FeatureSchema(shape=(4,)))

@@ -22,12 +22,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from canon.data import read_corpus
-from canon.data.checking.check import check
+from canon.data.checking.word_counts import USUAL_COUNT
 from canon.data.config import DataConfig
 from canon.data.corpus import corpus, text_blocks, word_counts
 from canon.data.corpus.corpus import MARK, Corpus, build, build_parts
 from canon.data.corpus.text_blocks import Texts
+from canon.data.encodings.word_ids import WordIdSchema
 from canon.data.read import inputs, labelled, read
 from canon.data.schema import Schema
 from canon.data.text import segment
@@ -35,7 +35,7 @@ from canon.data.text.tokenizers import Tokenizer
 from canon.data.text.words import Words
 from canon.errors import CanonError
 from canon.kernels.cpu import corpus as kernels_corpus
-from tests.reading import read_as
+from tests.reading import check_as, read_as
 
 RNG = np.random.default_rng(0)
 QUICK = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -253,7 +253,7 @@ def test_memory_does_not_grow_with_the_text(tmp_path: Path) -> None:
 import resource, sys
 from pathlib import Path
 from canon.data.config import DataConfig
-from canon.data.corpus import build
+from canon.data.corpus.corpus import build
 words, found = build(Path(sys.argv[1]), DataConfig(), threads=2)
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, len(found))
 """
@@ -582,7 +582,7 @@ def test_the_schema_keeps_the_words(tmp_path: Path) -> None:
     for name, content in data.schema.files().items():
         (tmp_path / name).write_text(content, encoding="utf-8")
     again = Schema.open(tmp_path)
-    assert again.input == "corpus" and again.words is not None and data.schema.words is not None
+    assert isinstance(again, WordIdSchema) and again.words is not None and data.schema.words is not None
     assert pairs(again.words) == pairs(data.schema.words) == brute(sentences(text))[0]
 
 
@@ -592,7 +592,7 @@ def test_the_schema_keeps_the_words(tmp_path: Path) -> None:
 def test_other_text_in_the_words_of_a_run(tmp_path: Path) -> None:
     config = DataConfig(min_count=2, lowercase=True)
     words, _ = build(write(tmp_path / "t.txt", story().upper()), config)
-    schema = Schema("corpus", (), words=words)
+    schema = WordIdSchema(words=words)
     other = write(tmp_path / "other.txt", "W1 unseen W2\n\nunseen\nw3 w1\n")
     columns = labelled(schema, other, config)
     assert columns["input"].tokens.tolist() == numbered(sentences(other.read_text().lower()), words.words)  # type: ignore[union-attr]
@@ -602,7 +602,7 @@ def test_other_text_in_the_words_of_a_run(tmp_path: Path) -> None:
 
 
 def test_words_to_look_up(tmp_path: Path) -> None:
-    schema = Schema("corpus", (), words=Words(["a"], np.array([1]), 1))
+    schema = WordIdSchema(words=Words(["a"], np.array([1]), 1))
     listed = write(tmp_path / "list.txt", "King queen\nMan\n")
     columns, names = inputs(schema, ["Hello", str(listed), "two words"], DataConfig())
     expected = ["Hello", "King", "queen", "Man", "two", "words"]
@@ -613,7 +613,7 @@ def test_words_to_look_up(tmp_path: Path) -> None:
 def test_check_tells_what_word_vectors_ask(tmp_path: Path) -> None:
     path = write(tmp_path / "t.txt", story())
     rows = sentences(story())
-    report = check(DataConfig(source=str(path)))
+    report = check_as(DataConfig(source=str(path)))
     counts = Counter(word for row in rows for word in row)
     assert report.corpus == {
         "words": sum(counts.values()),
@@ -622,11 +622,11 @@ def test_check_tells_what_word_vectors_ask(tmp_path: Path) -> None:
         "in the longest line": max(map(len, rows)),
     }
     assert any(line.startswith(f"  corpus      {sum(counts.values()):,} words, ") for line in report.render())
-    assert "seen 3 times or more" in check(DataConfig(source=str(path), min_count=3)).corpus
-    short = check(DataConfig(source=str(write(tmp_path / "short.txt", "so few words\n"))))
+    assert "seen 3 times or more" in check_as(DataConfig(source=str(path), min_count=3)).corpus
+    short = check_as(DataConfig(source=str(write(tmp_path / "short.txt", "so few words\n"))))
     assert "No word comes 5 times: that is too little text for word vectors." in short.notes
     with pytest.raises(CanonError, match="word-vector-tests tests word vectors"):
-        check(DataConfig(source="word-vector-tests"))
+        check_as(DataConfig(source="word-vector-tests"))
 
 
 # Bad input
@@ -743,7 +743,7 @@ import sys
 sys.modules[{missing!r}] = None
 from pathlib import Path
 from canon.data.config import DataConfig
-from canon.data.corpus import build
+from canon.data.corpus.corpus import build
 try:
     build(Path("t.txt"), DataConfig(tokenizer={"jieba" if missing == "jieba" else "split"!r}))
 except ValueError as mistake:
@@ -756,10 +756,10 @@ except ValueError as mistake:
 
 def test_corpora_is_used_by_nothing_that_starts_up() -> None:
     heavy = "{'numba', 'jieba', 'pyarrow', 'torch'}"
-    code = f"import sys, canon.data.read, canon.data.read_corpus; print(sorted({heavy} & set(sys.modules)))"
+    code = f"import sys, canon.data.read, canon.data.encodings; print(sorted({heavy} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
 
 
 def test_the_column_protocol() -> None:
     column = Corpus(np.array([0, MARK], dtype=np.int32), Words(["a"], np.array([1]), 1))
-    assert column.dtype == np.int32 and column.shape == (2,) and read_corpus.USUAL_COUNT == 5
+    assert column.dtype == np.int32 and column.shape == (2,) and USUAL_COUNT == 5

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from canon.data import features
+from canon.data import columns
+from canon.data.columns import Encoder
 from canon.data.formats.tables import Table
-from canon.data.schema import Encoder
 from canon.errors import CanonError
 
 RNG = np.random.default_rng(0)
@@ -19,8 +19,8 @@ ROWS = np.arange(0, 40, 2)
 
 
 def test_features_equal_scikit_learns() -> None:
-    encoders = features.fit(TABLE, ("a", "b", "colour"), ROWS, "error")
-    found = features.apply(TABLE, encoders, "error")
+    encoders = columns.fit(TABLE, ("a", "b", "colour"), ROWS, "error")
+    found = columns.apply(TABLE, encoders, "error")
     scaled = StandardScaler().fit(NUMBERS[ROWS]).transform(NUMBERS)
     one_hot = OneHotEncoder(sparse_output=False, handle_unknown="ignore").fit(COLOURS[ROWS, None])
     expected = np.hstack([scaled, one_hot.transform(COLOURS[:, None])])
@@ -30,26 +30,26 @@ def test_features_equal_scikit_learns() -> None:
 
 def test_rows_that_were_not_trained_on_change_nothing() -> None:
     other = Table("t", {**TABLE._cells, "a": np.where(np.arange(40) % 2, 1e6, NUMBERS[:, 0])})
-    assert features.fit(other, ("a",), ROWS, "error") == features.fit(TABLE, ("a",), ROWS, "error")
+    assert columns.fit(other, ("a",), ROWS, "error") == columns.fit(TABLE, ("a",), ROWS, "error")
 
 
 def test_an_unseen_category_is_all_zeros() -> None:
     encoder = Encoder("colour", "category", categories=("blue", "green"))
     table = Table("t", {"colour": np.array(["green", "violet", "aqua", "blue"], dtype=object)})
-    assert features.apply(table, [encoder], "error").tolist() == [[0, 1], [0, 0], [0, 0], [1, 0]]
+    assert columns.apply(table, [encoder], "error").tolist() == [[0, 1], [0, 0], [0, 0], [1, 0]]
 
 
 def test_a_constant_column_becomes_zero() -> None:
     table = Table("t", {"c": np.full(5, 3.0)})
-    encoders = features.fit(table, ("c",), np.arange(5), "error")
-    assert encoders[0].std == 1.0 and not features.apply(table, encoders, "error").any()
+    encoders = columns.fit(table, ("c",), np.arange(5), "error")
+    assert encoders[0].std == 1.0 and not columns.apply(table, encoders, "error").any()
 
 
 def test_missing_numbers_become_the_training_mean() -> None:
     table = Table("t", {"c": np.array(["1", "", "3", "nan", "100"], dtype=object)})
-    encoders = features.fit(table, ("c",), np.arange(4), "mean")
+    encoders = columns.fit(table, ("c",), np.arange(4), "mean")
     assert encoders[0].mean == 2.0 and encoders[0].std == 1.0
-    assert features.apply(table, encoders, "mean")[:, 0].tolist() == [-1.0, 0.0, 1.0, 0.0, 98.0]
+    assert columns.apply(table, encoders, "mean")[:, 0].tolist() == [-1.0, 0.0, 1.0, 0.0, 98.0]
 
 
 def labels(*texts: str) -> Table:
@@ -58,23 +58,23 @@ def labels(*texts: str) -> Table:
 
 def test_numeric_classes_are_in_numeric_order() -> None:
     table = labels("10", "9", "2.0", "02", "9")
-    classes = features.class_names(table, "y")
+    classes = columns.class_names(table, "y")
     assert classes == ("2", "9", "10")
-    assert features.class_codes(table, "y", classes).tolist() == [2, 1, 0, 0, 1]
+    assert columns.class_codes(table, "y", classes).tolist() == [2, 1, 0, 0, 1]
 
 
 def test_text_classes_are_in_the_order_of_their_characters() -> None:
     table = labels("b", "a", "10")
-    classes = features.class_names(table, "y")
+    classes = columns.class_names(table, "y")
     assert classes == ("10", "a", "b")
-    assert features.class_codes(table, "y", classes).tolist() == [2, 1, 0]
+    assert columns.class_codes(table, "y", classes).tolist() == [2, 1, 0]
 
 
 def test_the_label_is_guessed_and_told() -> None:
     assert (
-        features.choose_label(Table("t", {"Class": np.zeros(1), "y": np.zeros(1), "z": np.zeros(1)}), "")[0] == "Class"
+        columns.choose_label(Table("t", {"Class": np.zeros(1), "y": np.zeros(1), "z": np.zeros(1)}), "")[0] == "Class"
     )
-    name, note = features.choose_label(Table("t", {"a": np.zeros(1), "species": np.zeros(1)}), "")
+    name, note = columns.choose_label(Table("t", {"a": np.zeros(1), "species": np.zeros(1)}), "")
     assert name == "species" and "last column" in note
 
 
@@ -90,10 +90,10 @@ def test_the_label_is_guessed_and_told() -> None:
 def test_columns_that_cannot_be_features(column: list[str], message: str) -> None:
     table = Table("t", {"c": np.array(column, dtype=object)})
     with pytest.raises(CanonError, match=message):
-        features.fit(table, ("c",), np.arange(30), "mean")
+        columns.fit(table, ("c",), np.arange(30), "mean")
 
 
 def test_too_many_numeric_labels_are_no_classes() -> None:
     table = Table("t", {"y": np.arange(100.0)})
     with pytest.raises(CanonError, match="100 different values in 100 rows, too many for classes"):
-        features.class_names(table, "y")
+        columns.class_names(table, "y")

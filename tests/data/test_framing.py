@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 from tokenizers import models, pre_tokenizers, processors
 
 from canon.data.batching.sequences import Ragged
+from canon.data.encodings.passages import PassageSchema
 from canon.data.schema import Schema
+from canon.data.targets import HiddenTokens
 from canon.data.text.framing import FRAMINGS, Specials, frame, num_specials
 from canon.data.text.tokenizers import Tokenizer
 from canon.data.text.vocabularies import KINDS
@@ -158,7 +160,7 @@ def test_a_native_tokenizer_keeps_its_ids(tmp_path: Path) -> None:
     with pytest.raises(CanonError, match=r"a.json has 31 tokens but b was trained with 32"):
         moved.require_rows(32, "a.json", "b")
     # Through a run's folder.
-    schema = Schema("passages", (), "tokens", tokenizers={"text": native})
+    schema = PassageSchema(HiddenTokens(), tokenizers={"text": native})
     for name, content in schema.files().items():
         (tmp_path / name).write_text(content, encoding="utf-8")
     again = Schema.open(tmp_path).tokenizers["text"]

@@ -9,8 +9,10 @@ import pytest
 from PIL import Image
 
 from canon.data.config import DataConfig
+from canon.data.encodings.pixels import PixelSchema
 from canon.data.read import inputs, labelled
 from canon.data.schema import Schema
+from canon.data.targets import Class
 from canon.errors import CanonError
 from tests.data.makers import idx_folder, image_folder
 from tests.reading import read_as
@@ -63,16 +65,16 @@ def test_a_number_that_is_none(trained: tuple[Schema, Path, np.ndarray], tmp_pat
 
 
 def test_image_files_take_the_schemas_form(tmp_path: Path) -> None:
-    schema = Schema("image", (1, 4, 4), "class", ("cat", "dog"))
+    schema = PixelSchema(Class(("cat", "dog")), (1, 4, 4))
     folder = image_folder(tmp_path / "pets", count=2)
     columns, names = inputs(schema, [folder, folder / "dog" / "1.png"], CONFIG)
     assert columns["input"].shape == (5, 1, 4, 4) and names[-1] == str(folder / "dog" / "1.png")
     with Image.open(folder / "dog" / "1.png") as image:
         expected = np.asarray(image.convert("L").resize((4, 4), Image.Resampling.BILINEAR))
     np.testing.assert_array_equal(np.asarray(columns["input"])[-1, 0], expected)
-    labelled = labelled(schema, folder, CONFIG)
-    assert np.asarray(labelled["target"]).tolist() == [0, 0, 1, 1]
-    np.testing.assert_array_equal(labelled["input"], np.asarray(columns["input"])[:4])
+    other = labelled(schema, folder, CONFIG)
+    assert np.asarray(other["target"]).tolist() == [0, 0, 1, 1]
+    np.testing.assert_array_equal(other["input"], np.asarray(columns["input"])[:4])
 
 
 def test_image_files_take_the_scale_of_digits(tmp_path: Path) -> None:
@@ -87,23 +89,23 @@ def test_image_files_take_the_scale_of_digits(tmp_path: Path) -> None:
 
 def test_idx_folders(tmp_path: Path) -> None:
     arrays = idx_folder(tmp_path / "m")
-    schema = Schema("image", (1, 5, 4), "class", ("0", "1", "2"))
+    schema = PixelSchema(Class(("0", "1", "2")), (1, 5, 4))
     columns = labelled(schema, tmp_path / "m", CONFIG)
     np.testing.assert_array_equal(np.asarray(columns["input"])[:, 0], arrays["t10k-images-idx3-ubyte"])
-    inputs, _ = inputs(schema, [tmp_path / "m" / "t10k-images-idx3-ubyte.gz"], CONFIG)
-    np.testing.assert_array_equal(inputs["input"], columns["input"])
+    same, _ = inputs(schema, [tmp_path / "m" / "t10k-images-idx3-ubyte.gz"], CONFIG)
+    np.testing.assert_array_equal(same["input"], columns["input"])
     with pytest.raises(CanonError, match="has images of 1 x 5 x 4, the run was trained on 1 x 8 x 8"):
-        labelled(Schema("image", (1, 8, 8), "class", ("0", "1", "2")), tmp_path / "m", CONFIG)
+        labelled(PixelSchema(Class(("0", "1", "2")), (1, 8, 8)), tmp_path / "m", CONFIG)
 
 
 def test_classes_that_training_did_not_have(tmp_path: Path) -> None:
-    schema = Schema("image", (3, 8, 8), "class", ("cat", "dog"))
+    schema = PixelSchema(Class(("cat", "dog")), (3, 8, 8))
     with pytest.raises(CanonError, match='class "fox" is not one of cat, dog'):
         labelled(schema, image_folder(tmp_path / "pets", ("cat", "fox")), CONFIG)
 
 
 def test_the_wrong_kind(trained: tuple[Schema, Path, np.ndarray], tmp_path: Path) -> None:
-    with pytest.raises(CanonError, match=r"The run was trained on tables, but .*pets is a set of images"):
+    with pytest.raises(CanonError, match=r"The run reads tables, but .*pets is a set of images"):
         labelled(trained[0], image_folder(tmp_path / "pets"), CONFIG)
     with pytest.raises(CanonError, match=r'There is no file or folder "nothing\.csv"\.'):
         inputs(trained[0], ["nothing.csv"], CONFIG)

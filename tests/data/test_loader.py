@@ -10,6 +10,8 @@ import torch
 
 from canon.data.batching import loader as loading
 from canon.data.batching.loader import Examples, Loader, Shuffled, generator, shares
+from canon.data.encodings.features import FeatureSchema
+from canon.data.encodings.pixels import PixelSchema
 from canon.data.schema import Schema
 
 CPU = torch.device("cpu")
@@ -20,7 +22,7 @@ def examples(size: int, schema: Schema | None = None) -> Examples:
     """Rows whose input and target both tell their index."""
     index = np.arange(size)
     columns = {"input": np.stack([index, 10 * index], axis=1).astype(np.float32), "target": index}
-    return Examples(columns, schema or Schema("features", (2,)), CPU)
+    return Examples(columns, schema or FeatureSchema(shape=(2,)), CPU)
 
 
 def loader_of(rows: Examples, batch: int, seed: int, **more: int) -> Loader:
@@ -160,7 +162,7 @@ class LazyColumn:
 
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (13, 3, 4, 5), dtype=np.uint8)
-COLOUR = Schema("image", (3, 4, 5), mean=(10.0, 20.0, 30.0), std=(2.0, 3.0, 4.0))
+COLOUR = PixelSchema(shape=(3, 4, 5), mean=(10.0, 20.0, 30.0), std=(2.0, 3.0, 4.0))
 
 
 def image_loaders(batch: int = 4) -> tuple[Loader, Loader, LazyColumn]:
@@ -207,11 +209,11 @@ def test_a_mistake_made_ahead_is_raised_by_the_batch_it_belongs_to() -> None:
     ("rows", "schema"),
     [
         (IMAGES, COLOUR),
-        (IMAGES, Schema("image", (3, 4, 5), mean=(0.0,), std=(16.0,))),
-        (IMAGES[:, 0, 0].astype(np.float32), Schema("features", (5,), mean=(3.0,), std=(0.5,))),
-        (IMAGES[:, 0, 0].astype(np.float32), Schema("features", (5,))),
+        (IMAGES, PixelSchema(shape=(3, 4, 5), mean=(0.0,), std=(16.0,))),
+        (IMAGES[:, 0, 0].astype(np.float32), PixelSchema(shape=(5,), mean=(3.0,), std=(0.5,))),
+        (IMAGES[:, 0, 0].astype(np.float32), FeatureSchema(shape=(5,))),
     ],
-    ids=["per channel", "one scale", "features", "as they are"],
+    ids=["per channel", "one scale", "rows", "as they are"],
 )
 def test_inputs_are_scaled_as_the_schema_says(
     rows: np.ndarray, schema: Schema, ahead_bytes: int, monkeypatch: pytest.MonkeyPatch
@@ -220,7 +222,7 @@ def test_inputs_are_scaled_as_the_schema_says(
     monkeypatch.setattr(loading, "_SCALE_AHEAD_BYTES", ahead_bytes)
     found = Examples({"input": rows}, schema, CPU).take(torch.tensor([3, 0, 12]))["input"]
     trailing = (-1,) + (1,) * (rows.ndim - 2)
-    mean, std = (np.array(values, np.float32).reshape(trailing) for values in (schema.mean, schema.std))
+    mean, std = (np.array(values, np.float32).reshape(trailing) for values in schema.scaling)
     wanted = (rows[[3, 0, 12]].astype(np.float32) - mean) / std
     assert found.dtype == torch.float32
     np.testing.assert_array_equal(found.numpy(), wanted)

@@ -10,11 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from canon.data.batching import passages as module
-from canon.data.batching.loader import ByLength, Shuffled, order_of, steps_per_epoch
+from canon.data.batching.loader import ByLength, Shuffled, steps_per_epoch
 from canon.data.batching.passages import SENTENCE, WORD, Passages, passage_bounds
+from canon.data.encodings.passages import PassageSchema
 from canon.data.text.framing import Specials
 from canon.errors import CanonError
 
+SCHEMA = PassageSchema()
 OWN = Specials(0, 1, 2, 3, 4, 2, 3)
 # Lengths of the sentences of each document; a document may have none.
 shapes = st.lists(st.lists(st.integers(1, 30), max_size=7), max_size=12)
@@ -113,14 +115,14 @@ def test_batches_by_tokens() -> None:
     rng = np.random.default_rng(0)
     column = made([rng.integers(1, 12, 5).tolist() for _ in range(300)], 20)
     columns = {"input": column}
-    order = order_of(columns, 0, 200, seed=1)
-    assert isinstance(order, ByLength) and steps_per_epoch(columns, 0, 200) == order.batches == -(
+    order = SCHEMA.order(columns, 0, 200, seed=1)
+    assert isinstance(order, ByLength) and steps_per_epoch(SCHEMA, columns, 0, 200) == order.batches == -(
         -column.num_tokens // 200
     )
     rows = [order.indices(position).numpy() for position in range(order.batches)]
     assert sorted(np.concatenate(rows).tolist()) == list(range(len(column)))  # every passage once
     sizes = np.array([column.lengths[row].sum() for row in rows])
     assert abs(sizes - column.num_tokens / order.batches).max() <= 2 * column.lengths.max()
-    again = order_of(columns, 0, 200, seed=1)
+    again = SCHEMA.order(columns, 0, 200, seed=1)
     assert all((again.indices(p) == order.indices(p)).all() for p in (3, order.batches + 5))
-    assert isinstance(order_of(columns, 16, 0, seed=1), Shuffled) and steps_per_epoch(columns, 16, 0) == 0
+    assert isinstance(SCHEMA.order(columns, 16, 0, seed=1), Shuffled) and steps_per_epoch(SCHEMA, columns, 16, 0) == 0

@@ -13,10 +13,14 @@ from sklearn import datasets
 from sklearn.preprocessing import StandardScaler
 
 from canon.data.config import DataConfig
+from canon.data.encodings import Ask, find
+from canon.data.encodings.pixels import PixelSchema
+from canon.data.kinds import open_as
+from canon.data.kinds.text import TEXT
 from canon.data.read import read
-from canon.data.schema import Data, Schema
+from canon.data.schema import Schema
 from canon.data.splits import hold_out
-from canon.data.targets import Nothing, Number
+from canon.data.targets import Class, Nothing, Number, Target
 from canon.errors import CanonError
 from tests.reading import read_as
 
@@ -35,7 +39,13 @@ def rows_of(
 def test_digits_are_scikit_learns() -> None:
     images, labels = datasets.load_digits(return_X_y=True)
     data = read_as(DataConfig(source="digits"), "pixels")
-    assert data.schema == Schema("image", (1, 8, 8), "class", tuple("0123456789"), mean=(0.0,), std=(16.0,), white=16)
+    assert data.schema == PixelSchema(
+        Class(tuple("0123456789"), counts=tuple(np.bincount(labels[rows_of(len(labels), labels)["train"]]).tolist())),
+        (1, 8, 8),
+        mean=(0.0,),
+        std=(16.0,),
+        white=16,
+    )
     for name, rows in rows_of(len(labels), labels).items():
         np.testing.assert_array_equal(np.asarray(data.splits[name]["input"]).reshape(-1, 64), images[rows])
         np.testing.assert_array_equal(data.splits[name]["target"], labels[rows])
@@ -62,8 +72,8 @@ def test_diabetes_is_scikit_learns() -> None:
     data = read_as(DataConfig(source="diabetes"), "features", target=Number)
     split = rows_of(len(bunch.target), None)
     np.testing.assert_array_equal(data.splits["test"]["target"], bunch.target[split["test"]].astype(np.float32))
-    assert data.schema.target_mean == pytest.approx(bunch.target[split["train"]].mean())
-    assert data.schema.target_std == pytest.approx(bunch.target[split["train"]].std())
+    assert data.schema.target.mean == pytest.approx(bunch.target[split["train"]].mean())
+    assert data.schema.target.std == pytest.approx(bunch.target[split["train"]].std())
 
 
 @pytest.mark.skipif(not FASHION.is_dir(), reason="the package dataset-fashion-mnist is not installed")
@@ -146,7 +156,7 @@ def test_number_targets_stay_raw(tmp_path: Path) -> None:
     path.write_text("x,y\n" + "".join(f"{i},{i * 100}\n" for i in range(10)), encoding="utf-8")
     data = read_as(DataConfig(source=str(path), valid=0.0, test=0.0), "features", target=Number)
     assert data.splits["train"]["target"].tolist() == [100.0 * i for i in range(10)]  # type: ignore[union-attr]
-    assert data.schema.target_mean == 450.0 and data.schema.target_std == pytest.approx(np.arange(0, 1000, 100).std())
+    assert data.schema.target.mean == 450.0 and data.schema.target.std == pytest.approx(np.arange(0, 1000, 100).std())
     assert set(data.splits) == {"train"}
 
 
@@ -157,27 +167,28 @@ def test_targets_may_be_left_out(tmp_path: Path) -> None:
 
 
 def test_the_schema_survives_its_files(tmp_path: Path) -> None:
-    for name, kind, target in (
-        ("digits", "image", "class"),
-        ("iris", "features", "class"),
-        ("diabetes", "features", "number"),
-    ):
-        schema = read(DataConfig(source=name), (kind,), target).schema  # type: ignore[arg-type]
+    cases: tuple[tuple[str, str, type[Target]], ...] = (
+        ("digits", "pixels", Class),
+        ("iris", "features", Class),
+        ("diabetes", "features", Number),
+    )
+    for name, encoding, target in cases:
+        schema = read_as(DataConfig(source=name), encoding, target=target).schema
         for file, text in schema.files().items():
             (tmp_path / file).write_text(text, encoding="utf-8")
         assert Schema.open(tmp_path) == schema
 
 
 @pytest.mark.parametrize(
-    "source,inputs,sentence",
+    "source,encodings,sentence",
     [
-        ("iris", ("image",), "lenet reads images, but iris is a table."),
-        ("digits", ("features", "text"), "lenet reads tables or text, but digits is a set of images."),
+        ("iris", ("pixels",), "lenet reads images, but iris is a table."),
+        ("digits", ("features", "windows"), "lenet reads tables or running text, but digits is a set of images."),
     ],
 )
-def test_the_wrong_kind_of_data(source: str, inputs: tuple[str, ...], sentence: str) -> None:
+def test_the_wrong_kind_of_data(source: str, encodings: tuple[str, ...], sentence: str) -> None:
     with pytest.raises(CanonError) as caught:
-        read(DataConfig(source=source), inputs, "class", "lenet")
+        read(DataConfig(source=source), [find(name) for name in encodings], Ask((Class,), "lenet"))
     assert str(caught.value) == sentence
 
 
@@ -185,7 +196,9 @@ def test_python_texts_are_english_and_code(monkeypatch: pytest.MonkeyPatch) -> N
     from canon.data.catalogue import builtin
 
     monkeypatch.setattr(builtin, "_modules", lambda: iter([Path(json.__file__), Path(csv.__file__)]))
-    code: Data = read(DataConfig(source="python-source", valid=0.0, test=0.0), ("text",), "none")
-    assert code.splits["train"]["input"].tolist() == [Path(module.__file__).read_text() for module in (json, csv)]  # type: ignore[union-attr]
-    prose = read(DataConfig(source="python-docs", valid=0.0, test=0.0), ("text",), "none").splits["train"]["input"]
-    assert (json.dump.__doc__ or "")[:60].strip() in "\n".join(prose.tolist())  # type: ignore[union-attr]
+
+    def texts(name: str) -> list[str]:
+        return list(open_as(TEXT, DataConfig(source=name)).parts["train"].documents)
+
+    assert texts("python-source") == [Path(module.__file__).read_text() for module in (json, csv)]
+    assert (json.dump.__doc__ or "")[:60].strip() in "\n".join(texts("python-docs"))

@@ -6,14 +6,18 @@ import numpy as np
 import pytest
 import torch
 
-from canon.data.batching.loader import ByLength, Examples, Loader, Streams, order_of, steps_per_epoch
+from canon.data.batching.loader import ByLength, Examples, Loader, Streams, steps_per_epoch
 from canon.data.batching.sequences import Ragged, Windows
-from canon.data.schema import Schema
+from canon.data.encodings.features import FeatureSchema
+from canon.data.encodings.sequences import SequenceSchema
+from canon.data.encodings.windows import WindowSchema
+from canon.data.targets import NextToken, OtherText
 from canon.data.text.vocabularies import BOS, EOS, PAD
 from canon.errors import CanonError
 
 CPU = torch.device("cpu")
-PAIRS = Schema("pairs", (), "sequence")
+PAIRS = SequenceSchema(OtherText())
+TEXT = WindowSchema(NextToken())
 
 
 class Letters:
@@ -79,10 +83,10 @@ def random_pairs(size: int, seed: int = 0) -> dict[str, Ragged]:
 @pytest.mark.parametrize(("size", "tokens"), [(400, 100), (50, 1000), (7, 1), (30, 45)])
 def test_batches_by_tokens_hold_every_sentence_once_in_every_epoch(size: int, tokens: int) -> None:
     columns = random_pairs(size)
-    order = order_of(columns, 0, tokens, seed=3)
+    order = PAIRS.order(columns, 0, tokens, seed=3)
     assert isinstance(order, ByLength)
     total = int((columns["target"].lengths - 1).sum())
-    assert order.batches == min(-(-total // tokens), size) == steps_per_epoch(columns, 0, tokens)
+    assert order.batches == min(-(-total // tokens), size) == steps_per_epoch(PAIRS, columns, 0, tokens)
     epochs = []
     for epoch in range(3):
         batches = [order.indices(epoch * order.batches + i).tolist() for i in range(order.batches)]
@@ -95,7 +99,7 @@ def test_batches_by_tokens_hold_every_sentence_once_in_every_epoch(size: int, to
 
 def test_batches_by_tokens_are_about_as_large_as_asked_and_of_like_length() -> None:
     columns = random_pairs(3000)
-    order = order_of(columns, 0, 500, seed=0)
+    order = PAIRS.order(columns, 0, 500, seed=0)
     assert isinstance(order, ByLength)
     lengths = columns["target"].lengths - 1
     batches = [lengths[order.indices(i).numpy()] for i in range(order.batches)]
@@ -106,7 +110,7 @@ def test_batches_by_tokens_are_about_as_large_as_asked_and_of_like_length() -> N
 
 def test_a_position_by_tokens_is_the_same_stepped_to_or_set() -> None:
     columns = random_pairs(200)
-    stepped, jumped = (order_of(columns, 0, 90, seed=1) for _ in range(2))
+    stepped, jumped = (PAIRS.order(columns, 0, 90, seed=1) for _ in range(2))
     there = [stepped.indices(position).tolist() for position in range(3 * int(stepped.per_epoch))]
     for position in (70, 3, 41):
         assert jumped.indices(position).tolist() == there[position]
@@ -116,8 +120,8 @@ def test_a_position_by_tokens_is_the_same_stepped_to_or_set() -> None:
 def test_the_processes_share_a_batch_by_tokens(world: int) -> None:
     examples = Examples(random_pairs(100), PAIRS, CPU)
     columns = random_pairs(100)
-    loaders = [Loader(examples, order_of(columns, 0, 120, seed=0), rank=rank, world=world) for rank in range(world)]
-    alone = Loader(examples, order_of(columns, 0, 120, seed=0))
+    loaders = [Loader(examples, PAIRS.order(columns, 0, 120, seed=0), rank=rank, world=world) for rank in range(world)]
+    alone = Loader(examples, PAIRS.order(columns, 0, 120, seed=0))
     for _ in range(30):
         (whole,) = alone.next()
         parts = [piece for loader in loaders for piece in loader.next()]
@@ -129,7 +133,7 @@ def test_a_process_without_sentences_of_its_own_takes_one_of_another() -> None:
     """The loop gives it no weight (tests/hostile/test_runs.py trains so); shares of the others are as they were."""
     columns = random_pairs(6)
     examples = Examples(columns, PAIRS, CPU)
-    first, second = (Loader(examples, order_of(columns, 0, 1, seed=0), rank=rank, world=2) for rank in range(2))
+    first, second = (Loader(examples, PAIRS.order(columns, 0, 1, seed=0), rank=rank, world=2) for rank in range(2))
     for _ in range(6):
         (ours,), (theirs,) = first.next(), second.next()
         assert torch.equal(ours.batch["target"], theirs.batch["target"]) and len(ours.batch["target_lengths"]) == 1
@@ -138,9 +142,9 @@ def test_a_process_without_sentences_of_its_own_takes_one_of_another() -> None:
 def test_streams_go_through_the_text_side_by_side() -> None:
     text = np.arange(4, 4 + 65, dtype=np.int32)
     columns = {"input": Windows(text, 4)}  # 16 windows
-    order = order_of(columns, 3, 0, seed=0)
-    assert isinstance(order, Streams) and order.per_epoch == 5 == steps_per_epoch(columns, 3, 0)
-    examples = Examples(columns, Schema("text", (), "next"), CPU)
+    order = TEXT.order(columns, 3, 0, seed=0)
+    assert isinstance(order, Streams) and order.per_epoch == 5 == steps_per_epoch(TEXT, columns, 3, 0)
+    examples = Examples(columns, TEXT, CPU)
     seen = torch.cat([examples.take(order.indices(position))["input"] for position in range(5)], dim=1)
     wanted = torch.from_numpy(text[:60].astype(np.int64)).view(3, 20)
     assert torch.equal(seen, wanted)
@@ -150,11 +154,11 @@ def test_streams_go_through_the_text_side_by_side() -> None:
 @pytest.mark.parametrize("count", [1, 3, 8])
 def test_evaluation_reads_every_token_once(count: int) -> None:
     text = np.arange(4, 4 + 62, dtype=np.int32)
-    examples = Examples({"input": Windows(text, 4)}, Schema("text", (), "next"), CPU)
+    examples = Examples({"input": Windows(text, 4)}, TEXT, CPU)
     targets = torch.cat([batch["target"].flatten() for batch in examples.streams(count)])
     assert sorted(targets[targets >= 0].tolist()) == text[1:].tolist()
 
 
-def test_tokens_are_for_pairs() -> None:
-    with pytest.raises(CanonError, match=r"train.tokens is for .* sentences in two languages; give train.batch."):
-        order_of({"input": np.zeros((3, 2))}, 2, 100, seed=0)
+def test_tokens_are_for_texts() -> None:
+    with pytest.raises(CanonError, match=r"train.tokens is for texts in tokens; give train.batch."):
+        FeatureSchema().order({"input": np.zeros((3, 2))}, 2, 100, seed=0)

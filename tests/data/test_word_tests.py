@@ -14,10 +14,11 @@ import pytest
 from canon import metrics
 from canon.data import catalogue
 from canon.data.config import DataConfig
+from canon.data.encodings.word_ids import WordIdSchema
 from canon.data.formats import word_tests
 from canon.data.formats.word_tests import kind_of, read_analogies, read_pairs, read_tests
 from canon.data.read import labelled
-from canon.data.schema import Schema, num_examples
+from canon.data.schema import num_examples
 from canon.data.text.words import Words
 from canon.errors import CanonError
 from tests.reading import read_as
@@ -145,7 +146,7 @@ def test_tests_go_with_the_last_split(tmp_path: Path, changes: dict[str, float],
 
 
 def test_to_evaluate_a_run_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    schema = Schema("corpus", (), words=Words(["love", "cat"], np.array([2, 1]), 3))
+    schema = WordIdSchema(words=Words(["love", "cat"], np.array([2, 1]), 3))
     columns = labelled(schema, write(tmp_path / "p.tsv", PAIRS), DataConfig())
     assert list(columns) == ["tests"] and columns["tests"].pairs == {"p": RATED}  # type: ignore[union-attr]
     published(tmp_path / "data", monkeypatch)
