@@ -206,9 +206,11 @@ def _targets(tables: dict[str, Table], label: str, target: TargetKind) -> tuple[
 
 
 def _with_target(schema: Schema, targets: dict[str, np.ndarray], chosen: Chosen) -> Schema:
-    if schema.target != "number":
+    if not targets:
         return schema
     part, rows = chosen["train"]
+    if schema.target != "number":
+        return replace(schema, counts=tuple(np.bincount(targets[part][rows], minlength=len(schema.classes)).tolist()))
     values = targets[part][rows].astype(np.float64)
     return replace(schema, target_mean=float(values.mean()), target_std=float(values.std()) or 1.0)
 

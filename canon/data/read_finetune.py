@@ -49,8 +49,12 @@ def read_finetune(config: DataConfig, backbone: Backbone, kind: str = "") -> Dat
     chosen, rule = choose_rows(opened, config, codes)
     parts = {name: rows[part].take(taken) for name, (part, taken) in chosen.items()}
     tokenizer, note = _tokenizer(config, backbone, parts["train"])
-    reading = _reading(opened, config, backbone, parts, classes)
+    reading = _reading(opened, config, backbone, parts)
     schema = Schema("tokens", (), opened.kind, classes, opened.label, tokenizers={"text": tokenizer}, reading=reading)
+    if classes:
+        train = parts["train"]
+        codes = codes_of(train, classes) if isinstance(train, TextRows) else _tag_codes(train, classes)[0]
+        schema = replace(schema, counts=tuple(np.bincount(codes, minlength=len(classes)).tolist()))
     if opened.kind == "number":
         values = numbers_of(parts["train"]).astype(np.float64)
         schema = replace(schema, target_mean=float(values.mean()), target_std=float(values.std()) or 1.0)
@@ -64,21 +68,13 @@ def read_finetune(config: DataConfig, backbone: Backbone, kind: str = "") -> Dat
     return finish(opened.source, schema, splits, rule, config, notes)
 
 
-def _reading(
-    opened: Opened, config: DataConfig, backbone: Backbone, parts: dict[str, Rows], classes: tuple[str, ...]
-) -> Reading:
-    train = parts["train"]
-    counts: tuple[int, ...] = ()
-    if classes:
-        told = codes_of(train, classes) if isinstance(train, TextRows) else _tag_codes(train, classes)[0]
-        counts = tuple(np.bincount(told, minlength=len(classes)).tolist())
+def _reading(opened: Opened, config: DataConfig, backbone: Backbone, parts: dict[str, Rows]) -> Reading:
     spans = [part for part in parts.values() if isinstance(part, SpanRows)]
     return Reading(
         framing=backbone.framing,
         limit=min(limit for limit in (backbone.limit, config.max_length) if limit),
         overlap=OVERLAP if spans else 0,
         columns=opened.columns,
-        counts=counts,
         monitor=opened.monitor,
         unanswerable=any(not own for part in spans for own in part.answers or ()),
     )

@@ -46,7 +46,7 @@ class Column(Protocol):
 
 Columns = Mapping[str, np.ndarray | Column]
 LOST = "restore it from a copy, or train again with another --out"
-_OPTIONAL = ("text", "reading")  # fields of a schema that are written only where they say something
+_OPTIONAL = ("text", "reading", "counts")  # fields of a schema that are written only where they say something
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,6 @@ class Reading:
     limit: int  # tokens of a sequence, special ones among them
     overlap: int = 0  # tokens that neighbouring windows of a long text share, where an answer is looked for in it
     columns: tuple[str, ...] = ()  # of a table: of the text, or of both texts
-    counts: tuple[int, ...] = ()  # training examples of each class, or words of each tag
     monitor: str = ""  # the metric that the data set is judged by, where it has one of its own
     unanswerable: bool = False  # whether there are questions that the text does not answer
 
@@ -98,6 +97,7 @@ class Schema:
     text: str = ""
     # Texts for a pre-trained network, whose tokeniser is "text".
     reading: Reading | None = None
+    counts: tuple[int, ...] = ()  # training examples of each class, or words of each tag
 
     @property
     def shared(self) -> bool:
@@ -198,7 +198,7 @@ class Data:
     def fingerprint(self) -> str:
         """One hash for the content of all files and the way they were split. How a pre-trained network reads its texts
         is its own affair, so that two of them may be compared."""
-        schema = self.schema
+        schema = replace(self.schema, counts=())  # they follow from the rest
         if schema.reading is not None:
             schema = replace(schema, tokenizers={}, reading=None, longest=(), typical=())
         content = [sorted(record.sha256 for record in self.files), self.protocol, sorted(schema.files().items())]
