@@ -46,9 +46,9 @@ def choose(system: System, preset: str, table: Table, origins: Origins) -> Choic
 
 def default(system: System, config: Any) -> Choice:
     """The objective of a system by itself, as its network was made for it."""
-    known = {f.name for f in fields(config)}
-    shapes = {key: getattr(config, key) for key in BY_NAME[system.objective].shapes if key in known}
-    return choose(system, "", shapes, {})
+    record = BY_NAME[system.objective]
+    known = {f.name for f in fields(config)} if record.shapes else set()
+    return choose(system, "", {key: getattr(config, key) for key in record.shapes if key in known}, {})
 
 
 def shaped(chosen: Table, system: System, objective: Choice, origins: Origins) -> Table:
