@@ -9,7 +9,6 @@ one batch ahead: what counts is that it takes less than a step.
 from __future__ import annotations
 
 import time
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,8 @@ from canon.data.batching.composer import Composer
 from canon.data.batching.draws import Draws
 from canon.data.batching.passages import SENTENCE, WORD, Passages
 from canon.data.text.framing import Specials
+from canon.objectives.record import Choice
+from canon.objectives.table import BY_NAME
 
 PASSAGES, LENGTH, REPEATS = 128, 512, 30
 SPECIALS = Specials(pad=0, unk=1, cls=2, sep=3, mask=4, bos=2, eos=3, sentinels=tuple(range(5, 105)))
@@ -51,7 +52,9 @@ def main() -> None:
     full = np.flatnonzero(passages.lengths > 0.9 * LENGTH)
     print(f"{PASSAGES} passages of {passages.lengths[full].mean():.0f} tokens, milliseconds: median (fastest)")
     for name, (objective, settings) in CASES.items():
-        composer, times = Composer(objective, SimpleNamespace(**settings), passages), []
+        record = BY_NAME[objective]
+        pretext = Choice(record, record.tasks["pretraining"](**settings)).create()
+        composer, times = Composer(pretext, passages), []
         for step in range(REPEATS):
             indices = np.random.default_rng(step).choice(full, PASSAGES)
             begin = time.perf_counter()

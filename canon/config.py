@@ -49,7 +49,7 @@ def parse(cls: type[T], table: Mapping[str, Any], section: str, origins: Origins
     if not isinstance(table, Mapping):
         raise CanonError(f"{section} must be a table of settings, got {table!r}{_origin(section, origins or {})}.")
     try:
-        return cls(**{str(key): _tuples(value) for key, value in table.items()})
+        return cls(**{str(key): as_tuples(value) for key, value in table.items()})
     except CanonError as mistake:
         if not isinstance(mistake.__cause__, ValidationError):
             raise
@@ -89,9 +89,9 @@ def assign(table: Table, key: str, value: Any) -> None:
     table[last] = value
 
 
-def _tuples(value: Any) -> Any:
+def as_tuples(value: Any) -> Any:
     """TOML's lists as tuples: settings are immutable."""
-    return tuple(_tuples(item) for item in value) if isinstance(value, list | tuple) else value
+    return tuple(as_tuples(item) for item in value) if isinstance(value, list | tuple) else value
 
 
 _WANTED = {

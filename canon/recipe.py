@@ -20,6 +20,8 @@ from canon import registry
 from canon.config import SHORT, Origins, Table, assign, parse, read_toml, settings
 from canon.data.config import DataConfig
 from canon.errors import CanonError, border, unknown
+from canon.objectives import choosing as objectives
+from canon.objectives.record import Choice
 from canon.optim.schedules import Schedule
 from canon.optim.settings import OPTIMIZERS
 from canon.optim.settings import Settings as OptimizerSettings
@@ -106,6 +108,7 @@ class Recipe:
     preset: str
     config: Any  # the system's own settings
     data: DataConfig
+    objective: Choice
     train: TrainConfig
     optimizer: OptimizerChoice
     optimizers: dict[str, OptimizerChoice]  # of phases that differ from `optimizer`
@@ -195,6 +198,7 @@ class Recipe:
         sections: dict[str, Table] = {
             "system": {"name": self.system_name, **_values(self.config)},
             "data": _values(self.data),
+            "objective": {"name": self.objective.name, **_values(self.objective.settings)},
             "train": _values(self.train),
             "optimizer": _optimizer_table(choice),
         }
@@ -261,16 +265,21 @@ def _changed(table: Table, title: str, noted: Origins, data: str, changes: Table
         origins = {key: value for key, value in origins.items() if not key.startswith("data.") or key in kept}
         assign(table, "data.source", data)
         origins["data.source"] = "--data"
-    for key, value in changes.items():
+    # A name decides which other settings there are, so names come first.
+    for key, value in sorted(changes.items(), key=lambda change: _NAMES.get(change[0], len(_NAMES))):
         if "." not in key:
             raise CanonError(f"--set takes section.key=value, as in --set train.steps=100; got {key}.")
         other = EITHER.get(key, "")
         if other not in changes and table.get("train", {}).pop(other.removeprefix("train."), None) is not None:
             origins[other] = f"{_REPLACED}{key}"
         if key == "system.name" and value != table.get("system", {}).get("name"):
-            # Another system or preset has its own settings.
+            # Another system or preset has its own settings, and its own objective.
             table["system"] = {}
-            origins = {k: v for k, v in origins.items() if not k.startswith("system.")}
+            table.pop("objective", None)
+            origins = {k: v for k, v in origins.items() if not k.startswith(("system.", "objective."))}
+        if key == "objective.name" and value != objectives.name_in(table):
+            table["objective"] = {}
+            origins = {k: v for k, v in origins.items() if not k.startswith("objective.")}
         if key == "optimizer.name" and value != table.get("optimizer", {}).get("name"):
             # Another optimiser has other settings; only the rate's plan is common to all.
             table["optimizer"] = _common(table.get("optimizer", {}))
@@ -282,7 +291,8 @@ def _changed(table: Table, title: str, noted: Origins, data: str, changes: Table
 
 
 _PORTABLE = ("valid", "test", "seed", "missing", "encoding", "limit")  # data settings that suit any other source
-_SECTIONS = ("system", "data", "train", "optimizer", "optimizers", "expect")
+_SECTIONS = ("system", "data", "objective", "train", "optimizer", "optimizers", "expect")
+_NAMES = {"system.name": 0, "objective.name": 1, "optimizer.name": 2}  # in this order
 
 
 def build(table: Table, title: str, origins: Origins) -> Recipe:
@@ -295,6 +305,8 @@ def build(table: Table, title: str, origins: Origins) -> Recipe:
     system, preset = registry.find(name)
     for key in system.presets.get(preset, {}):
         origins.setdefault(f"system.{key}", f"preset {preset}")
+    objective = objectives.choose(system, preset, table.get("objective", {}), origins)
+    chosen = objectives.shaped(chosen, system, objective, origins)
     train = parse(TrainConfig, table.get("train", {}), "train", origins)
     if train.steps and train.epochs:
         raise CanonError("train.steps and train.epochs are both given; give one of them.")
@@ -308,6 +320,7 @@ def build(table: Table, title: str, origins: Origins) -> Recipe:
         preset=preset,
         config=system.configure(preset, chosen, origins),
         data=parse(DataConfig, table.get("data", {}), "data", origins),
+        objective=objective,
         train=train,
         optimizer=_optimizer(optimizer, "optimizer", origins),
         optimizers={
@@ -397,6 +410,7 @@ def _find(name: str) -> tuple[Table, str, Origins]:
         table = read_toml(RECIPES / f"{system.recipe}.toml")
         if name != table["system"]["name"]:
             table["system"] = {"name": name}
+            table.pop("objective", None)
             table.pop("expect", None)
         return table, system.recipe, {}
     raise unknown("recipe or system", name, [*known, *(n.split("/")[1] for n in known), *systems])
@@ -422,7 +436,12 @@ def _optimizer_table(choice: OptimizerChoice) -> Table:
 
 def _inline(value: Any) -> str:
     if isinstance(value, dict):
-        return "{ " + ", ".join(f"{key} = {_inline(item)}" for key, item in value.items()) + " }"
+        return "{ " + ", ".join(f"{_key(key)} = {_inline(item)}" for key, item in value.items()) + " }"
     if isinstance(value, list | tuple):
         return "[" + ", ".join(_inline(item) for item in value) + "]"
     return json.dumps(value, ensure_ascii=False)
+
+
+def _key(name: str) -> str:
+    """As TOML writes it: in quotes where it is not one word."""
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=False)

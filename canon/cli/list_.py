@@ -1,4 +1,4 @@
-"""canon list systems|recipes|datasets|optimizers"""
+"""canon list systems|recipes|datasets|objectives|optimizers"""
 
 from __future__ import annotations
 
@@ -55,14 +55,38 @@ def _optimizers() -> list[dict[str, Any]]:
     return [{"optimizer": name, "lr": cls.lr, "paper": cls.paper} for name, cls in OPTIMIZERS.items()]
 
 
-_LISTS = {"systems": _systems, "recipes": _recipes, "datasets": _datasets, "optimizers": _optimizers}
+def _objectives() -> list[dict[str, Any]]:
+    from dataclasses import fields
+
+    from canon.objectives.table import OBJECTIVES
+
+    return [
+        {
+            "objective": own.name,
+            "title": own.title,
+            "tasks": ", ".join(own.tasks),
+            "settings": ", ".join(dict.fromkeys(f.name for of_task in own.tasks.values() for f in fields(of_task))),
+            "formula": own.formula,
+            "paper": own.paper,
+        }
+        for own in OBJECTIVES
+    ]
+
+
+_LISTS = {
+    "systems": _systems,
+    "recipes": _recipes,
+    "datasets": _datasets,
+    "objectives": _objectives,
+    "optimizers": _optimizers,
+}
 
 
 def list_(
-    what: Annotated[str, typer.Argument(help="systems, recipes, datasets or optimizers.")] = "systems",
+    what: Annotated[str, typer.Argument(help="systems, recipes, datasets, objectives or optimizers.")] = "systems",
     json: Json = False,
 ) -> None:
-    """List what there is: systems, recipes, datasets, optimizers."""
+    """List what there is: systems, recipes, datasets, objectives, optimizers."""
     if what not in _LISTS:
         raise unknown("list", what, _LISTS)
     rows = _LISTS[what]()

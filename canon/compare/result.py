@@ -138,9 +138,9 @@ def summarize(entries: list[Entry], folder: Path, command: str) -> Comparison:
     return Comparison(folder, command, filled, main, higher, split, one["protocol"], notes)
 
 
-def _loss_of(run: Run) -> tuple[str, float]:
-    """Losses of other objectives, or of smoothed targets, are other quantities."""
-    return run.recipe.system.objective, getattr(run.recipe.config, "label_smoothing", 0.0)
+def _loss_of(run: Run) -> str:
+    """Losses of other objectives, or of one with other settings (smoothed targets), are other quantities."""
+    return repr(run.recipe.objective)
 
 
 def _tested(entries: list[Entry]) -> list[Entry]:

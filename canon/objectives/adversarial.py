@@ -2,15 +2,42 @@
 
 Paper: Goodfellow et al. 2014 (arXiv:1406.2661), equation 1: V(D, G) = E log D(x) + E log(1 − D(G(z))), D = σ(logit).
 `discriminator` descends −V; `minimax_generator` descends V; `non_saturating_generator` is the paper's section 3 remedy.
+The objectives of a recipe are `Minimax` and `NonSaturating`.
 Deviations: none. Shapes: B examples. All are softplus forms: finite, with a finite gradient, at any logit.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 import torch.nn.functional as F
 from torch import Tensor
 
 from canon.objectives._checks import require_same_shape
+from canon.objectives.settings import NoSettings
+
+
+class GameLoss(ABC):
+    """The losses of both players, one per example."""
+
+    def __init__(self, settings: NoSettings) -> None:
+        self.settings = settings
+
+    def discriminator(self, real_logit_B: Tensor, fake_logit_B: Tensor) -> Tensor:
+        return discriminator(real_logit_B, fake_logit_B)
+
+    @abstractmethod
+    def generator(self, fake_logit_B: Tensor) -> Tensor: ...
+
+
+class NonSaturating(GameLoss):
+    def generator(self, fake_logit_B: Tensor) -> Tensor:
+        return non_saturating_generator(fake_logit_B)
+
+
+class Minimax(GameLoss):
+    def generator(self, fake_logit_B: Tensor) -> Tensor:
+        return minimax_generator(fake_logit_B)
 
 
 def discriminator(real_logit_B: Tensor, fake_logit_B: Tensor) -> Tensor:

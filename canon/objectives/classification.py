@@ -1,13 +1,15 @@
 """Losses for classes: zero–one, log loss, cross-entropy with any target distribution.
 
-Label smoothing: Szegedy et al. 2016 (arXiv:1512.00567), section 7 → `cross_entropy`.
+Label smoothing: Szegedy et al. 2016 (arXiv:1512.00567), section 7 → `cross_entropy`. The objective of a recipe is
+`CrossEntropy`.
 Deviations: none. Shapes: B targets (any leading shape), C classes. Logarithms are natural.
 """
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -15,6 +17,41 @@ from torch import Tensor
 from canon.contracts import IGNORE
 from canon.errors import CanonError
 from canon.objectives._checks import require_same_shape, require_tensors
+from canon.objectives.classes import ClassLoss
+from canon.objectives.settings import Smoothed
+
+
+class CrossEntropy(ClassLoss[Smoothed]):
+    probabilities: ClassVar[bool] = True
+
+    def unweighted(self, logits_BK: Tensor, label_B: Tensor, ignore_index: int = IGNORE) -> Tensor:
+        return cross_entropy(_compared(logits_BK), label_B, self.settings.label_smoothing, ignore_index)
+
+    def losses(self, logits_BK: Tensor, label_B: Tensor, ignore_index: int = IGNORE) -> Tensor:
+        """0 where a label is `ignore_index`."""
+        return self.weighted(self.unweighted(logits_BK, label_B, ignore_index), label_B)
+
+    def total(self, logits_BK: Tensor, label_B: Tensor, ignore_index: int = IGNORE) -> Tensor:
+        if self.weights_C is not None:
+            return self.losses(logits_BK, label_B, ignore_index).sum()
+        smoothing = self.settings.label_smoothing
+        return cross_entropy(_compared(logits_BK), label_B, smoothing, ignore_index, reduction="sum")
+
+    def scores(self, logits_BK: Tensor) -> Tensor:
+        return _compared(logits_BK).softmax(dim=1)
+
+    def floors(self, label_N: np.ndarray, num_classes: int) -> dict[str, float]:
+        known_N = label_N[label_N >= 0]
+        counts_C = np.bincount(known_N, minlength=num_classes).astype(np.float64)
+        if self.weights_C is not None:
+            counts_C *= self.weights_C.numpy()
+        shares_C = counts_C[counts_C > 0] / max(counts_C.sum(), 1)
+        return {"uniform": float(np.log(num_classes)), "class shares": float(-(shares_C * np.log(shares_C)).sum())}
+
+
+def _compared(logits_BK: Tensor) -> Tensor:
+    """Of one output for two classes the logits (0, f)."""
+    return logits_BK if logits_BK.shape[-1] > 1 else torch.cat([torch.zeros_like(logits_BK), logits_BK], dim=-1)
 
 
 def zero_one(prediction_B: Tensor, label_B: Tensor) -> Tensor:

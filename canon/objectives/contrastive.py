@@ -1,7 +1,7 @@
 """Losses that tell the right pair from the others: InfoNCE, NT-Xent, NCE, CPC.
 
 Papers: NCE Gutmann & Hyvärinen 2010; CPC and InfoNCE van den Oord, Li & Vinyals 2018 (arXiv:1807.03748), equations 3–4
-→ `cpc`, `info_nce`; NT-Xent Chen et al. 2020 (2002.05709), equation 1.
+→ `cpc`, `info_nce`; NT-Xent Chen et al. 2020 (2002.05709), equation 1 → `nt_xent`, and of a recipe `NTXent`.
 Deviations: CPC's negatives are the other sequences of the batch at the same time. Shapes: B examples, N keys, D
 features, K noise samples or future steps, T times, E features of the context.
 """
@@ -16,6 +16,15 @@ from torch import Tensor
 
 from canon.errors import CanonError
 from canon.objectives._checks import require_positive, require_same_shape
+from canon.objectives.settings import Temperature
+
+
+class NTXent:
+    def __init__(self, settings: Temperature) -> None:
+        self.settings = settings
+
+    def losses(self, first_BD: Tensor, second_BD: Tensor, rows: tuple[int, int] | None = None) -> Tensor:
+        return nt_xent(first_BD, second_BD, self.settings.temperature, rows)
 
 
 def info_nce(

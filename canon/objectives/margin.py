@@ -1,13 +1,16 @@
 """Losses of the margin y·f(x), y in ±1: logistic, hinge, exponential; several classes as one against the rest.
 
 Papers: hinge and soft margin Cortes & Vapnik 1995 → `hinge`, `soft_margin`; exponential is AdaBoost's, Freund &
-Schapire 1997 as read by Friedman, Hastie & Tibshirani 2000. Deviations: none.
+Schapire 1997 as read by Friedman, Hastie & Tibshirani 2000. The objectives of a recipe are `Logistic`, `Hinge` and
+`Exponential`. Deviations: none.
 Shapes: B examples, C classes, K outputs (C, or 1 for two classes).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -15,6 +18,28 @@ from torch import Tensor
 
 from canon.errors import CanonError
 from canon.objectives._checks import require_positive, require_same_shape
+from canon.objectives.classes import ClassLoss
+from canon.objectives.settings import Margin, Weighted
+
+
+class Logistic(ClassLoss[Weighted]):
+    probabilities: ClassVar[bool] = True
+
+    def unweighted(self, logits_BK: Tensor, label_B: Tensor) -> Tensor:
+        return one_vs_rest(logits_BK, label_B, logistic)
+
+    def scores(self, logits_BK: Tensor) -> Tensor:
+        return super().scores(logits_BK).sigmoid()
+
+
+class Hinge(ClassLoss[Margin]):
+    def unweighted(self, logits_BK: Tensor, label_B: Tensor) -> Tensor:
+        return one_vs_rest(logits_BK, label_B, partial(hinge, margin=self.settings.margin))
+
+
+class Exponential(ClassLoss[Weighted]):
+    def unweighted(self, logits_BK: Tensor, label_B: Tensor) -> Tensor:
+        return multiclass_exponential(self.scores(logits_BK), label_B)
 
 
 def logistic(score_B: Tensor, sign_B: Tensor) -> Tensor:
@@ -32,19 +57,21 @@ def logistic(score_B: Tensor, sign_B: Tensor) -> Tensor:
     return F.softplus(-sign_B * score_B)
 
 
-def hinge(score_B: Tensor, sign_B: Tensor) -> Tensor:
-    """max(0, 1 − y f)
+def hinge(score_B: Tensor, sign_B: Tensor, margin: float = 1.0) -> Tensor:
+    """max(0, m − y f)
 
     | input | shape | meaning |
     | --- | --- | --- |
     | score_B | [B] | f |
     | sign_B | [B] | y: −1 or +1 |
+    | margin | — | m |
 
     Relations: same inputs as `logistic` and `exponential`; exactly 0 beyond the margin, so only the examples near the
-    border (support vectors) have a gradient. At y f = 1 the subgradient is 0.
+    border (support vectors) have a gradient. At y f = m the subgradient is 0.
     """
     require_same_shape(score=score_B, sign=sign_B)
-    return F.relu(1 - sign_B * score_B)
+    require_positive("margin", margin)
+    return F.relu(margin - sign_B * score_B)
 
 
 def exponential(score_B: Tensor, sign_B: Tensor) -> Tensor:

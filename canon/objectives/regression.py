@@ -1,13 +1,47 @@
 """Losses for numbers: absolute and squared.
 
-Legendre 1805 (squared); Boscovich 1757 (absolute). Deviations: none. Shapes: B targets; any shape will do.
+Legendre 1805 (squared); Boscovich 1757 (absolute). The objectives of a recipe are `Squared` and `Absolute`.
+Deviations: none. Shapes: B targets; any shape will do.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
+import numpy as np
 from torch import Tensor
 
 from canon.objectives._checks import require_same_shape
+from canon.objectives.settings import NoSettings
+
+
+class NumberLoss(ABC):
+    def __init__(self, settings: NoSettings) -> None:
+        self.settings = settings
+
+    @abstractmethod
+    def losses(self, prediction_B: Tensor, target_B: Tensor) -> Tensor:
+        """One loss per example."""
+
+    @abstractmethod
+    def floor(self, target_N: np.ndarray) -> float:
+        """The least mean loss of one number for all."""
+
+
+class Squared(NumberLoss):
+    def losses(self, prediction_B: Tensor, target_B: Tensor) -> Tensor:
+        return squared(prediction_B, target_B)
+
+    def floor(self, target_N: np.ndarray) -> float:
+        return float((np.abs(target_N - target_N.mean()) ** 2).mean())
+
+
+class Absolute(NumberLoss):
+    def losses(self, prediction_B: Tensor, target_B: Tensor) -> Tensor:
+        return absolute(prediction_B, target_B)
+
+    def floor(self, target_N: np.ndarray) -> float:
+        return float(np.abs(target_N - np.median(target_N)).mean())
 
 
 def absolute(prediction_B: Tensor, target_B: Tensor) -> Tensor:

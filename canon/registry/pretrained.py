@@ -20,7 +20,7 @@ SYSTEMS: tuple[System, ...] = (
         module="canon.systems.pretrained.elmo:ELMo",
         encodings=("windows",),
         task="bidirectional-language-model",
-        objective="cross-entropy",
+        objective="bidirectional",
         recipe="pretrained/elmo",
         presets={
             "tiny": {
@@ -122,6 +122,7 @@ SYSTEMS: tuple[System, ...] = (
         encodings=("passages",),
         task="pretraining",
         objective="masked",
+        objective_settings={"next_sentence": True},
         recipe="pretrained/bert",
         presets={
             "tiny": {"dim": 128, "num_layers": 2, "num_heads": 2, "hidden": 512},
@@ -168,6 +169,7 @@ SYSTEMS: tuple[System, ...] = (
         encodings=("passages",),
         task="pretraining",
         objective="prefix",
+        objective_settings={"next_sentence": True},
         recipe="pretrained/unilm",
         presets={
             "tiny": {"dim": 128, "num_layers": 2, "num_heads": 2, "hidden": 512},

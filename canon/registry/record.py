@@ -28,10 +28,11 @@ class System:
     module: str  # "canon.systems.linear.mlp:MLP"
     encodings: tuple[str, ...]  # canon.data.encodings: what it reads
     task: str  # canon.tasks: what is predicted, and by which metrics it is judged
-    objective: str
+    objective: str  # canon.objectives.table: what it is trained by, where a recipe names no other
     loop: Literal["gradient", "learner"] = "gradient"
     recipe: str = ""  # what `canon train NAME` runs
-    presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # "objective": settings of the objective
+    objective_settings: Mapping[str, Any] = field(default_factory=dict)  # in place of its objective's defaults
     interop: tuple[str, ...] = ()
     deviations: tuple[str, ...] = ()
     space: Mapping[str, Range | tuple[Any, ...]] = field(default_factory=dict)  # what `canon tune` may change
@@ -51,4 +52,5 @@ class System:
         if preset and preset not in self.presets:
             raise unknown("system", f"{self.name}:{preset}", (f"{self.name}:{known}" for known in self.presets))
         config_class, _ = self.load()
-        return parse(config_class, {**self.presets.get(preset, {}), **changes}, "system", origins)
+        own = {key: value for key, value in self.presets.get(preset, {}).items() if key != "objective"}
+        return parse(config_class, {**own, **changes}, "system", origins)

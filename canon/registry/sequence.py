@@ -178,6 +178,7 @@ SYSTEMS: tuple[System, ...] = (
         encodings=("sequences",),
         task="transduction",
         objective="cross-entropy",
+        objective_settings={"label_smoothing": 0.1},
         recipe="sequence/pronounce",
         presets={
             "tiny": {"dim": 16, "num_layers": 1, "num_heads": 2, "hidden": 32, "dropout": 0.0},

@@ -250,8 +250,8 @@ SYSTEMS: tuple[System, ...] = (
                 "shape": [1, 8, 8],
                 "encoder": "mlp:tiny",
                 "dim": 16,
-                "temperature": 0.1,
                 "augment": ["resized-crop:0.3", "color"],
+                "objective": {"temperature": 0.1},
             },
             "base": {},
             "cifar": {"shape": [3, 32, 32], "augment": ["resized-crop", "flip", "color:0.5", "grey"]},
@@ -269,7 +269,7 @@ SYSTEMS: tuple[System, ...] = (
         module="canon.systems.adversarial.gan:GAN",
         encodings=("features", "pixels"),
         task="generation",
-        objective="adversarial",
+        objective="non-saturating",
         recipe="adversarial/mixture-gan",
         presets={
             "tiny": {"latent": 8, "generator_hidden": [32, 32], "discriminator_hidden": [32, 32]},
@@ -290,7 +290,7 @@ SYSTEMS: tuple[System, ...] = (
         module="canon.systems.adversarial.dcgan:DCGAN",
         encodings=("pixels",),
         task="generation",
-        objective="adversarial",
+        objective="non-saturating",
         recipe="adversarial/digits-dcgan",
         presets={"tiny": {"shape": [1, 8, 8], "latent": 16, "width": 16}, "base": {}},
         deviations=(

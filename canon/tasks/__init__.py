@@ -10,6 +10,8 @@ from typing import Any
 
 from canon.data.schema import Schema
 from canon.errors import unknown
+from canon.objectives import choosing
+from canon.objectives.record import Choice
 from canon.registry import System
 from canon.tasks.base import Task
 from canon.tasks.bidirectional import BidirectionalLanguageModel
@@ -39,7 +41,8 @@ TASKS: dict[str, type[Task]] = {
 }
 
 
-def create(system: System, config: Any, schema: Schema) -> Task:
+def create(system: System, config: Any, schema: Schema, objective: Choice | None = None) -> Task:
+    """The task of a system with these settings; objective: its own where none is given."""
     if system.task not in TASKS:
         raise unknown("task", system.task, TASKS)
-    return TASKS[system.task](system.objective, config, schema)
+    return TASKS[system.task](objective or choosing.default(system, config), config, schema)

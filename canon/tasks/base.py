@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from canon.data.batching.loader import Batch, Compose
 from canon.data.schema import Columns, Schema, TargetKind
+from canon.objectives.record import Choice
 
 Outputs = dict[str, Tensor]  # one row per example
 
@@ -37,8 +38,8 @@ class Task(ABC):
     at_once: ClassVar[int] = 512  # examples that are evaluated together
     risk_examples: ClassVar[int] = 50_000  # of the training set that the empirical risk is measured on, at most
 
-    def __init__(self, objective: str, config: Any, schema: Schema) -> None:
-        self.objective = objective
+    def __init__(self, choice: Choice, config: Any, schema: Schema) -> None:
+        self.choice = choice
         self.config = config
         self.schema = schema
         self.observed: dict[str, tuple[Any, Any]] = {}  # sums and counts since the last log

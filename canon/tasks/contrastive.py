@@ -21,8 +21,9 @@ from canon.data.batching.augment import Draws, augmenter
 from canon.data.batching.loader import Batch, shares
 from canon.data.targets import Class, Nothing
 from canon.data.schema import Columns, Schema
-from canon.errors import CanonError, unknown
-from canon.objectives.contrastive import nt_xent
+from canon.errors import CanonError
+from canon.objectives.contrastive import NTXent
+from canon.objectives.record import Choice
 from canon.tasks.base import Outputs, Task
 
 _TOGETHER = 256  # examples of a split that are compared with each other; more negatives make a higher loss
@@ -35,10 +36,9 @@ class Contrastive(Task):
     rising = ("probe_accuracy",)
     divisible = False
 
-    def __init__(self, objective: str, config: Any, schema: Schema) -> None:
-        super().__init__(objective, config, schema)
-        if objective != "nt-xent":
-            raise unknown("objective", objective, ("nt-xent",))
+    def __init__(self, choice: Choice, config: Any, schema: Schema) -> None:
+        super().__init__(choice, config, schema)
+        self.objective: NTXent = choice.create()
         augment = augmenter(config.augment, schema, "system.augment")
         if augment is None:
             raise CanonError("system.augment is empty, but views that are all equal teach nothing; name some changes.")
@@ -60,9 +60,9 @@ class Contrastive(Task):
             first_BD, second_BD = z_2BD.float().chunk(2)
             start, stop, total = self._rows(batch["input"])
             if stop - start == total:
-                return nt_xent(first_BD, second_BD, self.config.temperature).sum()
+                return self.objective.losses(first_BD, second_BD).sum()
             first_ND, second_ND = _GatherRows.apply(torch.stack([first_BD, second_BD], dim=1), total).unbind(1)
-            return nt_xent(first_ND, second_ND, self.config.temperature, rows=(start, stop)).sum()
+            return self.objective.losses(first_ND, second_ND, rows=(start, stop)).sum()
 
     def views(self, images_BCHW: Tensor) -> Tensor:
         """[2B, C, H, W]: all images changed once, then all changed in another way."""
@@ -84,11 +84,9 @@ class Contrastive(Task):
 
     def losses(self, outputs: Outputs, batch: Batch) -> Tensor:
         """The mean of both anchors of each example, against at most 255 others of its split."""
-        found = []
-        for start, stop in _groups(len(outputs["first"])):
-            both = nt_xent(outputs["first"][start:stop], outputs["second"][start:stop], self.config.temperature)
-            found.append(both.reshape(2, -1).mean(0))
-        return torch.cat(found)
+        groups = _groups(len(outputs["first"]))
+        both = [self.objective.losses(outputs["first"][a:b], outputs["second"][a:b]) for a, b in groups]
+        return torch.cat([losses.reshape(2, -1).mean(0) for losses in both])
 
     def score(self, outputs: Outputs, columns: Columns) -> dict[str, float]:
         loss = self.losses(outputs, {}).double().mean().item()

@@ -9,6 +9,7 @@ from itertools import groupby
 
 import numpy as np
 
+from canon.data.batching.composer import Pretext
 from canon.data.text.tokenizers import Tokenizer
 
 SHOWN = 3  # sequences
@@ -19,9 +20,9 @@ _BEFORE = 16  # tokens before the one to tell, where every one is told
 Arrays = dict[str, np.ndarray]
 
 
-def lines(objective: str, batch: Arrays, guesses: np.ndarray, tokenizer: Tokenizer) -> list[str]:
+def lines(objective: Pretext, batch: Arrays, guesses: np.ndarray, tokenizer: Tokenizer) -> list[str]:
     """guesses [B, G]: the tokens that the network holds for likeliest at the first places; −1: not asked."""
-    if objective == "corruption":
+    if objective.decodes:
         return _put_out(batch, guesses, tokenizer)
     rows = np.repeat(np.arange(len(batch["input_lengths"])), batch["input_lengths"])
     starts = np.cumsum(batch["input_lengths"]) - batch["input_lengths"]
@@ -33,7 +34,7 @@ def lines(objective: str, batch: Arrays, guesses: np.ndarray, tokenizer: Tokeniz
         count = min(int((guesses[row] >= 0).sum()), len(places))
         if not count:
             continue
-        if objective == "causal":
+        if objective.continues:
             place = min(_BEFORE, count) - 1
             said, right = guesses[row, place], target[place]
             found.append(f"  {_text(tokenizer, text[: place + 1])} {_mark(tokenizer, [said], [right])}")

@@ -2,15 +2,15 @@
 
 | kind | asked | loss | file |
 | --- | --- | --- | --- |
-| class | one of C classes of a sequence | −w_y log softmax(f)_y | finetune_text.py |
+| class | one of C classes of a sequence | cross-entropy | finetune_text.py |
 | number | y of a sequence | (f − (y − ȳ)/s)² | finetune_text.py |
 | choice | the right one of K sequences | −log softmax over the K outputs | finetune_text.py |
-| tags | one of C classes of each word | −w_y log softmax(f)_y per word | finetune_tags.py |
+| tags | one of C classes of each word | cross-entropy per word | finetune_tags.py |
 | span | first and last token in a window | half of −log softmax over its tokens, for both ends | finetune_spans.py |
-Weights w are 1, or n / (C n_y) where system.class_weights = "balanced" (n_y of n training targets are y).
-Radford et al. 2018, equation 5: L₃ = L₂ + λ L₁, λ = system.auxiliary. L₂ is the loss above, L₁ that of next tokens, of
-each sequence its mean over tokens (as in the authors' code; the paper writes sums), and of sequences the mean in which
-each counts for its targets: a loss stays a sum over targets, Σ (ℓ_y + λ ℓ_s), and divided by their global number.
+Classes and tags may be weighted and smoothed (canon.objectives.classes).
+Radford et al. 2018, equation 5: L₃ = L₂ + λ L₁, λ = objective.auxiliary. L₂ is the loss above, L₁ that of next tokens,
+of each sequence its mean over tokens (as in the authors' code; the paper writes sums), and of sequences the mean in
+which each counts for its targets: a loss stays a sum over targets, Σ (ℓ_y + λ ℓ_s), and divided by their global number.
 Shapes: N tokens of S sequences, B examples.
 """
 
@@ -25,7 +25,11 @@ from torch import Tensor, nn
 from canon.data.batching.loader import Batch
 from canon.data.targets import Class, Nothing
 from canon.data.schema import Columns, Schema
+from canon.errors import CanonError
 from canon.nn.ragged import Layout
+from canon.objectives.classes import class_weights
+from canon.objectives.record import Choice
+from canon.objectives.settings import FineTuning
 from canon.tasks.base import Outputs, Task
 from canon.tasks.finetune_kinds import Kind, by_example
 from canon.tasks.finetune_spans import Spans
@@ -49,11 +53,18 @@ class FineTune(Task):
     monitor = "accuracy"
     rising = tuple(dict.fromkeys(name for kind in KINDS.values() for name in kind.rising))
 
-    def __init__(self, objective: str, config: Any, schema: Schema) -> None:
-        super().__init__(objective, config, schema)
+    def __init__(self, choice: Choice, config: Any, schema: Schema) -> None:
+        super().__init__(choice, config, schema)
         name = schema.target if schema.target in KINDS else getattr(config, "kind", "") or "class"
-        self.kind = KINDS[name](config, schema)
-        self.auxiliary = getattr(config, "auxiliary", 0.0)
+        settings: FineTuning = choice.settings
+        weights_C = class_weights(settings.class_weights, schema.classes, schema.counts)
+        self.kind = KINDS[name](choice.create(weights_C), config, schema)
+        if not self.kind.of_classes and (settings.label_smoothing or settings.class_weights != "none"):
+            raise CanonError(
+                "objective.label_smoothing and objective.class_weights are for classes and tags, but the data asks "
+                f"for a {name}: leave them out."
+            )
+        self.auxiliary = settings.auxiliary
         self.monitor = (schema.reading.monitor if schema.reading else "") or self.kind.monitor
         # What the report draws: a confusion matrix of classes, numbers beside the right ones.
         if isinstance(self.kind, Classes):

@@ -1,4 +1,4 @@
-"""What the kinds of fine-tuning have in common: the contract, weights of classes, sums by example.
+"""What the kinds of fine-tuning have in common: the contract, sums by example.
 
 Outputs have one row per example: "loss" the sum of its losses and "count" how many targets it has, where there are
 targets, and what the kind itself needs. Shapes: B examples, S sequences, C classes.
@@ -13,9 +13,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from canon import metrics
 from canon.data.batching.loader import Batch
 from canon.data.schema import Columns, Schema
+from canon.objectives.classification import CrossEntropy
 from canon.tasks.base import Outputs
 
 
@@ -24,14 +24,11 @@ class Kind(ABC):
     rising: ClassVar[tuple[str, ...]]
     by_word: ClassVar[bool] = False  # whether the network is asked at the places of words
 
-    def __init__(self, config: Any, schema: Schema) -> None:
-        self.config, self.schema = config, schema
-        self.classes = schema.classes
-        self._weights_C = class_weights(config, schema)
+    of_classes: ClassVar[bool] = False  # whether its targets are classes, which the objective may weight and smooth
 
-    def weights(self, device: torch.device) -> Tensor | None:
-        """Of the classes' losses; None where all are 1."""
-        return None if self._weights_C is None else self._weights_C.to(device)
+    def __init__(self, objective: CrossEntropy, config: Any, schema: Schema) -> None:
+        self.objective, self.config, self.schema = objective, config, schema
+        self.classes = schema.classes
 
     @abstractmethod
     def count(self, batch: Batch) -> int:
@@ -63,22 +60,6 @@ class Kind(ABC):
     @abstractmethod
     def records(self, outputs: Outputs, columns: Columns, top: int) -> list[dict[str, Any]]:
         """Predictions to print; `columns` are those of the outputs."""
-
-
-def class_weights(config: Any, schema: Schema) -> Tensor | None:
-    """n / (C n_c), so that the mean over the training targets is 1; None where classes are not weighted."""
-    counts = () if schema.reading is None else schema.reading.counts
-    if getattr(config, "class_weights", "none") != "balanced" or not counts:
-        return None
-    counted_C = torch.tensor(counts, dtype=torch.float32)
-    return counted_C.sum() / (len(counted_C) * counted_C.clamp(min=1))
-
-
-def class_floors(targets: np.ndarray, num_classes: int) -> dict[str, float]:
-    """The loss of predictors that know nothing, or how often each class comes."""
-    known = targets[targets >= 0]
-    shares = np.bincount(known, minlength=num_classes) / max(len(known), 1)
-    return {"uniform": float(np.log(num_classes)), "class shares": metrics.entropy(shares, base=np.e)}
 
 
 def by_example(losses_T: Tensor, lengths_B: Tensor) -> Outputs:

@@ -24,6 +24,7 @@ from canon.data.batching.loader import Batch
 from canon.data.finetune_encode import starts_with_own
 from canon.data.schema import Columns, Schema
 from canon.nn.ragged import Layout
+from canon.objectives.classification import CrossEntropy
 from canon.tasks.base import Outputs
 from canon.tasks.finetune_kinds import Kind, by_example
 
@@ -36,8 +37,8 @@ class Spans(Kind):
     monitor = "f1"
     rising = ("exact_match", "f1", "answer_f1", "no_answer_accuracy")
 
-    def __init__(self, config: Any, schema: Schema) -> None:
-        super().__init__(config, schema)
+    def __init__(self, objective: CrossEntropy, config: Any, schema: Schema) -> None:
+        super().__init__(objective, config, schema)
         self._own_first = schema.reading is None or starts_with_own(schema.reading.framing)
         self._unanswerable = schema.reading is not None and schema.reading.unanswerable
 

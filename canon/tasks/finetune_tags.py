@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from canon import metrics
 from canon.data.batching.loader import Batch
 from canon.data.schema import Columns, Schema
+from canon.objectives.classification import CrossEntropy
 from canon.tasks.base import Outputs
-from canon.tasks.finetune_kinds import Kind, by_example, class_floors
+from canon.tasks.finetune_kinds import Kind, by_example
 
 _UNSEEN = -1
 _SHOWN = 3  # sentences told at an evaluation
@@ -28,9 +28,10 @@ class Tags(Kind):
     monitor = "tag_accuracy"
     rising = ("tag_accuracy", "f1_macro", "entity_f1", "entity_precision", "entity_recall")
     by_word = True
+    of_classes = True
 
-    def __init__(self, config: Any, schema: Schema) -> None:
-        super().__init__(config, schema)
+    def __init__(self, objective: CrossEntropy, config: Any, schema: Schema) -> None:
+        super().__init__(objective, config, schema)
         self.of_entities = is_entities(schema.classes)
         if self.of_entities:
             self.monitor = "entity_f1"  # type: ignore[misc]
@@ -42,8 +43,7 @@ class Tags(Kind):
         return batch["place_lengths"].float()
 
     def losses(self, logits_PC: Tensor, batch: Batch) -> Tensor:
-        weights_C = self.weights(logits_PC.device)
-        return F.cross_entropy(logits_PC, batch["target"], weights_C, ignore_index=_UNSEEN, reduction="none")
+        return self.objective.losses(logits_PC, batch["target"], _UNSEEN)
 
     def outputs(self, logits_PC: Tensor, batch: Batch) -> Outputs:
         """The likeliest tag of each word, [B, W] with −1 behind the last."""
@@ -81,7 +81,7 @@ class Tags(Kind):
         return found
 
     def floors(self, targets: np.ndarray) -> dict[str, float]:
-        return {} if self._weights_C is not None else class_floors(targets, len(self.classes))
+        return self.objective.floors(targets, len(self.classes))
 
     def samples(self, outputs: Outputs, columns: Columns) -> list[str]:
         rows = np.linspace(0, len(columns["words"]) - 1, min(_SHOWN, len(columns["words"]))).astype(int)

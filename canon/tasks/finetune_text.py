@@ -19,7 +19,7 @@ from canon.data.batching.loader import Batch
 from canon.data.schema import Columns
 from canon.nn.ragged import Layout
 from canon.tasks.base import Outputs
-from canon.tasks.finetune_kinds import Kind, class_floors
+from canon.tasks.finetune_kinds import Kind
 
 _MOST_CHOICES = 16  # outputs have one width for all batches
 
@@ -27,12 +27,13 @@ _MOST_CHOICES = 16  # outputs have one width for all batches
 class Classes(Kind):
     monitor = "accuracy"
     rising = ("accuracy", "f1_macro", "matthews")
+    of_classes = True
 
     def count(self, batch: Batch) -> int:
         return len(batch["part_lengths"])
 
     def losses(self, logits_BC: Tensor, batch: Batch) -> Tensor:
-        return F.cross_entropy(logits_BC, batch["target"], self.weights(logits_BC.device), reduction="none")
+        return self.objective.losses(logits_BC, batch["target"])
 
     def outputs(self, logits_BC: Tensor, batch: Batch) -> Outputs:
         found = {"logits": logits_BC}
@@ -52,11 +53,11 @@ class Classes(Kind):
         }
 
     def floors(self, targets: np.ndarray) -> dict[str, float]:
-        return {} if self._weights_C is not None else class_floors(targets, len(self.classes))
+        return self.objective.floors(targets, len(self.classes))
 
     def scores(self, outputs: Outputs) -> Tensor:
         """A probability per class, [B, C]."""
-        return outputs["logits"].softmax(1)
+        return self.objective.scores(outputs["logits"])
 
     def records(self, outputs: Outputs, columns: Columns, top: int) -> list[dict[str, Any]]:
         share_BC, order_BC = self.scores(outputs).sort(dim=1, descending=True)

@@ -21,16 +21,13 @@ from canon.data.batching.loader import Batch
 from canon.data.catalogue.synthetic import mixture_of
 from canon.data.targets import Nothing
 from canon.data.schema import Columns, Schema
-from canon.errors import CanonError, unknown
+from canon.errors import CanonError
 from canon.metrics.two_sample import classifier_two_sample_test
-from canon.objectives import adversarial
+from canon.objectives.adversarial import GameLoss
+from canon.objectives.record import Choice
 from canon.tasks import pictures
 from canon.tasks.base import Outputs, Task
 
-_GENERATOR_LOSSES = {
-    "non-saturating": adversarial.non_saturating_generator,
-    "minimax": adversarial.minimax_generator,
-}
 _JUDGED = 4000  # examples and samples that the test looks at, at most; its accuracy is then known to 0.008
 _HIT = 0.01  # share of samples from which a mode counts as hit
 
@@ -41,10 +38,9 @@ class Generation(Task):
     rising = ("modes", "high_quality")
     least = 4  # half of them train the judge
 
-    def __init__(self, objective: str, config: Any, schema: Schema) -> None:
-        super().__init__(objective, config, schema)
-        if objective != "adversarial":
-            raise unknown("objective", objective, ("adversarial",))
+    def __init__(self, choice: Choice, config: Any, schema: Schema) -> None:
+        super().__init__(choice, config, schema)
+        self.objective: GameLoss = choice.create()
         self.phases = ("discriminator",) * config.discriminator_steps + ("generator",)
         self._scale = Scale(schema)
         self._mixture = mixture_of([encoder.name for encoder in schema.encoders])
@@ -69,8 +65,8 @@ class Generation(Task):
     def losses(self, outputs: Outputs, batch: Batch) -> Tensor:
         """From logits: the discriminator's where there are some of data, else the generator's."""
         if "real" in outputs:
-            return adversarial.discriminator(outputs["real"], outputs["fake"])
-        return _GENERATOR_LOSSES[self.config.loss](outputs["fake"])
+            return self.objective.discriminator(outputs["real"], outputs["fake"])
+        return self.objective.generator(outputs["fake"])
 
     def noise(self, like: Tensor) -> Tensor:
         """z for the examples of a batch; by their places in the global batch, so that processes can share it."""

@@ -22,6 +22,7 @@ from canon.data.targets import Labels
 from canon.data.schema import Columns, Schema
 from canon.errors import CanonError
 from canon.metrics.classification import divide
+from canon.objectives.record import Choice
 from canon.tasks.base import Outputs, Task
 
 _WIDE = 5  # precision and recall are told of so many labels too, where there are more
@@ -32,8 +33,8 @@ class LabelTask(Task):
     monitor = "accuracy"
     rising = ("accuracy", "f1_micro", "f1_macro", "recall@1", f"precision@{_WIDE}", f"recall@{_WIDE}")
 
-    def __init__(self, objective: str, config: Any, schema: Schema) -> None:
-        super().__init__(objective, config, schema)
+    def __init__(self, choice: Choice, config: Any, schema: Schema) -> None:
+        super().__init__(choice, config, schema)
         self.top: int | None = None  # labels predicted of an example at most, and their least probability
         self.threshold: float | None = None
         self.table: list[dict[str, Any]] = []  # of each label, by the newest `score`

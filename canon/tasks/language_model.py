@@ -9,6 +9,7 @@ Shapes: B streams, T tokens of a window, V vocabulary.
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,8 @@ from torch import Tensor, nn
 from canon.data.batching.loader import Batch
 from canon.data.targets import NextToken
 from canon.data.schema import Columns, Schema
-from canon.objectives.classification import cross_entropy
+from canon.objectives.classification import CrossEntropy, cross_entropy
+from canon.objectives.record import Choice
 from canon.tasks import tokens
 from canon.tasks.base import Outputs, Task
 
@@ -33,10 +35,15 @@ class LanguageModel(Task):
     divisible = False
     carries = True
 
-    def __init__(self, objective: str, config: Any, schema: Schema) -> None:
-        super().__init__(objective, config, schema)
+    def __init__(self, choice: Choice, config: Any, schema: Schema) -> None:
+        super().__init__(choice, config, schema)
         self._tokenizer = schema.tokenizers["text"]
-        self._smoothing = getattr(config, "label_smoothing", 0.0)
+
+    @cached_property
+    def objective(self) -> CrossEntropy:
+        """Of a network; what learns without one computes its own."""
+        own: CrossEntropy = self.choice.create()
+        return own
 
     def example(self) -> tuple[Any, ...]:
         return torch.zeros(1, 16, dtype=torch.int64), None
@@ -54,7 +61,7 @@ class LanguageModel(Task):
 
     def loss(self, network: nn.Module, batch: Batch, phase: str) -> Tensor:
         logits_BTV = self.advance(network, batch)
-        return cross_entropy(logits_BTV, batch["target"], self._smoothing, _BEHIND_THE_END, reduction="sum")
+        return self.objective.total(logits_BTV, batch["target"], _BEHIND_THE_END)
 
     def run(self, network: nn.Module, batch: Batch) -> Outputs:
         logits_BTV = self.advance(network, batch)

@@ -1,25 +1,26 @@
 """Pre-training on running text: hidden words, next words, words in any order, missing spans, next sentences.
 
-What a network reads and must tell is made of passages by canon/data/batching/composer.py. Loss: cross-entropy per told token.
-Where next sentences are asked for, BERT's loss is the sum of two means, of the tokens' and of the sentences'; here a
-loss is a sum over all told tokens of the global batch, so that a sequence's next-sentence loss counts as often as it
-has told tokens: Σ_b (Σ_m ℓ_bm + M_b ℓ_b) / Σ_b M_b, the same on any number of processes. Several tasks in one run
-(ERNIE 2.0): a step's loss is the mean over its own task's targets; an evaluation's is the mean of the tasks' means.
+What a network reads and must predict is made of passages by the objective (canon/data/batching/composer.py). Loss:
+cross-entropy per predicted token. Where next sentences are asked for, BERT's loss is the sum of two means, of the
+tokens' and of the sentences'; here a loss is a sum over all predicted tokens of the global batch, so that a sequence's
+next-sentence loss counts as often as it has such tokens: Σ_b (Σ_m ℓ_bm + M_b ℓ_b) / Σ_b M_b, the same on any number of
+processes. Several tasks in one run (ERNIE 2.0): a step's loss is the mean over its own task's targets; an evaluation's
+is the mean of the tasks' means.
 Deviations: the mean of next-sentence losses is weighted by M_b, which hardly differ (15 % of a full sequence).
-Shapes: N tokens of B sequences, M told ones, R tokens whose relation is asked for, V vocabulary, G guesses shown.
+Shapes: N tokens of B sequences, M predicted ones, R tokens whose relation is asked for, V vocabulary, G guesses shown.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from canon.contracts import IGNORE
-from canon.data.batching.composer import Composer
+from canon.data.batching.composer import Composer, Pretext
 from canon.data.batching.draws import EVALUATION, Draws
 from canon.data.batching.loader import Batch
 from canon.data.batching.passages import Passages
@@ -28,6 +29,7 @@ from canon.data.targets import HiddenTokens
 from canon.data.schema import Columns, Schema
 from canon.nn.ragged import Layout, layout_of
 from canon.objectives.classification import cross_entropy
+from canon.objectives.record import Choice
 from canon.tasks import tokens
 from canon.tasks.base import Outputs, Task
 from canon.tasks.filled import GUESSES, SHOWN, lines
@@ -45,6 +47,13 @@ _MORE = {
 }
 
 
+@runtime_checkable
+class HasPositions(Protocol):
+    """The settings of a network that has room for so many tokens."""
+
+    max_positions: int
+
+
 class Pretraining(Task):
     targets = (HiddenTokens,)
     of_sequences = ("next",)
@@ -53,16 +62,14 @@ class Pretraining(Task):
     monitor = "loss"
     rising = ("token_accuracy", "next_accuracy", *(f"{name}_accuracy" for name in TASKS))
 
-    def __init__(self, objective: str, config: Any, schema: Schema) -> None:
-        super().__init__(objective, config, schema)
+    def __init__(self, choice: Choice, config: Any, schema: Schema) -> None:
+        super().__init__(choice, config, schema)
         self._tokenizer = schema.tokenizers["text"]
         self._composers: list[Composer] = []
-        several = tuple(getattr(config, "tasks", TASKS)) if objective == "continual" else ()
-        # What is told of whole sequences, or of tokens beside their names: each has its loss and its accuracy.
-        self.labels = tuple(name for name in several if name != "masked")
-        if not several and getattr(config, "next_sentence", False):
-            self.labels = ("next",)
-        self._told = not several or "masked" in several  # whether tokens are
+        self._max_positions = config.max_positions if isinstance(config, HasPositions) else 0
+        self.objective: Pretext = choice.create()
+        # What is predicted of whole sequences, or of tokens beside their names: each has its loss and its accuracy.
+        self.labels = self.objective.labels
 
     def composer(self, columns: Columns) -> Composer:
         passages = columns["input"]
@@ -70,40 +77,36 @@ class Pretraining(Task):
         for known in self._composers:
             if known.passages is passages:
                 return known
-        made = Composer(self.objective, self.config, passages)
-        self._composers = [*self._composers[1 - _KEPT :], made]
-        return made
+        composer = Composer(self.objective, passages, self._max_positions)
+        self._composers = [*self._composers[1 - _KEPT :], composer]
+        return composer
 
     def compose(self, columns: Columns, indices: np.ndarray, places: np.ndarray, draws: Draws) -> dict[str, np.ndarray]:
         return self.composer(columns)(indices, places, draws)
 
     def longest(self, columns: Columns) -> int:
-        return self.composer(columns).longest if self.objective in ("masked", "causal") else 0
+        return self.composer(columns).longest if self.objective.recordable else 0
 
     def example(self) -> tuple[Any, ...]:
         layout = Layout(torch.tensor([max(self.schema.typical or (128,))]))
         token_N = torch.full((layout.total,), max(self._tokenizer.specials.eos, 0))
-        if self.objective != "corruption":
+        if not self.objective.decodes:
             return token_N, layout
-        # A share of the text in spans, each with its sentinel, and </s>.
-        share, span = getattr(self.config, "corrupt_share", 0.15), getattr(self.config, "corrupt_span", 3.0)
-        told = Layout(torch.tensor([math.ceil(layout.total * share * (1 + 1 / span)) + 1]))
-        return token_N, layout, token_N[: told.total], told
+        target = Layout(torch.tensor([self.objective.predicted(layout.total)]))
+        return token_N, layout, token_N[: target.total], target
 
     def example_options(self) -> dict[str, Any]:
-        if self.objective == "corruption":
+        if self.objective.decodes:
             return {}
-        named = {"causal": 1.0, "permutation": getattr(self.config, "predict_share", 1 / 6)}
-        share = named.get(self.objective, getattr(self.config, "mask_share", 0.15))
-        places_M = torch.arange(math.ceil(max(self.schema.typical or (128,)) * share))
-        more = {"places_lengths": torch.tensor([len(places_M)])} if self.objective == "permutation" else {}
+        places_M = torch.arange(self.objective.predicted(max(self.schema.typical or (128,))))
+        more = {"places_lengths": torch.tensor([len(places_M)])} if self.objective.ranked else {}
         return {"places_M": places_M, **more}
 
-    def ask(self, network: nn.Module, batch: Batch, told: bool = True) -> Outputs:
-        """The network's outputs with the losses of the targets, or without `told` with logits at the places."""
+    def ask(self, network: nn.Module, batch: Batch, scored: bool = True) -> Outputs:
+        """The network's outputs with the losses of the targets, or without `scored` with logits at the places."""
         layout = layout_of(batch)
-        target_M = batch["target"] if told else None
-        if self.objective == "corruption":
+        target_M = batch["target"] if scored else None
+        if self.objective.decodes:
             return network(batch["input"], layout, batch["target_input"], layout_of(batch, "target"), target_M)
         more = {name: batch[key] for key, name in _MORE.items() if key in batch}
         if "rank" in batch:
@@ -113,7 +116,7 @@ class Pretraining(Task):
     # Training
 
     def count(self, batch: Batch) -> int:
-        """Told tokens; of several tasks, the targets of the step's own."""
+        """Predicted tokens; of several tasks, the targets of the step's own."""
         more = 0 if self.labels == ("next",) else sum(_asked(batch, name) for name in self.labels)
         return len(batch["target"]) + more
 
@@ -136,7 +139,7 @@ class Pretraining(Task):
         """Sums over each sequence's targets; of the first sequences of a split, what the network would fill in."""
         outputs = self.ask(network, batch)
         size, device = len(batch["input_lengths"]), batch["input"].device
-        counts_B = batch["target_lengths" if self.objective == "corruption" else "places_lengths"]
+        counts_B = batch["target_lengths" if self.objective.decodes else "places_lengths"]
         row_M = torch.arange(size).repeat_interleave(counts_B).to(device)
         found = {
             "loss": _sums(outputs["losses"].detach(), row_M, size),
@@ -155,7 +158,7 @@ class Pretraining(Task):
         first = {name: _first(name, rows, batch) for name, rows in batch.items()}
         if not len(first["target"]):
             return
-        likeliest = self.ask(network, first, told=False)["logits"].argmax(1).split(counts_B[:SHOWN].tolist())
+        likeliest = self.ask(network, first, scored=False)["logits"].argmax(1).split(counts_B[:SHOWN].tolist())
         for row, told in enumerate(likeliest):
             guesses[row, : min(len(told), GUESSES)] = told[:GUESSES].float()
 
@@ -163,9 +166,10 @@ class Pretraining(Task):
         return outputs["loss"] / outputs["count"]
 
     def names(self) -> tuple[str, ...]:
-        own = ("loss", "perplexity", "token_accuracy") if self._told else ("loss",)
+        of_tokens = ("perplexity", "token_accuracy") if self.objective.tokens else ()
+        token_loss = ("token_loss",) if self.labels and self.objective.tokens else ()
         more = (f"{name}_{kind}" for name in self.labels for kind in ("loss", "accuracy"))
-        return (*own, *(("token_loss",) if self.labels and self._told else ()), *more)
+        return ("loss", *of_tokens, *token_loss, *more)
 
     def score(self, outputs: Outputs, columns: Columns) -> dict[str, float]:
         found = tokens.scores(outputs) if outputs["count"].sum() else {}
@@ -187,7 +191,7 @@ class Pretraining(Task):
 
     def floors(self, targets: np.ndarray) -> dict[str, float]:
         """Of guesses of tokens; where next sentences are asked for, a coin is tossed for them."""
-        if self.objective == "continual":
+        if self.objective.several:
             return {}
         found = tokens.floors(np.asarray(targets[:_SAMPLE]), self._tokenizer.size)
         return {name: value + (math.log(2) if self.labels else 0.0) for name, value in found.items()}

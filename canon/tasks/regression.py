@@ -14,11 +14,9 @@ from canon import metrics
 from canon.data.batching.loader import Batch
 from canon.data.targets import Number
 from canon.data.schema import Schema
-from canon.errors import unknown
-from canon.objectives import regression
+from canon.objectives.record import Choice
+from canon.objectives.regression import NumberLoss
 from canon.tasks.base import Outputs, Task
-
-_OBJECTIVES = {"squared": regression.squared, "absolute": regression.absolute}
 
 
 class Regression(Task):
@@ -26,14 +24,13 @@ class Regression(Task):
     monitor = "mse"
     rising = ("r2",)
 
-    def __init__(self, objective: str, config: Any, schema: Schema) -> None:
-        super().__init__(objective, config, schema)
-        if objective not in _OBJECTIVES:
-            raise unknown("objective", objective, _OBJECTIVES)
+    def __init__(self, choice: Choice, config: Any, schema: Schema) -> None:
+        super().__init__(choice, config, schema)
+        self.objective: NumberLoss = choice.create()
 
     def losses(self, outputs: Outputs, batch: Batch) -> Tensor:
         target_B = (batch["target"] - self.schema.target_mean) / self.schema.target_std
-        return _OBJECTIVES[self.objective](outputs["logits"].squeeze(1), target_B)
+        return self.objective.losses(outputs["logits"].squeeze(1), target_B)
 
     def predictions(self, outputs: Outputs) -> np.ndarray:
         numbers = outputs["logits"].double().squeeze(1) * self.schema.target_std + self.schema.target_mean
@@ -52,9 +49,7 @@ class Regression(Task):
 
     def floors(self, targets: np.ndarray) -> dict[str, float]:
         scaled = (targets.astype(float) - self.schema.target_mean) / self.schema.target_std
-        guess = scaled.mean() if self.objective == "squared" else np.median(scaled)
-        error = np.abs(scaled - guess)
-        return {"a constant": float((error**2 if self.objective == "squared" else error).mean())}
+        return {"a constant": self.objective.floor(scaled)}
 
     def rows(self, outputs: Outputs, top: int) -> list[dict[str, Any]]:
         return [{"prediction": float(number)} for number in self.predictions(outputs)]

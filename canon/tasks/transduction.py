@@ -26,7 +26,8 @@ from canon.data.schema import Columns, Schema
 from canon.data.text.vocabularies import BOS, EOS, PAD
 from canon.nn import decoding
 from canon.nn.ragged import Layout, layout_of
-from canon.objectives.classification import cross_entropy
+from canon.objectives.classification import CrossEntropy, cross_entropy
+from canon.objectives.record import Choice
 from canon.tasks import tokens
 from canon.tasks.base import Outputs, Task
 
@@ -40,9 +41,9 @@ class Transduction(Task):
     monitor = "loss"
     rising = ("token_accuracy", "bleu")
 
-    def __init__(self, objective: str, config: Any, schema: Schema) -> None:
-        super().__init__(objective, config, schema)
-        self._smoothing = getattr(config, "label_smoothing", 0.0)
+    def __init__(self, choice: Choice, config: Any, schema: Schema) -> None:
+        super().__init__(choice, config, schema)
+        self.objective: CrossEntropy = choice.create()
         self._source, self._target = schema.tokenizers["source"], schema.tokenizers["target"]
         self.symbols = self._target.kind == "split"
         self.monitor = "wer" if self.symbols else "bleu"
@@ -68,11 +69,11 @@ class Transduction(Task):
         plain: Any = getattr(network, "module", network)
         if not hasattr(plain, "drawing"):
             logits_MV, _ = self.teach(network, batch)
-            return cross_entropy(logits_MV, batch["target"], self._smoothing, reduction="sum")
+            return self.objective.total(logits_MV, batch["target"])
         # A network that draws, and has a loss of what it drew.
         drawing = plain.drawing(None if self.share is None else (self.generator, self.share))
         logits_MV, target = self.teach(network, batch, drawing=drawing)
-        losses_M = cross_entropy(logits_MV, batch["target"], self._smoothing)
+        losses_M = self.objective.losses(logits_MV, batch["target"])
         return losses_M.sum() + plain.extra_loss(losses_M, target, drawing)
 
     def run(self, network: nn.Module, batch: Batch) -> Outputs:

@@ -80,7 +80,7 @@ def _value(table: Table, key: str) -> Any:
 
 def build(recipe: Recipe, schema: Schema, world: World) -> tuple[Learner, tasks.Task]:
     """The learner of a recipe whose sizes are those of `schema`, and its task."""
-    task = tasks.create(recipe.system, recipe.config, schema)
+    task = tasks.create(recipe.system, recipe.config, schema, recipe.objective)
     for phase in recipe.optimizers:
         if phase not in task.phases:
             raise unknown("phase (optimizers)", phase, task.phases)

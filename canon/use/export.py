@@ -28,6 +28,7 @@ from canon.errors import CanonError, border, unknown
 from canon.interop import elmo, huggingface, huggingface_finetuned, onnx, vision
 from canon.interop.vision import Report, Tensors
 from canon.interop.weights import read_tensors
+from canon.objectives.choosing import of_network
 from canon.runs import checkpoint
 from canon.storage import writing, writing_folder
 from canon.systems.building import build
@@ -300,7 +301,7 @@ def _write_run(network: Network, target: Path) -> None:
         kind = "a run already" if Path(network.source).is_dir() else "a system; canon train makes runs of it"
         raise CanonError(f"{network.source} is {kind}.")
     chosen = {f.name: getattr(network.config, f.name) for f in fields(network.config)}
-    table: Table = {"system": {"name": network.name, **chosen}, "train": {"epochs": EPOCHS}}
+    table = of_network(network.name, chosen) | {"train": {"epochs": EPOCHS}}
     if network.folder is not None:
         table["data"] = network.folder.data_settings
     origin = f"file {Path(network.source).name}"

@@ -18,6 +18,7 @@ from canon.data.schema import Schema
 from canon.data.targets import HiddenTokens
 from canon.errors import CanonError
 from canon.interop.huggingface import Found, read_folder
+from canon.objectives.choosing import of_network
 from canon.recipe import Recipe
 from canon.training.run import Run
 
@@ -38,8 +39,9 @@ class FolderRun(Run):
     @cached_property
     def recipe(self) -> Recipe:
         title = f"weights of {self.path.name}"
-        table: Table = {"system": {"name": self.system.name, **self.found.settings}, "data": self.data_settings}
-        return recipes.build(table | {"train": {"epochs": EPOCHS}}, title, {}).resolved(1)
+        table = of_network(self.system.name, self.found.settings)
+        more: Table = {"data": self.data_settings, "train": {"epochs": EPOCHS}}
+        return recipes.build(table | more, title, {}).resolved(1)
 
     @property
     def data_settings(self) -> Table:

@@ -74,7 +74,7 @@ def test_every_parameter_gets_a_gradient(name: str) -> None:
     data = read_data(recipe)
     torch.manual_seed(0)
     network = recipe.system.load()[1](recipe.config)
-    task = tasks.create(recipe.system, recipe.config, data.schema)
+    task = tasks.create(recipe.system, recipe.config, data.schema, recipe.objective)
     # Convex systems start at zero, where a hidden gradient could hide too: move away first.
     with torch.no_grad():
         for parameter in network.parameters():

@@ -74,7 +74,7 @@ ORIGINS: dict[str, tuple[str, str, str, dict[str, Any]]] = {
     "mlp": ("mlp:tiny", "mlp:tiny", "init", {}),
     "word2vec": ("word2vec:tiny", "word2vec:tiny", "init", {"system.dim": 8}),
     "word2vec of a run": ("rnn-lm:tiny", "word2vec:tiny", "embeddings", {"data.tokenizer": "word", "system.dim": 8}),
-    "bert": ("bert:tiny", "bert:tiny", "init", {"system.next_sentence": False}),
+    "bert": ("bert:tiny", "bert:tiny", "init", {"objective.next_sentence": False}),
     "finetune": ("finetune:tiny", "bert:tiny", "init", {}),
 }
 
@@ -88,7 +88,7 @@ def test_a_run_goes_on_from_its_beginning_without_its_source(name: str) -> None:
     """Stopped before the first step, with the source gone: the end is that of a run that was never stopped."""
     system, first, key, more = ORIGINS[name]
     few = {**SHORT, "train.steps": 2}
-    own = {"word2vec:tiny": {"system.dim": 8}, "bert:tiny": {"system.next_sentence": False}}.get(first, {})
+    own = {"word2vec:tiny": {"system.dim": 8}, "bert:tiny": {"objective.next_sentence": False}}.get(first, {})
     source = train(first, str(kind_of_data(first)), Path("source"), changes=few | own, quiet=True).path
     data = reviews(Path("reviews.csv")) if system.startswith("finetune") else kind_of_data(system)
     changes = {**few, **more, f"train.{key}": str(source)}
@@ -572,7 +572,7 @@ PAIRS = [
 def test_the_later_choice_replaces_the_earlier(given: str, value: int, replaced: str, canon: Canon) -> None:
     text(Path("text.txt"))
     first = {"train.tokens": "tokens = 200", "train.batch": "batch = 4"}[replaced]
-    system = "[system]\nname = 'bert:tiny'\nnext_sentence = false\n[data]\nsource = 'text.txt'\n"
+    system = "[system]\nname = 'bert:tiny'\n[objective]\nnext_sentence = false\n[data]\nsource = 'text.txt'\n"
     Path("mine.toml").write_text(f"{system}[train]\nsteps = 2\n{first}\ndevice = 'cpu'\n")
     command = ("train", "mine.toml", "--out", "run", "--set", f"{given}={value}")
     code, _, err = canon(*command)

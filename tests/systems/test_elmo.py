@@ -20,6 +20,7 @@ from canon.nn.ragged import Layout
 from canon.registry import find
 from canon.systems.pretrained.elmo import Config, ELMo
 from canon.tasks.bidirectional import BidirectionalLanguageModel
+from tests.objectives.choices import choice
 from tests.reading import read_as
 
 VOCABULARY = ["<pad>", "<unk>", "<bos>", "<eos>", "the", "cat", "sat", "on", "mat", "猫", "antidisestablishment", "."]
@@ -227,7 +228,9 @@ def test_task_scores_by_its_windows(tmp_path: Path) -> None:
     vocabulary = data.schema.tokenizers["text"].vocabulary
     network = made(vocab_size=len(vocabulary))
     network.take_vocabulary(vocabulary)
-    task = BidirectionalLanguageModel("cross-entropy", network.config, data.schema)
+    task = BidirectionalLanguageModel(
+        choice("bidirectional", "bidirectional-language-model"), network.config, data.schema
+    )
     columns = data.splits["train"]
     examples = Examples(columns, data.schema, torch.device("cpu"))
     parts = [task.run(network, batch) for batch in examples.streams(1)]

@@ -18,6 +18,7 @@ from canon.systems.pretrained.bert import Bert
 from canon.systems.pretrained.bert import Config as BertConfig
 from canon.systems.pretrained.ernie2 import Config, Ernie2
 from canon.tasks.pretraining import Pretraining
+from tests.objectives.choices import choice
 
 TOKENIZER = Tokenizer.train([" ".join(f"w{number:02d}" for number in range(70))], "word", mask=True)
 SPECIALS: Specials = TOKENIZER.specials
@@ -51,7 +52,9 @@ def batch_of(task: Pretraining, column: Passages, indices: np.ndarray, draws: Dr
 def test_the_loss_of_every_task_falls(name: str) -> None:
     """Each task alone, below 0.7 of guessing; of six seeds the worst is at 0.45. (All together, some lag behind.)"""
     column, net = corpus(), network(tasks=(name,))
-    task = Pretraining("continual", Config(vocab_size=TOKENIZER.size, max_positions=32, tasks=(name,)), SCHEMA)
+    task = Pretraining(
+        choice("continual", "pretraining", tasks=(name,)), Config(vocab_size=TOKENIZER.size, max_positions=32), SCHEMA
+    )
     optimizer = torch.optim.Adam(net.parameters(), lr=0.005)
     rate = torch.optim.lr_scheduler.LinearLR(optimizer, 1, 0, 200)
     for step in range(200):
@@ -70,7 +73,7 @@ def test_the_loss_of_every_task_falls(name: str) -> None:
 
 def test_a_batch_of_every_task_reaches_every_weight() -> None:
     column, net = corpus(), network()
-    task = Pretraining("continual", Config(vocab_size=TOKENIZER.size, max_positions=32), SCHEMA)
+    task = Pretraining(choice("continual", "pretraining"), Config(vocab_size=TOKENIZER.size, max_positions=32), SCHEMA)
     batch = batch_of(task, column, np.arange(32), Draws(1, 0))
     task.loss(net, batch, "all").backward()
     assert all(p.grad is not None for name, p in net.named_parameters() if "segment" not in name)

@@ -23,16 +23,19 @@ from canon.registry import find
 from canon.systems.adversarial.dcgan import count_doublings
 from canon.tasks.generation import Generation
 from canon.training.trainer import train
+from tests.objectives.choices import choice
 
 TABLE = Schema("features", (3,), encoders=tuple(Encoder(name, "number") for name in "abc"))
 
 
-def game(name: str = "gan:tiny", schema: Schema = TABLE, **changes: object) -> tuple[nn.Module, Generation]:
+def game(
+    name: str = "gan:tiny", schema: Schema = TABLE, loss: str = "non-saturating", **changes: object
+) -> tuple[nn.Module, Generation]:
     system, preset = find(name)
     config = system.configure(preset, {"shape": list(schema.shape), **changes})
     torch.manual_seed(0)
     network = system.load()[1](config)
-    task = tasks.create(system, config, schema)
+    task = tasks.create(system, config, schema, choice(loss, "generation"))
     assert isinstance(task, Generation)
     return network, task
 

@@ -20,16 +20,19 @@ from canon.errors import CanonError
 from canon.objectives.contrastive import nt_xent
 from canon.registry import find
 from canon.tasks.contrastive import Contrastive, _GatherRows, probe_accuracy
+from tests.objectives.choices import choice
 
 ROOT = Path(__file__).parents[2]
 SCHEMA = Schema("image", (1, 8, 8), "class", ("a", "b", "c"), std=(16.0,), white=16)
 
 
-def task(schema: Schema = SCHEMA, **changes: object) -> tuple[Contrastive, nn.Module]:
+def task(schema: Schema = SCHEMA, temperature: float = 0.1, **changes: object) -> tuple[Contrastive, nn.Module]:
     system, _ = find("simclr:tiny")
     config = system.configure("tiny", {"shape": list(schema.shape), **changes})
     torch.manual_seed(0)
-    return Contrastive("nt-xent", config, schema), system.load()[1](config)
+    return Contrastive(choice("nt-xent", "contrastive", temperature=temperature), config, schema), system.load()[1](
+        config
+    )
 
 
 def images(size: int = 10) -> Tensor:

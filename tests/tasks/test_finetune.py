@@ -19,12 +19,21 @@ from canon.systems.pretrained.finetune import Config
 from canon.tasks.finetune import FineTune
 from canon.tasks.finetune_spans import best_spans, merge
 from canon.tasks.finetune_tags import is_entities
+from tests.objectives.choices import choice
 
 
-def task(target: Any, classes: tuple[str, ...] = (), reading: Reading | None = None, **settings: Any) -> FineTune:
+def task(
+    target: Any,
+    classes: tuple[str, ...] = (),
+    reading: Reading | None = None,
+    counts: tuple[int, ...] = (),
+    objective: dict[str, Any] | None = None,
+    **settings: Any,
+) -> FineTune:
     more = {"target_mean": 2.0, "target_std": 4.0} if target == "number" else {}
-    schema = Schema("tokens", (), target, classes, reading=reading or Reading("bert", 64), **more)
-    return FineTune("finetune", Config(kind=target, **settings), schema)
+    schema = Schema("tokens", (), target, classes, reading=reading or Reading("bert", 64), counts=counts, **more)
+    chosen = choice("finetune", "fine-tuning", **(objective or {}))
+    return FineTune(chosen, Config(kind=target, **settings), schema)
 
 
 def host(*values: int) -> Tensor:
@@ -47,7 +56,7 @@ def test_classes_by_hand() -> None:
     wanted = [-log_softmax(logits[0], 1), -log_softmax(logits[1], 0)]
     assert losses.tolist() == pytest.approx(wanted, rel=1e-6) and plain.count(batch) == 2
     counts = (6, 3, 1)
-    weighted = task("class", ("a", "b", "c"), Reading("bert", 64, counts=counts), class_weights="balanced")
+    weighted = task("class", ("a", "b", "c"), counts=counts, objective={"class_weights": "balanced"})
     weights = [10 / (3 * count) for count in counts]
     assert np.average(weights, weights=counts) == pytest.approx(1)
     assert weighted.kind.losses(torch.tensor(logits), batch).tolist() == pytest.approx(

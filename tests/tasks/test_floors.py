@@ -13,6 +13,7 @@ from canon.data.schema import Schema
 from canon.data.text.tokenizers import Tokenizer
 from canon.data.text.vocabularies import BOS, UNK
 from canon.tasks import TASKS
+from tests.objectives.choices import choice
 
 TOKENIZER = Tokenizer.train(["a b c d e"], "split")
 TOKENS = np.array([4, 5, 5, 6, 7, 8, 8, 8])
@@ -28,11 +29,12 @@ def shares_loss(targets: np.ndarray) -> float:
 
 
 def task(name: str, objective: str = "cross-entropy", config: dict[str, Any] | None = None, **schema: Any) -> Any:
-    return TASKS[name](objective, SimpleNamespace(**(config or {})), Schema(**schema))
+    return TASKS[name](choice(objective, name), SimpleNamespace(**(config or {})), Schema(**schema))
 
 
 def of_text(name: str, **config: Any) -> Any:
-    return task(name, config=config, input="text", shape=(), target="next", tokenizers={"text": TOKENIZER})
+    objective = "bidirectional" if name.startswith("bidirectional") else "cross-entropy"
+    return task(name, objective, config=config, input="text", shape=(), target="next", tokenizers={"text": TOKENIZER})
 
 
 def of_pairs() -> Any:
@@ -40,8 +42,9 @@ def of_pairs() -> Any:
     return task("transduction", input="pairs", shape=(), target="sequence", tokenizers=tokenizers)
 
 
-def of_classes(name: str, objective: str = "cross-entropy", **config: Any) -> Any:
+def of_classes(name: str, objective: str = "", **config: Any) -> Any:
     goal = "labels" if name == "labels" else "class"
+    objective = objective or {"labels": "labels"}.get(name, "cross-entropy")
     return task(name, objective, config, input="features", shape=(2,), target=goal, classes=CLASSES)
 
 

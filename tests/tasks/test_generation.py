@@ -183,7 +183,11 @@ def test_a_grid_holds_the_images() -> None:
 def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
     folder = tmp_path_factory.mktemp("runs")
     short = {"train.steps": 20, "train.evaluate_every": 10, "train.batch": 32, "data.limit": 400}
-    asked = {"ring-gan": {}, "mixture-gan": {"system.loss": "minimax"}, "digits-dcgan": {"system.name": "dcgan:tiny"}}
+    asked = {
+        "ring-gan": {},
+        "mixture-gan": {"objective.name": "minimax"},
+        "digits-dcgan": {"system.name": "dcgan:tiny"},
+    }
     made = {}
     for recipe, more in asked.items():
         made[recipe] = train(recipe, out=folder / recipe, changes=short | more, quiet=True)

@@ -12,6 +12,7 @@ import torch
 from canon.data.batching.documents import Labels
 from canon.data.schema import Schema
 from canon.tasks.labels import LabelTask
+from tests.objectives.choices import choice
 
 # Of six labels: 3 is right once and never predicted, 4 predicted once and never right, 5 neither.
 RIGHT = [[0], [0, 1], [1], [2, 0], [3]]
@@ -24,7 +25,9 @@ SHARES = [0.5, 0.2, 0.1, 0.1, 0.06, 0.04]
     [(None, None, 1), (2, None, 2), (None, 0.1, 4), (3, 0.15, 2), (1, 0.1, 1)],
 )
 def test_averages_are_scikit_learns(top, threshold, predicted) -> None:
-    task = LabelTask("softmax", SimpleNamespace(loss="softmax"), Schema("document", (), "labels", tuple("uvwxyz")))
+    task = LabelTask(
+        choice("labels", "labels"), SimpleNamespace(loss="softmax"), Schema("document", (), "labels", tuple("uvwxyz"))
+    )
     task.top, task.threshold = top, threshold
     outputs = {
         "labels": torch.tensor(RANKED),

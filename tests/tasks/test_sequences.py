@@ -21,6 +21,7 @@ from canon.data.schema import Data
 from canon.nn.ragged import Layout
 from canon.tasks.language_model import LanguageModel
 from canon.tasks.transduction import Transduction
+from tests.objectives.choices import choice
 from tests.reading import read_as
 
 CPU = torch.device("cpu")
@@ -60,13 +61,15 @@ class Digits(nn.Module):
         return logits_BV, {**state, "position": state["position"] + 1}
 
 
-CONFIG = SimpleNamespace(beam=1, length_penalty=0.6, max_length=0, label_smoothing=0.1)
+CONFIG = SimpleNamespace(beam=1, length_penalty=0.6, max_length=0)
+SMOOTHED = choice("cross-entropy", "transduction", label_smoothing=0.1)
+PLAIN = choice("cross-entropy", "language-model")
 
 
 def scored(
     data: Data, network: Digits, split: str = "test"
 ) -> tuple[Transduction, dict[str, Tensor], dict[str, float]]:
-    task = Transduction("cross-entropy", CONFIG, data.schema)
+    task = Transduction(SMOOTHED, CONFIG, data.schema)
     columns = data.splits[split]
     batch = Examples(columns, data.schema, CPU).take(torch.arange(len(columns["input"])))
     outputs = task.run(network, batch)
@@ -88,7 +91,7 @@ def test_the_decoding_limit_follows_the_longest_side(longest: tuple[int, ...], m
     """By what is put out too: a network that never ends says as many words as the limit allows."""
     data = pairs()
     config = SimpleNamespace(**{**vars(CONFIG), "max_length": max_length})
-    task = Transduction("cross-entropy", config, replace(data.schema, longest=longest))
+    task = Transduction(SMOOTHED, config, replace(data.schema, longest=longest))
     network = Digits(data)
     network.table[:] = 4
     batch = Examples(data.splits["test"], data.schema, CPU).take(torch.arange(3))
@@ -132,7 +135,7 @@ def test_text_is_scored_by_sacrebleu_with_its_signature() -> None:
 
 def test_training_smooths_and_validation_does_not() -> None:
     data = pairs()
-    network, task = Digits(data), Transduction("cross-entropy", CONFIG, data.schema)
+    network, task = Digits(data), Transduction(SMOOTHED, CONFIG, data.schema)
     batch = Examples(data.splits["train"], data.schema, CPU).take(torch.arange(9))
     logits_MV, _ = task.teach(network, batch)
     smooth = F.cross_entropy(logits_MV, batch["target"], label_smoothing=0.1, reduction="sum")
@@ -167,7 +170,7 @@ def test_windows_with_carried_state_are_one_long_text() -> None:
     data = text_data()
     torch.manual_seed(0)
     network = Recalls(data.schema.tokenizers["text"].size)
-    task = LanguageModel("cross-entropy", SimpleNamespace(), data.schema)
+    task = LanguageModel(PLAIN, SimpleNamespace(), data.schema)
     examples = Examples(data.splits["test"], data.schema, CPU)
     with torch.no_grad():
         outputs = [task.run(network, batch) for batch in examples.streams(1)]
@@ -184,7 +187,7 @@ def test_windows_with_carried_state_are_one_long_text() -> None:
 def test_gradients_stop_at_the_window() -> None:
     data = text_data()
     network = Recalls(data.schema.tokenizers["text"].size)
-    task = LanguageModel("cross-entropy", SimpleNamespace(), data.schema)
+    task = LanguageModel(PLAIN, SimpleNamespace(), data.schema)
     batch = next(Examples(data.splits["train"], data.schema, CPU).streams(4))
     task.loss(network, batch, "all").backward()
     assert task.state is not None and not task.state["hidden"].requires_grad
@@ -198,6 +201,6 @@ def test_references_are_the_text_of_the_file(tmp_path: Path) -> None:
     (tmp_path / "test.tsv").write_text("word 1\tÉin  Wört ✓\n", encoding="utf-8")
     config = DataConfig(source=str(tmp_path), tokenizer="word", lowercase=True)
     data = read_as(config, "sequences")
-    task = Transduction("cross-entropy", CONFIG, data.schema)
+    task = Transduction(SMOOTHED, CONFIG, data.schema)
     assert task.references(data.splits["test"]) == [("Éin  Wört ✓",)]
     assert "references" not in data.splits["train"]

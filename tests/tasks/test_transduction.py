@@ -14,6 +14,7 @@ from canon.data.schema import Schema
 from canon.data.text.tokenizers import Tokenizer
 from canon.data.text.vocabularies import EOS, PAD
 from canon.tasks.transduction import Transduction
+from tests.objectives.choices import choice
 
 SYMBOLS = "a b c d"
 
@@ -21,7 +22,7 @@ SYMBOLS = "a b c d"
 def task(longest: tuple[int, ...] = (), kind: Any = "split", **config: object) -> Transduction:
     tokenizers = {side: Tokenizer.train([SYMBOLS], kind) for side in ("source", "target")}
     schema = Schema("pairs", (), "sequence", longest=longest, tokenizers=tokenizers)
-    return Transduction("cross-entropy", SimpleNamespace(**config), schema)
+    return Transduction(choice("cross-entropy", "transduction"), SimpleNamespace(**config), schema)
 
 
 @pytest.mark.parametrize(

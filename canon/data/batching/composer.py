@@ -1,14 +1,14 @@
-"""Passages to what a network reads and must tell: one function for each way of pre-training.
+"""Passages to what a network reads and must predict: one class for each way of pre-training, built from its settings.
 
-The transforms are masking.py, pairs.py, permutation.py, corruption.py, prefix.py and continual.py; causal language
-modelling (Radford et al. 2018) needs none: every token tells the next of its own passage, and never one of another.
-Arrays of a batch, all but those of T5 end to end without padding:
+The transforms are masking.py, sentence_pairs.py, permutation.py, span_corruption.py, prefix.py and several_tasks.py;
+causal language modelling (Radford et al. 2018) needs none: every token predicts the next of its own passage, and never
+one of another. Arrays of a batch, all but those of T5 end to end without padding:
 
 | name | shape | meaning |
 | --- | --- | --- |
 | input, input_lengths | [N], [B] | tokens and lengths of the sequences |
 | segment | [N] | where the framing has several kinds |
-| places, places_lengths | [M], [B] | where a token is to be told, ascending; how many in each sequence |
+| places, places_lengths | [M], [B] | where a token is to be predicted, ascending; how many in each sequence |
 | target | [M] | that token |
 | next, next_lengths | [B] | 0: the second text follows, 1: it does not, −100: not asked; 1 where asked |
 | rank | [N] | place in the order of factorisation (permutation) |
@@ -21,44 +21,41 @@ Arrays of a batch, all but those of T5 end to end without padding:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from abc import ABC, abstractmethod
 from functools import cached_property
-from typing import Any
+from typing import ClassVar, Generic, TypeVar
 
 import numpy as np
 
 from canon.contracts import IGNORE
-from canon.data.batching import several_tasks as continual
+from canon.data.batching import settings, several_tasks
 from canon.data.batching.composing import Sequences, cut, framed, ranges, starts_of
 from canon.data.batching.draws import Draws
+from canon.data.batching.masking import Masked as Hidden
 from canon.data.batching.masking import mask, ordinary_ids
-from canon.data.batching.passages import Passages
+from canon.data.batching.passages import Drawn, Passages
 from canon.data.batching.permutation import permute
-from canon.data.batching.prefix import MODES, prefix
+from canon.data.batching.prefix import prefix
 from canon.data.batching.sentence_pairs import Facts, next_sentences
 from canon.data.batching.span_corruption import corrupt
 from canon.data.text.framing import num_specials
-from canon.errors import CanonError, unknown
+from canon.errors import CanonError
 
 Arrays = dict[str, np.ndarray]
-_FRAMINGS = {"causal": "gpt", "permutation": "xlnet", "corruption": "t5"}  # of the others: bert
+Settings = TypeVar("Settings")
 
 
 class Composer:
-    """The objective of a system with its settings, for one column of passages."""
+    """A way of pre-training for one column of passages."""
 
-    def __init__(self, objective: str, config: Any, passages: Passages) -> None:
-        if objective not in _COMPOSERS:
-            raise unknown("objective", objective, _COMPOSERS)
-        self.objective, self.config, self.passages = objective, config, passages
-        self.framing = self.setting("framing", "") or _FRAMINGS.get(objective, "bert")
-        self.specials = passages.specials
-        self.next_sentence = bool(self.setting("next_sentence", False))
-        if self.next_sentence and objective in ("masked", "prefix"):
+    def __init__(self, pretext: Pretext, passages: Passages, max_positions: int = 0) -> None:
+        """max_positions: tokens that the network has room for; 0: any number."""
+        self.pretext, self.passages = pretext, passages
+        self.framing, self.specials = pretext.framing, passages.specials
+        self._max_positions = max_positions
+        if "next" in pretext.labels:
             self.facts.require()
-
-    def setting(self, name: str, default: Any) -> Any:
-        return getattr(self.config, name, default)
 
     @cached_property
     def facts(self) -> Facts:
@@ -72,9 +69,9 @@ class Composer:
     @property
     def room(self) -> int:
         """Tokens of the text that fit beside the special ones, of one text or of two."""
-        pair = self.next_sentence or self.objective in ("prefix", "continual")
-        most = self.setting("max_positions", 0)
-        room = most - num_specials(self.framing, self.specials, pair) if most else self.passages.length
+        most = self._max_positions
+        special = num_specials(self.framing, self.specials, self.pretext.pairs)
+        room = most - special if most else self.passages.length
         if room < 2:
             raise CanonError(f"system.max_positions = {most} leaves no room for a text; give a larger one.")
         return min(room, self.passages.length)
@@ -82,19 +79,220 @@ class Composer:
     @property
     def longest(self) -> int:
         """Tokens of a sequence, special ones among them, at most."""
-        return self.room + num_specials(self.framing, self.specials, self.next_sentence)
+        return self.room + num_specials(self.framing, self.specials, self.pretext.pairs)
 
     def __call__(self, indices: np.ndarray, rows_B: np.ndarray, draws: Draws) -> Arrays:
         """The batch of the passages at `indices`, which are the rows `rows_B` of the global batch."""
-        return _COMPOSERS[self.objective](self, np.asarray(indices), np.asarray(rows_B), draws)
+        return self.pretext.compose(self, np.asarray(indices), np.asarray(rows_B), draws)
 
-    def text(self, indices: np.ndarray) -> Any:
+    def text(self, indices: np.ndarray) -> Drawn:
         """The passages as they are, without what does not fit."""
-        found = self.passages.sequence(indices)
-        return cut(found, np.zeros_like(found.lengths), np.minimum(found.lengths, self.room))
+        whole = self.passages.sequence(indices)
+        return cut(whole, np.zeros_like(whole.lengths), np.minimum(whole.lengths, self.room))
+
+    def framed(self, first: Drawn, second: Drawn | None = None) -> Sequences:
+        return framed(self.framing, self.specials, first, second)
 
 
-def _told(text: Sequences, input_N: np.ndarray, places_M: np.ndarray, target_M: np.ndarray) -> Arrays:
+class Pretext(ABC, Generic[Settings]):
+    """What all ways of pre-training declare."""
+
+    framing: ClassVar[str] = "bert"
+    recordable: ClassVar[bool] = False  # whether a step is the device's work alone (canon.training.graphs)
+    decodes: ClassVar[bool] = False  # whether an encoder reads and a decoder writes
+    continues: ClassVar[bool] = False  # whether every token is predicted, from those before it
+    ranked: ClassVar[bool] = False  # whether tokens are predicted in an order of their own
+    several: ClassVar[bool] = False  # whether each step is of one of several tasks
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """What is asked beside tokens to predict: of sequences, or of tokens."""
+        return ()
+
+    @property
+    def tokens(self) -> bool:
+        """Whether tokens are predicted."""
+        return True
+
+    @property
+    def pairs(self) -> bool:
+        """Whether a sequence may be of two texts."""
+        return "next" in self.labels
+
+    @abstractmethod
+    def predicted(self, length: int) -> int:
+        """About how many tokens are predicted of a sequence of this length."""
+
+    @abstractmethod
+    def compose(self, column: Composer, indices: np.ndarray, rows_B: np.ndarray, draws: Draws) -> Arrays: ...
+
+
+class Masked(Pretext[settings.Masked]):
+    recordable = True
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return ("next",) if self.settings.next_sentence else ()
+
+    def predicted(self, length: int) -> int:
+        return math.ceil(length * self.settings.mask_share)
+
+    def compose(self, column: Composer, indices: np.ndarray, rows_B: np.ndarray, draws: Draws) -> Arrays:
+        if not self.settings.next_sentence:
+            text = column.framed(column.text(indices))
+            return _asked(text, *_hidden(self.settings, column, text, rows_B, draws))
+        pairs = next_sentences(column.passages, indices, rows_B, draws, column.room, column.facts)
+        text = column.framed(pairs.first, pairs.second)
+        asked = _asked(text, *_hidden(self.settings, column, text, rows_B, draws))
+        return {**asked, "segment": text.segments, **_labelled("next", pairs.labels)}
+
+
+class Causal(Pretext[settings.Causal]):
+    framing = "gpt"
+    recordable = True
+    continues = True
+
+    def predicted(self, length: int) -> int:
+        return length
+
+    def compose(self, column: Composer, indices: np.ndarray, rows_B: np.ndarray, draws: Draws) -> Arrays:
+        text = column.framed(column.text(indices))
+        inner_N = np.ones(len(text.tokens), dtype=bool)
+        inner_N[text.starts + text.lengths - 1] = False  # after a sequence's last token nothing is known
+        places_M = np.flatnonzero(inner_N)
+        return _asked(text, text.tokens, places_M, text.tokens[places_M + 1])
+
+
+class Permutation(Pretext[settings.Permutation]):
+    framing = "xlnet"
+    ranked = True
+
+    def predicted(self, length: int) -> int:
+        return math.ceil(length * self.settings.predict_share)
+
+    def compose(self, column: Composer, indices: np.ndarray, rows_B: np.ndarray, draws: Draws) -> Arrays:
+        text = column.framed(column.text(indices))
+        permuted = permute(text, rows_B, draws, self.settings.predict_share)
+        asked = _asked(text, text.tokens, permuted.places, permuted.target)
+        return {**asked, "rank": permuted.rank, "segment": text.segments}
+
+
+class Corruption(Pretext[settings.Corruption]):
+    framing = "t5"
+    decodes = True
+
+    def predicted(self, length: int) -> int:
+        """A share of the text in spans, each with its sentinel, and </s>."""
+        share, span = self.settings.corrupt_share, self.settings.corrupt_span
+        return math.ceil(length * share * (1 + 1 / span)) + 1
+
+    def compose(self, column: Composer, indices: np.ndarray, rows_B: np.ndarray, draws: Draws) -> Arrays:
+        share, span = self.settings.corrupt_share, self.settings.corrupt_span
+        source, target = corrupt(column.text(indices), rows_B, draws, column.specials, share, span)
+        # A decoder begins with <pad>, which is never predicted, and goes on with its target but for the last token.
+        given = np.concatenate([[0], target.tokens[:-1]])
+        given[target.offsets[:-1]] = column.specials.require("pad", "T5's decoder")
+        return {
+            "input": source.tokens,
+            "input_lengths": source.lengths,
+            "target_input": given,
+            "target": target.tokens,
+            "target_lengths": target.lengths,
+        }
+
+
+class Prefix(Pretext[settings.Prefix]):
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return ("next",) if self.settings.next_sentence else ()
+
+    @property
+    def pairs(self) -> bool:
+        return True
+
+    def predicted(self, length: int) -> int:
+        return math.ceil(length * self.settings.mask_share)
+
+    def compose(self, column: Composer, indices: np.ndarray, rows_B: np.ndarray, draws: Draws) -> Arrays:
+        batch = prefix(
+            column.passages,
+            indices,
+            rows_B,
+            draws,
+            column.specials,
+            column.vocabulary,
+            column.room,
+            column.facts,
+            next_sentence=self.settings.next_sentence,
+            masking=self.settings.masking,
+            share=self.settings.mask_share,
+        )
+        row_N = np.repeat(np.arange(len(indices)), batch.lengths)
+        asked = {
+            "input": batch.input,
+            "input_lengths": batch.lengths,
+            "segment": batch.segments,
+            "places": batch.places,
+            "places_lengths": np.bincount(row_N[batch.places], minlength=len(indices)),
+            "target": batch.target,
+            "prefix_lengths": batch.prefix,
+        }
+        return {**asked, **_labelled("next", batch.next)} if self.settings.next_sentence else asked
+
+
+class Continual(Pretext[settings.Continual]):
+    several = True
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return tuple(name for name in self.settings.tasks if name != "masked")
+
+    @property
+    def tokens(self) -> bool:
+        return "masked" in self.settings.tasks
+
+    @property
+    def pairs(self) -> bool:
+        return True
+
+    def predicted(self, length: int) -> int:
+        return math.ceil(length * self.settings.mask_share)
+
+    def compose(self, column: Composer, indices: np.ndarray, rows_B: np.ndarray, draws: Draws) -> Arrays:
+        """Each row by its own task; in a training step that is one for all."""
+        tasks = self.settings.tasks
+        task_B = several_tasks.task_of(rows_B, draws, tasks, self.settings.stage)
+        passages, size = column.passages, len(indices)
+        labels = {"order": np.full(size, IGNORE), "distance": np.full(size, IGNORE)}
+        parts: list[tuple[np.ndarray, Sequences, np.ndarray, np.ndarray]] = []  # rows, text, input, [2, N] targets
+        for number in np.unique(task_B):
+            own = np.flatnonzero(task_B == number)
+            name = tasks[number]
+            first, second = column.text(indices[own]), None
+            if name == "order":
+                first, labels["order"][own] = several_tasks.reorder(first, rows_B[own], draws)
+            elif name == "distance":
+                near = several_tasks.distance(passages, indices[own], rows_B[own], draws, column.room)
+                first, second, labels["distance"][own] = near
+            text = column.framed(first, second)
+            targets = np.full((2, len(text.tokens)), IGNORE)
+            shown = text.tokens
+            if name == "masked":
+                shown, places_M, target_M = _hidden(self.settings, column, text, rows_B[own], draws)
+                targets[0, places_M] = target_M
+            elif name == "relation":
+                targets[1, text.ordinary] = several_tasks.relation(passages, indices[own], first)
+            parts.append((own, text, shown, targets))
+        asked = _merged(parts, task_B)
+        for name, label_B in labels.items():
+            asked |= _labelled(name, label_B)
+        return asked
+
+
+def _asked(text: Sequences, input_N: np.ndarray, places_M: np.ndarray, target_M: np.ndarray) -> Arrays:
     return {
         "input": input_N,
         "input_lengths": text.lengths,
@@ -109,124 +307,10 @@ def _labelled(name: str, label_B: np.ndarray) -> Arrays:
     return {name: label_B, f"{name}_lengths": (label_B != IGNORE).astype(np.int64)}
 
 
-def _masked(composer: Composer, indices: np.ndarray, rows_B: np.ndarray, draws: Draws) -> Arrays:
-    more: Arrays = {}
-    if composer.next_sentence:
-        pairs = next_sentences(composer.passages, indices, rows_B, draws, composer.room, composer.facts)
-        text = framed(composer.framing, composer.specials, pairs.first, pairs.second)
-        more = {"segment": text.segments, **_labelled("next", pairs.labels)}
-    else:
-        text = framed(composer.framing, composer.specials, composer.text(indices))
-    return {**_told(text, *_hidden(composer, text, rows_B, draws)), **more}
-
-
-def _hidden(composer: Composer, text: Sequences, rows_B: np.ndarray, draws: Draws, default: str = "token") -> Any:
-    masking, share = composer.setting("masking", default), composer.setting("mask_share", 0.15)
-    return mask(text, rows_B, draws, composer.specials, composer.vocabulary, masking, share)
-
-
-def _causal(composer: Composer, indices: np.ndarray, rows_B: np.ndarray, draws: Draws) -> Arrays:
-    text = framed(composer.framing, composer.specials, composer.text(indices))
-    inner_N = np.ones(len(text.tokens), dtype=bool)
-    inner_N[text.starts + text.lengths - 1] = False  # behind a sequence's last token nothing is known
-    places_M = np.flatnonzero(inner_N)
-    return _told(text, text.tokens, places_M, text.tokens[places_M + 1])
-
-
-def _permutation(composer: Composer, indices: np.ndarray, rows_B: np.ndarray, draws: Draws) -> Arrays:
-    text = framed(composer.framing, composer.specials, composer.text(indices))
-    found = permute(
-        text,
-        rows_B,
-        draws,
-        composer.setting("predict_share", 1 / 6),
-        composer.setting("predict_spans", True),
-        composer.setting("ordered", False),
-    )
-    told = _told(text, text.tokens, found.places, found.target)
-    return {**told, "rank": found.rank, "segment": text.segments}
-
-
-def _corruption(composer: Composer, indices: np.ndarray, rows_B: np.ndarray, draws: Draws) -> Arrays:
-    found = corrupt(
-        composer.text(indices),
-        rows_B,
-        draws,
-        composer.specials,
-        composer.setting("corrupt_share", 0.15),
-        composer.setting("corrupt_span", 3.0),
-    )
-    # A decoder begins with <pad>, which is never told, and goes on with its target but for the last token.
-    given = np.concatenate([[0], found.target.tokens[:-1]])
-    given[found.target.offsets[:-1]] = composer.specials.require("pad", "T5's decoder")
-    return {
-        "input": found.source.tokens,
-        "input_lengths": found.source.lengths,
-        "target_input": given,
-        "target": found.target.tokens,
-        "target_lengths": found.target.lengths,
-    }
-
-
-def _prefix(composer: Composer, indices: np.ndarray, rows_B: np.ndarray, draws: Draws) -> Arrays:
-    found = prefix(
-        composer.passages,
-        indices,
-        rows_B,
-        draws,
-        composer.specials,
-        composer.vocabulary,
-        composer.room,
-        composer.facts,
-        composer.setting("modes", MODES),
-        composer.next_sentence,
-        composer.setting("masking", "span"),
-        composer.setting("mask_share", 0.15),
-    )
-    row_N = np.repeat(np.arange(len(indices)), found.lengths)
-    told = {
-        "input": found.input,
-        "input_lengths": found.lengths,
-        "segment": found.segments,
-        "places": found.places,
-        "places_lengths": np.bincount(row_N[found.places], minlength=len(indices)),
-        "target": found.target,
-        "prefix_lengths": found.prefix,
-    }
-    return {**told, **_labelled("next", found.next)} if composer.next_sentence else told
-
-
-def _continual(composer: Composer, indices: np.ndarray, rows_B: np.ndarray, draws: Draws) -> Arrays:
-    """Each row by its own task; in a training step that is one for all."""
-    tasks = tuple(composer.setting("tasks", continual.TASKS))
-    if missing := set(tasks) - set(continual.TASKS):
-        raise unknown("task", min(missing), continual.TASKS)
-    task_B = continual.task_of(rows_B, draws, tasks, composer.setting("stage", 0))
-    passages, size = composer.passages, len(indices)
-    labels = {"order": np.full(size, IGNORE), "distance": np.full(size, IGNORE)}
-    parts: list[tuple[np.ndarray, Sequences, np.ndarray, np.ndarray]] = []  # rows, text, input, [2, N] targets
-    for number in np.unique(task_B):
-        own = np.flatnonzero(task_B == number)
-        name = tasks[number]
-        first, second = composer.text(indices[own]), None
-        if name == "order":
-            first, labels["order"][own] = continual.reorder(first, rows_B[own], draws)
-        elif name == "distance":
-            found = continual.distance(passages, indices[own], rows_B[own], draws, composer.room)
-            first, second, labels["distance"][own] = found
-        text = framed(composer.framing, composer.specials, first, second)
-        targets = np.full((2, len(text.tokens)), IGNORE)
-        shown = text.tokens
-        if name == "masked":
-            shown, places_M, target_M = _hidden(composer, text, rows_B[own], draws, "span")
-            targets[0, places_M] = target_M
-        elif name == "relation":
-            targets[1, text.ordinary] = continual.relation(passages, indices[own], first)
-        parts.append((own, text, shown, targets))
-    told = _merged(parts, task_B)
-    for name, label_B in labels.items():
-        told |= _labelled(name, label_B)
-    return told
+def _hidden(
+    own: settings.Masked | settings.Continual, column: Composer, text: Sequences, rows_B: np.ndarray, draws: Draws
+) -> Hidden:
+    return mask(text, rows_B, draws, column.specials, column.vocabulary, own.masking, own.mask_share)
 
 
 def _merged(parts: list[tuple[np.ndarray, Sequences, np.ndarray, np.ndarray]], task_B: np.ndarray) -> Arrays:
@@ -235,8 +319,8 @@ def _merged(parts: list[tuple[np.ndarray, Sequences, np.ndarray, np.ndarray]], t
     lengths = np.concatenate([text.lengths for _, text, _, _ in parts])
     taken = ranges(starts_of(lengths)[order], lengths[order])
     lengths_B = lengths[order]
-    targets = np.concatenate([told for _, _, _, told in parts], axis=1)[:, taken]
-    places_M, relation_R = (np.flatnonzero(told != IGNORE) for told in targets)
+    targets = np.concatenate([of_part for _, _, _, of_part in parts], axis=1)[:, taken]
+    places_M, relation_R = (np.flatnonzero(row_N != IGNORE) for row_N in targets)
     row_N = np.repeat(np.arange(len(lengths_B)), lengths_B)
     return {
         "input": np.concatenate([shown for _, _, shown, _ in parts])[taken],
@@ -250,14 +334,3 @@ def _merged(parts: list[tuple[np.ndarray, Sequences, np.ndarray, np.ndarray]], t
         "relation": targets[1, relation_R],
         "relation_lengths": np.bincount(row_N[relation_R], minlength=len(lengths_B)),
     }
-
-
-_COMPOSERS: dict[str, Callable[[Composer, np.ndarray, np.ndarray, Draws], Arrays]] = {
-    "masked": _masked,
-    "causal": _causal,
-    "permutation": _permutation,
-    "corruption": _corruption,
-    "prefix": _prefix,
-    "continual": _continual,
-}
-OBJECTIVES = tuple(_COMPOSERS)

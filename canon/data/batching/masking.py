@@ -14,17 +14,17 @@ Shapes: B sequences, L the longest, N tokens, M chosen; U units (words, spans) o
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, get_args
+from typing import NamedTuple, get_args
 
 import numpy as np
 
 from canon.data.batching.composing import Sequences, bits, rounded_share, shuffled, smallest, starts_of
 from canon.data.batching.draws import Draws
 from canon.data.batching.passages import INSIDE, PHRASE, SENTENCE, WORD
+from canon.data.batching.settings import Masking
 from canon.data.text.framing import Specials
 from canon.errors import unknown
 
-Masking = Literal["token", "word", "span"]
 NGRAMS = (6 / 11, 3 / 11, 2 / 11)  # of one, two and three words
 HIDDEN, REPLACED = 0.8, 0.1  # shares of the chosen; the rest is kept as it is
 

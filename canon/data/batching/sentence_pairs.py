@@ -74,7 +74,7 @@ class Facts(NamedTuple):
             raise CanonError(
                 f"Next-sentence prediction needs documents of several sentences, but {self.alone:.0%} of the passages "
                 "have only one: put a blank line between documents and not between sentences, or set "
-                "system.next_sentence = false."
+                "objective.next_sentence = false."
             )
 
 

@@ -43,10 +43,6 @@ def task_of(rows_B: np.ndarray, draws: Draws, tasks: tuple[str, ...], stage: int
     return np.full(len(rows_B), int(draws.integers(joined, _TASK, 0)))
 
 
-"""
-"""
-
-
 def reorder(text: Drawn, rows_B: np.ndarray, draws: Draws) -> tuple[Drawn, np.ndarray]:
     """Each passage's segments (whole sentences) in a random order, and the order's number."""
     sentences = Sentences.of(text)

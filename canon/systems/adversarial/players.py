@@ -23,9 +23,6 @@ class Game:
 
     latent: Positive = Field(default=100, description="length of the noise z")
     prior: Literal["uniform", "normal"] = Field(default="uniform", description="of z: uniform on −1 to 1, or N(0, 1)")
-    loss: Literal["non-saturating", "minimax"] = Field(
-        default="non-saturating", description="of the generator: −log D(G(z)), or log(1 − D(G(z)))"
-    )
     discriminator_steps: Positive = Field(
         default=1, description="k, turns of the discriminator in a step, before the generator's one"
     )

@@ -11,8 +11,6 @@ Shapes: B images, C channels, H height, W width, F features, D projected feature
 
 from __future__ import annotations
 
-from typing import Annotated
-
 from pydantic import Field
 from torch import Tensor, nn
 
@@ -28,7 +26,6 @@ class Config:
     encoder: str = Field(default="resnet:50", description="f: a system that classifies images, without its last layer")
     hidden: Natural = Field(default=0, description="width of the projection's hidden layer; 0: as many as features")
     dim: Positive = Field(default=128, description="length of z")
-    temperature: Annotated[float, Field(gt=0)] = Field(default=0.5, description="τ of NT-Xent")
     augment: tuple[str, ...] = Field(
         default=("resized-crop", "flip", "color:1", "grey", "blur"),
         description="changes that make the two views, in this order (docs/data.md)",

@@ -30,7 +30,6 @@ class Config:
     activation: str = Field(default="relu", description="φ, by name (docs/activations.md)")
     norm: Literal["none", "batch", "layer"] = Field(default="none", description="normalisation before φ")
     dropout: Share = Field(default=0.0, description="share of hidden units dropped")
-    label_smoothing: Share = Field(default=0.0, description="ε of the target")
 
 
 class MLP(nn.Module):

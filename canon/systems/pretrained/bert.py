@@ -2,17 +2,15 @@
 
 Devlin et al. 2019, BERT: pre-training of deep bidirectional Transformers (arXiv:1810.04805). Input (section 3, figure
 2): token + segment + position embeddings, then a norm → `Embeddings`; blocks are post-norm with GELU. Masked words
-(section 3.1, task 1): canon/objectives/, head `Transform` tied to the embeddings. Next sentence (task 2): tanh(W h_CLS)
-→ `pool`, two classes → `next`. Sizes: base L=12 D=768 H=12, large L=24 D=1024 H=16. First weights N(0, 0.02²).
-masking = "word" hides whole words (the authors' later release; for Chinese with data.segmenter), "span" ERNIE's phrases
-(Sun et al. 2019, 1904.09223).
+(section 3.1, task 1): the objective, head `Transform` tied to the embeddings. Next sentence (task 2): tanh(W h_CLS) →
+`pool`, two classes → `next`. Sizes: base L=12 D=768 H=12, large L=24 D=1024 H=16. First weights N(0, 0.02²).
+objective.masking = "word" hides whole words (the authors' later release; for Chinese with data.segmenter), "span"
+ERNIE's phrases (Sun et al. 2019, 1904.09223).
 Deviations: masks are drawn anew at every visit, not once for ten copies of the text; sequence lengths are the data's
 from the first step, not 128 and then 512. Shapes: N tokens of B sequences, D features.
 """
 
 from __future__ import annotations
-
-from typing import Literal
 
 import torch
 from pydantic import Field
@@ -22,21 +20,14 @@ from canon.config import settings
 from canon.nn.packed import Linear
 from canon.nn.ragged import Layout
 from canon.systems.pretrained.base import Outputs, Pretrained, StackConfig
-from canon.systems.settings import Share
 
 
 @settings
-class MaskedConfig(StackConfig):
-    """The settings of networks that fill in hidden words."""
-
-    masking: Literal["token", "word", "span"] = Field(default="token", description="what is hidden as a whole")
-    mask_share: Share = Field(default=0.15, description="share of tokens to fill in")
+class Config(StackConfig):
     eps: float = Field(default=1e-12, description="ε of the norms", gt=0)
-
-
-@settings
-class Config(MaskedConfig):
-    next_sentence: bool = Field(default=True, description="whether two texts follow each other is learnt too")
+    next_sentence: bool = Field(
+        default=True, description="a head that says whether two texts follow each other; the objective decides"
+    )
 
 
 class Bert(Pretrained):

@@ -5,37 +5,33 @@ token + position + segment + task embeddings → `TaskEmbeddings`; one stack for
 in spans (BERT's head), whether a token comes elsewhere in its document → `relation`, the order of shuffled segments (9)
 → `order`, how far two texts are apart (3) → `distance`; the last two from tanh(W h_CLS). What the tasks ask for, and
 which one a step is of: data/batching/several_tasks.py. Section 3.2: tasks join one after the other and none is dropped
-→ `stage`. Sizes are BERT's: base L=12 D=768 H=12, large L=24 D=1024 H=16.
+→ `objective.stage`. Sizes are BERT's: base L=12 D=768 H=12, large L=24 D=1024 H=16.
 Deviations: continual.py's; task embeddings are of the tasks that are trained, and fine-tuning has the first one's.
 Shapes: N tokens of B sequences, M to fill in, R whose relation is asked for, D features.
 """
 
 from __future__ import annotations
 
-from typing import Literal
-
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 
 from canon.config import settings
+from canon.data.batching.settings import TaskName
 from canon.data.batching.several_tasks import ORDERS
 from canon.nn.packed import Linear
 from canon.nn.ragged import Layout
-from canon.systems.pretrained.base import Embeddings, Outputs, Pretrained
-from canon.systems.pretrained.bert import MaskedConfig
-from canon.systems.settings import Natural
-
-TaskName = Literal["masked", "relation", "order", "distance"]
+from canon.systems.pretrained.base import Embeddings, Outputs, Pretrained, StackConfig
 
 
 @settings
-class Config(MaskedConfig):
-    masking: Literal["token", "word", "span"] = Field(default="span", description="what is hidden as a whole")
+class Config(StackConfig):
+    eps: float = Field(default=1e-12, description="ε of the norms", gt=0)
     tasks: tuple[TaskName, ...] = Field(
-        default=("masked", "relation", "order", "distance"), min_length=1, description="what is learnt, in this order"
+        default=("masked", "relation", "order", "distance"),
+        min_length=1,
+        description="what there are embeddings and heads for; the objective decides",
     )
-    stage: Natural = Field(default=0, description="steps until the next of the tasks joins; 0: all from the beginning")
 
 
 class TaskEmbeddings(Embeddings):

@@ -63,10 +63,8 @@ class Config:
         default=1.0, description="rate of each layer, as a share of that of the layer above it"
     )
     auxiliary: Annotated[float, Field(ge=0)] = Field(
-        default=0.0, description="λ of GPT-1: so much of the loss of next tokens is added; GPTs only, 0: none"
-    )
-    class_weights: Literal["none", "balanced"] = Field(
-        default="none", description="balanced: the loss of a class is weighted by n / (classes · examples of it)"
+        default=0.0,
+        description="λ of GPT-1, which needs a backbone that reads from left to right; the objective decides",
     )
     null_threshold: float = Field(
         default=0.0, description="an answer must score so much more than that there is none; where there may be none"
@@ -122,12 +120,12 @@ class FineTune(nn.Module):
             )
         if config.auxiliary and not getattr(self.backbone, "causal", False):
             raise CanonError(
-                f"system.auxiliary is for networks that read from left to right, as gpt does and {config.backbone} "
+                f"objective.auxiliary is for networks that read from left to right, as gpt does and {config.backbone} "
                 "does not: leave it out."
             )
         if config.auxiliary and self.frozen:
             raise CanonError(
-                "system.auxiliary teaches the backbone, which system.frozen keeps as it is: leave one out."
+                "objective.auxiliary teaches the backbone, which system.frozen keeps as it is: leave one out."
             )
 
     def forward(

@@ -14,13 +14,12 @@ from typing import Annotated
 from pydantic import Field
 
 from canon.config import settings
-from canon.systems.pretrained.base import Pretrained
-from canon.systems.pretrained.bert import MaskedConfig
+from canon.systems.pretrained.base import Pretrained, StackConfig
 from canon.systems.settings import Positive
 
 
 @settings
-class Config(MaskedConfig):
+class Config(StackConfig):
     vocab_size: Positive = Field(default=50265, description="tokens of the vocabulary; the data decides")
     eps: Annotated[float, Field(gt=0)] = Field(default=1e-5, description="ε of the norms")
 

@@ -49,8 +49,6 @@ class Config:
     eps: Annotated[float, Field(gt=0)] = Field(default=1e-6, description="ε of the norms")
     dropout: Share = Field(default=0.1, description="share dropped of embeddings, inner units and sublayers' outputs")
     attention_dropout: Share = Field(default=0.1, description="share dropped of attention weights")
-    corrupt_share: Annotated[float, Field(gt=0, lt=1)] = Field(default=0.15, description="share of tokens left out")
-    corrupt_span: Annotated[float, Field(ge=1)] = Field(default=3.0, description="mean length of what is left out")
     beam: Beam = Field(default=1, description="hypotheses kept open in decoding; 1: greedy")
     length_penalty: Penalty = Field(default=0.6, description="α of the beam's length penalty")
     max_length: Length = Field(default=0, description="most tokens put out; 0: as the data says")

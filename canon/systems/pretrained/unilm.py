@@ -10,21 +10,13 @@ mask has its own segment ids, as in the paper. Shapes: as in bert.py.
 
 from __future__ import annotations
 
-from typing import Literal
-
-from pydantic import Field
 from torch import Tensor
 
-from canon.config import settings
 from canon.nn.ragged import Layout
-from canon.systems.pretrained import bert
 from canon.systems.pretrained.base import Outputs
-from canon.systems.pretrained.bert import Bert
+from canon.systems.pretrained.bert import Bert, Config
 
-
-@settings
-class Config(bert.Config):
-    masking: Literal["token", "word", "span"] = Field(default="span", description="what is hidden as a whole")
+__all__ = ["Config", "UniLM"]
 
 
 class UniLM(Bert):

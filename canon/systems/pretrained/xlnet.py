@@ -42,9 +42,6 @@ class Config:
     eps: Annotated[float, Field(gt=0)] = Field(default=1e-12, description="ε of the norms")
     dropout: Share = Field(default=0.1, description="share dropped of embeddings, inner units and sublayers' outputs")
     attention_dropout: Share = Field(default=0.1, description="share dropped of attention weights")
-    predict_share: Annotated[float, Field(gt=0, le=1)] = Field(
-        default=1 / 6, description="share of tokens predicted: the last ones in the order, 1/K of the paper"
-    )
 
 
 class FeedForward(nn.Module):

@@ -38,7 +38,6 @@ class RecurrentConfig:
     tie: bool = Field(
         default=False, description="output weights are the target's embeddings, and the source's if they share words"
     )
-    label_smoothing: Share = Field(default=0.0, description="ε of the target")
     beam: Beam = Field(default=1, description="hypotheses kept open while decoding; 1: greedy")
     length_penalty: Penalty = Field(default=0.6, description="α of beam search; 0: none")
     max_length: Length = Field(default=0, description="most tokens put out; 0: as the data says")

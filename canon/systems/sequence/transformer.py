@@ -53,7 +53,6 @@ class Config:
     tie: bool = Field(default=True, description="the output's matrix is that of the target embeddings")
     dropout: Share = Field(default=0.1, description="share dropped of embeddings and of each sublayer's output")
     attention_dropout: Share = Field(default=0.0, description="share dropped of attention weights")
-    label_smoothing: Share = Field(default=0.1, description="ε of the target")
     sparse: Sparse = Field(default="none", description="self-attention in a band: none, banded (all), alternating")
     window: Natural = Field(default=0, description="width of the band: tokens less than so far away are seen")
     beam: Beam = Field(default=1, description="hypotheses kept open in decoding; 1: greedy")

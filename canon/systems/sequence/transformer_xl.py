@@ -43,7 +43,6 @@ class Config:
     output_bias: bool = Field(default=False, description="the output has a bias, as in the authors' code")
     dropout: Share = Field(default=0.1, description="share dropped of embeddings, distances and sublayers' outputs")
     attention_dropout: Share = Field(default=0.0, description="share dropped of attention weights")
-    label_smoothing: Share = Field(default=0.0, description="ε of the target")
 
 
 class Block(nn.Module):

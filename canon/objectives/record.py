@@ -1,0 +1,48 @@
+"""What the table knows of an objective, and a recipe's choice of one.
+
+Records hold names of modules, not the modules: reading the table imports no torch.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Objective:
+    name: str
+    title: str
+    formula: str
+    paper: str
+    tasks: Mapping[str, type]  # the tasks that it fits, and its settings there
+    columns: tuple[str, ...]  # of a batch that it needs, beside the input
+    outputs: tuple[str, ...]  # of a network that it needs
+    module: str = ""  # "canon.objectives.margin:Hinge", built from the settings; "" where a learner computes it
+    # Settings that decide parts of the network: a system that can be trained so has them too.
+    shapes: tuple[str, ...] = ()
+    exclusive: bool = False  # whether a network must be made for it: only systems whose own it is can be trained by it
+
+    def load(self) -> type:
+        """What computes it; this imports its module."""
+        path, _, name = self.module.partition(":")
+        loaded: type = getattr(importlib.import_module(path), name)
+        return loaded
+
+
+@dataclass(frozen=True)
+class Choice:
+    """An objective with its settings, as the section [objective] of a recipe has it."""
+
+    record: Objective
+    settings: Any
+
+    @property
+    def name(self) -> str:
+        return self.record.name
+
+    def create(self, *more: Any) -> Any:
+        """What computes it; `more` is what a task of its kind knows: weights of classes."""
+        return self.record.load()(self.settings, *more)

@@ -1,0 +1,262 @@
+"""The one explicit table of objectives: recipes, `canon list objectives`, docs and tests come from it.
+
+Adding one is a record here, a settings class, and a class that computes it. Reading the table imports no torch.
+"""
+
+from __future__ import annotations
+
+from canon.data.batching import settings as pretraining
+from canon.objectives.record import Objective
+from canon.objectives.settings import (
+    FineTuning,
+    Margin,
+    NoSettings,
+    Smoothed,
+    SmoothedWeighted,
+    Temperature,
+    Weighted,
+)
+
+_LOGITS = ("logits",)
+_TARGET = ("target",)
+_TOKENS = ("input_lengths", "places", "target")
+_REST = "; more than two classes: the sum over classes, one against the rest"
+
+OBJECTIVES: tuple[Objective, ...] = (
+    Objective(
+        name="cross-entropy",
+        title="Cross-entropy",
+        formula="−Σ_c p_c log softmax(f)_c, p = (1 − ε)·[c = y] + ε/C; of sequences, per token",
+        paper="McFadden 1973, Conditional logit analysis of qualitative choice behavior; label smoothing: Szegedy et "
+        "al. 2016, Rethinking the Inception architecture for computer vision (arXiv:1512.00567)",
+        tasks={"classification": SmoothedWeighted, "transduction": Smoothed, "language-model": Smoothed},
+        columns=_TARGET,
+        outputs=_LOGITS,
+        module="canon.objectives.classification:CrossEntropy",
+    ),
+    Objective(
+        name="logistic",
+        title="Logistic loss",
+        formula="log(1 + e^(−y f)), y = ±1" + _REST,
+        paper="Cox 1958, The regression analysis of binary sequences",
+        tasks={"classification": Weighted},
+        columns=_TARGET,
+        outputs=_LOGITS,
+        module="canon.objectives.margin:Logistic",
+    ),
+    Objective(
+        name="hinge",
+        title="Hinge loss",
+        formula="max(0, m − y f), y = ±1" + _REST,
+        paper="Cortes and Vapnik 1995, Support-vector networks",
+        tasks={"classification": Margin},
+        columns=_TARGET,
+        outputs=_LOGITS,
+        module="canon.objectives.margin:Hinge",
+    ),
+    Objective(
+        name="exponential",
+        title="Exponential loss",
+        formula="e^(−y·f/C), y = 1 for the true class and −1/(C − 1) for the others",
+        paper="Freund and Schapire 1997, A decision-theoretic generalization of on-line learning; Zhu et al. 2009, "
+        "Multi-class AdaBoost",
+        tasks={"classification": Weighted},
+        columns=_TARGET,
+        outputs=_LOGITS,
+        module="canon.objectives.margin:Exponential",
+    ),
+    Objective(
+        name="squared",
+        title="Squared error",
+        formula="(f − (y − ȳ)/s)², ȳ and s the mean and standard deviation of the training targets",
+        paper="Legendre 1805, Nouvelles méthodes pour la détermination des orbites des comètes",
+        tasks={"regression": NoSettings},
+        columns=_TARGET,
+        outputs=_LOGITS,
+        module="canon.objectives.regression:Squared",
+    ),
+    Objective(
+        name="absolute",
+        title="Absolute error",
+        formula="|f − (y − ȳ)/s|, ȳ and s the mean and standard deviation of the training targets",
+        paper="Boscovich 1757, De litteraria expeditione per pontificiam ditionem",
+        tasks={"regression": NoSettings},
+        columns=_TARGET,
+        outputs=_LOGITS,
+        module="canon.objectives.regression:Absolute",
+    ),
+    Objective(
+        name="nt-xent",
+        title="NT-Xent",
+        formula="−log( e^(cos(z_i, z_j)/τ) / Σ_{k≠i} e^(cos(z_i, z_k)/τ) ), j the other view of i, k over all views of "
+        "the global batch",
+        paper="Chen, Kornblith, Norouzi and Hinton 2020, A simple framework for contrastive learning of visual "
+        "representations (arXiv:2002.05709), equation 1",
+        tasks={"contrastive": Temperature},
+        columns=(),
+        outputs=("first", "second"),
+        module="canon.objectives.contrastive:NTXent",
+    ),
+    Objective(
+        name="non-saturating",
+        title="Adversarial, non-saturating",
+        formula="D: −log D(x) − log(1 − D(G(z))); G: −log D(G(z))",
+        paper="Goodfellow et al. 2014, Generative adversarial nets (arXiv:1406.2661), section 3",
+        tasks={"generation": NoSettings},
+        columns=(),
+        outputs=("real", "fake"),
+        module="canon.objectives.adversarial:NonSaturating",
+    ),
+    Objective(
+        name="minimax",
+        title="Adversarial, minimax",
+        formula="D: −log D(x) − log(1 − D(G(z))); G: log(1 − D(G(z)))",
+        paper="Goodfellow et al. 2014, Generative adversarial nets (arXiv:1406.2661), equation 1",
+        tasks={"generation": NoSettings},
+        columns=(),
+        outputs=("real", "fake"),
+        module="canon.objectives.adversarial:Minimax",
+    ),
+    Objective(
+        name="bidirectional",
+        title="Next and previous tokens",
+        formula="−½ log p(t_k given t_1 … t_{k−1}) − ½ log p(t_k given t_{k+1} … t_N)",
+        paper="Peters et al. 2018, Deep contextualized word representations (arXiv:1802.05365), section 3.1",
+        tasks={"bidirectional-language-model": NoSettings},
+        columns=_TARGET,
+        outputs=("losses",),
+    ),
+    Objective(
+        name="masked",
+        title="Masked language modelling",
+        formula="−log p(token given the text with some hidden), of the tokens to fill in; with next_sentence plus the "
+        "mean of −log p(whether the second text follows), each sequence as often as it has tokens to fill in",
+        paper="Devlin, Chang, Lee and Toutanova 2019, BERT: pre-training of deep bidirectional Transformers "
+        "(arXiv:1810.04805), section 3.1",
+        tasks={"pretraining": pretraining.Masked},
+        columns=_TOKENS,
+        outputs=("loss",),
+        module="canon.data.batching.composer:Masked",
+        shapes=("next_sentence",),
+        exclusive=True,
+    ),
+    Objective(
+        name="causal",
+        title="Causal language modelling",
+        formula="−log p(token given those before it in its passage)",
+        paper="Radford, Narasimhan, Salimans and Sutskever 2018, Improving language understanding by generative "
+        "pre-training, equation 1",
+        tasks={"pretraining": pretraining.Causal},
+        columns=_TOKENS,
+        outputs=("loss",),
+        module="canon.data.batching.composer:Causal",
+        exclusive=True,
+    ),
+    Objective(
+        name="permutation",
+        title="Permutation language modelling",
+        formula="−log p(token given those before it in a random order), of the last 1/K of the order",
+        paper="Yang et al. 2019, XLNet: generalized autoregressive pretraining for language understanding "
+        "(arXiv:1906.08237), equation 3",
+        tasks={"pretraining": pretraining.Permutation},
+        columns=(*_TOKENS, "rank"),
+        outputs=("loss",),
+        module="canon.data.batching.composer:Permutation",
+        exclusive=True,
+    ),
+    Objective(
+        name="corruption",
+        title="Span corruption",
+        formula="−log p(token given the text without some spans, and the tokens put out before it), of the sentinels, "
+        "the spans' tokens and </s>",
+        paper="Raffel et al. 2020, Exploring the limits of transfer learning with a unified text-to-text Transformer "
+        "(arXiv:1910.10683), section 3.1.4",
+        tasks={"pretraining": pretraining.Corruption},
+        columns=("input_lengths", "target_input", "target", "target_lengths"),
+        outputs=("loss",),
+        module="canon.data.batching.composer:Corruption",
+        exclusive=True,
+    ),
+    Objective(
+        name="prefix",
+        title="Masked language modelling under several masks",
+        formula="−log p(token given what its mask lets it see, some hidden), of the tokens to fill in; with "
+        "next_sentence plus −log p(whether the second text follows) of the sequences that are read in both directions",
+        paper="Dong et al. 2019, Unified language model pre-training for natural language understanding and generation "
+        "(arXiv:1905.03197), section 2.3",
+        tasks={"pretraining": pretraining.Prefix},
+        columns=(*_TOKENS, "prefix_lengths"),
+        outputs=("loss",),
+        module="canon.data.batching.composer:Prefix",
+        shapes=("next_sentence",),
+        exclusive=True,
+    ),
+    Objective(
+        name="continual",
+        title="Several tasks in one run",
+        formula="−log p of the targets of each step's task: tokens to fill in, whether a token comes elsewhere in its "
+        "document, the order of segments, how far two texts are apart",
+        paper="Sun et al. 2020, ERNIE 2.0: a continual pre-training framework for language understanding "
+        "(arXiv:1907.12412), section 4.2",
+        tasks={"pretraining": pretraining.Continual},
+        columns=(*_TOKENS, "task", "relation", "order", "distance"),
+        outputs=("loss", "relation", "order", "distance"),
+        module="canon.data.batching.composer:Continual",
+        shapes=("tasks",),
+        exclusive=True,
+    ),
+    Objective(
+        name="finetune",
+        title="Fine-tuning",
+        formula="classes and tags: −w_y Σ_c p_c log softmax(f)_c, p = (1 − ε)·[c = y] + ε/C; numbers: "
+        "(f − (y − ȳ)/s)²; choices: −log softmax over a question's choices; spans: half of −log softmax over a "
+        "window's tokens, for both ends; plus λ times the mean of −log p(next token)",
+        paper="Devlin, Chang, Lee and Toutanova 2019, BERT (arXiv:1810.04805), section 4; Radford, Narasimhan, "
+        "Salimans and Sutskever 2018, Improving language understanding by generative pre-training, equation 5",
+        tasks={"fine-tuning": FineTuning},
+        columns=_TARGET,
+        outputs=_LOGITS,
+        module="canon.objectives.classification:CrossEntropy",
+        shapes=("auxiliary",),
+    ),
+    Objective(
+        name="negative-sampling",
+        title="Negative sampling",
+        formula="−log σ(v·u) − Σ_k log σ(−v·u_k), v the context, u the word and u_k noise",
+        paper="Mikolov, Sutskever, Chen, Corrado and Dean 2013, Distributed representations of words and phrases and "
+        "their compositionality (arXiv:1310.4546), equation 4",
+        tasks={"word-vectors": NoSettings},
+        columns=(),
+        outputs=("loss", "pairs"),
+    ),
+    Objective(
+        name="glove",
+        title="Weighted least squares of log counts",
+        formula="f(x) (w_i·w̃_j + b_i + b̃_j − log x)², f(x) = min(1, (x / x_max)^α)",
+        paper="Pennington, Socher and Manning 2014, GloVe: global vectors for word representation, equation 8",
+        tasks={"word-vectors": NoSettings},
+        columns=(),
+        outputs=("loss", "pairs"),
+    ),
+    Objective(
+        name="labels",
+        title="Labels of documents",
+        formula="−log P(y), y drawn from the labels of a document; one-vs-all: −Σ_l log σ(±f_l)",
+        paper="Joulin, Grave, Bojanowski and Mikolov 2017, Bag of tricks for efficient text classification "
+        "(arXiv:1607.01759)",
+        tasks={"labels": NoSettings},
+        columns=_TARGET,
+        outputs=("labels", "probabilities", "loss"),
+    ),
+    Objective(
+        name="likelihood",
+        title="Likelihood",
+        formula="−log p(w given the words before it)",
+        paper="Jelinek and Mercer 1980, Interpolated estimation of Markov source parameters from sparse data",
+        tasks={"language-model": NoSettings},
+        columns=_TARGET,
+        outputs=("loss",),
+    ),
+)
+
+BY_NAME = {objective.name: objective for objective in OBJECTIVES}
