@@ -29,7 +29,7 @@ class System:
     inputs: tuple[str, ...]  # kinds of data it reads: features, image, text
     task: str  # canon.tasks: what is predicted, and by which metrics it is judged
     objective: str
-    loop: Literal["gradient", "learner"] = "gradient"
+    loop: Literal["gradient", "learner", "environment"] = "gradient"
     recipe: str = ""  # what `canon train NAME` runs
     presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     interop: tuple[str, ...] = ()

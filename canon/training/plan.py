@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +12,21 @@ import numpy as np
 from canon import recipe as recipes
 from canon import tasks
 from canon.config import Table
+from canon.contracts import Context, Learner, TakesVocabulary, World
+from canon.data.batching.loader import steps_per_epoch
+from canon.data.batching.passages import Passages
+from canon.data.batching.sequences import Ragged, Windows
 from canon.data.catalogue import CATALOGUE
 from canon.data.read import read
-from canon.data.schema import Data, Schema
+from canon.data.schema import Data, Schema, num_examples
 from canon.data.text.words import Words
 from canon.errors import CanonError, border, unknown
 from canon.recipe import Recipe
 from canon.systems.building import build as build_system
-from canon.training.devices import World, seed_step
+from canon.training.devices import seed_step
+from canon.training.environment import Playing
 from canon.training.gradient import Gradient
-from canon.training.learner import Learner
+from canon.training.phases import Named, Phase
 from canon.training.run import EARLIER, Run
 
 _WEIGHT_FILES = (".safetensors", ".pt", ".pth", ".bin")
@@ -78,21 +84,72 @@ def _value(table: Table, key: str) -> Any:
     return table
 
 
-def build(recipe: Recipe, schema: Schema, world: World) -> tuple[Learner, tasks.Task]:
-    """The learner of a recipe whose sizes are those of `schema`, and its task."""
+def build(
+    recipe: Recipe, schema: Schema, world: World, pause: Callable[[], None] = lambda: None
+) -> tuple[Learner, tasks.Task]:
+    """The learner of a recipe whose sizes are those of `schema`, and its task. pause: see Context."""
     task = tasks.create(recipe.system, recipe.config, schema)
     for phase in recipe.optimizers:
         if phase not in task.phases:
             raise unknown("phase (optimizers)", phase, task.phases)
+
+    def optimizer(parameters: Named, phase: str, paces: dict[str, tuple[float, bool]] | None = None) -> Phase:
+        return Phase(phase, recipe.optimizer_for(phase), parameters, paces)
+
+    context = Context(recipe, schema, world, recipe.train.seed, optimizer, pause)
     seed_step(recipe.train.seed, 0, 0, world.device)  # the same first weights on every process
-    built = build_system(recipe.system, recipe.config)
-    if hasattr(built, "take_vocabulary") and "text" in schema.tokenizers:  # a network that spells its words
+    built = build_system(recipe.system, recipe.config, context)
+    if recipe.system.loop == "learner":
+        return built, task
+    if recipe.system.loop == "environment":
+        return Playing(built, context), task
+    if isinstance(built, TakesVocabulary) and "text" in schema.tokenizers:
         built.take_vocabulary(schema.tokenizers["text"].vocabulary)
-    if recipe.system.loop == "gradient":
-        return Gradient(built, task, recipe, schema, world), task
-    if hasattr(built, "device"):  # a learner that may use it
-        built.device = world.device
-    return built, task
+    return Gradient(built, task, context), task
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A recipe and its data made ready for the trainer."""
+
+    recipe: Recipe  # with all that the data decides
+    size: int  # examples of an epoch; 0 where experience is made, not read
+    total: int  # steps
+    learner: Learner
+    task: tasks.Task
+    monitor: str  # the metric that decides which checkpoint is best
+
+
+def prepare(recipe: Recipe, data: Data, world: World, pause: Callable[[], None]) -> Prepared:
+    """The learner and task of a recipe for its data; settings that do not go together are an error."""
+    size = num_examples(data.splits["train"]) if "train" in data.splits else 0
+    recipe = _resolved(recipe, data, size)  # an existing run has its intervals worked out already
+    learner, task = build(recipe, data.schema, world, pause)
+    if task.carries and recipe.train.batch < world.size:
+        raise CanonError(f"train.batch is {recipe.train.batch}, less than the {world.size} processes.")
+    if not recipe.train.monitor and task.monitor != type(task).monitor:  # for want of labels
+        recipe = recipe.with_monitor(task.monitor)
+    for split, columns in data.splits.items():
+        if (few := num_examples(columns)) < task.least:
+            raise CanonError(
+                f"{recipe.system.name} is scored on {task.least} examples at least, but the {split} split of "
+                f"{data.name} has {few}; give more data, or another data.{split}."
+            )
+    monitor = recipe.train.monitor or task.monitor
+    if monitor not in task.names():
+        raise unknown("metric (train.monitor)", monitor, task.names())
+    return Prepared(recipe, size, recipe.total_steps(size), learner, task, monitor)
+
+
+def _resolved(recipe: Recipe, data: Data, size: int) -> Recipe:
+    """A recipe with all that the data decides: sizes of the system, and intervals. Data without training examples, such
+    as an environment, has no epochs, and the batch is the recipe's."""
+    if not size:
+        if recipe.train.steps is None:
+            raise CanonError(f"train.steps must be given: {data.name} has no training set to count epochs of.")
+        return recipe.fitted(data.schema.sizes()).resolved(max(recipe.train.batch, 1))
+    per_epoch = steps_per_epoch(data.splits["train"], recipe.train.batch, recipe.train.tokens)
+    return recipe.fitted({**data.schema.sizes(), "num_examples": size}).resolved(size, per_epoch)
 
 
 def read_data(recipe: Recipe, run: Path | None = None) -> Data:
@@ -141,7 +198,8 @@ def earlier_words(recipe: Recipe, run: Path | None) -> Words | None:
 
 def floors_of(task: tasks.Task, data: Data) -> dict[str, float]:
     """The losses of guesses that look at no input, by name."""
-    columns = data.splits["train"]
-    targets = columns.get("target", columns["input"] if task.target in ("next", "tokens") else None)
-    targets = getattr(targets, "tokens", targets)
+    columns = data.splits.get("train", {})
+    targets = columns.get("target", columns.get("input") if task.target in ("next", "tokens") else None)
+    if isinstance(targets, Windows | Ragged | Passages):
+        targets = targets.tokens
     return task.floors(targets) if isinstance(targets, np.ndarray) and len(targets) else {}
