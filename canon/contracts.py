@@ -184,6 +184,8 @@ class Episodes(MakesEnvironment, Protocol):
 class Environments(Protocol):
     """Several copies side by side, each of which begins again where it ends (canon.training.environment.Copies)."""
 
+    observation: Space
+    num_actions: int
     observations: np.ndarray  # [N, …] where the copies are now
 
     def step(self, actions_N: np.ndarray) -> Transitions: ...

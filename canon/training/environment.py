@@ -29,6 +29,7 @@ class Copies:
     def __init__(self, make: Callable[[], Environment], count: int, seed: int) -> None:
         """Copy i is seeded once, by seed + i."""
         self._copies = [make() for _ in range(count)]
+        self.observation, self.num_actions = self._copies[0].observation, self._copies[0].num_actions
         self.observations = np.stack([copy.reset(seed + i) for i, copy in enumerate(self._copies)])
         self._returns_N = np.zeros(count)  # of the open episodes
         self._lengths_N = np.zeros(count, np.int64)
@@ -88,7 +89,7 @@ class Playing(Learner):
             raise CanonError(f"{name} learns by acting, which one process does: start it without torchrun.")
         self._copies = Copies(data.make, self.agent.copies, self.context.seed)
         self.agent.begin(self._copies, batch, steps)
-        self.unit, self.flops_per_example = (1.0, "steps"), self.agent.flops_per_example
+        self.unit, self.flops_per_example = (1.0, "environment steps"), self.agent.flops_per_example
 
     def step(self, number: int) -> bool:
         return self.agent.step(number)
