@@ -22,12 +22,14 @@ import torch
 from common import write_result
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
+from canon.contracts import Context
 from canon.data.batching.documents import Documents, Labels
 from canon.data.config import DataConfig
 from canon.data.read import labelled
 from canon.data.schema import Data
 from canon.systems.words.classifier import Classifier, Config
 from canon.tasks.labels import LabelTask
+from tests.learners import data_of
 from tests.reading import read_as
 
 
@@ -108,11 +110,11 @@ def canon_once(work: Work, train: Path, test: Path, threads: int, seed: int) -> 
         word_ngrams=work.word_ngrams,
         buckets=work.buckets,
     )
-    learner = Classifier(settings)
+    learner = Classifier(settings, Context(seed=seed))
     size = len(columns["input"])
     batch = min(10_000, size)
     steps = -(-work.epochs * size // batch)
-    learner.begin(columns, seed, batch, steps)
+    learner.begin(data_of(columns), batch, steps)
     begun = time.perf_counter()
     for step in range(1, steps + 1):
         learner.step(step)

@@ -30,6 +30,7 @@ import numpy as np
 import torch
 from common import interleaved, write_result
 
+from canon.contracts import Context
 from canon.data.config import DataConfig
 from canon.data.corpus.corpus import Corpus, build
 from canon.data.formats.files import read_text
@@ -37,6 +38,7 @@ from canon.data.formats.word_tests import read_tests
 from canon.data.read_corpus import open_corpus
 from canon.metrics.vectors import analogy_accuracy, similarity_correlation
 from canon.systems.words.fasttext import Config, FastText
+from tests.learners import data_of
 
 LINE = 1000  # words
 STEP = 200_000  # places that canon learns from at a time
@@ -73,9 +75,11 @@ class Ours:
 
     def __init__(self, corpus: Corpus, architecture: str, threads: int, epochs: int, dim: int, seed: int = 1) -> None:
         torch.set_num_threads(threads)
-        self.learner = FastText(Config(vocab_size=corpus.words.size, architecture=architecture, dim=dim))
+        self.learner = FastText(
+            Config(vocab_size=corpus.words.size, architecture=architecture, dim=dim), Context(seed=seed)
+        )
         steps = max(1, epochs * len(corpus) // STEP)
-        self.learner.begin({"input": corpus}, seed, min(STEP, len(corpus)), steps)
+        self.learner.begin(data_of({"input": corpus}), min(STEP, len(corpus)), steps)
         start = time.perf_counter()
         for step in range(1, steps + 1):
             self.learner.step(step)

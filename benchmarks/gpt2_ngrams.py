@@ -18,12 +18,14 @@ import numpy as np
 from common import write_result
 
 from canon import recipe as recipes
+from canon.contracts import Context
 from canon.data.batching.sequences import Windows
 from canon.data.text.framing import frame
 from canon.systems.words.ngram import Config, NGram
 from canon.training.plan import read_data
 from canon.training.run import Run
 from canon.training.trainer import train
+from tests.learners import data_of
 
 MODELS = {
     "bigram, interpolated": Config(order=2),
@@ -41,8 +43,8 @@ def sequences(passages: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def loss_of(config: Config, vocab_size: int, train_N: np.ndarray, test_N: np.ndarray, foretold_N: np.ndarray) -> float:
-    learner = NGram(Config(vocab_size=vocab_size, order=config.order, smoothing=config.smoothing))
-    learner.begin({"input": Windows(train_N, len(train_N))}, seed=0, batch=1, steps=0)
+    learner = NGram(Config(vocab_size=vocab_size, order=config.order, smoothing=config.smoothing), Context())
+    learner.begin(data_of({"input": Windows(train_N, len(train_N))}), 1, 0)
     step = 1
     while learner.step(step):
         step += 1

@@ -23,8 +23,8 @@ from common import interleaved, summary, write_result
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
+from canon.contracts import World
 from canon.training import trainer
-from canon.training.devices import World
 
 BATCH = 64
 REPEATS = 40
@@ -48,7 +48,7 @@ class TimedTrainer(trainer.Trainer):
 def canon_loop(folder: Path) -> tuple[Callable[[], object], trainer.Trainer]:
     recipe, path = trainer.plan("linear/digits-mlp", "", folder / "run", False, CHANGES)
     training = TimedTrainer(recipe, path, World(torch.device("cpu")), quiet=True)
-    training.learner.begin(training.data.splits["train"], 0)
+    training.learner.begin(training.data, training.recipe.train.batch, training.total)
     training.open_files(0)
     training.start_clock()
 

@@ -28,6 +28,7 @@ from typing import Any
 import torch
 from common import interleaved, write_result
 
+from canon.contracts import Context
 from canon.data.config import DataConfig
 from canon.data.corpus.corpus import Corpus, build
 from canon.data.formats.files import read_text
@@ -35,6 +36,7 @@ from canon.data.formats.word_tests import read_tests
 from canon.data.read_corpus import open_corpus
 from canon.metrics.vectors import analogy_accuracy, similarity_correlation
 from canon.systems.words.word2vec import Config, Word2Vec
+from tests.learners import data_of
 
 LINE = 1000  # words
 STEP = 200_000  # places that canon learns from at a time
@@ -62,9 +64,9 @@ def learned(corpus: Corpus, way: str, threads: int, epochs: int, dim: int, seed:
     config: dict[str, Any] = dict(CANON[way])
     config |= {"dim": dim, "lr": RATES[config["architecture"]], "start": 1.0, "vocab_size": corpus.words.size}
     torch.set_num_threads(threads)
-    learner = Word2Vec(Config(**config))
+    learner = Word2Vec(Config(**config), Context(seed=seed))
     steps = -(-epochs * len(corpus) // STEP)
-    learner.begin({"input": corpus}, seed, min(STEP, epochs * len(corpus)), steps)
+    learner.begin(data_of({"input": corpus}), min(STEP, epochs * len(corpus)), steps)
     for step in range(1, steps + 1):
         learner.step(step)
     return learner

@@ -18,17 +18,18 @@ import torch
 from common import write_result
 from word2vec import STEP, judged, lines_of
 
+from canon.contracts import Context, World
 from canon.data.config import DataConfig
 from canon.data.corpus.corpus import Corpus, build
 from canon.systems.words.word2vec import Config, Word2Vec
+from tests.learners import data_of
 
 
 def learned(corpus: Corpus, device: str, epochs: int, seed: int) -> tuple[Word2Vec, float]:
     """The learner at its end, and its seconds."""
-    learner = Word2Vec(Config(vocab_size=corpus.words.size))
-    learner.device = torch.device(device)
+    learner = Word2Vec(Config(vocab_size=corpus.words.size), Context(world=World(torch.device(device)), seed=seed))
     steps = -(-epochs * len(corpus) // STEP)
-    learner.begin({"input": corpus}, seed, STEP, steps)
+    learner.begin(data_of({"input": corpus}), STEP, steps)
     begun = time.perf_counter()
     for step in range(1, steps + 1):
         learner.step(step)

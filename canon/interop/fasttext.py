@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from canon.config import Table
+from canon.contracts import Context
 from canon.data.text.words import Words
 from canon.errors import CanonError
 from canon.interop.fasttext_format import LABEL, Model, Settings, in_memory, is_fasttext, read, write
@@ -207,7 +208,7 @@ def _whole_input(config: Any, tensors: dict[str, np.ndarray]) -> np.ndarray:
 
     if int(tensors["seed"][0]) < 0:
         raise CanonError("This classifier came from a pruned .ftz file, which a .bin cannot hold; keep the .ftz.")
-    classifier = Classifier(config)
+    classifier = Classifier(config, Context())
     classifier.restore({"model": {name: torch.as_tensor(array) for name, array in tensors.items()}}, {})
     return classifier.whole_input()
 

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from canon import recipe as recipes
+from canon.contracts import AdoptsVectors, Context, KeepsVectors
 from canon.data.schema import Schema
 from canon.data.text.words import Words
 from canon.errors import CanonError
@@ -64,9 +65,8 @@ def _of_run(path: Path) -> VectorFile:
         raise CanonError(f"{path} has no checkpoint yet: train it first.")
     tensors = read_tensors(str(path))
     _, cls = recipe.system.load()
-    if schema.words is not None and hasattr(cls, "vectors"):
-        learner = cls(recipe.config)
-        learner.take_words(schema.words)
+    if schema.words is not None and issubclass(cls, KeepsVectors):
+        learner: Any = cls(recipe.config, Context(schema=schema))  # type: ignore[call-arg]
         learner.restore({"model": tensors}, {})
         words = WordList.of(schema.words.words)
         return VectorFile(str(path), recipe.system.name, words, learner.vectors(), subwords=learner.vector)
@@ -90,7 +90,7 @@ def words_of(source: str | Path) -> Words | None:
 
 def adopt(learner: Any, system: str, words: Words | None, source: str) -> str:
     """Starts a learner that keeps vectors by word from a run or a file; says how many words were known."""
-    if not hasattr(learner, "adopt") or words is None:
+    if not isinstance(learner, AdoptsVectors) or words is None:
         raise CanonError(f"train.init is for networks; {system} learns in its own way.")
     earlier = words_of(source)
     path = Path(source).expanduser()

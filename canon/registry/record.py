@@ -29,7 +29,7 @@ class System:
     encodings: tuple[str, ...]  # canon.data.encodings: what it reads
     task: str  # canon.tasks: what is predicted, and by which metrics it is judged
     objective: str  # canon.objectives.table: what it is trained by, where a recipe names no other
-    loop: Literal["gradient", "learner"] = "gradient"
+    loop: Literal["gradient", "learner", "environment"] = "gradient"
     recipe: str = ""  # what `canon train NAME` runs
     presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # "objective": settings of the objective
     objective_settings: Mapping[str, Any] = field(default_factory=dict)  # in place of its objective's defaults

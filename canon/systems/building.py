@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from canon.contracts import Context
 from canon.errors import CanonError, is_out_of_memory
 from canon.nn.limits import require_memory
 from canon.registry.record import System
@@ -15,13 +16,14 @@ from canon.registry.record import System
 _HINT = "choose smaller sizes (system.…)"
 
 
-def build(system: System, config: Any) -> Any:
-    """Refused before anything is allocated where the weights are more than the machine holds."""
+def build(system: System, config: Any, context: Context | None = None) -> Any:
+    """A network, or else a learner or agent, with the context of its run if it has one. Refused before anything is
+    allocated where the weights are more than the machine holds."""
     _, cls = system.load()
     device = torch.get_default_device()
     if issubclass(cls, nn.Module) and device.type != "meta":
         require_memory(_size(cls, config, system.name), f"{system.name} of these sizes", _HINT, device)
-    return cls(config)
+    return cls(config) if system.loop == "gradient" else cls(config, context or Context())
 
 
 def _size(cls: type[nn.Module], config: Any, name: str) -> int:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -16,6 +15,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from canon.contracts import World
 from canon.errors import CanonError
 from canon.recipe import TrainConfig
 
@@ -37,31 +37,16 @@ _PEAKS = {
 _ALL_THREADS = torch.get_num_threads()
 
 
-@dataclass(frozen=True)
-class World:
-    """This process among all of them."""
-
-    device: torch.device
-    rank: int = 0
-    size: int = 1
-
-    @property
-    def is_main(self) -> bool:
-        return self.rank == 0
+class Processes(World):
+    """This process among several."""
 
     def total(self, numbers: list[float]) -> list[float]:
-        """Sums over all processes, in float64."""
-        if self.size == 1:
-            return numbers
         place = self.device if dist.get_backend() == "nccl" else torch.device("cpu")
         summed = torch.tensor(numbers, dtype=torch.float64, device=place)
         dist.all_reduce(summed)
         return summed.tolist()
 
     def gather(self, rows: Tensor) -> Tensor:
-        """The rows of all processes, in rank order, on every process."""
-        if self.size == 1:
-            return rows
         sizes = [int(count) for count in self._gathered(torch.tensor([len(rows)]))]
         padded = rows.new_zeros((max(sizes), *rows.shape[1:]))
         padded[: len(rows)] = rows
@@ -76,8 +61,7 @@ class World:
         return [part.cpu() for part in parts]
 
     def wait(self) -> None:
-        if self.size > 1:
-            dist.barrier()
+        dist.barrier()
 
 
 def enter_world(train: TrainConfig) -> World:
@@ -101,11 +85,11 @@ def enter_world(train: TrainConfig) -> World:
         torch.backends.cuda.matmul.allow_tf32 = True
         torch.backends.cudnn.allow_tf32 = True
         torch.backends.cudnn.benchmark = not train.deterministic  # batches have one shape: the search pays
-        # cuDNN's attention plans anew for every shape, which takes longer than a step; sentences have many shapes.
+        # cuDNN's attention plans again for every shape, which takes longer than a step; sentences have many shapes.
         torch.backends.cuda.enable_cudnn_sdp(False)
     if size > 1 and not dist.is_initialized():
         dist.init_process_group("nccl" if kind == "cuda" else "gloo")
-    return World(device, dist.get_rank(), size) if size > 1 else World(device)
+    return Processes(device, dist.get_rank(), size) if size > 1 else World(device)
 
 
 def leave_world() -> None:
@@ -161,7 +145,7 @@ def _measured_rate(_threads: int) -> float:
 
 
 def reset_peak_memory(device: torch.device) -> None:
-    """Begins the count of `peak_memory` anew, for runs that share a process."""
+    """Starts the count of `peak_memory` again, for runs that share a process."""
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
     with suppress(OSError):  # Linux; elsewhere the peak is that of the whole process

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from canon.contracts import Learner
 from canon.data.schema import Schema
 from canon.interop import huggingface
 from canon.interop.weights import read_tensors, start_from
 from canon.recipe import Recipe
 from canon.training.gradient import Gradient
-from canon.training.learner import Learner
 
 
 def start_from_elsewhere(learner: Learner, recipe: Recipe, schema: Schema) -> str:
@@ -20,13 +20,13 @@ def start_from_elsewhere(learner: Learner, recipe: Recipe, schema: Schema) -> st
         notes.append(take_backbone(learner.network, weights))
     elif isinstance(learner, Gradient) and weights:
         if huggingface.is_folder(weights):
-            own = schema.tokenizers.get("text")
-            tensors, found = huggingface.tensors_to_start_from(weights, recipe.config, own)
-            notes += found
+            tokenizer = schema.tokenizers.get("text")
+            tensors, remarks = huggingface.tensors_to_start_from(weights, recipe.config, tokenizer)
+            notes += remarks
         else:
             tensors = read_tensors(weights)
-        taken, anew = start_from(learner.network, tensors, weights)
-        rest = f"; made anew: {', '.join(anew)}" if anew else ""
+        taken, others = start_from(learner.network, tensors, weights)
+        rest = f"; made anew: {', '.join(others)}" if others else ""
         notes.append(f"Started from {weights}: {len(taken)} tensors taken{rest}.")
     elif weights:
         from canon.interop.word_weights import adopt
@@ -35,6 +35,6 @@ def start_from_elsewhere(learner: Learner, recipe: Recipe, schema: Schema) -> st
     if embeddings:
         from canon.interop.word_weights import fill_embeddings
 
-        network = getattr(learner, "network", None)
+        network = learner.network if isinstance(learner, Gradient) else None
         notes.append(fill_embeddings(network, schema.tokenizers, embeddings, recipe.system.name))
     return " ".join(notes)

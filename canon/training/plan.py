@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,19 +12,21 @@ import numpy as np
 from canon import recipe as recipes
 from canon import tasks
 from canon.config import Table
-from canon.data.catalogue import CATALOGUE
-from canon.data.read import read
-from canon.data.schema import Data, Schema
-from canon.data.text.words import Words
+from canon.contracts import Context, Learner, TakesVocabulary, World
+from canon.data.batching.loader import steps_per_epoch
+from canon.data.batching.passages import Passages
+from canon.data.batching.sequences import Ragged, Windows
+from canon.data.schema import Data, Schema, num_examples
 from canon.errors import CanonError, border, unknown
 from canon.recipe import Recipe
 from canon.systems.building import build as build_system
-from canon.training.devices import World, seed_step
+from canon.training.devices import seed_step
+from canon.training.environment import Playing
 from canon.training.gradient import Gradient
-from canon.training.learner import Learner
-from canon.training.run import EARLIER, Run
+from canon.training.phases import Named, Phase
+from canon.training.data import with_backbone
+from canon.training.run import Run
 
-_WEIGHT_FILES = (".safetensors", ".pt", ".pth", ".bin")
 # What may be changed when a run is taken up again; the rest decided what it has learned so far.
 _CHANGEABLE = ("steps", "epochs", "seconds", "patience", "keep", "nonfinite", "tensorboard", "threads")
 
@@ -78,70 +81,78 @@ def _value(table: Table, key: str) -> Any:
     return table
 
 
-def build(recipe: Recipe, schema: Schema, world: World) -> tuple[Learner, tasks.Task]:
-    """The learner of a recipe whose sizes are those of `schema`, and its task."""
+def build(
+    recipe: Recipe, schema: Schema, world: World, pause: Callable[[], None] = lambda: None
+) -> tuple[Learner, tasks.Task]:
+    """The learner of a recipe whose sizes are those of `schema`, and its task. pause: see Context."""
     task = tasks.create(recipe.system, recipe.config, schema, recipe.objective)
     for phase in recipe.optimizers:
         if phase not in task.phases:
             raise unknown("phase (optimizers)", phase, task.phases)
+
+    def optimizer(parameters: Named, phase: str, paces: dict[str, tuple[float, bool]] | None = None) -> Phase:
+        return Phase(phase, recipe.optimizer_for(phase), parameters, paces)
+
+    context = Context(recipe, schema, world, recipe.train.seed, optimizer, pause)
     seed_step(recipe.train.seed, 0, 0, world.device)  # the same first weights on every process
-    built = build_system(recipe.system, recipe.config)
-    if hasattr(built, "take_vocabulary") and "text" in schema.tokenizers:  # a network that spells its words
+    built = build_system(recipe.system, recipe.config, context)
+    if recipe.system.loop == "learner":
+        return built, task
+    if recipe.system.loop == "environment":
+        return Playing(built, context), task
+    if isinstance(built, TakesVocabulary) and "text" in schema.tokenizers:
         built.take_vocabulary(schema.tokenizers["text"].vocabulary)
-    if recipe.system.loop == "gradient":
-        return Gradient(built, task, recipe, schema, world), task
-    if hasattr(built, "device"):  # a learner that may use it
-        built.device = world.device
-    return built, task
+    return Gradient(built, task, context), task
 
 
-def read_data(recipe: Recipe, run: Path | None = None) -> Data:
-    """The data of a recipe; of word vectors with the words of the run that they go on from, as `run` has kept them."""
-    system, target = recipe.system, tasks.TASKS[recipe.system.task].target
-    if "tokens" in system.inputs:
-        from canon.data.read_finetune import read_finetune
-        from canon.interop.backbones import reading_of
+@dataclass(frozen=True)
+class Prepared:
+    """A recipe and its data made ready for the trainer."""
 
-        recipe = with_backbone(recipe)
-        return read_finetune(recipe.data, reading_of(recipe, run), recipe.config.kind)
-    data, init = recipe.data, recipe.train.init
-    if "passages" in system.inputs and not data.tokenizer and init:
-        # Weights that pre-training goes on from know the tokens that they were trained with; the run has kept them, and
-        # what they came from may be gone. A file of weights alone knows none.
-        if run is None and Path(init).expanduser().is_dir():
-            data = replace(data, tokenizer=init)
-        elif run is not None and Path(init).suffix not in _WEIGHT_FILES:
-            data = replace(data, tokenizer=str(run))
-    if tasks.TASKS[system.task].words and not data.tokenizer:
-        known = CATALOGUE.get(data.source)
-        data = data if known and known.tokenizers else replace(data, tokenizer="word")
-    return read(data, system.inputs, target, system.name, keep=earlier_words(recipe, run))
+    recipe: Recipe  # with all that the data decides
+    size: int  # examples of an epoch; 0 where experience is made, not read
+    total: int  # steps
+    learner: Learner
+    task: tasks.Task
+    monitor: str  # the metric that decides which checkpoint is best
 
 
-def with_backbone(recipe: Recipe) -> Recipe:
-    """A recipe for fine-tuning says which network it is for, once the weights in train.init have said so."""
-    if "tokens" not in recipe.system.inputs or recipe.origins.get("system.backbone", "").startswith("from "):
-        return recipe
-    from canon.interop.backbones import complete
+def prepare(recipe: Recipe, data: Data, world: World, pause: Callable[[], None]) -> Prepared:
+    """The learner and task of a recipe for its data; settings that do not go together are an error."""
+    size = num_examples(data.splits["train"]) if "train" in data.splits else 0
+    recipe = _resolved(recipe, data, size)  # an existing run has its intervals worked out already
+    learner, task = build(recipe, data.schema, world, pause)
+    if task.carries and recipe.train.batch < world.size:
+        raise CanonError(f"train.batch is {recipe.train.batch}, less than the {world.size} processes.")
+    if not recipe.train.monitor and task.monitor != type(task).monitor:  # for want of labels
+        recipe = recipe.with_monitor(task.monitor)
+    for split, columns in data.splits.items():
+        if (few := num_examples(columns)) < task.least:
+            raise CanonError(
+                f"{recipe.system.name} is scored on {task.least} examples at least, but the {split} split of "
+                f"{data.name} has {few}; give more data, or another data.{split}."
+            )
+    monitor = recipe.train.monitor or task.monitor
+    if monitor not in task.names():
+        raise unknown("metric (train.monitor)", monitor, task.names())
+    return Prepared(recipe, size, recipe.total_steps(size), learner, task, monitor)
 
-    return complete(recipe)
 
-
-def earlier_words(recipe: Recipe, run: Path | None) -> Words | None:
-    """The words of the run in train.init, if any, that a system of word vectors began with; `run` has kept them."""
-    if not recipe.train.init or "corpus" not in recipe.system.inputs:
-        return None
-    if run is not None:
-        file = run / EARLIER
-        return Words.from_text(file.read_text(encoding="utf-8")) if file.is_file() else None
-    from canon.interop.word_weights import words_of
-
-    return words_of(recipe.train.init)
+def _resolved(recipe: Recipe, data: Data, size: int) -> Recipe:
+    """A recipe with all that the data decides: sizes of the system, and intervals. Data without training examples, such
+    as an environment, has no epochs, and the batch is the recipe's."""
+    if not size:
+        if recipe.train.steps is None:
+            raise CanonError(f"train.steps must be given: {data.name} has no training set to count epochs of.")
+        return recipe.fitted(data.schema.sizes()).resolved(max(recipe.train.batch, 1))
+    per_epoch = steps_per_epoch(data.schema, data.splits["train"], recipe.train.batch, recipe.train.tokens)
+    return recipe.fitted({**data.schema.sizes(), "num_examples": size}).resolved(size, per_epoch)
 
 
 def floors_of(task: tasks.Task, data: Data) -> dict[str, float]:
     """The losses of guesses that look at no input, by name."""
-    columns = data.splits["train"]
-    targets = columns.get("target", columns["input"] if task.target in ("next", "tokens") else None)
-    targets = getattr(targets, "tokens", targets)
+    columns = data.splits.get("train", {})
+    targets = columns.get("target", columns.get("input"))
+    if isinstance(targets, Windows | Ragged | Passages):
+        targets = targets.tokens
     return task.floors(targets) if isinstance(targets, np.ndarray) and len(targets) else {}

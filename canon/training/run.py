@@ -22,8 +22,8 @@ from canon.data.schema import LOST, Data, Schema
 from canon.errors import CanonError, border
 from canon.recipe import Recipe
 from canon.runs import checkpoint, files
+from canon.runs.checkpoint import Tensors
 from canon.storage import write_text, writing_folder
-from canon.training.learner import Tensors
 from canon.training.ownership import Ownership
 
 EARLIER = Path("vocab") / "earlier.tsv"  # in a run of word vectors: the words of the one that it goes on from

@@ -7,7 +7,7 @@ import threading
 from types import FrameType, TracebackType
 from typing import Any
 
-from canon.training.devices import World
+from canon.contracts import World
 
 
 class Interrupted(Exception):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from canon.contracts import KeepsVectors, World
 from canon.data.inputs import encode, read_labelled
 from canon.data.progress import bar
 from canon.data.schema import Columns
@@ -17,7 +18,7 @@ from canon.errors import CanonError, unknown
 from canon.interop.huggingface import is_folder
 from canon.runs import checkpoint
 from canon.tasks.base import Outputs
-from canon.training.devices import World
+from canon.training.gradient import Gradient
 from canon.training.plan import build, read_data
 from canon.training.run import Run, defined
 from canon.use.folders import FolderRun
@@ -45,22 +46,20 @@ class Model:
             self.learner.restore({"model": run.found.tensors}, {})
             return
         tensors, state = checkpoint.load(self.checkpoint, run.recipe.system.name, groups=("model",))
-        if self.schema.words is not None and hasattr(self.learner, "take_words"):
-            self.learner.take_words(self.schema.words)
         self.learner.restore(tensors, state["learner"])
 
     @property
     def network(self) -> Any:
-        """The torch module, where the system is one."""
-        return getattr(self.learner, "network", self.learner)
+        """The torch module, where the system is one; else the learner itself."""
+        return self.learner.network if isinstance(self.learner, Gradient) else self.learner
 
     @cached_property
     def vectors(self) -> Vectors:
         """The word vectors, where the system learns some: neighbors, analogy, similarity."""
         from canon.use.vectors import Vectors
 
-        learner: Any = self.learner
-        if self.schema.words is None or not hasattr(learner, "vectors"):
+        learner = self.learner
+        if self.schema.words is None or not isinstance(learner, KeepsVectors):
             return Vectors.open(self.run.path)  # a network's embeddings, or a sentence that says that there are none
         words, source = self.schema.words.words, str(self.run.path)
         return Vectors(words, learner.vectors(), source=source, subwords=learner.vector)

@@ -15,6 +15,7 @@ import torch
 from scipy import stats
 from sklearn.metrics import f1_score, precision_recall_fscore_support
 
+from canon.contracts import Context
 from canon.data.batching.documents import Distinct, Documents, Labels, hashes
 from canon.data.config import DataConfig
 from canon.data.schema import Columns, Schema
@@ -26,6 +27,7 @@ from canon.systems.words.subwords import subword_ids, word_ngram_ids
 from canon.tasks.labels import LabelTask
 from canon.training.run import Run
 from canon.training.trainer import train
+from tests.learners import data_of
 from tests.reading import read_as
 
 LOSSES = {"softmax": "softmax", "hierarchical-softmax": "hs", "one-vs-all": "ova", "negative-sampling": "ns"}
@@ -70,10 +72,10 @@ def sample(path: Path, count: int = 300, seed: int = 0) -> Path:
 def trained(path: Path, steps: int = 60, batch: int = 20, seed: int = 3, **changes: Any) -> tuple[Classifier, Columns]:
     data = read_as(DataConfig(source=str(path), valid=0.0, test=0.0, min_count=2), "bags")
     sizes = {key: value for key, value in data.schema.sizes().items() if key != "shape"}
-    learner = Classifier(Config(**{"dim": 8, "lr": 0.5, **sizes, **changes}))
+    learner = Classifier(Config(**{"dim": 8, "lr": 0.5, **sizes, **changes}), Context(seed=seed))
     columns = data.splits["train"]
     torch.set_num_threads(1)
-    learner.begin(columns, seed, batch, steps)
+    learner.begin(data_of(columns), batch, steps)
     for step in range(1, steps + 1):
         learner.step(step)
     return learner, columns
@@ -101,7 +103,7 @@ def test_weights_of_fasttext_answer_as_fasttext_does(loss: str, features: str, t
     words, counts = model.get_words(include_freq=True)
     classes, label_counts = model.get_labels(include_freq=True)
     known = Words(list(words), np.array(counts, np.int64), 0)
-    learner = Classifier(Config(vocab_size=known.size, num_classes=5, dim=8, loss=loss, **own))  # type: ignore[arg-type]
+    learner = Classifier(Config(vocab_size=known.size, num_classes=5, dim=8, loss=loss, **own), Context())  # type: ignore[arg-type]
     rows = 5 - (loss == "hierarchical-softmax")
     matrices = {"input": model.get_input_matrix(), "output": model.get_output_matrix()[:rows]}
     arrays = {**matrices, "label_counts": np.array(label_counts, np.int64)}
@@ -157,9 +159,9 @@ def test_accuracy_is_that_of_fasttext(tmp_path: Path) -> None:
     size, epochs = len(data.splits["train"]["input"]), 10
     ours, theirs = [], []
     for seed in range(3):
-        learner = Classifier(config)
+        learner = Classifier(config, Context(seed=seed))
         torch.set_num_threads(1)
-        learner.begin(data.splits["train"], seed, size, epochs)
+        learner.begin(data_of(data.splits["train"]), size, epochs)
         for step in range(1, epochs + 1):
             learner.step(step)
         ours.append(task.score(learner.outputs(data.splits["test"]), data.splits["test"])["accuracy"])
@@ -225,9 +227,9 @@ def test_one_step_is_the_gradients(loss: str, dim: int) -> None:
         buckets=50,  # type: ignore[arg-type]
     )
     column, target = documents(["fine film fine unseen"], words), labels([2] if loss != "one-vs-all" else [2, 0])
-    learner = Classifier(config)
+    learner = Classifier(config, Context(seed=5))
     torch.set_num_threads(1)
-    learner.begin({"input": column, "target": target}, seed=5, batch=1, steps=10)
+    learner.begin(data_of({"input": column, "target": target}), 1, 10)
     learner.label_counts = np.array([9, 5, 4, 1])
     learner._prepare()
     rng = np.random.default_rng(0)
@@ -261,9 +263,9 @@ def test_an_epoch_is_one_document_after_the_other(tmp_path: Path) -> None:
     column = data.splits["train"]["input"]
     target = Labels.of(data.splits["train"]["target"])
     first = Labels(target.flat[target.offsets[:-1]], np.ones(60, np.int64))  # one label each: nothing is drawn
-    learner = Classifier(Config(vocab_size=data.schema.words.size, num_classes=5, dim=8, lr=0.5))
+    learner = Classifier(Config(vocab_size=data.schema.words.size, num_classes=5, dim=8, lr=0.5), Context(seed=1))
     torch.set_num_threads(1)
-    learner.begin({"input": column, "target": first}, 1, 20, 3)
+    learner.begin(data_of({"input": column, "target": first}), 20, 3)
     inputs, output = learner.whole_input().astype(np.float64), np.zeros((5, 8))
     for step in (1, 2, 3):
         learner.step(step)
@@ -282,10 +284,10 @@ def aligned(num_labels: int, size: int, own: list[int], **changes: Any) -> Class
     """A learner whose document d has the hidden vector e_d, so that output row l, column d tells what d did to l."""
     words = vocabulary(*(f"w{d}" for d in range(size)))
     config = Config(vocab_size=size + 1, num_classes=num_labels, dim=size, lr=1e-3, **changes)
-    learner = Classifier(config)
+    learner = Classifier(config, Context(seed=11))
     column = documents([f"w{d}" for d in range(size)], words)
     torch.set_num_threads(1)
-    learner.begin({"input": column, "target": labels(*([own] * size))}, seed=11, batch=size, steps=10**6)
+    learner.begin(data_of({"input": column, "target": labels(*([own] * size))}), size, 10**6)
     learner.inputs_RS[:] = 0
     learner.inputs_RS[np.arange(size), np.arange(size)] = 2.0  # the mean with </s>, which is 0, is 1
     return learner
@@ -338,7 +340,7 @@ def test_tree_is_huffmans_and_probabilities_sum_to_one() -> None:
     codes = ["".join(map(str, ways.turns[a:b][::-1])) for a, b in zip(ways.starts[:-1], ways.starts[1:], strict=True)]
     assert not any(a != b and b.startswith(a) for a in codes for b in codes)
     words = vocabulary("a", "b", "c")
-    learner = Classifier(Config(vocab_size=4, num_classes=37, dim=6, loss="hierarchical-softmax"))
+    learner = Classifier(Config(vocab_size=4, num_classes=37, dim=6, loss="hierarchical-softmax"), Context())
     arrays = {"input": rng.normal(size=(4, 6)), "output": 3 * rng.normal(size=(36, 6))}
     model = {name: torch.tensor(array, dtype=torch.float32) for name, array in arrays.items()}
     learner.restore({"model": model | {"label_counts": torch.from_numpy(counts.copy())}}, {})
@@ -384,9 +386,9 @@ def test_threads_learn_as_well_as_one(tmp_path: Path) -> None:
     """Two threads without locks against one: the training loss within 10 %, and every document learned from once."""
     path = sample(tmp_path / "a.txt", 600)
     one, columns = trained(path, steps=60, batch=100)
-    two = Classifier(one.config)
+    two = Classifier(one.config, Context(seed=3))
     torch.set_num_threads(2)
-    two.begin(columns, 3, 100, 60)
+    two.begin(data_of(columns), 100, 60)
     for step in range(1, 61):
         two.step(step)
     assert two.state()["learned"] == one.state()["learned"] == 6000
@@ -404,7 +406,7 @@ def test_nothing_is_lost_between_threads(tmp_path: Path) -> None:
         for threads in (1, 2):
             learner, columns = trained(path, steps=1, batch=1, lr=1e-7)
             torch.set_num_threads(threads)
-            learner.begin(columns, 3, 3000, 1)
+            learner.begin(data_of(columns), 3000, 1)
             learner.outputs_LS[:, :8] = np.random.default_rng(1).normal(size=(5, 8))
             matrix = learner.inputs_RS if start == "inputs" else learner.outputs_LS
             matrix[:] = 0
@@ -420,7 +422,7 @@ def test_rows_that_training_never_touched_are_not_stored(tmp_path: Path) -> None
     learner, columns = trained(sample(tmp_path / "a.txt"), word_ngrams=2, buckets=50_000)
     model = learner.tensors()["model"]
     assert len(model["input"]) < learner.config.vocab_size + 3000 and len(model["buckets"]) < 3000
-    whole = Classifier(learner.config)
+    whole = Classifier(learner.config, Context())
     arrays = {"input": torch.from_numpy(learner.whole_input()), "output": model["output"]}
     whole.restore({"model": arrays | {"label_counts": model["label_counts"]}}, {})
     data = read_as(DataConfig(source=str(tmp_path / "a.txt"), valid=0.0, test=0.0, min_count=2), "bags")
@@ -431,7 +433,7 @@ def test_rows_that_training_never_touched_are_not_stored(tmp_path: Path) -> None
         assert torch.equal(ours["labels"], theirs["labels"])
         torch.testing.assert_close(ours["probabilities"], theirs["probabilities"], rtol=0, atol=1e-7)
     # And stored in a checkpoint: it answers the same.
-    again = Classifier(learner.config)
+    again = Classifier(learner.config, Context())
     again.restore(learner.tensors(), learner.state())
     assert torch.equal(
         again.outputs({"input": unseen})["probabilities"], learner.outputs({"input": unseen})["probabilities"]
@@ -441,7 +443,7 @@ def test_rows_that_training_never_touched_are_not_stored(tmp_path: Path) -> None
 def test_only_the_likeliest_of_many_labels_are_told() -> None:
     """1,500 labels: the 1,000 of greatest probability, in order, against a sort of all of them."""
     rng = np.random.default_rng(0)
-    learner = Classifier(Config(vocab_size=2, num_classes=1500, dim=4))
+    learner = Classifier(Config(vocab_size=2, num_classes=1500, dim=4), Context())
     arrays = {"input": rng.normal(size=(2, 4)), "output": rng.normal(size=(1500, 4))}
     model = {name: torch.tensor(array, dtype=torch.float32) for name, array in arrays.items()}
     learner.restore({"model": model | {"label_counts": torch.ones(1500, dtype=torch.int64)}}, {})
@@ -467,12 +469,12 @@ def test_vectors_are_taken_by_word(tmp_path: Path, canon: Callable[..., Any]) ->
     lines = [f"{word} {' '.join(map(str, row))}" for word, row in vectors.items()]
     (tmp_path / "some.vec").write_text(f"3 8\n{chr(10).join(lines)}\n")
     plain, columns = trained(path, steps=1)
-    learner = Classifier(plain.config)
+    learner = Classifier(plain.config, Context(seed=3))
     words = Words(list(vectors), np.ones(3, np.int64), 3)
     learner.adopt({"input": torch.tensor(np.stack(list(vectors.values())), dtype=torch.float32)}, words)
-    learner.begin(columns, 3, 20, 1)
-    other = Classifier(plain.config)
-    other.begin(columns, 3, 20, 1)
+    learner.begin(data_of(columns), 20, 1)
+    other = Classifier(plain.config, Context(seed=3))
+    other.begin(data_of(columns), 20, 1)
     column = columns["input"]
     assert isinstance(column, Documents)
     rows = {word.decode(): int(row) for word, row in zip(column.distinct.words, column.distinct.ids, strict=True)}
@@ -535,7 +537,7 @@ def test_precision_and_recall_are_fasttexts(tmp_path: Path) -> None:
     order = [model.get_words().index(word) for word in data.schema.words.words]
     rows = [model.get_labels().index(f"__label__{name}") for name in data.schema.classes]
     config = Config(vocab_size=len(order), num_classes=5, dim=8)
-    learner = Classifier(config)
+    learner = Classifier(config, Context())
     arrays = {"input": model.get_input_matrix()[order], "output": model.get_output_matrix()[rows]}
     counts = torch.ones(5, dtype=torch.int64)
     learner.restore({"model": {name: torch.from_numpy(a) for name, a in arrays.items()} | {"label_counts": counts}}, {})
@@ -601,4 +603,4 @@ def test_refusals(tmp_path: Path, canon: Callable[..., Any]) -> None:
     assert "are for systems that give labels to documents" in canon("evaluate", "run", "--top", "2").err
     assert "--labels is for systems that give labels" in canon("evaluate", "run", "--labels").err
     with pytest.raises(CanonError, match=r"system.minn is 5, more than system.maxn, 3"):
-        Classifier(Config(minn=5, maxn=3))
+        Classifier(Config(minn=5, maxn=3), Context())

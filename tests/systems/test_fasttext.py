@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 import torch
 
+from canon.contracts import Context
 from canon.data.corpus.corpus import MARK, Corpus
 from canon.data.text.words import Words
 from canon.errors import CanonError
@@ -31,6 +32,7 @@ from canon.systems.words.subwords import (
     subword_table,
     word_ngram_ids,
 )
+from tests.learners import data_of
 
 BITS = (1 << 64) - 1
 GOLDEN = 0x9E3779B97F4A7C15
@@ -69,8 +71,8 @@ def corpus_of(sentences: list[list[str]], least: int = 1) -> Corpus:
 
 def learner_of(corpus: Corpus, steps: int, batch: int, **changes: Any) -> FastText:
     config = Config(**{"vocab_size": corpus.words.size, "dim": 20, "buckets": 60, "subsample": 0.05, **changes})
-    learner = FastText(config)
-    learner.begin({"input": corpus}, 7, batch, steps)
+    learner = FastText(config, Context(seed=7))
+    learner.begin(data_of({"input": corpus}), batch, steps)
     return learner
 
 
@@ -303,7 +305,7 @@ def test_learned_vectors_are_as_good_as_fasttexts(architecture: str, loss: str, 
     own = learner_of(corpus, 8, len(corpus), architecture=architecture, loss=loss, buckets=2000, subsample=1.0)
     for step in range(1, 9):
         own.step(step)
-    other = FastText(Config(**changes))
+    other = FastText(Config(**changes), Context())
     other.restore({"model": {key: torch.from_numpy(array) for key, array in tensors.items()}}, {})
     other.take_words(words)
     places = np.array([*map(words.index.__getitem__, corpus.words.words), MARK], np.int32)
@@ -445,4 +447,4 @@ def test_vectors_that_do_not_fit_are_refused() -> None:
     with pytest.raises(CanonError, match=r"have 60 rows for n-grams, but system.buckets is 50: set system.buckets=60"):
         learner_of(corpus, 1, 100, buckets=50).adopt(model, corpus.words)
     with pytest.raises(CanonError, match=r"system.minn is 4, more than system.maxn, 3"):
-        FastText(Config(minn=4, maxn=3))
+        FastText(Config(minn=4, maxn=3), Context())

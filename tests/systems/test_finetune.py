@@ -27,7 +27,7 @@ from canon.nn.ragged import Layout
 from canon.recipe import OptimizerChoice
 from canon.systems.pretrained.finetune import Config, FineTune, build_backbone
 from canon.tasks.finetune import FineTune as Task
-from canon.training.gradient import Phase
+from canon.training.phases import Phase
 from canon.training.run import Run
 from canon.training.trainer import train
 from tests.parity.huggingface import transformers_module

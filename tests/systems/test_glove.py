@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import canon
+from canon.contracts import Context
 from canon.data.corpus.cooccurrence import ENTRY, Cooccurrence, count
 from canon.data.corpus.corpus import Corpus
 from canon.data.text.words import Words
@@ -20,6 +21,7 @@ from canon.kernels.cpu import glove as kernels_glove
 from canon.systems.words.glove import Config, GloVe
 from canon.training.run import Run
 from canon.training.trainer import train
+from tests.learners import data_of
 
 
 def words(size: int) -> Words:
@@ -34,10 +36,10 @@ def corpus(size: int, vocab_size: int, seed: int = 0) -> Corpus:
 
 
 def learner(text: Corpus, batch: int = 1000, threads: int = 1, **settings: Any) -> GloVe:
-    found = GloVe(Config(vocab_size=text.words.size, **settings))
+    found = GloVe(Config(vocab_size=text.words.size, **settings), Context(seed=3))
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
-    found.begin({"input": text}, 3, batch, 100)
+    found.begin(data_of({"input": text}), batch, 100)
     torch.set_num_threads(before)
     return found
 
@@ -45,7 +47,7 @@ def learner(text: Corpus, batch: int = 1000, threads: int = 1, **settings: Any) 
 def with_entries(model: dict[str, np.ndarray], entries: np.ndarray, **settings: Any) -> GloVe:
     """A learner with these weights, sums at 1, and these entries in this order as its only part."""
     size, dim = model["word"].shape
-    found = GloVe(Config(vocab_size=size, dim=dim, **settings))
+    found = GloVe(Config(vocab_size=size, dim=dim, **settings), Context())
     ones = {name: np.ones_like(array) for name, array in model.items()}
     groups = {"model": model, "optimizer": ones}
     found.restore({group: {n: torch.from_numpy(a) for n, a in made.items()} for group, made in groups.items()}, {})
@@ -169,7 +171,7 @@ def test_counts_of_another_text_are_scaled_to_the_size_of_the_first() -> None:
     found = learner(Corpus(np.tile(part.tokens, 10), part.words), window=5, dim=8)
     for step in range(1, 40):
         found.step(step)
-    other = GloVe(found.config)
+    other = GloVe(found.config, Context())
     other.take_words(part.words)
     other.restore({"model": found.tensors()["model"]}, found.state())
     for model in (found, other):  # while learning, and loaded again
@@ -233,8 +235,8 @@ def test_one_thread_gives_the_same_numbers_again() -> None:
     """Bit for bit, and other numbers for another seed."""
     text = corpus(5000, 100)
     first, again = (learner(text, dim=20) for _ in range(2))
-    other = GloVe(first.config)
-    other.begin({"input": text}, 4, 1000, 100)
+    other = GloVe(first.config, Context(seed=4))
+    other.begin(data_of({"input": text}), 1000, 100)
     for found in (first, again, other):
         for step in range(1, 8):
             found.step(step)
@@ -270,9 +272,9 @@ def test_training_goes_on_with_new_words() -> None:
         first.step(step)
     new = Words(["fresh", *first.words.words[::-1]], np.arange(41, 0, -1), 100)  # type: ignore[union-attr]
     text = Corpus(corpus(3000, 41, seed=5).tokens, new)
-    plain, found = learner(text, dim=6, window=4), GloVe(Config(vocab_size=41, dim=6, window=4))
+    plain, found = learner(text, dim=6, window=4), GloVe(Config(vocab_size=41, dim=6, window=4), Context(seed=3))
     found.adopt(first.tensors()["model"], first.words)  # type: ignore[arg-type]
-    found.begin({"input": text}, 3, 1000, 100)
+    found.begin(data_of({"input": text}), 1000, 100)
     for name, array in first.arrays.items():
         np.testing.assert_array_equal(found.arrays[name][1:], array[::-1])
         np.testing.assert_array_equal(found.arrays[name][0], plain.arrays[name][0])
@@ -284,14 +286,14 @@ def test_training_goes_on_with_new_words() -> None:
 def test_vectors_of_other_tools_are_the_sum_at_first() -> None:
     text = corpus(3000, 40)
     given = torch.randn(40, 6, generator=torch.Generator().manual_seed(0))
-    found = GloVe(Config(vocab_size=40, dim=6))
+    found = GloVe(Config(vocab_size=40, dim=6), Context(seed=3))
     found.adopt({"input": given}, text.words)
-    found.begin({"input": text}, 3, 1000, 100)
+    found.begin(data_of({"input": text}), 1000, 100)
     np.testing.assert_array_equal(found.vectors(), given.numpy())
     np.testing.assert_array_equal(found.vector("w7"), given.numpy()[7])
     assert found.vector("unheard") is None
     with pytest.raises(CanonError, match=r"6 dimensions.*system\.dim is 7.*set system\.dim=6"):
-        GloVe(Config(vocab_size=40, dim=7)).adopt({"input": given}, text.words)
+        GloVe(Config(vocab_size=40, dim=7), Context()).adopt({"input": given}, text.words)
 
 
 def test_a_run_from_text_to_neighbours(tmp_path: Path) -> None:

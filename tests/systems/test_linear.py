@@ -31,6 +31,7 @@ from canon.registry import find
 from canon.training.plan import read_data
 from canon.training.run import Run
 from canon.training.trainer import train
+from tests.learners import data_of
 
 
 def fitted(run: Run) -> tuple[Any, np.ndarray, np.ndarray]:
@@ -285,7 +286,7 @@ def test_selu_with_alpha_dropout_normalises_itself() -> None:
 
 def boost(rows: np.ndarray, target: np.ndarray, classes: int) -> Any:
     model = canon.create("adaboost", shape=rows.shape[1:], num_classes=classes)
-    model.begin({"input": rows, "target": target}, seed=0, batch=len(rows), steps=1)
+    model.begin(data_of({"input": rows, "target": target}), len(rows), 1)
     return model
 
 

@@ -14,9 +14,11 @@ import pytest
 import torch
 
 import canon as canon_package
+from canon.contracts import Context
 from canon.data.batching.sequences import Windows
 from canon.systems.words.ngram import Config, NGram, bucket, discounts
 from canon.training.run import Run
+from tests.learners import data_of
 
 V = 12
 SMOOTHINGS = ["interpolated", "kneser-ney"]
@@ -34,9 +36,9 @@ def text(size: int = 600, seed: int = 0) -> np.ndarray:
 
 def learned(smoothing: str, order: int = 3, tokens: np.ndarray | None = None, steps: int = 30) -> NGram:
     tokens = text() if tokens is None else tokens
-    model = NGram(Config(vocab_size=V, order=order, smoothing=smoothing))
+    model = NGram(Config(vocab_size=V, order=order, smoothing=smoothing), Context())
     windows = Windows(tokens, 10)
-    model.begin({"input": windows}, 0, len(windows), steps)
+    model.begin(data_of({"input": windows}), len(windows), steps)
     for number in range(1, steps + 1):
         if not model.step(number):
             break
@@ -84,7 +86,7 @@ def by_hand(model: NGram, tokens: np.ndarray, context: tuple[int, ...], word: in
 
 @pytest.mark.parametrize("order", [1, 2, 4])
 def test_counts_equal_collections_counter(order: int) -> None:
-    model, tokens = NGram(Config(vocab_size=V, order=order)), text()
+    model, tokens = NGram(Config(vocab_size=V, order=order), Context()), text()
     model.count(tokens)
     for k in range(1, order + 1):
         assert unpacked(model, k) == dict(grams(tokens, k))
@@ -143,7 +145,7 @@ def test_mixture_weights_sum_to_one() -> None:
 def test_em_never_lowers_the_likelihood_of_what_was_left_out() -> None:
     """−log p per word, each left out of the counts in turn: falls at every iteration, until no small change helps."""
     tokens = text()
-    model = NGram(Config(vocab_size=V))
+    model = NGram(Config(vocab_size=V), Context())
     model.count(tokens)
     losses = [model._maximise(tokens) for _ in range(5000)]
     assert all(after <= before + 1e-12 for before, after in pairwise(losses))
@@ -159,7 +161,7 @@ def test_em_never_lowers_the_likelihood_of_what_was_left_out() -> None:
 def test_left_out_probabilities_by_brute_force() -> None:
     """The loss that EM lowers, against counting the text anew without each word in turn (as the last of its n-gram)."""
     tokens = text(120)
-    model = NGram(Config(vocab_size=V, order=2))
+    model = NGram(Config(vocab_size=V, order=2), Context())
     model.count(tokens)
     model.weights[:] = np.linspace(0.1, 0.9, 64)
     weights, loss = model.weights.copy(), 0.0
@@ -192,8 +194,8 @@ def test_discounts_by_hand() -> None:
 def test_counting_in_steps_is_counting_at_once(smoothing: str) -> None:
     """Windows 7 at a time: after the last step the tables are those of the whole text, and EM ends at the same λ."""
     tokens = text()
-    pieces = NGram(Config(vocab_size=V, smoothing=smoothing))
-    pieces.begin({"input": Windows(tokens, 10)}, 0, 7, 100)
+    pieces = NGram(Config(vocab_size=V, smoothing=smoothing), Context())
+    pieces.begin(data_of({"input": Windows(tokens, 10)}), 7, 100)
     steps = next(number for number in range(1, 100) if not pieces.step(number))
     assert steps >= 9  # 60 windows
     whole = learned(smoothing, steps=100)
@@ -207,7 +209,7 @@ def test_counting_in_steps_is_counting_at_once(smoothing: str) -> None:
 @pytest.mark.parametrize("smoothing", SMOOTHINGS)
 def test_restored_predicts_the_same(smoothing: str) -> None:
     model = learned(smoothing)
-    again = NGram(Config(vocab_size=V, smoothing=smoothing))
+    again = NGram(Config(vocab_size=V, smoothing=smoothing), Context())
     again.restore(model.tensors(), model.state())
     columns = {"input": Windows(text(50, seed=2), 8)}
     for name, rows in model.outputs(columns).items():
@@ -224,7 +226,7 @@ def test_a_text_shorter_than_n() -> None:
 def test_a_word_that_never_came_stays_possible() -> None:
     """Where every word came often, EM gives 1/V next to nothing: a share of 1/(N + 1) is kept, as if drawn once."""
     tokens = np.tile([1, 2], 50).astype(np.int32)
-    model = NGram(Config(vocab_size=V, order=1))
+    model = NGram(Config(vocab_size=V, order=1), Context())
     model.count(tokens)
     for _ in range(5000):
         model._maximise(tokens)

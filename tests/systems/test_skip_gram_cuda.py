@@ -13,9 +13,11 @@ if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"
 pytest.importorskip("triton", reason="Triton comes with torch for CUDA alone")
 
+from canon.contracts import Context, World
 from canon.kernels.cuda import skip_gram as skip_gram_cuda
 from canon.kernels.cuda.skip_gram import OnDevice
 from canon.systems.words.word2vec import Config, Word2Vec
+from tests.learners import data_of
 from tests.systems.test_word2vec import topics
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -74,9 +76,8 @@ def test_it_learns_what_the_cpu_learns(monkeypatch: pytest.MonkeyPatch) -> None:
     for there in (False, True):
         monkeypatch.setattr(Word2Vec, "on_gpu", lambda self, there=there: there)
         settings: Any = {"vocab_size": corpus.words.size, "dim": 16, "window": 3, "subsample": 0.0, "lr": 0.3}
-        learner = Word2Vec(Config(**settings))
-        learner.device = DEVICE
-        learner.begin({"input": corpus}, 1, len(corpus), steps)
+        learner = Word2Vec(Config(**settings), Context(world=World(DEVICE), seed=1))
+        learner.begin(data_of({"input": corpus}), len(corpus), steps)
         losses[there] = []
         for step in range(1, steps + 1):
             learner.step(step)

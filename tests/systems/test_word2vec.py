@@ -12,6 +12,7 @@ import pytest
 import torch
 from scipy import stats
 
+from canon.contracts import Context, World
 from canon.data.corpus.corpus import MARK, Corpus
 from canon.data.formats import word_tests
 from canon.data.schema import Schema
@@ -22,6 +23,7 @@ from canon.systems.words.base import VectorLearner, in_lines, spans
 from canon.systems.words.sampling import alias_table, huffman, keep_shares, noise_shares
 from canon.systems.words.word2vec import Config, Word2Vec
 from canon.tasks.word_vectors import WordVectors
+from tests.learners import data_of
 
 WAYS = [
     pytest.param({"architecture": "skip-gram", "update": "window"}, id="window"),
@@ -56,8 +58,8 @@ def corpus_of(size: int = 600, vocabulary: int = 83) -> Corpus:
 
 def learner_of(corpus: Corpus, batch: int = 600, steps: int = 2, seed: int = 3, **changes: object) -> Word2Vec:
     settings = {"dim": 20, "window": 3, "subsample": 0.02, "lr": 0.3, **changes}
-    learner = Word2Vec(Config(vocab_size=corpus.words.size, **settings))  # type: ignore[arg-type]
-    learner.begin({"input": corpus}, seed, batch, steps)
+    learner = Word2Vec(Config(vocab_size=corpus.words.size, **settings), Context(seed=seed))  # type: ignore[arg-type]
+    learner.begin(data_of({"input": corpus}), batch, steps)
     return learner
 
 
@@ -460,10 +462,10 @@ def test_goes_on_with_new_words() -> None:
     text = Corpus(np.arange(51, dtype=np.int32), words)
     fresh = learner_of(text, batch=51)
     for when in ("before", "after"):
-        later = Word2Vec(Config(vocab_size=51, dim=20))
+        later = Word2Vec(Config(vocab_size=51, dim=20), Context(seed=3))
         for action in ("adopt", "begin") if when == "before" else ("begin", "adopt"):
             if action == "begin":
-                later.begin({"input": text}, 3, 51, 2)
+                later.begin(data_of({"input": text}), 51, 2)
             else:
                 later.take_words(words)
                 later.adopt(earlier.tensors()["model"], corpus.words)
@@ -497,7 +499,7 @@ def test_other_dimensions_are_refused_in_one_sentence() -> None:
 
 def test_pairwise_cbow_is_refused() -> None:
     with pytest.raises(CanonError, match=r"system\.update"):
-        Word2Vec(Config(architecture="cbow", update="pair"))
+        Word2Vec(Config(architecture="cbow", update="pair"), Context())
 
 
 # ---- the task
@@ -630,9 +632,10 @@ def test_where_a_gpu_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     corpus = topics(20)
 
     def used(device: str = "cuda", **changes: Any) -> bool:
-        learner = Word2Vec(Config(vocab_size=corpus.words.size, **changes))
-        learner.begin({"input": corpus}, 1, 100, 1)
-        learner.device = torch.device(device)
+        learner = Word2Vec(
+            Config(vocab_size=corpus.words.size, **changes), Context(world=World(torch.device(device)), seed=1)
+        )
+        learner.begin(data_of({"input": corpus}), 100, 1)
         return learner.on_gpu()
 
     assert not used()  # too short

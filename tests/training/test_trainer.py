@@ -13,10 +13,13 @@ from safetensors.torch import load_file
 
 from canon import recipe as recipes
 from canon import registry, tasks
+from canon.contracts import World
 from canon.data.batching.sequences import Ragged
 from canon.errors import CanonError
 from canon.runs import checkpoint
 from canon.training import devices, trainer
+from canon.training.evaluation import some
+from canon.training.plan import build
 from canon.training.run import Run
 from canon.training.trainer import train
 from tests.training import duel
@@ -44,7 +47,7 @@ def test_the_logged_loss_is_the_mean_over_targets(tmp_path: Path) -> None:
     run = fit(tmp_path / "run", train__steps=1, train__log_every=1)
     recipe = run.recipe
     training = trainer.Trainer(recipe, tmp_path / "again", trainer.enter_world(recipe.train), quiet=True)
-    training.learner.begin(training.data.splits["train"], recipe.train.seed, recipe.train.batch, training.total)
+    training.learner.begin(training.data, recipe.train.batch, training.total)
     devices.seed_step(recipe.train.seed, 1, 0, torch.device("cpu"))
     ((batch, _),) = training.learner.loader.next()
     by_hand = torch.nn.functional.cross_entropy(training.learner.network(batch["input"]), batch["target"])
@@ -73,9 +76,9 @@ def fit_duel(recipe: recipes.Recipe, out: Path) -> trainer.Trainer:
 
 def test_each_phase_has_its_own_optimiser_parameters_and_batch(duel_recipe: recipes.Recipe, tmp_path: Path) -> None:
     training = fit_duel(duel_recipe, tmp_path / "run")
-    kinds = [type(phase.optimizer).__name__ for phase in training.learner._phases]
+    kinds = [type(phase.optimizer).__name__ for phase in training.learner.phases]
     assert kinds == ["Adam", "SGD"], "two turns of one phase share its optimiser"
-    assert training.learner._phases[0].names == ["body.1.weight", "body.1.bias"]
+    assert training.learner.phases[0].names == ["body.1.weight", "body.1.bias"]
     assert training.learner.loader.position > 0
     row = training.run.metrics()[0]
     assert row["train/lr/body"] == 0.01 and row["train/lr/head"] == 0.05
@@ -88,9 +91,9 @@ def test_each_phase_has_its_own_optimiser_parameters_and_batch(duel_recipe: reci
 def test_a_phase_changes_only_its_own_parameters(duel_recipe: recipes.Recipe, tmp_path: Path) -> None:
     recipe = duel_recipe.fitted({"shape": (1, 8, 8)}).resolved(200)
     training = trainer.Trainer(recipe, tmp_path / "run", trainer.enter_world(recipe.train), quiet=True)
-    training.learner.begin(training.data.splits["train"], 0, recipe.train.batch, training.total)
+    training.learner.begin(training.data, recipe.train.batch, training.total)
     before = {name: p.detach().clone() for name, p in training.learner.network.named_parameters()}
-    training.learner._run(training.learner._phases[1])
+    training.learner.run(training.learner.phases[1])
     changed = {n for n, p in training.learner.network.named_parameters() if not torch.equal(p, before[n])}
     assert changed == {"head.weight", "head.bias"}
     assert all(p.grad is None for p in training.learner.network.parameters()), "no gradient is left for the next phase"
@@ -112,7 +115,7 @@ def test_groups_have_their_own_rates_and_zero_freezes(tmp_path: Path) -> None:
     groups = [{"match": "output.*", "lr": 0.0}, {"match": "*.bias", "weight_decay": 0.0}]
     changes = {**SHORT, "optimizer.groups": groups}
     run = train("linear/digits-mlp", out=tmp_path / "run", changes={**changes, "train.steps": 4}, quiet=True)
-    start = trainer.build(run.recipe, run.schema, trainer.World(torch.device("cpu")))[0].network.state_dict()
+    start = build(run.recipe, run.schema, World())[0].network.state_dict()
     end = weights(run)
     assert torch.equal(start["output.weight"], end["output.weight"])
     assert not torch.equal(start["layers.1.0.weight"], end["layers.1.0.weight"])
@@ -146,7 +149,7 @@ def test_float16_resumes_exactly_with_its_loss_scale(tmp_path: Path) -> None:
 def test_clipping_bounds_the_norm_and_logs_it(tmp_path: Path) -> None:
     run = fit(tmp_path / "run", train__clip=0.01, train__steps=4, optimizer__name="sgd", optimizer__lr=1.0)
     assert min(logged(run, "train/gradient_norm")) > 0.01, "the norm before clipping is what is logged"
-    first = trainer.build(run.recipe, run.schema, trainer.World(torch.device("cpu")))[0].network.state_dict()
+    first = build(run.recipe, run.schema, World())[0].network.state_dict()
     moved = math.sqrt(sum(float((weights(run)[key] - first[key]).square().sum()) for key in first))
     assert moved <= 4 * 0.01 * 1.0001, "four steps of at most lr · clip"
 
@@ -225,9 +228,9 @@ def test_some_rows_of_a_split_keep_texts_and_labels_together() -> None:
     """Row i has i + 1 tokens i and label i."""
     lengths = np.arange(1, 8)
     columns = {"input": Ragged(np.repeat(np.arange(7, dtype=np.int32), lengths), lengths), "target": np.arange(7)}
-    some = trainer._some(columns, 3)
-    assert some["target"].tolist() == [0, 3, 6]
-    assert [row.tolist() for row in some["input"]] == [[0], [3] * 4, [6] * 7]
+    rows = some(columns, 3)
+    assert rows["target"].tolist() == [0, 3, 6]
+    assert [row.tolist() for row in rows["input"]] == [[0], [3] * 4, [6] * 7]
 
 
 def test_expected_figures_are_beside_the_runs_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

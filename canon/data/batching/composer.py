@@ -103,6 +103,7 @@ class Pretext(ABC, Generic[Settings]):
     continues: ClassVar[bool] = False  # whether every token is predicted, from those before it
     ranked: ClassVar[bool] = False  # whether tokens are predicted in an order of their own
     several: ClassVar[bool] = False  # whether each step is of one of several tasks
+    sentinels: ClassVar[int] = 0  # tokens that a vocabulary must have to stand for spans
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -183,6 +184,7 @@ class Permutation(Pretext[settings.Permutation]):
 class Corruption(Pretext[settings.Corruption]):
     framing = "t5"
     decodes = True
+    sentinels = 32
 
     def predicted(self, length: int) -> int:
         """A share of the text in spans, each with its sentinel, and </s>."""

@@ -18,7 +18,8 @@ from pydantic import Field
 from torch import Tensor
 
 from canon.config import settings
-from canon.data.schema import Columns, num_examples
+from canon.contracts import Context, Learner
+from canon.data.schema import Columns, Data, num_examples
 from canon.systems.settings import Classes, Shape
 
 _LEAST_ERROR = 1e-10  # a perfect stump would have an infinite vote
@@ -30,8 +31,9 @@ class Config:
     num_classes: Classes = Field(default=2, description="the data decides")
 
 
-class AdaBoost:
-    def __init__(self, config: Config) -> None:
+class AdaBoost(Learner):
+    def __init__(self, config: Config, context: Context) -> None:
+        super().__init__(config, context)
         self.num_features = math.prod(config.shape)
         self.num_classes = config.num_classes
         self.stumps: list[tuple[int, float, int, int]] = []  # feature, threshold, class at or below it, class above
@@ -43,7 +45,8 @@ class AdaBoost:
     def num_parameters(self) -> int:
         return 5 * len(self.votes)
 
-    def begin(self, columns: Columns, seed: int, batch: int, steps: int) -> None:
+    def begin(self, data: Data, batch: int, steps: int) -> None:
+        columns = data.splits["train"]
         self._input_NF = _features(columns)
         self._target_N = np.asarray(columns["target"])
         self._order_FN = np.argsort(self._input_NF, axis=0, kind="stable").T.copy()

@@ -14,6 +14,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from canon.config import settings
+from canon.contracts import Penalized
 from canon.systems.settings import Classes, Positive, Shape
 
 
@@ -26,7 +27,7 @@ class Config:
     bias: bool = Field(default=True, description="learn b")
 
 
-class LinearSVM(nn.Module):
+class LinearSVM(nn.Module, Penalized):
     def __init__(self, config: Config) -> None:
         super().__init__()
         outputs = 1 if config.num_classes == 2 else config.num_classes

@@ -15,6 +15,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from canon.config import settings
+from canon.contracts import Recordable
 from canon.errors import CanonError
 from canon.nn.attention.block import ACTIVATIONS, Activation, Encoder, Norm, NormPlace, Record, Sizes
 from canon.nn.attention.embedding import TokenEmbedding
@@ -89,7 +90,7 @@ class Transform(nn.Module):
         return self.norm(self.activation(self.dense(x_MD)))
 
 
-class Pretrained(nn.Module):
+class Pretrained(nn.Module, Recordable):
     """One stack over one sequence of tokens each, and a head that names the tokens at some places."""
 
     framing: ClassVar[str] = "bert"  # canon.data.framing: where special tokens stand

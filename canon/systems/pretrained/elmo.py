@@ -25,6 +25,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from canon.config import settings
+from canon.contracts import TakesVocabulary
 from canon.data.text.vocabularies import BOS, EOS, RESERVED, UNK
 from canon.errors import CanonError
 from canon.nn.characters import BEGIN_SENTENCE, END_SENTENCE, LENGTH, PADDING, CharacterCNN, spell, spell_mark
@@ -62,7 +63,7 @@ class Config:
     dropout: Share = Field(default=0.1, description="share dropped of each layer's input and before the softmax")
 
 
-class ELMo(nn.Module):
+class ELMo(nn.Module, TakesVocabulary):
     framing = "bert"  # <bos> a <eos> [b <eos>]
     limit = 0
     characters: Tensor  # [V, C] how each word of the vocabulary is spelled

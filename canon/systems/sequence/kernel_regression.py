@@ -19,6 +19,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from canon.config import settings
+from canon.contracts import TakesRows
 from canon.data.schema import Schema
 from canon.data.targets import Number
 from canon.nn.attention.softmax import masked_softmax
@@ -33,7 +34,7 @@ class Config:
     learn_width: bool = Field(default=True, description="learn w; else it stays")
 
 
-class KernelRegression(nn.Module):
+class KernelRegression(nn.Module, TakesRows):
     keys: Tensor  # [N, F]
     values: Tensor  # [N]
 

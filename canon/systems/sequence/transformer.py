@@ -22,6 +22,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from canon.config import settings
+from canon.contracts import Recordable
 from canon.errors import CanonError
 from canon.kernels.cpu.threads import own_threads
 from canon.nn.attention.block import Activation, Decoder, DecoderBlock, DecoderStep, Encoder, NormPlace, Record, Sizes
@@ -60,7 +61,7 @@ class Config:
     max_length: Length = Field(default=0, description="most tokens put out; 0: as the data says")
 
 
-class Transformer(nn.Module):
+class Transformer(nn.Module, Recordable):
     records = True  # a pass can be a CUDA graph: all of it works on tokens end to end
 
     def __init__(self, config: Config) -> None:

@@ -9,7 +9,7 @@ Shapes: N places of the corpus, V words, D dimensions.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -20,7 +20,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from canon.data.schema import Columns
+from canon.contracts import AdoptsVectors, Context, KeepsVectors, Learner
+from canon.data.corpus.store import Corpus
+from canon.data.schema import Columns, Data
 from canon.data.text.words import Words
 from canon.errors import CanonError
 from canon.kernels.cpu.lanes import LINE
@@ -52,15 +54,15 @@ def spans(first: int, last: int, size: int) -> list[Span]:
     return found
 
 
-class VectorLearner(ABC):
-    """A learner (canon.training.learner) whose parameters are float32 matrices with one row per word."""
+class VectorLearner(Learner, KeepsVectors, AdoptsVectors):
+    """A learner whose parameters are float32 matrices with one row per word."""
 
     by_word: ClassVar[tuple[str, ...]] = ("input", "output")  # the arrays whose row i belongs to word i
-    device = torch.device("cpu")  # where the trainer would have it learn
 
-    def __init__(self, config: Any) -> None:
-        self.config = config
-        self.words: Words | None = None  # set with the corpus, or by whoever loads a trained model
+    def __init__(self, config: Any, context: Context) -> None:
+        super().__init__(config, context)
+        self.words: Words | None = None  # set with the corpus, or with what was learned from it
+        self.seed = context.seed
         self.arrays: dict[str, np.ndarray] = {}  # what is learned, by name: file "model" of a checkpoint
         self.sums: dict[str, np.ndarray] = {}  # what only learning needs: file "optimizer"
         self.threads = 1
@@ -69,8 +71,8 @@ class VectorLearner(ABC):
         self._adopted: tuple[dict[str, Tensor], Words] | None = None
 
     @abstractmethod
-    def make(self, seed: int) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-        """The arrays as learning begins, and the sums beside them; `words`, `tokens_N` and `seed` are known."""
+    def make(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+        """The arrays as learning begins, and the sums beside them; `words` and `tokens_N` are known."""
 
     @abstractmethod
     def learn(self, span: Span) -> tuple[float, float]:
@@ -81,15 +83,13 @@ class VectorLearner(ABC):
         """The sum of losses of tokens [start, stop) and the number of pairs, learning nothing; noise of seed 0."""
 
     @abstractmethod
-    def vectors(self) -> np.ndarray:
-        """The vectors to use: float32 [V, D], row i for word i."""
+    def vectors(self) -> np.ndarray: ...
 
     def vector(self, word: str) -> np.ndarray | None:
-        """The vector of any word [D]; None for one that this system cannot know."""
         row = self._known().index.get(word)
         return None if row is None else self.vectors()[row]
 
-    def prepare(self) -> None:  # noqa: B027 (nothing follows for some)
+    def prepare(self) -> None:
         """Makes what follows from `words` alone (noise, trees, n-grams); called when they become known."""
 
     @property
@@ -98,13 +98,14 @@ class VectorLearner(ABC):
 
     # ---- learning
 
-    def begin(self, columns: Columns, seed: int, batch: int, steps: int) -> None:
-        corpus: Any = columns["input"]
+    def begin(self, data: Data, batch: int, steps: int) -> None:
+        corpus: Any = data.splits["train"]["input"]
         self.tokens_N = read_only(corpus.tokens)
         self.take_words(corpus.words)
-        self.seed, self.batch, self.places = seed, batch, steps * batch
+        self.batch, self.places = batch, steps * batch
+        self.unit = corpus.num_words / max(len(corpus), 1), "words"
         self.threads = max(1, torch.get_num_threads())
-        self.arrays, self.sums = self.make(seed)
+        self.arrays, self.sums = self.make()
         if self._adopted is not None:
             self._copy_rows(*self._adopted)
             self._adopted = None
@@ -156,6 +157,8 @@ class VectorLearner(ABC):
         return {"loss": self._loss, "pairs": self._pairs, "lr": self.lr_now}
 
     def restore(self, tensors: dict[str, dict[str, Tensor]], state: dict[str, Any]) -> None:
+        if self.words is None and self.context.schema is not None:
+            self.take_words(self.context.schema.words)
         self.arrays = {name: self.hold(tensor.numpy()) for name, tensor in tensors["model"].items()}
         self.sums = {name: self.hold(tensor.numpy()) for name, tensor in tensors.get("optimizer", {}).items()}
         self._loss, self._pairs = float(state.get("loss", 0.0)), float(state.get("pairs", 0.0))
@@ -166,7 +169,7 @@ class VectorLearner(ABC):
         return np.array(array)
 
     def adopt(self, tensors: dict[str, Tensor], words: Words) -> None:
-        """Rows learned elsewhere, by word: those of `words` that are known here are taken, the rest begin anew.
+        """Rows learned elsewhere, by word: those of `words` that are known here are taken, the rest stay.
 
         `tensors` is the "model" of an earlier run, or {"input": …} for vectors of other tools. Call it before or after
         `begin`."""
@@ -196,9 +199,9 @@ class VectorLearner(ABC):
         """Of a corpus: sums of losses and pairs of its parts, and the vectors; of no text, the vectors alone. Of words:
         a vector each."""
         column: Any = columns.get("input")
-        if column is not None and not hasattr(column, "tokens"):
+        if column is not None and not isinstance(column, Corpus):
             return self._looked_up([str(word) for word in column])
-        if self.words is None:
+        if self.words is None and column is not None:
             self.take_words(column.words)
         tokens_N = np.zeros(0, np.int32) if column is None else read_only(column.tokens)
         starts = list(range(0, len(tokens_N), _MEASURED_AT_ONCE))
@@ -219,7 +222,7 @@ class VectorLearner(ABC):
         return {"vectors": torch.from_numpy(rows_ND), "known": torch.from_numpy(known_N)}
 
     def _known(self) -> Words:
-        assert self.words is not None, "words are set by begin or by whoever loads the model"
+        assert self.words is not None, "words are set by begin, by restore or by take_words"
         return self.words
 
 

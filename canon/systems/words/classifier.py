@@ -24,9 +24,10 @@ from pydantic import Field
 from torch import Tensor
 
 from canon.config import settings
+from canon.contracts import AdoptsVectors, Context, Learner
 from canon.data.batching.documents import Distinct, Documents, Labels
 from canon.data.batching.loader import generator
-from canon.data.schema import Columns
+from canon.data.schema import Columns, Data
 from canon.data.text.words import Words
 from canon.errors import CanonError
 from canon.kernels.cpu import classifier as kernels
@@ -56,9 +57,11 @@ class Config:
     label_prefix: str = Field(default="__label__", description="before each label in fastText's files")
 
 
-class Classifier:
-    def __init__(self, config: Config) -> None:
-        self.config = config
+class Classifier(Learner, AdoptsVectors):
+    config: Config
+
+    def __init__(self, config: Config, context: Context) -> None:
+        super().__init__(config, context)
         sizes = config.vocab_size, config.buckets, config.word_ngrams, config.minn, config.maxn
         self.features = Features(*sizes)
         self.kind = kernels.LOSSES.index(config.loss)
@@ -84,10 +87,12 @@ class Classifier:
 
     # Learning
 
-    def begin(self, columns: Columns, seed: int, batch: int, steps: int) -> None:
+    def begin(self, data: Data, batch: int, steps: int) -> None:
+        columns = data.splits["train"]
         documents, labels = columns["input"], Labels.of(columns["target"])
         assert isinstance(documents, Documents)
-        self.seed, self.batch, self.total = seed, batch, steps * batch
+        self.seed, self.batch, self.total = self.context.seed, batch, steps * batch
+        self.unit = documents.num_words / max(len(documents), 1), "words"
         self.threads = max(1, torch.get_num_threads())
         self.label_counts = np.bincount(labels.flat, minlength=self.config.num_classes)
         self.features.keep(self.features.used(documents))

@@ -20,6 +20,7 @@ from pydantic import Field
 from torch import Tensor
 
 from canon.config import settings
+from canon.contracts import Context
 from canon.data.text.words import Words
 from canon.errors import CanonError
 from canon.kernels.cpu import fasttext as kernels
@@ -59,8 +60,8 @@ class Config:
 
 
 class FastText(VectorLearner):
-    def __init__(self, config: Config) -> None:
-        super().__init__(config)
+    def __init__(self, config: Config, context: Context) -> None:
+        super().__init__(config, context)
         if config.maxn and config.minn > config.maxn:
             raise CanonError(f"system.minn is {config.minn}, more than system.maxn, {config.maxn}.")
         self.buckets = config.buckets if config.maxn else 0
@@ -83,11 +84,11 @@ class FastText(VectorLearner):
 
     # ---- learning
 
-    def make(self, seed: int) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    def make(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
         """Inputs even in ± 1/D, outputs at 0."""
         size, dim = self._known().size, self.config.dim
         input_RD = _close_together(size + self.buckets, dim)
-        key = np.uint64(kernels.key_of(seed, 0))
+        key = np.uint64(kernels.key_of(self.seed, 0))
         edges = np.linspace(0, input_RD.size, self.threads + 1).astype(np.int64).tolist()
         self.in_threads(lambda part: kernels.fill_uniform(flat(input_RD), *part, key, 1 / dim), list(pairwise(edges)))
         return {"input": input_RD, "output": in_lines(size - self.hierarchical, dim)}, {}

@@ -25,9 +25,11 @@ from pydantic import Field
 from torch import Tensor
 
 from canon.config import settings
+from canon.contracts import Context
 from canon.data.corpus import cooccurrence
 from canon.data.corpus.cooccurrence import Cooccurrence
-from canon.data.schema import Columns
+from canon.data.corpus.store import Corpus
+from canon.data.schema import Columns, Data
 from canon.data.text.words import Words
 from canon.errors import CanonError
 from canon.kernels.cpu import glove as kernels
@@ -51,8 +53,8 @@ class Config:
 class GloVe(VectorLearner):
     by_word: ClassVar[tuple[str, ...]] = ("word", "context", "word_bias", "context_bias")
 
-    def __init__(self, config: Config) -> None:
-        super().__init__(config)
+    def __init__(self, config: Config, context: Context) -> None:
+        super().__init__(config, context)
         self.size = 0  # places of the text that was learned from
         self.pairs: Cooccurrence | None = None
         self.table: np.ndarray | None = None  # rows as the kernels want them; a model that is only asked has none
@@ -60,8 +62,8 @@ class GloVe(VectorLearner):
 
     # ---- learning
 
-    def begin(self, columns: Columns, seed: int, batch: int, steps: int) -> None:
-        super().begin(columns, seed, batch, steps)
+    def begin(self, data: Data, batch: int, steps: int) -> None:
+        super().begin(data, batch, steps)
         self.size = len(self.tokens_N)
         self.pairs = cooccurrence.kept(
             self.tokens_N, self._known().size, self.config.window, self.config.memory, self.threads
@@ -72,10 +74,10 @@ class GloVe(VectorLearner):
                 "is what GloVe learns from; a line must have more words, or data.min_count be smaller."
             )
 
-    def make(self, seed: int) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    def make(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
         """Vectors and biases even in ±½/D, sums at 1, as in Stanford's program."""
         size, dim = self._known().size, self.config.dim
-        random = np.random.default_rng(seed)
+        random = np.random.default_rng(self.seed)
         shapes = {"word": (size, dim), "context": (size, dim), "word_bias": (size,), "context_bias": (size,)}
         self._lay_out({name: (random.random(shape, np.float32) - 0.5) / dim for name, shape in shapes.items()}, {})
         return self.arrays, self.sums
@@ -160,7 +162,7 @@ class GloVe(VectorLearner):
 
     def outputs(self, columns: Columns) -> dict[str, Tensor]:
         column: Any = columns.get("input")
-        if not hasattr(column, "tokens"):
+        if not isinstance(column, Corpus):
             return super().outputs(columns)
         self.take_words(self.words or column.words)
         loss, count = self.measure(read_only(column.tokens), 0, len(column))

@@ -26,8 +26,9 @@ from pydantic import Field
 from torch import Tensor
 
 from canon.config import settings
-from canon.data.batching.sequences import Windows
-from canon.data.schema import Columns
+from canon.contracts import Context, Learner
+from canon.data.batching.sequences import Windows, num_tokens
+from canon.data.schema import Columns, Data
 from canon.systems.settings import Positive
 
 _BUCKETS = 64  # of context counts; ⌈log T⌉ + 1 are in use
@@ -54,8 +55,9 @@ class Table(NamedTuple):
     best: np.ndarray  # [K] the likeliest word after each context
 
 
-class NGram:
-    def __init__(self, config: Config) -> None:
+class NGram(Learner):
+    def __init__(self, config: Config, context: Context) -> None:
+        super().__init__(config, context)
         self.vocab_size, self.order, self.smoothing = config.vocab_size, config.order, config.smoothing
         self.keys = [np.zeros(0, np.int64) for _ in range(self.order)]  # of k = 1 … n, sorted: parent·V + word
         self.counts = [np.zeros(0, np.int64) for _ in range(self.order)]
@@ -71,8 +73,9 @@ class NGram:
 
     # Learning
 
-    def begin(self, columns: Columns, seed: int, batch: int, steps: int) -> None:
-        self._text, self._batch = _windows(columns), batch
+    def begin(self, data: Data, batch: int, steps: int) -> None:
+        self._text, self._batch = _windows(data.splits["train"]), batch
+        self.unit = num_tokens(self._text) / max(len(self._text), 1), "tokens"
 
     def step(self, number: int) -> bool:
         num_windows = min(number * self._batch, len(self._text))

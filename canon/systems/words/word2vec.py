@@ -24,6 +24,7 @@ from pydantic import Field
 from torch import Tensor
 
 from canon.config import settings
+from canon.contracts import Context
 from canon.data.schema import Columns
 from canon.errors import CanonError
 from canon.kernels.cpu import word2vec as kernels
@@ -66,8 +67,8 @@ class Config:
 
 
 class Word2Vec(VectorLearner):
-    def __init__(self, config: Config) -> None:
-        super().__init__(config)
+    def __init__(self, config: Config, context: Context) -> None:
+        super().__init__(config, context)
         if config.architecture == "cbow" and config.update == "pair":
             raise CanonError('system.update = "pair" is for skip-gram; with CBOW a word has one pair: leave it out.')
         self.hierarchical = config.loss == "hierarchical-softmax"
@@ -81,9 +82,9 @@ class Word2Vec(VectorLearner):
         self._noise = alias_table(noise_shares(counts_V))
         self._tree = huffman(counts_V) if self.hierarchical else _NO_TREE
 
-    def make(self, seed: int) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    def make(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
         size, dim = self._known().size, self.config.dim
-        input_VD, random = in_lines(size, dim), np.random.default_rng(seed)
+        input_VD, random = in_lines(size, dim), np.random.default_rng(self.seed)
         for i in range(0, size, _ROWS_AT_ONCE):
             part_ND = input_VD[i : i + _ROWS_AT_ONCE]
             part_ND[:] = random.random(part_ND.shape, dtype=np.float32) * np.float32(2) - np.float32(1)
@@ -101,7 +102,7 @@ class Word2Vec(VectorLearner):
         config = self.config
         able = config.architecture == "skip-gram" and config.update == "window" and not self.hierarchical
         exact = torch.are_deterministic_algorithms_enabled()
-        return able and not exact and self.device.type == "cuda" and len(self.tokens_N) >= _LONG
+        return able and not exact and self.context.world.device.type == "cuda" and len(self.tokens_N) >= _LONG
 
     def step(self, number: int) -> bool:
         if not self.on_gpu():
@@ -110,7 +111,7 @@ class Word2Vec(VectorLearner):
             from canon.kernels.cuda.skip_gram import OnDevice
 
             arrays = self.arrays["input"], self.arrays["output"]
-            self._there = OnDevice(*arrays, self._keep_V, self._noise, self.config, self.device)
+            self._there = OnDevice(*arrays, self._keep_V, self._noise, self.config, self.context.world.device)
         for span in spans((number - 1) * self.batch, number * self.batch, len(self.tokens_N)):
             seed = int(kernels.key_of(int(kernels.key_of(self.seed, span.epoch)) >> 33, span.start)) >> 33
             stop = span.place + span.stop - span.start

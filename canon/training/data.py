@@ -1,0 +1,99 @@
+"""The data of a recipe: what its system asks of it, and what weights that it starts from have decided already."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from canon import tasks
+from canon.data import encodings
+from canon.data.batching.composer import Pretext
+from canon.data.encodings import Ask, Encoding
+from canon.data.encodings.framed import FRAMED
+from canon.data.encodings.passages import PASSAGES
+from canon.data.encodings.word_ids import WORD_IDS
+from canon.data.read import read
+from canon.data.schema import Data
+from canon.data.targets import TARGETS
+from canon.data.text.words import Words
+from canon.errors import CanonError
+from canon.recipe import Recipe
+from canon.training.run import EARLIER
+
+_WEIGHT_FILES = (".safetensors", ".pt", ".pth", ".bin")
+
+
+def read_data(recipe: Recipe, run: Path | None = None) -> Data:
+    """Everything that a recipe's system reads; `run` is the run that is gone on with or used, which has kept what the
+    reading depends on."""
+    system, task = recipe.system, tasks.TASKS[recipe.system.task]
+    reads = [encodings.find(name) for name in system.encodings]
+    ask = Ask(task.targets, system.name, "word" if task.words else "", _sentinels(recipe))
+    config = recipe.data
+    for encoding in reads:
+        if encoding in _STARTS:
+            config, ask = _STARTS[encoding](recipe, run, ask)
+    return read(config, reads, ask)
+
+
+def _sentinels(recipe: Recipe) -> int:
+    objective = recipe.objective.record.load() if recipe.objective.record.module else object
+    return objective.sentinels if issubclass(objective, Pretext) else 0
+
+
+def _from_backbone(recipe: Recipe, run: Path | None, ask: Ask) -> tuple[Any, Ask]:
+    """A pre-trained network has a tokeniser and a frame of its own."""
+    from canon.interop.backbones import reading_of
+
+    recipe = with_backbone(recipe)
+    if recipe.config.kind and recipe.config.kind not in {target.name for target in ask.targets}:
+        names = ", ".join(target.name for target in ask.targets)
+        raise CanonError(f'system.kind must be one of {names}, got "{recipe.config.kind}".')
+    targets = (TARGETS[recipe.config.kind],) if recipe.config.kind else ask.targets
+    return recipe.data, replace(ask, targets=targets, start=reading_of(recipe, run))
+
+
+def _from_tokenizer(recipe: Recipe, run: Path | None, ask: Ask) -> tuple[Any, Ask]:
+    """Weights that pre-training goes on from know the tokens that they were trained with; the run has kept them, and
+    what they came from may be gone. A file of weights alone knows none."""
+    data, init = recipe.data, recipe.train.init
+    if not data.tokenizer and init:
+        if run is None and Path(init).expanduser().is_dir():
+            data = replace(data, tokenizer=init)
+        elif run is not None and Path(init).suffix not in _WEIGHT_FILES:
+            data = replace(data, tokenizer=str(run))
+    return data, ask
+
+
+def _from_words(recipe: Recipe, run: Path | None, ask: Ask) -> tuple[Any, Ask]:
+    return recipe.data, replace(ask, start=earlier_words(recipe, run))
+
+
+_STARTS: dict[Encoding, Callable[[Recipe, Path | None, Ask], tuple[Any, Ask]]] = {
+    FRAMED: _from_backbone,
+    PASSAGES: _from_tokenizer,
+    WORD_IDS: _from_words,
+}
+
+
+def with_backbone(recipe: Recipe) -> Recipe:
+    """A recipe for fine-tuning says which network it is for, once the weights in train.init have said so."""
+    if FRAMED.name not in recipe.system.encodings or recipe.origins.get("system.backbone", "").startswith("from "):
+        return recipe
+    from canon.interop.backbones import complete
+
+    return complete(recipe)
+
+
+def earlier_words(recipe: Recipe, run: Path | None) -> Words | None:
+    """The words of the run in train.init, if any, that a system of word vectors began with; `run` has kept them."""
+    if not recipe.train.init or WORD_IDS.name not in recipe.system.encodings:
+        return None
+    if run is not None:
+        file = run / EARLIER
+        return Words.from_text(file.read_text(encoding="utf-8")) if file.is_file() else None
+    from canon.interop.word_weights import words_of
+
+    return words_of(recipe.train.init)

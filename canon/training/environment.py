@@ -1,0 +1,139 @@
+"""The environment loop: experience that is made, not read.
+
+An agent (canon.contracts.Agent, a system with loop="environment") learns in copies of an environment, and `Playing`
+makes a learner of it: it opens the copies, keeps their state and the open episodes in checkpoints, so that resume is
+exact, and scores by playing. The data of such a run can make environments (MakesEnvironment) and has no training split;
+its other splits are columns of episodes (Episodes), each decided by its seed.
+Shapes: N copies of an environment, E episodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from canon.contracts import Agent, Context, Environment, Episodes, Learner, MakesEnvironment, Transitions
+from canon.data.schema import Columns
+from canon.errors import CanonError
+
+_AT_ONCE = 128  # episodes that are played side by side
+
+
+class Copies:
+    """Environments side by side. Where an episode ends, the next begins in the same step."""
+
+    def __init__(self, make: Callable[[], Environment], count: int, seed: int) -> None:
+        """Copy i is seeded once, by seed + i."""
+        self._copies = [make() for _ in range(count)]
+        self.observation, self.num_actions = self._copies[0].observation, self._copies[0].num_actions
+        self.observations = np.stack([copy.reset(seed + i) for i, copy in enumerate(self._copies)])
+        self._returns_N = np.zeros(count)  # of the open episodes
+        self._lengths_N = np.zeros(count, np.int64)
+        self._ended = [0.0, 0.0, 0.0]  # since the last log: episodes, the sums of their returns and lengths
+
+    def step(self, actions_N: np.ndarray) -> Transitions:
+        before = self.observations
+        moves = [copy.step(int(action)) for copy, action in zip(self._copies, actions_N, strict=True)]
+        observations, rewards, terminated, truncated = (np.array(column) for column in zip(*moves, strict=True))
+        self._returns_N += rewards
+        self._lengths_N += 1
+        self.observations = observations.copy()
+        for i in np.flatnonzero(terminated | truncated):
+            for place, value in enumerate((1, self._returns_N[i], self._lengths_N[i])):
+                self._ended[place] += float(value)
+            self._returns_N[i], self._lengths_N[i] = 0, 0
+            self.observations[i] = self._copies[i].reset()
+        return Transitions(before, actions_N, rewards, observations, terminated, truncated)
+
+    def logs(self) -> dict[str, float]:
+        """Episodes that ended since the last call, and the means of their returns and lengths."""
+        (count, returns, lengths), self._ended = self._ended, [0.0, 0.0, 0.0]
+        return {"episodes": count} | ({"return": returns / count, "length": lengths / count} if count else {})
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "copies": [copy.state() for copy in self._copies],
+            "returns": self._returns_N.tolist(),
+            "lengths": self._lengths_N.tolist(),
+            "ended": self._ended,
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        pairs = zip(self._copies, state["copies"], strict=True)
+        self.observations = np.stack([copy.restore(kept) for copy, kept in pairs])
+        self._returns_N, self._lengths_N = np.array(state["returns"]), np.array(state["lengths"], np.int64)
+        self._ended = list(state["ended"])
+
+
+class Playing(Learner):
+    """Learner of every system with loop="environment"."""
+
+    def __init__(self, agent: Agent, context: Context) -> None:
+        super().__init__(agent.config, context)
+        self.agent = agent
+        self._copies: Copies | None = None  # while it learns
+
+    @property
+    def num_parameters(self) -> int:
+        return self.agent.num_parameters
+
+    def begin(self, data: Any, batch: int, steps: int) -> None:
+        name = self.context.recipe.system.name
+        if not isinstance(data, MakesEnvironment):
+            raise CanonError(f"{name} learns by acting, but {data.name} is not an environment to act in.")
+        if self.context.world.size > 1:
+            raise CanonError(f"{name} learns by acting, which one process does: start it without torchrun.")
+        self._copies = Copies(data.make, self.agent.copies, self.context.seed)
+        self.agent.begin(self._copies, batch, steps)
+        self.unit, self.flops_per_example = (1.0, "environment steps"), self.agent.flops_per_example
+
+    def step(self, number: int) -> bool:
+        return self.agent.step(number)
+
+    def logs(self) -> dict[str, float]:
+        return {**self.agent.logs(), **(self._copies.logs() if self._copies else {})}
+
+    def tensors(self) -> dict[str, dict[str, Tensor]]:
+        return self.agent.tensors()
+
+    def state(self) -> dict[str, Any]:
+        return {"agent": self.agent.state(), "environments": self._copies.state() if self._copies else {}}
+
+    def restore(self, tensors: dict[str, dict[str, Tensor]], state: dict[str, Any]) -> None:
+        self.agent.restore(tensors, state["agent"])
+        if self._copies:
+            self._copies.restore(state["environments"])
+
+    def outputs(self, columns: Columns) -> dict[str, Tensor]:
+        """The return and length of each episode [E], and whether it was cut off."""
+        episodes: Any = columns["input"]
+        assert isinstance(episodes, Episodes), "a split of an environment is a column of episodes"
+        parts = [
+            self._play(episodes.make, episodes.seeds[i : i + _AT_ONCE]) for i in range(0, len(episodes.seeds), _AT_ONCE)
+        ]
+        return {name: torch.from_numpy(np.concatenate([part[name] for part in parts])) for name in parts[0]}
+
+    def _play(self, make: Callable[[], Environment], seeds_E: np.ndarray) -> dict[str, np.ndarray]:
+        copies = [make() for _ in seeds_E]
+        observations = np.stack([copy.reset(int(seed)) for copy, seed in zip(copies, seeds_E, strict=True)])
+        returns_E, lengths_E, truncated_E = np.zeros(len(copies)), np.zeros(len(copies)), np.zeros(len(copies))
+        open_E = np.arange(len(copies))
+        while len(open_E):
+            self.context.pause()
+            going = []
+            for i, action in zip(open_E, self.agent.act(observations[open_E]), strict=True):
+                observations[i], reward, terminated, truncated = copies[i].step(int(action))
+                returns_E[i] += reward
+                lengths_E[i] += 1
+                truncated_E[i] = truncated and not terminated
+                if not (terminated or truncated):
+                    going.append(i)
+            open_E = np.array(going, np.int64)
+        return {"return": returns_E, "length": lengths_E, "truncated": truncated_E}
+
+    def penalty(self) -> float:
+        return self.agent.penalty()

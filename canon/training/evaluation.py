@@ -1,0 +1,82 @@
+"""The outputs of a network for all rows of a split: a part at a time, spread over the processes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from canon.contracts import World
+from canon.data.batching.loader import Examples, shares
+from canon.data.batching.sequences import Windows
+from canon.data.corpus.corpus import Corpus
+from canon.data.schema import Columns, num_examples
+from canon.tasks.base import Outputs, Task
+from canon.training.devices import shared_generator
+
+_STREAMS = 16  # of a text: one would be exact from its first word to its last, and much slower
+
+
+class Evaluation:
+    """network: in evaluation mode while this is used, and whole where the task needs that."""
+
+    def __init__(
+        self, network: nn.Module, task: Task, world: World, dtype: torch.dtype, pause: Callable[[], None]
+    ) -> None:
+        self._network, self._task, self._world, self._dtype, self._pause = network, task, world, dtype, pause
+
+    def outputs(self, examples: Examples, sharded: bool) -> Outputs:
+        task, world = self._task, self._world
+        # Shards of one network must go through it together, so then every process does all rows; so it does of a text,
+        # and where there are fewer rows than processes.
+        spread = world.size > 1 and not sharded and not task.carries and examples.size >= world.size
+        rank, size = (world.rank, world.size) if spread else (0, 1)
+        all_shares = shares(examples.size, size)
+        first, stop = all_shares[rank]
+        if task.carries:
+            parts: Iterable[Tensor] = examples.stream_rows(min(_STREAMS, examples.size))
+        else:
+            rows = torch.arange(first, stop, device=examples.index_device)
+            turns = math.ceil(max(end - start for start, end in all_shares) / task.at_once)  # of every process
+            parts = [rows[i * task.at_once :][: task.at_once] for i in range(turns)]
+        carried, task.state = task.state, None
+        try:
+            merged = self._merged(examples, parts, first, stop)
+        finally:
+            task.state = carried
+        return {name: world.gather(rows) for name, rows in merged.items()} if spread else merged
+
+    def _merged(self, examples: Examples, parts: Iterable[Tensor], first: int, stop: int) -> Outputs:
+        """The outputs of rows [first, stop), a part at a time. Filled as they come, each row in its place: a text is
+        read as streams side by side, and small outputs kept between large logits would leave holes in memory."""
+        task, device = self._task, self._world.device
+        merged: Outputs = {}
+        start = first
+        for rows in parts:
+            self._pause()
+            if not len(rows):
+                continue
+            batch = examples.take(rows)
+            end = min(start + task.at_once, stop)
+            task.generator = shared_generator(0, 0, device)  # every run is judged with the same noise
+            task.share, start = (start, end, examples.size), end
+            with torch.autocast(device.type, self._dtype, enabled=self._dtype != torch.float32):
+                outputs = task.run(self._network, batch)
+            places = (rows - first).cpu()
+            for name, values in outputs.items():
+                if name not in merged:
+                    merged[name] = torch.empty((stop - first, *values.shape[1:]))
+                merged[name][places] = values.float().cpu()
+        return merged
+
+
+def some(columns: Columns, limit: int) -> Columns:
+    """At most `limit` rows, from all over a split, whose order may mean something; of a running text its beginning."""
+    if num_examples(columns) <= limit:
+        return columns
+    running = isinstance(columns["input"], Windows | Corpus)
+    index = np.arange(limit) if running else np.linspace(0, num_examples(columns) - 1, limit).astype(np.int64)
+    return {name: c[index] if isinstance(c, np.ndarray) else c.take(index) for name, c in columns.items()}

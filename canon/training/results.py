@@ -1,0 +1,68 @@
+"""What a run has reached: result.json, and the lines that say so beside what the recipe is expected to reach."""
+
+from __future__ import annotations
+
+from canon.config import Table
+from canon.data.schema import Data
+from canon.recipe import Recipe
+from canon.tasks.base import Task
+
+Scores = dict[str, dict[str, float]]
+
+
+def record(
+    recipe: Recipe, data: Data, task: Task, scores: Scores, penalty: float, reached: Table, cost: Table
+) -> Table:
+    """What result.json holds. reached: steps, best_step and ended."""
+    names = dict.fromkeys(name for of_split in scores.values() for name in of_split)
+    return {
+        "recipe": recipe.name,
+        "system": recipe.system_name,
+        "seed": recipe.train.seed,
+        **reached,
+        # What is undefined for one split only (as AUC of a single class) is None there.
+        "scores": {split: {name: of_split.get(name) for name in names} for split, of_split in scores.items()},
+        "remarks": list(task.remarks),
+        "risk": _risks(scores, penalty),
+        "expected": {key: value for key, value in recipe.expected().items() if key != "curve"},
+        "protocol": {"data": data.fingerprint(), **data.protocol},
+        "cost": cost,
+    }
+
+
+def _risks(scores: Scores, penalty: float) -> dict[str, float]:
+    """Mean training loss, the same with the regulariser, and mean test loss; of the splits that have a loss."""
+    losses = {split: of_split["loss"] for split, of_split in scores.items() if "loss" in of_split}
+    risks = {}
+    if "train" in losses:
+        risks = {"empirical": losses["train"], "structural": losses["train"] + penalty}
+    if "test" in losses:
+        risks["generalization"] = losses["test"]
+    return risks
+
+
+def lines(result: Table) -> list[str]:
+    """One line for each split, each number beside what is expected of it, and the remarks."""
+    text = []
+    for split, scores in result["scores"].items():
+        numbers = []
+        for key, number in scores.items():
+            value = "–" if number is None else f"{number:.4f}"
+            numbers.append(f"{key} {value}{_beside(result['expected'].get(f'{split}/{key}'))}")
+        text.append(f"{split:>5}  {'  '.join(numbers)}")
+    return [*text, *result["remarks"]]
+
+
+def standing(recipe: Recipe, step: int, train: dict[str, float], valid: dict[str, float]) -> list[str]:
+    """The newest numbers of training and validation in a line, each beside what the recipe is known to have at this
+    step; none where there are none."""
+    curve = recipe.expected().get("curve", {})
+    bounds = {name: between for name, points in curve.items() for at, *between in points if at == step}
+    numbers = {f"train/{key}": value for key, value in train.items() if key != "lr"}
+    numbers |= {f"valid/{key}": value for key, value in valid.items()}
+    texts = [f"{key} {value:.4f}{_beside(bounds.get(key))}" for key, value in numbers.items()]
+    return [f"step {step:,}  {'  '.join(texts)}"] if texts else []
+
+
+def _beside(bounds: list[float] | None) -> str:
+    return f" (expected {bounds[0]:.4g}–{bounds[1]:.4g})" if bounds else ""

@@ -1,0 +1,59 @@
+"""What a network is wrapped in to train it: copies over processes (DDP), compilation, CUDA graphs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+from canon.contracts import Context, Recordable
+from canon.nn.attention.attend import fits
+from canon.nn.attention.multihead import MultiHead
+from canon.nn.compiling import PAYS_FROM, compile_parts, parts
+from canon.training.phases import Phase, give_turn
+
+_COMPILE_FROM = 1000  # steps: compiling takes tens of seconds, which a shorter run does not earn back
+
+
+@dataclass(frozen=True)
+class Wrapped:
+    models: dict[str, nn.Module]  # the network as each phase runs it
+    in_graphs: bool  # whether torch.compile makes CUDA graphs of it, and is to be told where a step begins
+
+
+def wrap(
+    network: nn.Module, phases: list[Phase], context: Context, sharded: bool, flops_per_step: float, total_steps: int
+) -> Wrapped:
+    """DDP waits for the gradients of all that it was made with, so it is made once for each phase, with what that phase
+    changes."""
+    train, world = context.recipe.train, context.world
+    on_gpu = world.device.type == "cuda"
+    even = context.schema.input in ("image", "features")  # batches of one shape
+    in_parts = bool(parts(network))  # stacks of blocks, for any lengths; the rest is little work
+    heavy = in_parts and flops_per_step >= PAYS_FROM
+    worth = on_gpu and (even or heavy) and total_steps >= _COMPILE_FROM
+    compiled = train.compile == "on" or (train.compile == "auto" and worth)
+    if compiled and in_parts:
+        compiled = False
+        compile_parts(network)
+    # CUDA graphs: ResNet-18 on 28×28 images has 3 ms of work in a step whose launches take three times as long.
+    in_graphs = compiled and even and on_gpu and world.size == 1 and len(phases) == 1
+    models: dict[str, nn.Module] = {}
+    for phase in phases:
+        model = network
+        if world.size > 1 and not sharded:
+            if len(phases) > 1:
+                give_turn(phase, phases)
+            model = DistributedDataParallel(model, gradient_as_bucket_view=True)
+        mode = "reduce-overhead" if in_graphs else None
+        models[phase.name] = torch.compile(model, mode=mode) if compiled else model  # type: ignore[assignment]
+    return Wrapped(models, in_graphs)
+
+
+def can_record(network: nn.Module, dtype: torch.dtype) -> bool:
+    """Whether a pass over sequences that lie end to end can be a CUDA graph (canon.training.graphs)."""
+    if not isinstance(network, Recordable) or not network.records or dtype not in (torch.bfloat16, torch.float16):
+        return False
+    return all(fits(module.head_dim) for module in network.modules() if isinstance(module, MultiHead))
