@@ -41,7 +41,13 @@ RECORDS = (
         "all pairs in exact fractions; scikit-learn",
     ),
     Metric(
-        "matthews", "Matthews' correlation", "Matthews' correlation", _HIGH, "matthews", "Matthews 1975", "scikit-learn"
+        "matthews",
+        "Matthews' correlation",
+        "(n Σ C_ii − Σ t_i p_i) / √((n² − Σ p_i²)(n² − Σ t_i²)), t_i and p_i how often class i is true and predicted",
+        _HIGH,
+        "matthews",
+        "Matthews 1975",
+        "scikit-learn",
     ),
     Metric("recall@1", "Recall at 1", "likeliest labels that are right / labels of all examples", _HIGH),
     Metric("precision@5", "Precision at 5", "right ones among the five likeliest / (5 n)", _HIGH),
