@@ -1,10 +1,10 @@
 """What the trainer adds to a bare PyTorch loop: `python benchmarks/loop.py`.
 
 Work: epochs of the MLP of linear/digits-mlp on scikit-learn's digits, batch 64, AdamW. Loops over the same data,
-network and optimiser settings take turns: written by hand (fused AdamW, as canon's; and torch's default AdamW), canon's trainer
-(with its seeding per step, non-finite guard, logs and schedule), accelerate, Lightning. Timed is training alone: no
-reading, evaluation or checkpoint in any of them; the opponents' bars and logs are off. canon's seconds are those of
-timing.jsonl, Lightning's from its first epoch's start to its last one's end.
+network and optimiser settings take turns: written by hand (fused AdamW, as canon's; and torch's default AdamW), canon's
+trainer (with its seeding per step, non-finite guard, logs and schedule), accelerate, Lightning. Timed is training
+alone: no reading, evaluation or checkpoint in any of them; the opponents' bars and logs are off. canon's seconds are
+those of timing.jsonl, Lightning's from its start of training to its end.
 """
 
 from __future__ import annotations
