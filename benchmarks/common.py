@@ -100,7 +100,7 @@ def processor() -> str:
 
 def machine_record(packages: Iterable[str] = ("numpy",)) -> dict[str, Any]:
     """Processor, cores, system, Python, package versions, commit and date (UTC)."""
-    versions = {}
+    versions: dict[str, str | None] = {}
     for package in packages:
         try:
             versions[package] = metadata.version(package)

@@ -10,6 +10,7 @@ Both have the same weights; that they agree is asserted before the clock starts.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
@@ -26,10 +27,11 @@ from canon.training.plan import read_data
 def plain(network: ELMo, token_BT: Tensor) -> Tensor:
     """[2, B, T, P] of the last layer, both directions over the same words."""
     x_BTP = network.words(network.characters[token_BT.flatten()]).view(*token_BT.shape, -1)
+    layers: list[Any] = list(network.layers)
     sides = []
     for direction in range(2):
         layer_input = x_BTP if direction == 0 else x_BTP.flip(1)
-        for number, layer in enumerate(network.layers):
+        for number, layer in enumerate(layers):
             hidden = x_BTP.new_zeros(len(token_BT), layer.projection)
             cell = x_BTP.new_zeros(len(token_BT), layer.hidden)
             outputs = []

@@ -29,7 +29,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from itertools import pairwise
 from pathlib import Path
-from typing import TypedDict
+from typing import Any, TypedDict
 
 from common import arguments as arguments_of
 from common import instruction_sets
@@ -155,16 +155,16 @@ def numbers_of(run: Run) -> Numbers:
     return {"scores": scores, "curve": curve}
 
 
-def summarize(runs: list[Numbers]) -> dict[str, object]:
-    expect: dict[str, object] = {}
+def summarize(runs: list[Numbers]) -> dict[str, Any]:
+    expect: dict[str, Any] = {}
     for name in runs[0]["scores"]:
         values = [run["scores"][name] for run in runs]
         expect[name] = band(name, values, granule(values))
     curve = {}
     for name, points in runs[0]["curve"].items():
         values = [value for run in runs for _, value in run["curve"][name]]
-        at = [dict(map(tuple, run["curve"][name])) for run in runs]
-        curve[name] = [[step, *band(name, [own[step] for own in at], granule(values))] for step, _ in points]
+        at = [{point[0]: point[1] for point in run["curve"][name]} for run in runs]
+        curve[name] = [[step, *band(name, [row[step] for row in at], granule(values))] for step, _ in points]
     return {**expect, "curve": curve}
 
 
@@ -194,7 +194,7 @@ def _rounded(value: float, towards: Callable[[float], int]) -> float:
     return float(f"{towards(value / unit) * unit:.4g}")
 
 
-def write(name: str, expect: dict[str, object]) -> None:
+def write(name: str, expect: dict[str, Any]) -> None:
     path = recipes.RECIPES / f"{name}.toml"
     kept = path.read_text().split("\n[expect]")[0].rstrip()
     curve = expect.pop("curve")
@@ -202,7 +202,7 @@ def write(name: str, expect: dict[str, object]) -> None:
     path.write_text("\n".join([kept, "", *lines, ""]))
 
 
-def _lines(table: dict[str, object]) -> list[str]:
+def _lines(table: dict[str, Any]) -> list[str]:
     return [f'"{key}" = {json.dumps(value)}' for key, value in table.items()]  # of numbers, JSON is TOML
 
 
@@ -217,7 +217,7 @@ def main() -> None:
     parser.add_argument("--one", type=int, metavar="SEED", help="run this seed and print its numbers")
     arguments = parser.parse_args()
     if arguments.one is not None:
-        print(json.dumps(once(*arguments.recipes, arguments.one, arguments.quick)))
+        print(json.dumps(once(arguments.recipes[0], arguments.one, arguments.quick)))
         return
     if arguments.quick:
         print(json.dumps(summarize([_apart("linear/digits-softmax", seed, {}, quick=True) for seed in range(2)])))

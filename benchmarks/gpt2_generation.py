@@ -37,7 +37,7 @@ def network_of(config: gpt2.Config) -> gpt2.GPT2:
     network = gpt2.GPT2(config).eval()
     with torch.no_grad():
         network.embedding.position.weight.mul_(10)  # so that tokens do not just repeat themselves
-        network.layers.norm.weight.mul_(_SHARPER)  # type: ignore[operator, union-attr]
+        network.layers.norm.weight.mul_(_SHARPER)  # type: ignore[operator]
     return network
 
 

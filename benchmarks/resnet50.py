@@ -62,7 +62,7 @@ def from_memory(sizes: Sizes) -> Batches:
     """Batches as the trainer gets them; the images are kept off the GPU, where they would fit."""
     draws = np.random.default_rng(0)
     shape = (3, sizes.side, sizes.side)
-    columns = {
+    columns: dict[str, np.ndarray] = {
         "input": draws.integers(0, 256, (sizes.images, *shape), dtype=np.uint8),
         "target": draws.integers(0, 1000, sizes.images),
     }
