@@ -62,7 +62,7 @@ def start(folder: Path, *arguments: str, hook: Callable[[str], None] | None = No
         with suppress(OSError):
             os.setsid()
         for number, name in ((1, "out"), (2, "err")):
-            handle = os.open(_told(folder, os.getpid(), name), os.O_CREAT | os.O_WRONLY | os.O_TRUNC)
+            handle = os.open(_output(folder, os.getpid(), name), os.O_CREAT | os.O_WRONLY | os.O_TRUNC)
             os.dup2(handle, number)
         sys.stdout, sys.stderr = (io.TextIOWrapper(io.FileIO(number, "w"), "utf-8") for number in (1, 2))
         os.chdir(folder)
@@ -89,16 +89,16 @@ def finish(folder: Path, child: int) -> Outcome:
             os.kill(child, signal.SIGKILL)
         time.sleep(pause)
         pause = min(2 * pause, 0.05)
-    texts = []
+    texts: dict[str, str] = {}
     for name in ("out", "err"):
-        path = Path(_told(folder, child, name))
-        texts.append(path.read_text(encoding="utf-8", errors="replace") if path.is_file() else "")
+        path = Path(_output(folder, child, name))
+        texts[name] = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
         path.unlink(missing_ok=True)
     code = os.waitstatus_to_exitcode(status)
-    return Outcome(code, *texts, used.ru_maxrss << 10)
+    return Outcome(code, texts["out"], texts["err"], used.ru_maxrss << 10)
 
 
-def _told(folder: Path, process: int, name: str) -> str:
+def _output(folder: Path, process: int, name: str) -> str:
     return str(folder.with_name(f"{folder.name}.{process}.{name}"))
 
 
@@ -121,11 +121,11 @@ def watch(folder: Path, hook: Callable[[str], None]) -> None:
 
     sync = os.fsync
 
-    def synced(handle: int) -> None:
+    def synced(handle: Any) -> None:
         hook("fsync")
         sync(handle)
 
-    os.fsync = synced
+    os.fsync = synced  # type: ignore[assignment]
     sys.addaudithook(audit)
 
 

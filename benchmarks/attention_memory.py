@@ -13,10 +13,10 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from common import RESULTS, write_result
+from common import RESULTS, arguments, write_result
 
 WINDOW, HEADS, WIDTH = 256, 8, 64
-LENGTHS = {
+LENGTHS: dict[str, tuple[int, ...]] = {
     "banded": (1024, 2048, 4096, 8192, 16384, 32768, 65536),
     "fused, with a mask": (1024, 2048, 4096, 8192, 16384),
     "all weights": (1024, 2048, 4096),
@@ -28,7 +28,7 @@ def memory(key: str) -> int:
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith(key):
             return int(line.split()[1]) * 1024
-    raise SystemExit(f"{key} is not told by this system; the benchmark needs Linux.")
+    raise SystemExit(f"This system does not report {key}; the benchmark needs Linux.")
 
 
 def measure(kernel: str, length: int) -> None:
@@ -62,12 +62,12 @@ def measure(kernel: str, length: int) -> None:
     once(length)
 
 
-def plot(found: dict[str, dict[int, int]], path: Path) -> None:
+def plot(peaks: dict[str, dict[int, int]], path: Path) -> None:
     from canon import figures
 
     figure, axes = figures.new_figure(size=(6.4, 4.2))
     with figures.style():
-        for name, row in found.items():
+        for name, row in peaks.items():
             axes[0, 0].plot(
                 list(row), [value / 2**20 for value in row.values()], marker="o", markersize=3.5, label=name
             )
@@ -85,27 +85,31 @@ def plot(found: dict[str, dict[int, int]], path: Path) -> None:
 
 
 def main() -> None:
-    if sys.argv[1:]:
-        return measure(sys.argv[1], int(sys.argv[2]))
-    found: dict[str, dict[int, int]] = {}
+    parser = arguments(__doc__)
+    parser.add_argument("--one", nargs=2, metavar=("KERNEL", "LENGTH"), help="print the peak of one case alone")
+    options = parser.parse_args()
+    if options.one:
+        return measure(options.one[0], int(options.one[1]))
+    peaks: dict[str, dict[int, int]] = {}
     for kernel, lengths in LENGTHS.items():
-        for length in lengths:
-            command = [sys.executable, __file__, kernel, str(length)]
-            told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-            found.setdefault(kernel, {})[length] = int(told.split()[-1])
-            print(f"{kernel:20s} {length:7,d} tokens {found[kernel][length] / 2**20:10.1f} MiB")
+        for length in lengths[:2] if options.quick else lengths:
+            command = [sys.executable, __file__, "--one", kernel, str(length)]
+            printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+            peaks.setdefault(kernel, {})[length] = int(printed.split()[-1])
+            print(f"{kernel:20s} {length:7,d} tokens {peaks[kernel][length] / 2**20:10.1f} MiB")
     growth = {}  # by which factor memory grows when the length doubles, at the end of each row
-    for kernel, row in found.items():
+    for kernel, row in peaks.items():
         *_, second, last = row.values()
         growth[kernel] = round(last / second, 2)
         print(f"{kernel:20s} twice the length takes {growth[kernel]:.2f}× the memory")
     result = {
         "work": {"window": WINDOW, "heads": HEADS, "head_dim": WIDTH, "dtype": "float32", "pass": "forward, backward"},
-        "peak_bytes": found,
+        "peak_bytes": peaks,
         "growth_when_length_doubles": growth,
     }
-    write_result("attention_memory", result, command="python benchmarks/attention_memory.py", packages=("torch",))
-    plot(found, RESULTS / "attention_memory.png")
+    write_result("attention_memory", result, options, packages=("torch",))
+    if not options.quick:
+        plot(peaks, RESULTS / "attention_memory.png")
 
 
 if __name__ == "__main__":

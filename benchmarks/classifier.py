@@ -3,34 +3,25 @@ CANON_DATA, and the packages fasttext-wheel and jieba).
 
 Both train on the same lines (training part as published, words cut once: SST-2's own, jieba's for Chinese) with equal
 settings and threads, in turns, with several seeds, and are scored on the same test lines. Timed are: "whole", from the
-file to the trained model (fasttext.train_supervised; canon's reading and learning without evaluations or a run
-directory), and of canon "learning" alone, with one thread too. fasttext's seed decides its first weights, its threads
-the rest.
+file to the trained model (fasttext.train_supervised; canon's reading, and the steps of a run), and of canon "learning"
+alone, with one thread too. fasttext's seed decides its first weights, its threads the rest.
 """
 
 from __future__ import annotations
 
-import argparse
 import statistics
-import sys
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
-import torch
-from common import write_result
+from common import SMALL, arguments, installed, trained, write_result
 
-sys.path.insert(0, str(Path(__file__).parent.parent))
-from canon.contracts import Context
 from canon.data.batching.documents import Documents, Labels
 from canon.data.config import DataConfig
-from canon.data.read import labelled
+from canon.data.read import read
 from canon.data.schema import Data
-from canon.systems.words.classifier import Classifier, Config
-from canon.tasks.labels import LabelTask
-from tests.learners import data_of
-from tests.reading import read_as
 
 
 @dataclass(frozen=True)
@@ -93,93 +84,95 @@ def fasttext_once(work: Work, train: Path, test: Path, threads: int, seed: int) 
 
 
 def canon_once(work: Work, train: Path, test: Path, threads: int, seed: int) -> dict[str, float]:
-    from canon.data import read_documents
-
-    torch.set_num_threads(threads)
-    read_documents._cut_last.clear()  # reading counts
-    start = time.perf_counter()
-    config = DataConfig(source=str(train), valid=0.0, test=0.0)
-    data = read_as(config, "bags")
-    columns, sizes = data.splits["train"], data.schema.sizes()
-    settings = Config(
-        vocab_size=sizes["vocab_size"],
-        num_classes=sizes["num_classes"],
-        dim=work.dim,
-        lr=work.lr,
-        loss=work.loss,  # type: ignore[arg-type]
-        word_ngrams=work.word_ngrams,
-        buckets=work.buckets,
-    )
-    learner = Classifier(settings, Context(seed=seed))
-    size = len(columns["input"])
-    batch = min(10_000, size)
-    steps = -(-work.epochs * size // batch)
-    learner.begin(data_of(columns), batch, steps)
     begun = time.perf_counter()
-    for step in range(1, steps + 1):
-        learner.step(step)
-    end = time.perf_counter()
-    held = labelled(data.schema, test, config)
-    score = LabelTask("labels", settings, data.schema).score(learner.outputs(held), held)
-    return {"whole_s": end - start, "learning_s": end - begun, "accuracy": score["accuracy"]}
+    size = len(
+        read(DataConfig(source=str(train), valid=0.0, test=0.0), ("document",), "labels").splits["train"]["input"]
+    )
+    reading = time.perf_counter() - begun
+    settings = {key: value for key, value in asdict(work).items() if key not in ("source", "tokenizer", "epochs")}
+    run, learning = trained(
+        train.parent,
+        "fasttext-classifier:base",
+        train,
+        {
+            **{f"system.{key}": value for key, value in settings.items()},
+            "data.test": str(test),
+            "train.epochs": work.epochs,
+            "train.batch": min(10_000, size),
+            "train.threads": threads,
+            "train.seed": seed,
+        },
+    )
+    assert run.result is not None
+    accuracy = run.result["scores"]["test"]["accuracy"]
+    return {"whole_s": reading + learning, "learning_s": learning, "accuracy": accuracy}
 
 
-def spread(runs: list[dict[str, float]], key: str) -> dict[str, float]:
-    values = [run[key] for run in runs]
+def spread(runs: list[dict[str, float]]) -> dict[str, dict[str, float]]:
+    columns = {key: [run[key] for run in runs] for key in runs[0]}
     return {
-        "median": statistics.median(values),
-        "min": min(values),
-        "max": max(values),
-        "mean": statistics.fmean(values),
+        key: {
+            "median": statistics.median(values),
+            "min": min(values),
+            "max": max(values),
+            "mean": statistics.fmean(values),
+        }
+        for key, values in columns.items()
     }
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = arguments(__doc__)
     parser.add_argument("--only", default="", help="works whose name holds this")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--keep", action="store_true", help="write no result file")
     options = parser.parse_args()
+    works = {name: work for name, work in WORKS.items() if options.only in name}
+    if options.quick:
+        works = {"small": Work(str(SMALL / "labels.txt"), "split", 0.5, 2, dim=8, word_ngrams=2, buckets=1000)}
+        options.seeds = 1
+    with_fasttext = installed("fasttext")
     results = {}
     with tempfile.TemporaryDirectory() as folder:
-        for name, work in WORKS.items():
-            if options.only not in name:
-                continue
-            data = read_as(DataConfig(source=work.source, tokenizer=work.tokenizer, valid=0.0), "bags")
+        for name, work in works.items():
+            data = read(DataConfig(source=work.source, tokenizer=work.tokenizer, valid=0.0), ("document",), "labels")
             train, test = (write_lines(data, split, Path(folder) / f"{split}.txt") for split in ("train", "test"))
-            words = len(data.splits["train"]["input"].codes_N) * work.epochs  # type: ignore[union-attr]
+            documents = data.splits["train"]["input"]
+            assert isinstance(documents, Documents)
+            words = len(documents.codes_N) * work.epochs
             canon_once(work, train, test, options.threads, 0)  # compiles
-            ours, alone, theirs = [], [], []
+            runs: dict[str, list[dict[str, float]]] = {"canon": [], "canon_one_thread": []}
             for seed in range(options.seeds):
-                theirs.append(fasttext_once(work, train, test, options.threads, seed))
-                ours.append(canon_once(work, train, test, options.threads, seed))
-                alone.append(canon_once(work, train, test, 1, seed))
-            found = {
-                "settings": vars(work),
-                "words": words,
-                "canon": {key: spread(ours, key) for key in ours[0]},
-                "canon_one_thread": {key: spread(alone, key) for key in alone[0]},
-                "fasttext": {key: spread(theirs, key) for key in theirs[0]},
-            }
-            whole = {tool: found[tool]["whole_s"]["median"] for tool in ("canon", "fasttext")}  # type: ignore[index]
-            right, other = (statistics.fmean(run["accuracy"] for run in runs) for runs in (ours, theirs))
-            times = whole["fasttext"] / whole["canon"]
-            results[name] = found | {"times_as_fast": times, "accuracy_minus_fasttext": right - other}
-            learning = found["canon"]["learning_s"]["median"]  # type: ignore[index]
-            rate = words / learning / 1e3
-            gain = found["canon_one_thread"]["learning_s"]["median"] / learning  # type: ignore[index]
-            print(
-                f"{name}: whole {whole['canon']:.2f} s (learning {learning:.2f} s, {rate:,.0f} thousand words/s, "
-                f"{gain:.2f} times one thread) "
-                f"against {whole['fasttext']:.2f} s, {times:.2f} times as fast; "
-                f"accuracy {right:.4f} against {other:.4f} ({right - other:+.4f})"
-            )
-    if not options.keep:
-        packages = ("numpy", "numba", "fasttext-wheel", "jieba")
-        command = f"python benchmarks/classifier.py --seeds {options.seeds} --threads {options.threads}"
-        path = write_result("classifier", {"works": results}, command=command, packages=packages)
-        print(path)
+                runs["canon"].append(canon_once(work, train, test, options.threads, seed))
+                runs["canon_one_thread"].append(canon_once(work, train, test, 1, seed))
+                if with_fasttext:
+                    theirs = fasttext_once(work, train, test, options.threads, seed)
+                    runs.setdefault("fasttext", []).append(theirs)
+            results[name] = {"settings": asdict(work), "words": words, **compared(name, words, runs)}
+    write_result("classifier", {"works": results}, options, ("numpy", "numba", "fasttext-wheel", "jieba"))
+
+
+def compared(name: str, words: int, runs: dict[str, list[dict[str, float]]]) -> dict[str, Any]:
+    """The spreads of all sides and their ratios, which are printed."""
+    result: dict[str, Any] = {side: spread(rows) for side, rows in runs.items()}
+    ours, alone = result["canon"], result["canon_one_thread"]
+    learning = ours["learning_s"]["median"]
+    print(
+        f"{name}: whole {ours['whole_s']['median']:.2f} s (learning {learning:.2f} s, "
+        f"{words / learning / 1e3:,.0f} thousand words/s, {alone['learning_s']['median'] / learning:.2f} times one "
+        f"thread), accuracy {ours['accuracy']['mean']:.4f}",
+        flush=True,
+    )
+    if "fasttext" in result:
+        theirs = result["fasttext"]
+        result["times_as_fast"] = theirs["whole_s"]["median"] / ours["whole_s"]["median"]
+        result["accuracy_minus_fasttext"] = ours["accuracy"]["mean"] - theirs["accuracy"]["mean"]
+        print(
+            f"{name}: {result['times_as_fast']:.2f} times as fast as fasttext ({theirs['whole_s']['median']:.2f} s), "
+            f"accuracy {result['accuracy_minus_fasttext']:+.4f}",
+            flush=True,
+        )
+    return result
 
 
 if __name__ == "__main__":

@@ -1,26 +1,38 @@
-"""What every benchmark shares: the machine it ran on, fair timing, and one JSON file per result.
+"""What every benchmark shares: arguments, fair timing, printing, the machine it ran on, and one JSON file per result.
 
+Every benchmark has `--quick`: tiny sizes and no downloads, to see in seconds that it works; it writes nothing.
 `interleaved` times several callables in turn (a, b, c, a, b, c, …), so that a busy neighbour slows all of them alike;
 `write_result` stores what was measured with the machine, the date and the versions under benchmarks/results/.
+Importing this makes canon and the tests' oracles of this tree importable.
 """
 
 from __future__ import annotations
 
+import argparse
 import gc
+import importlib
 import json
 import os
 import platform
+import shlex
 import statistics
 import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from canon.training.run import Run
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
+SMALL = ROOT / "tests" / "battery"  # texts, pairs and labels of a few kilobytes, for --quick
+sys.path.insert(0, str(ROOT))
 # Environments by which a process calculates as an older processor does: torch, oneDNN, MKL, OpenBLAS and numba.
 _OLDER = {
     "avx2": {
@@ -39,6 +51,33 @@ _OLDER = {
         "NUMBA_CPU_NAME": "generic",
     },
 }
+
+
+def arguments(text: str | None) -> argparse.ArgumentParser:
+    """The parser of a benchmark whose docstring is `text`."""
+    parser = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="tiny sizes, to see that it works; writes nothing")
+    return parser
+
+
+def installed(module: str) -> bool:
+    """Whether an opponent can be imported; where it cannot, this is printed."""
+    try:
+        importlib.import_module(module)
+    except Exception as error:  # also one that is there but was built for another torch
+        print(f"{module} is left out, since it cannot be imported: {error}")
+        return False
+    return True
+
+
+def trained(folder: str | Path, recipe: str, data: str | Path, changes: Mapping[str, Any]) -> tuple[Run, float]:
+    """A finished run somewhere in `folder`, without evaluations and checkpoints before its end; its steps' seconds."""
+    from canon.training.trainer import train
+
+    rare = {"train.evaluate_every": 1 << 40, "train.checkpoint_every": 1 << 40, "data.valid": 0.0}
+    out = Path(tempfile.mkdtemp(dir=folder)) / "run"
+    run = train(recipe, str(data), out, changes={**rare, **changes}, quiet=True)
+    return run, max(run.timings()[-1]["seconds"], 1e-3)  # which is rounded to milliseconds
 
 
 def instruction_sets() -> dict[str, dict[str, str]]:
@@ -61,7 +100,7 @@ def processor() -> str:
 
 def machine_record(packages: Iterable[str] = ("numpy",)) -> dict[str, Any]:
     """Processor, cores, system, Python, package versions, commit and date (UTC)."""
-    versions = {}
+    versions: dict[str, str | None] = {}
     for package in packages:
         try:
             versions[package] = metadata.version(package)
@@ -110,10 +149,34 @@ def summary(seconds: Mapping[str, list[float]]) -> dict[str, dict[str, float]]:
     }
 
 
-def write_result(name: str, result: Mapping[str, Any], *, command: str, packages: Iterable[str] = ("numpy",)) -> Path:
-    """benchmarks/results/NAME.json: the command, the machine, then what was measured."""
+def rates(seconds: Mapping[str, list[float]], amount: float) -> dict[str, dict[str, float]]:
+    """Of `amount` done in each time: so much per second, median, least and greatest."""
+    per_second = {name: [amount / value for value in values] for name, values in seconds.items()}
+    return {
+        name: {"median": round(statistics.median(values)), "min": round(min(values)), "max": round(max(values))}
+        for name, values in per_second.items()
+    }
+
+
+def show_ratios(times: Mapping[str, Mapping[str, float]], against: str) -> dict[str, float]:
+    """Prints each candidate's time and by how much it is faster than `against`; returns these factors."""
+    base = times[against]["median_s"]
+    ratios = {name: round(base / max(row["median_s"], 1e-9), 3) for name, row in times.items()}
+    for name, row in times.items():
+        spread = f"{row['min_s']:.4f}–{row['max_s']:.4f}"
+        print(f"{name:32s} {row['median_s']:9.4f} s ({spread})   {ratios[name]:6.2f} × {against}", flush=True)
+    return ratios
+
+
+def write_result(
+    name: str, result: Mapping[str, Any], options: argparse.Namespace, packages: Iterable[str] = ("numpy",)
+) -> None:
+    """benchmarks/results/NAME.json: the command, the machine, then what was measured; nothing with --quick."""
+    if options.quick:
+        return
     RESULTS.mkdir(parents=True, exist_ok=True)
     path = RESULTS / f"{name}.json"
+    command = shlex.join(["python", f"benchmarks/{Path(sys.argv[0]).name}", *sys.argv[1:]])
     record = {"command": command, "machine": machine_record(packages), **result}
     path.write_text(json.dumps(record, indent=2, ensure_ascii=False) + "\n")
-    return path
+    print(f"Written to {path}.")

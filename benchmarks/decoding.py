@@ -11,15 +11,14 @@ Target: at least 3 × transformers on two cores of a CPU.
 
 from __future__ import annotations
 
-import argparse
-import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from common import ROOT, interleaved, summary, write_result
+from common import arguments, installed, interleaved, show_ratios, summary, write_result
 from torch import Tensor
 
 from canon import registry
@@ -27,9 +26,7 @@ from canon.nn import decoding
 from canon.nn.decoding import BOS, EOS
 from canon.nn.frozen import frozen
 from canon.nn.ragged import Layout
-
-sys.path.insert(0, str(ROOT))
-from tests.parity.huggingface import marian_of, transformers_module
+from tests.parity.huggingface import marian_of
 
 SENTENCES = 32
 _SHARPER = 4
@@ -130,63 +127,54 @@ def theirs(case: Case, marian: Any, width: int, batch: int, limit: int) -> list[
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = arguments(__doc__)
     parser.add_argument("--preset", default="base")
     parser.add_argument("--vocab", type=int, default=8000)
     parser.add_argument("--run", default="")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--singles", type=int, default=8, help="sentences that are decoded one at a time")
-    parser.add_argument("--quick", action="store_true", help="tiny sizes, to see that it works; writes nothing")
     options = parser.parse_args()
     if options.quick:
         options.preset, options.vocab, options.rounds, options.singles = "tiny", 200, 1, 2
 
     case = run_case(options.run) if options.run else random_case(options.preset, options.vocab)
-    marian = marian_of(case.network, case.config)
-    marian.generation_config.bad_words_ids = None
+    marian = None
+    if installed("transformers"):
+        marian = marian_of(case.network, case.config)
+        marian.generation_config.bad_words_ids = None
     limit = 2 * max(len(sentence) for sentence in case.sentences)
     results: dict[str, Any] = {}
     for width in (1, 4):
         for batch in (1, SENTENCES):
             chosen = case._replace(sentences=case.sentences[: options.singles]) if batch == 1 else case
-            answers = ours(chosen, width, batch, limit), theirs(chosen, marian, width, batch, limit)
-            equal = sum(one == other for one, other in zip(*answers, strict=True))
-            candidates: dict[str, Callable[[], Any]] = {
-                "canon": lambda c=chosen, w=width, b=batch: ours(c, w, b, limit),  # type: ignore[misc]
-                "transformers": lambda c=chosen, w=width, b=batch: theirs(c, marian, w, b, limit),  # type: ignore[misc]
-            }
-            seconds = summary(interleaved(candidates, repeats=options.rounds, warmup=0))
-            ratio = seconds["transformers"]["median_s"] / seconds["canon"]["median_s"]
-            lengths = [len(answer) for answer in answers[0]]
             name = f"{'greedy' if width == 1 else f'beam {width}'}, batch {batch}"
+            calls: dict[str, Callable[[], list[list[int]]]] = {"canon": partial(ours, chosen, width, batch, limit)}
+            if marian is not None:
+                calls["transformers"] = partial(theirs, chosen, marian, width, batch, limit)
+            answers = {side: call() for side, call in calls.items()}
+            lengths = [len(answer) for answer in answers["canon"]]
+            print(f"{name}: {len(lengths)} sentences, {np.mean(lengths):.1f} tokens on average, {max(lengths)} at most")
+            seconds = summary(interleaved(calls, repeats=options.rounds, warmup=0))
+            ratios = show_ratios(seconds, list(seconds)[-1])
             results[name] = {
                 "seconds": seconds,
-                "ratio": round(ratio, 2),
-                "sentences": len(chosen.sentences),
-                "equal_outputs": equal,
+                "sentences": len(lengths),
                 "tokens": sum(lengths),
                 "longest": max(lengths),
             }
-            print(
-                f"{name:17s} canon {seconds['canon']['median_s']:.3f} s, transformers "
-                f"{seconds['transformers']['median_s']:.3f} s: {ratio:.2f} ×   outputs equal: {equal} of "
-                f"{len(lengths)}, {np.mean(lengths):.1f} tokens on average, {max(lengths)} at most",
-                flush=True,
-            )
-    if options.quick:
-        return
+            if marian is not None:
+                equal = sum(one == other for one, other in zip(*answers.values(), strict=True))
+                print(f"outputs equal: {equal} of {len(lengths)}", flush=True)
+                results[name] |= {"ratio": round(ratios["canon"], 2), "equal_outputs": equal}
     settings = {key: getattr(case.config, key) for key in ("source_vocab", "dim", "num_layers", "num_heads", "hidden")}
     result = {
         "run": options.run,
         "settings": settings,
         "threads": torch.get_num_threads(),
-        "attention": marian.config._attn_implementation,
         "rounds": options.rounds,
         "results": results,
     }
-    command = f"python benchmarks/decoding.py {' '.join(sys.argv[1:])}".strip()
-    path = write_result("decoding", result, command=command, packages=("torch", transformers_module().__name__))
-    print(f"written to {path}")
+    write_result("decoding", result, options, packages=("torch", "transformers"))
 
 
 if __name__ == "__main__":

@@ -9,12 +9,12 @@ Both have the same weights; that they agree is asserted before the clock starts.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
-from common import interleaved, summary, write_result
+from common import SMALL, arguments, interleaved, show_ratios, summary, write_result
 from torch import Tensor
 
 from canon import recipe as recipes
@@ -27,10 +27,11 @@ from canon.training.plan import read_data
 def plain(network: ELMo, token_BT: Tensor) -> Tensor:
     """[2, B, T, P] of the last layer, both directions over the same words."""
     x_BTP = network.words(network.characters[token_BT.flatten()]).view(*token_BT.shape, -1)
+    layers: list[Any] = list(network.layers)
     sides = []
     for direction in range(2):
         layer_input = x_BTP if direction == 0 else x_BTP.flip(1)
-        for number, layer in enumerate(network.layers):
+        for number, layer in enumerate(layers):
             hidden = x_BTP.new_zeros(len(token_BT), layer.projection)
             cell = x_BTP.new_zeros(len(token_BT), layer.hidden)
             outputs = []
@@ -55,28 +56,30 @@ def ours(network: ELMo, token_BT: Tensor) -> Tensor:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = arguments(__doc__)
     parser.add_argument("--preset", default="small")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--window", type=int, default=20)
-    arguments = parser.parse_args()
-    device = torch.device(arguments.device)
-    data = read_data(recipes.load("pretrained/elmo"))
+    options = parser.parse_args()
+    if options.quick:
+        options.preset, options.batch, options.window = "tiny", 4, 5
+    device = torch.device(options.device)
+    data = read_data(recipes.load("pretrained/elmo", str(SMALL / "text.txt") if options.quick else ""))
     vocabulary = data.schema.tokenizers["text"].vocabulary
     torch.manual_seed(0)
     settings = {"vocab_size": len(vocabulary), "softmax_words": 4, "dropout": 0.0}
-    network = ELMo(find("elmo")[0].configure(arguments.preset, settings))
+    network = ELMo(find("elmo")[0].configure(options.preset, settings))
     network.take_vocabulary(vocabulary)
     network.to(device)
     tokens = np.asarray(data.splits["train"]["input"].tokens)  # type: ignore[union-attr]
-    size = arguments.batch * arguments.window
+    size = options.batch * options.window
     rows = torch.from_numpy(tokens[: 2 * size].astype(np.int64))
-    token_BT = rows[rows != 3][:size].view(arguments.batch, arguments.window).to(device)  # words alone
+    token_BT = rows[rows != 3][:size].view(options.batch, options.window).to(device)  # words alone
     with torch.no_grad():
-        told = plain(network, token_BT)
+        expected = plain(network, token_BT)
         torch.testing.assert_close(
-            ours(network, token_BT), torch.cat(tuple(told.flatten(1, 2)), 1), rtol=1e-3, atol=1e-4
+            ours(network, token_BT), torch.cat(tuple(expected.flatten(1, 2)), 1), rtol=1e-3, atol=1e-4
         )
 
     def step(run: Callable[[ELMo, Tensor], Tensor]) -> Callable[[], None]:
@@ -88,14 +91,14 @@ def main() -> None:
 
         return once
 
-    found = summary(interleaved({"canon": step(ours), "plain": step(plain)}, repeats=5))
-    for times in found.values():
-        times["words_per_second"] = round(size / times["median_s"])
+    repeats = 1 if options.quick else 5
+    times = summary(interleaved({"canon": step(ours), "plain": step(plain)}, repeats=repeats))
+    ratios = show_ratios(times, "plain")
+    for row in times.values():
+        row["words_per_second"] = round(size / row["median_s"])
     different = len(token_BT.unique())
-    name = "elmo" if device.type == "cpu" else f"elmo-{device.type}"
-    command = f"python benchmarks/elmo.py --preset {arguments.preset} --device {arguments.device}"
-    result = {"preset": arguments.preset, "words": size, "different": different, "found": found}
-    print(write_result(name, result, command=command, packages=("torch",)).read_text())
+    result = {"preset": options.preset, "words": size, "different": different, "seconds": times, "ratios": ratios}
+    write_result("elmo" if device.type == "cpu" else f"elmo-{device.type}", result, options, packages=("torch",))
 
 
 if __name__ == "__main__":

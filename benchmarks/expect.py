@@ -11,12 +11,11 @@ deviations about one of them would be outside.)
 `--json FILE` keeps every run's numbers; what FILE has is not measured again, so a measurement can go on after a stop.
 Without recipes, `--json FILE` writes those that FILE has, measured here or on another machine. `--runs FOLDER` takes
 runs that were made elsewhere, FOLDER/NAME-SEED, in place of training; they must be of the recipe as it is, but for the
-settings in `_FREE`.
+settings in `_FREE`. `--quick` runs a few steps of one small recipe with two seeds and prints the bands.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import os
@@ -30,8 +29,9 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from itertools import pairwise
 from pathlib import Path
-from typing import TypedDict
+from typing import Any, TypedDict
 
+from common import arguments as arguments_of
 from common import instruction_sets
 
 from canon import recipe as recipes
@@ -95,9 +95,9 @@ def measure(names: list[str], sets: list[str], seeds: int, jobs: int, kept: Path
         pool.shutdown(cancel_futures=True)
 
 
-def _apart(name: str, seed: int, environment: dict[str, str]) -> Numbers:
+def _apart(name: str, seed: int, environment: dict[str, str], quick: bool = False) -> Numbers:
     """What a process with this environment and one thread prints for `--one`."""
-    command = [sys.executable, __file__, name, "--one", str(seed)]
+    command = [sys.executable, __file__, name, "--one", str(seed), *["--quick"] * quick]
     environment = {**os.environ, **environment, "OMP_NUM_THREADS": "1"}
     ended = subprocess.run(command, env=environment, capture_output=True, text=True)
     if ended.returncode:
@@ -106,11 +106,12 @@ def _apart(name: str, seed: int, environment: dict[str, str]) -> Numbers:
     return numbers
 
 
-def once(name: str, seed: int) -> Numbers:
+def once(name: str, seed: int, quick: bool) -> Numbers:
     from canon.training.trainer import train
 
     with tempfile.TemporaryDirectory() as folder:
         changes: dict[str, object] = {"train.seed": seed, "train.threads": 1, "train.device": "cpu"}
+        changes |= {"train.steps": 20} if quick else {}
         if needed := recipes.load(name).needs:
             first = train(needed, out=Path(folder) / "first", changes=changes, quiet=True)
             changes = {**changes, "train.init": str(first.path)}
@@ -154,16 +155,16 @@ def numbers_of(run: Run) -> Numbers:
     return {"scores": scores, "curve": curve}
 
 
-def summarize(runs: list[Numbers]) -> dict[str, object]:
-    expect: dict[str, object] = {}
+def summarize(runs: list[Numbers]) -> dict[str, Any]:
+    expect: dict[str, Any] = {}
     for name in runs[0]["scores"]:
         values = [run["scores"][name] for run in runs]
         expect[name] = band(name, values, granule(values))
     curve = {}
     for name, points in runs[0]["curve"].items():
         values = [value for run in runs for _, value in run["curve"][name]]
-        at = [dict(map(tuple, run["curve"][name])) for run in runs]
-        curve[name] = [[step, *band(name, [own[step] for own in at], granule(values))] for step, _ in points]
+        at = [{point[0]: point[1] for point in run["curve"][name]} for run in runs]
+        curve[name] = [[step, *band(name, [row[step] for row in at], granule(values))] for step, _ in points]
     return {**expect, "curve": curve}
 
 
@@ -193,7 +194,7 @@ def _rounded(value: float, towards: Callable[[float], int]) -> float:
     return float(f"{towards(value / unit) * unit:.4g}")
 
 
-def write(name: str, expect: dict[str, object]) -> None:
+def write(name: str, expect: dict[str, Any]) -> None:
     path = recipes.RECIPES / f"{name}.toml"
     kept = path.read_text().split("\n[expect]")[0].rstrip()
     curve = expect.pop("curve")
@@ -201,12 +202,12 @@ def write(name: str, expect: dict[str, object]) -> None:
     path.write_text("\n".join([kept, "", *lines, ""]))
 
 
-def _lines(table: dict[str, object]) -> list[str]:
+def _lines(table: dict[str, Any]) -> list[str]:
     return [f'"{key}" = {json.dumps(value)}' for key, value in table.items()]  # of numbers, JSON is TOML
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = arguments_of(__doc__)
     parser.add_argument("recipes", nargs="*")
     parser.add_argument("--seeds", type=int, default=8)
     parser.add_argument("--isa", nargs="+", choices=instruction_sets(), default=[*instruction_sets()])
@@ -215,11 +216,15 @@ def main() -> None:
     parser.add_argument("--runs", type=Path, help="folder of finished runs, NAME-SEED, taken in place of training")
     parser.add_argument("--one", type=int, metavar="SEED", help="run this seed and print its numbers")
     arguments = parser.parse_args()
+    if arguments.one is not None:
+        print(json.dumps(once(arguments.recipes[0], arguments.one, arguments.quick)))
+        return
+    if arguments.quick:
+        print(json.dumps(summarize([_apart("linear/digits-softmax", seed, {}, quick=True) for seed in range(2)])))
+        return
     if not arguments.recipes and not arguments.json:
         parser.error("name a recipe, or a --json FILE that has some")
-    if arguments.one is not None:
-        print(json.dumps(once(*arguments.recipes, arguments.one)))
-    elif arguments.runs:
+    if arguments.runs:
         for name in arguments.recipes:
             write(name, summarize([numbers_of(run) for run in finished(name, arguments.seeds, arguments.runs)]))
     else:

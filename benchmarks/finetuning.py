@@ -11,16 +11,14 @@ training; of choices, a logistic regression that tells right from wrong ones; of
 from __future__ import annotations
 
 import argparse
-import shlex
 import statistics
-import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import write_result
+from common import SMALL, arguments, write_result
 
-sys.path.insert(0, str(Path(__file__).parent.parent))
 from canon import metrics
 from canon.data.config import DataConfig
 from canon.data.finetune_open import open_labelled
@@ -63,7 +61,7 @@ def settings(name: str, source: str, weights: str, seed: int, lr: float, limit: 
 
 def fit(name: str, source: str, weights: str, seed: int, lr: float, limit: int, out: Path) -> float:
     """The metric on the test set; of a finished run as it was."""
-    path = out / name / f"{weights}-{seed}"
+    path = out / Path(name).stem / f"{weights}-{seed}"
     run = Run(path)
     if not path.exists() or run.result is None:
         changes = settings(name, source, weights, seed, lr, limit)
@@ -150,27 +148,59 @@ def _most_frequent_tags(fitted: TagRows, tested: TagRows, metric: str) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--from", dest="source", required=True, help="a run, or a folder of Hugging Face's")
+    parser = arguments(__doc__)
+    parser.add_argument("--from", dest="source", default="", help="a run, or a folder of Hugging Face's")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--sets", nargs="*", default=list(SETS), choices=list(SETS))
     parser.add_argument("--lr", type=float, default=1e-4)
     parser.add_argument("--random-lr", type=float, default=3e-4)
     parser.add_argument("--limit", type=int, default=0, help="training examples; 0: all")
     parser.add_argument("--out", type=Path, default=Path("runs/finetuning"))
-    asked = parser.parse_args()
+    options = parser.parse_args()
+    if options.quick:
+        with tempfile.TemporaryDirectory() as folder:
+            options.out, options.seeds, options.sets = Path(folder), 1, [str(SMALL / "sentences.csv")]
+            options.source = str(small_network(Path(folder) / "bert"))
+            SETS[options.sets[0]] = ("accuracy", 1, 16)
+            measure(options)
+    elif options.source:
+        measure(options)
+    else:
+        parser.error("name a pre-trained network: --from RUN")
+
+
+def small_network(path: Path) -> Path:
+    """A BERT that has seen a few steps."""
+    sizes = {"dim": 16, "num_layers": 1, "num_heads": 2, "hidden": 32}
+    changes: dict[str, Any] = {f"system.{key}": value for key, value in sizes.items()}
+    changes |= {
+        "data.tokenizer": "word",
+        "data.vocab_size": 0,
+        "data.max_length": 32,
+        "train.steps": 2,
+        "train.batch": 8,
+    }
+    return train("pretrained/bert", str(SMALL / "documents.txt"), path, changes=changes, quiet=True).path
+
+
+def measure(options: argparse.Namespace) -> None:
     rows = []
-    for name in asked.sets:
-        row: dict[str, Any] = {"data": name, "metric": SETS[name][0], "bag of words": bag_of_words(name, asked.limit)}
-        for weights, lr in (("pre-trained", asked.lr), ("random", asked.random_lr)):
-            found = [fit(name, asked.source, weights, seed, lr, asked.limit, asked.out) for seed in range(asked.seeds)]
-            row[weights] = {"mean": statistics.fmean(found), "sd": statistics.pstdev(found), "seeds": found}
+    for name in options.sets:
+        row: dict[str, Any] = {"data": name, "metric": SETS[name][0], "bag of words": bag_of_words(name, options.limit)}
+        for weights, lr in (("pre-trained", options.lr), ("random", options.random_lr)):
+            scores = [
+                fit(name, options.source, weights, seed, lr, options.limit, options.out)
+                for seed in range(options.seeds)
+            ]
+            row[weights] = {"mean": statistics.fmean(scores), "sd": statistics.pstdev(scores), "seeds": scores}
         rows.append(row)
         bag = "–" if row["bag of words"] is None else f"{row['bag of words']:.3f}"
-        told = [f"{row[weights]['mean']:.3f} ± {row[weights]['sd']:.3f}" for weights in ("pre-trained", "random")]
-        print(f"| {name} | {row['metric']} | {told[0]} | {told[1]} | {bag} |", flush=True)
-    result = {"from": asked.source, "seeds": asked.seeds, "lr": asked.lr, "random_lr": asked.random_lr, "rows": rows}
-    write_result("finetuning", result, command=shlex.join(["python", *sys.argv]), packages=("torch", "scikit-learn"))
+        cells = [f"{row[weights]['mean']:.3f} ± {row[weights]['sd']:.3f}" for weights in ("pre-trained", "random")]
+        print(f"| {name} | {row['metric']} | {cells[0]} | {cells[1]} | {bag} |", flush=True)
+    result = {
+        "from": options.source, "seeds": options.seeds, "lr": options.lr, "random_lr": options.random_lr, "rows": rows,
+    }  # fmt: skip
+    write_result("finetuning", result, options, packages=("torch", "scikit-learn"))
 
 
 if __name__ == "__main__":

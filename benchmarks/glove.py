@@ -1,6 +1,6 @@
 """GloVe against Stanford's program: counting and training on the same text with the same settings, side by side.
 
-    CANON_DATA=… python benchmarks/glove.py --stanford FOLDER [--epochs 15] [--seeds 3] [--dim 100] [--bytes N]
+    CANON_DATA=… python benchmarks/glove.py --stanford FOLDER [--epochs 15] [--seeds 3] [--dim 100] [--words N]
 
 FOLDER holds vocab_count, cooccur, shuffle and glove as built from github.com/stanfordnlp/GloVe by its Makefile.
 The text is wiki-words as one line; min count 5, window 15, x_max 10 (as its demo for a text of this kind), rate 0.05,
@@ -12,7 +12,6 @@ WordSim-353, SimLex-999 and analogies. Targets: 1.5 × in total, quality equal w
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import re
@@ -26,18 +25,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import write_result
+from common import arguments, write_result
+from wiki_words import Text, judged, write_text
 
-from canon.data.config import DataConfig
 from canon.data.corpus.cooccurrence_counts import ENTRY
-from canon.data.formats.files import read_text
-from canon.data.formats.word_tests import read_tests
-from canon.data.read_corpus import open_corpus
-from canon.metrics.vectors import analogy_accuracy, similarity_correlation
+from canon.data.formats.word_tests import Tests
 from canon.training.run import Run
 from canon.use.vectors import Vectors
 
-TESTS = ("wordsim353", "simlex999", "questions-words")
 THREADS, WINDOW, MIN_COUNT, X_MAX, BATCH = 2, 15, 5, 10, 500_000
 RECORD = np.dtype([("row", "<i4"), ("column", "<i4"), ("count", "<f8")])  # Stanford's, words counted from 1
 
@@ -60,21 +55,21 @@ def timed(command: list[str], folder: Path, source: Path | None = None, target: 
         )
         _, status, used = os.wait4(process.pid, 0)
         seconds = time.perf_counter() - start
-    told = (folder / "said.txt").read_text(errors="replace")
+    printed = (folder / "said.txt").read_text(errors="replace")
     if status:
-        raise SystemExit(f"{command[0]} failed:\n{told[-2000:]}")
-    return {"seconds": seconds, "memory_mb": used.ru_maxrss >> 10, "said": told}
+        raise SystemExit(f"{command[0]} failed:\n{printed[-2000:]}")
+    return {"seconds": seconds, "memory_mb": used.ru_maxrss >> 10, "said": printed}
 
 
-def stanford(programs: Path, text: Path, folder: Path, seed: int, epochs: int, dim: int) -> dict[str, Any]:
+def stanford(programs: Path, text: Text, folder: Path, seed: int, epochs: int, dim: int) -> dict[str, Any]:
     folder.mkdir()
     vocab, counts, shuffled = (folder / name for name in ("vocab.txt", "counts.bin", "shuffled.bin"))
     run = lambda name, *more, **files: timed([str(programs / name), *map(str, more)], folder, **files)  # noqa: E731
     stages = {
-        "words": run("vocab_count", "-min-count", MIN_COUNT, "-verbose", 0, source=text, target=vocab),
+        "words": run("vocab_count", "-min-count", MIN_COUNT, "-verbose", 0, source=text.path, target=vocab),
         "counting": run(
             "cooccur", "-vocab-file", vocab, "-window-size", WINDOW, "-memory", 4, "-verbose", 0,
-            source=text, target=counts,
+            source=text.path, target=counts,
         ),
         "shuffling": run("shuffle", "-memory", 4, "-seed", seed, "-verbose", 0, source=counts, target=shuffled),
         "training": run(
@@ -90,10 +85,10 @@ def stanford(programs: Path, text: Path, folder: Path, seed: int, epochs: int, d
         if word != "<unk>":
             words.append(word)
             rows.append(np.array(numbers, dtype=np.float32))
-    return found(stages, losses, words, np.stack(rows))
+    return summarized(stages, losses, words, np.stack(rows), text.tests)
 
 
-def ours(text: Path, folder: Path, seed: int, epochs: int, dim: int, threads: int = THREADS) -> dict[str, Any]:
+def ours(text: Text, folder: Path, seed: int, epochs: int, dim: int, threads: int = THREADS) -> dict[str, Any]:
     folder.mkdir()
     settings = {
         "system.dim": dim, "system.window": WINDOW, "system.x_max": float(X_MAX), "data.min_count": MIN_COUNT,
@@ -102,8 +97,8 @@ def ours(text: Path, folder: Path, seed: int, epochs: int, dim: int, threads: in
         "train.log_every": 1, "train.checkpoint_every": 1 << 30, "train.evaluate_every": 1 << 30,
     }  # fmt: skip
     sets = [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
-    canon = Path(sys.executable).with_name("canon")
-    whole = timed([str(canon), "train", "glove", "--data", str(text), "--out", f"{folder}/run", *sets], folder)
+    command = [sys.executable, "-m", "canon", "train", "glove", "--data", str(text.path), "--out", f"{folder}/run"]
+    whole = timed([*command, *sets], folder)
     run = Run(folder / "run")
     assert run.result is not None
     training = {**whole, "seconds": run.result["cost"]["seconds"]}
@@ -113,21 +108,19 @@ def ours(text: Path, folder: Path, seed: int, epochs: int, dim: int, threads: in
         if "train/loss" in row:
             steps[min(int(row["epoch"] - 1e-6), epochs - 1)].append(row["train/loss"])
     vectors = Vectors.open(folder / "run")
-    return found(
-        {**stages, "training": training}, [statistics.mean(step) for step in steps], list(vectors.words), vectors.matrix
-    )
+    losses = [statistics.mean(step) for step in steps]
+    return summarized({**stages, "training": training}, losses, list(vectors.words), vectors.matrix, text.tests)
 
 
-def found(stages: dict[str, Any], losses: list[float], words: list[str], matrix: np.ndarray) -> dict[str, Any]:
-    tests = read_tests(TESTS)
-    scores = {name: similarity_correlation(matrix, words, pairs).spearman for name, pairs in tests.pairs.items()}
-    scores |= {name: analogy_accuracy(matrix, words, asked).accuracy for name, asked in tests.analogies.items()}
+def summarized(
+    stages: dict[str, Any], losses: list[float], words: list[str], matrix: np.ndarray, tests: Tests
+) -> dict[str, Any]:
     seconds = {name: round(stage["seconds"], 2) for name, stage in stages.items()}
     return {
         "seconds": {**seconds, "total": round(sum(seconds.values()), 2)},
         "memory_mb": max(stage["memory_mb"] for stage in stages.values()),
         "losses": [round(loss, 6) for loss in losses],
-        "scores": {name: round(float(value), 4) for name, value in scores.items()},
+        "scores": judged(matrix, words, tests),
         "words": len(words),
     }
 
@@ -148,70 +141,72 @@ def middle(runs: list[dict[str, Any]], part: str, name: str) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--stanford", type=Path, required=True, help="folder of the built programs")
+    parser = arguments(__doc__)
+    parser.add_argument("--stanford", type=Path, help="folder of the built programs")
     parser.add_argument("--epochs", type=int, default=15)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--dim", type=int, default=100)
-    parser.add_argument("--bytes", type=int, default=0, help="only so many of the text")
-    parser.add_argument("--name", default="glove", help="of the result")
+    parser.add_argument("--words", type=int, default=0, help="of the text, from its beginning; 0: all")
     options = parser.parse_args()
+    if options.quick:
+        options.epochs, options.seeds, options.dim = 2, 1, 8
+    elif not options.stanford:
+        parser.error("name the folder of Stanford's programs: --stanford FOLDER")
+    if not options.stanford:
+        print("Stanford's programs are left out, since --stanford does not say where they are.")
 
-    runs: dict[str, list[dict[str, Any]]] = {"stanford": [], "canon": []}
+    runs: dict[str, list[dict[str, Any]]] = {}
+    counts: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        source = open_corpus(DataConfig(source="wiki-words"))
-        content = " ".join(read_text(path) for path in source.parts["train"].inputs.files)
-        text = folder / "text.txt"
-        text.write_text(content[: options.bytes or None], encoding="utf-8")
-        ours(text, folder / "compile", 0, 1, options.dim)  # the compiled kernels are then in numba's cache
+        text = write_text(folder, options)
+        text.path.write_text(" ".join(text.path.read_text().split()))  # one line: contexts run over its ends
+        if not options.quick:
+            ours(text, folder / "compile", 0, 1, options.dim)  # the compiled kernels are then in numba's cache
         for seed in range(1, options.seeds + 1):
             sizes = (seed, options.epochs, options.dim)
-            runs["stanford"].append(stanford(options.stanford.resolve(), text, folder / f"stanford-{seed}", *sizes))
-            runs["canon"].append(ours(text, folder / f"canon-{seed}", *sizes))
-            if seed == 1:
+            if options.stanford:
+                theirs = stanford(options.stanford.resolve(), text, folder / f"stanford-{seed}", *sizes)
+                runs.setdefault("stanford", []).append(theirs)
+            runs.setdefault("canon", []).append(ours(text, folder / f"canon-{seed}", *sizes))
+            if seed == 1 and options.stanford:
                 (own,) = (folder / "canon-1" / "corpora").glob("pairs-*/entries.bin")
                 counts = compare_counts(folder / "stanford-1" / "counts.bin", own)
                 print(json.dumps(counts))
-            for side, made in runs.items():
-                print(
-                    f"{side:9} seed {seed}",
-                    json.dumps({key: made[-1][key] for key in ("seconds", "scores")}),
-                    flush=True,
-                )
-                print(f"{'':9} loss by epoch", *made[-1]["losses"], flush=True)
+            for side, rows in runs.items():
+                shown = {key: rows[-1][key] for key in ("seconds", "scores")}
+                print(f"{side:9} seed {seed}", json.dumps(shown), flush=True)
+                print(f"{'':9} loss by epoch", *rows[-1]["losses"], flush=True)
                 shutil.rmtree(folder / f"{side}-{seed}")
-        alone = ours(text, folder / "alone", 1, 2, options.dim, threads=1)["seconds"]["training"] / 2
-
-    stanfords, canons = runs["stanford"], runs["canon"]
-    before = [name for name in stanfords[0]["seconds"] if name not in ("training", "total")]
-    ratios = {
-        "total": middle(stanfords, "seconds", "total") / middle(canons, "seconds", "total"),
-        "training": middle(stanfords, "seconds", "training") / middle(canons, "seconds", "training"),
-        "words and counting": sum(middle(stanfords, "seconds", name) for name in before)
-        / middle(canons, "seconds", "words, counting, start"),
-    }
-    ratios[f"training, {THREADS} threads / 1"] = alone * options.epochs / middle(canons, "seconds", "training")
+        alone = 0.0 if options.quick else ours(text, folder / "alone", 1, 2, options.dim, 1)["seconds"]["training"] / 2
+    ratios = ratios_of(runs, alone * options.epochs)
     for name, ratio in ratios.items():
         print(f"{name:24} {ratio:6.2f} ×{'' if '/' in name else ' Stanford'}")
-    quality = {test: {side: [run["scores"][test] for run in made] for side, made in runs.items()} for test in TESTS} | {
-        "last loss": {side: [run["losses"][-1] for run in made] for side, made in runs.items()}
-    }
+    tests = [*runs["canon"][0]["scores"]]
+    quality = {test: {side: [run["scores"][test] for run in rows] for side, rows in runs.items()} for test in tests}
+    quality["last loss"] = {side: [run["losses"][-1] for run in rows] for side, rows in runs.items()}
     for test, sides in quality.items():
-        told = "   ".join(
+        line = "   ".join(
             f"{side} {statistics.mean(values):.4f} ({min(values):.4f}–{max(values):.4f})"
             for side, values in sides.items()
         )
-        print(f"{test:20} {told}")
+        print(f"{test:20} {line}")
     settings = {"epochs": options.epochs, "dim": options.dim, "threads": THREADS, "window": WINDOW, "x_max": X_MAX}
-    path = write_result(
-        options.name,
-        {"settings": settings, "counts": counts, "ratios": {n: round(r, 2) for n, r in ratios.items()},
-         "quality": quality, "runs": runs},
-        command=f"python benchmarks/glove.py --epochs {options.epochs} --seeds {options.seeds} --dim {options.dim}",
-        packages=("numpy", "numba"),
-    )  # fmt: skip
-    print(f"written to {path}")
+    result = {"settings": settings, "counts": counts, "ratios": ratios, "quality": quality, "runs": runs}
+    write_result("glove", result, options, packages=("numpy", "numba"))
+
+
+def ratios_of(runs: dict[str, list[dict[str, Any]]], alone: float) -> dict[str, float]:
+    """Stanford's medians / canon's, and one thread's seconds of training (0: not measured) / two threads'."""
+    canons, stanfords = runs["canon"], runs.get("stanford", [])
+    ratios = {f"training, {THREADS} threads / 1": alone / middle(canons, "seconds", "training")} if alone else {}
+    if stanfords:
+        before = [name for name in stanfords[0]["seconds"] if name not in ("training", "total")]
+        counting = sum(middle(stanfords, "seconds", name) for name in before)
+        ratios["words and counting"] = counting / middle(canons, "seconds", "words, counting, start")
+        for part in ("total", "training"):
+            ratios[part] = middle(stanfords, "seconds", part) / middle(canons, "seconds", part)
+    return {name: round(ratio, 2) for name, ratio in ratios.items()}
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
     python benchmarks/gpt2_generation.py [--batch 1] [--length 512] [--rounds 3] [--quick]
 
 Weights are random, but logits are as sure of themselves as trained ones are. Times go from a prompt on the device to
-tokens on the host, reading the prompt included; graphs are recorded in a first round that is told by itself. Ways:
+tokens on the host, reading the prompt included; graphs are recorded in a first round that is timed by itself. Ways:
 plain (a Python step per token) and graph (canon/nn/graphs.py), each in float32, where all must say the same tokens, and
 in bfloat16, where the first tokens that differ are counted (rounding decides between tokens that are almost equally
 likely).
@@ -14,22 +14,18 @@ from __future__ import annotations
 
 import argparse
 import gc
-import sys
 import time
 from collections.abc import Callable
 from typing import Any
 
 import torch
-from common import ROOT, interleaved, summary, write_result
+from common import arguments, installed, interleaved, summary, write_result
 from torch import Tensor
 
 from canon.nn import decoding, graphs
 from canon.nn.frozen import frozen
 from canon.systems.pretrained import gpt2
-
-sys.path.insert(0, str(ROOT))
 from tests.parity.gpt import gpt_of
-from tests.parity.huggingface import transformers_module
 
 _SHARPER = 4
 _EVERY = 16
@@ -41,7 +37,7 @@ def network_of(config: gpt2.Config) -> gpt2.GPT2:
     network = gpt2.GPT2(config).eval()
     with torch.no_grad():
         network.embedding.position.weight.mul_(10)  # so that tokens do not just repeat themselves
-        network.layers.norm.weight.mul_(_SHARPER)  # type: ignore[operator, union-attr]
+        network.layers.norm.weight.mul_(_SHARPER)  # type: ignore[operator]
     return network
 
 
@@ -125,7 +121,7 @@ def measure(name: str, options: argparse.Namespace, config: gpt2.Config, device:
 
 def main() -> None:
     on_cuda = torch.cuda.is_available()
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = arguments(__doc__)
     parser.add_argument("--batch", type=int, default=1)
     parser.add_argument("--prompt", type=int, default=32)
     parser.add_argument("--length", type=int, default=512 if on_cuda else 64)
@@ -133,19 +129,18 @@ def main() -> None:
     parser.add_argument("--types", nargs="+", choices=_TYPES, default=list(_TYPES) if on_cuda else ["float32"])
     parser.add_argument("--ways", nargs="+", choices=("plain", "graph"), default=["plain", "graph"])
     parser.add_argument("--kernels", action="store_true", help="list the kernels of a step (a GPU)")
-    parser.add_argument("--quick", action="store_true", help="tiny sizes, to see that it works; writes nothing")
     options = parser.parse_args()
     config = gpt2.Config()
     if options.quick:
         config = gpt2.Config(vocab_size=199, dim=48, num_layers=2, num_heads=3, hidden=96, max_positions=256)
-        options.length, options.rounds = min(options.length, 64), 1
+        options.length, options.rounds = 16, 1
+    if not installed("transformers"):
+        return  # there is nothing to compare with
     device = torch.device("cuda" if on_cuda else "cpu")
     results: dict[str, Any] = {}
     for name in options.types:
         results[name] = measure(name, options, config, device)
         gc.collect()
-    if options.quick:
-        return
     result = {
         "device": torch.cuda.get_device_name() if on_cuda else f"{torch.get_num_threads()} threads",
         "batch": options.batch,
@@ -153,10 +148,8 @@ def main() -> None:
         "length": options.length,
         **results,
     }
-    command = f"python benchmarks/gpt2_generation.py {' '.join(sys.argv[1:])}".strip()
     file = f"gpt2-generation-{device.type}" + (f"-batch{options.batch}" if options.batch > 1 else "")
-    path = write_result(file, result, command=command, packages=("torch", transformers_module().__name__))
-    print(f"written to {path}")
+    write_result(file, result, options, packages=("torch", "transformers"))
 
 
 if __name__ == "__main__":

@@ -7,71 +7,73 @@ sequence. An n-gram model also sees the sequence before, where there is one; GPT
 
 from __future__ import annotations
 
-import argparse
 import math
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import write_result
+from common import SMALL, arguments, write_result
 
 from canon import recipe as recipes
-from canon.contracts import Context
 from canon.data.batching.sequences import Windows
 from canon.data.text.framing import frame
 from canon.systems.words.ngram import Config, NGram
 from canon.training.plan import read_data
 from canon.training.run import Run
 from canon.training.trainer import train
-from tests.learners import data_of
 
 MODELS = {
     "bigram, interpolated": Config(order=2),
     "trigram, interpolated": Config(order=3),
     "5-gram, Kneser–Ney": Config(order=5, smoothing="kneser-ney"),
 }
+TINY: dict[str, Any] = {
+    **{f"system.{key}": value for key, value in {"dim": 16, "num_layers": 1, "num_heads": 2, "hidden": 32}.items()},
+    **{"data.tokenizer": "word", "data.vocab_size": 0, "data.max_length": 32, "train.steps": 2, "train.batch": 8},
+}
 
 
 def sequences(passages: Any) -> tuple[np.ndarray, np.ndarray]:
-    """All tokens end to end, and whether each is one that is foretold."""
+    """All tokens end to end, and whether each is one that is predicted."""
     framed = frame("gpt", passages.specials, passages.sequence(np.arange(len(passages))))
-    foretold_N = np.ones(len(framed.tokens_N), bool)
-    foretold_N[framed.first_starts_B] = False
-    return framed.tokens_N, foretold_N
+    predicted_N = np.ones(len(framed.tokens_N), bool)
+    predicted_N[framed.first_starts_B] = False
+    return framed.tokens_N, predicted_N
 
 
-def loss_of(config: Config, vocab_size: int, train_N: np.ndarray, test_N: np.ndarray, foretold_N: np.ndarray) -> float:
-    learner = NGram(Config(vocab_size=vocab_size, order=config.order, smoothing=config.smoothing), Context())
-    learner.begin(data_of({"input": Windows(train_N, len(train_N))}), 1, 0)
+def loss_of(config: Config, vocab_size: int, train_N: np.ndarray, test_N: np.ndarray, predicted_N: np.ndarray) -> float:
+    learner = NGram(Config(vocab_size=vocab_size, order=config.order, smoothing=config.smoothing))
+    learner.begin({"input": Windows(train_N, len(train_N))}, seed=0, batch=1, steps=0)
     step = 1
     while learner.step(step):
         step += 1
     p_N, _ = learner.probabilities(test_N)
-    return float(-np.log(p_N[foretold_N]).mean())
+    return float(-np.log(p_N[predicted_N]).mean())
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = arguments(__doc__)
     parser.add_argument("--run", type=Path, help="a finished run of pretrained/gpt2")
-    arguments = parser.parse_args()
-    recipe = recipes.load("pretrained/gpt2")
+    options = parser.parse_args()
+    data_path, changes = ("", {}) if not options.quick else (str(SMALL / "documents.txt"), TINY)
+    recipe = recipes.load("pretrained/gpt2", data_path, changes)
     with tempfile.TemporaryDirectory() as folder:
-        run = Run(arguments.run) if arguments.run else train("pretrained/gpt2", out=Path(folder) / "run")
+        out = Path(folder) / "run"
+        run = Run(options.run) if options.run else train("pretrained/gpt2", data_path, out, changes=changes)
         assert run.result is not None
         losses = {"gpt2": float(run.result["scores"]["test"]["loss"])}
     data = read_data(recipe)
     train_N, _ = sequences(data.splits["train"]["input"])
-    test_N, foretold_N = sequences(data.splits["test"]["input"])
+    test_N, predicted_N = sequences(data.splits["test"]["input"])
     vocab_size = data.schema.tokenizers["text"].size
-    print(f"{len(train_N):,} tokens to learn from, {foretold_N.sum():,} to foretell")
+    print(f"{len(train_N):,} tokens to learn from, {predicted_N.sum():,} to predict")
     for name, config in MODELS.items():
-        losses[name] = loss_of(config, vocab_size, train_N, test_N, foretold_N)
+        losses[name] = loss_of(config, vocab_size, train_N, test_N, predicted_N)
     for name, loss in losses.items():
         print(f"{name:24} loss {loss:.3f}  perplexity {math.exp(loss):.1f}")
-    result = {"tokens": len(train_N), "foretold": int(foretold_N.sum()), "test_loss": losses}
-    write_result("gpt2-ngrams", result, command=f"python benchmarks/gpt2_ngrams.py {' '.join(sys.argv[1:])}".strip())
+    result = {"tokens": len(train_N), "predicted": int(predicted_N.sum()), "test_loss": losses}
+    write_result("gpt2-ngrams", result, options)
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ Not broken: docstrings, texts (f-strings, `raise`, help), annotations, `assert`,
 checker; `LOOKS` and `COST`, by which nothing but a drawing or the time changes; `NOT_HERE`: needs a GPU, or is data.
 A break that changes nothing is written into mutants_equivalent.tsv (file, line as it is, line as it becomes, why) and
 then counts neither way. A break under which the tests hang is noticed. A test that fails without the break is left out.
+`--quick` tries one break of canon/metrics/edits.py and keeps nothing.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ from queue import Queue
 from threading import Lock
 from typing import Any
 
-from common import RESULTS, ROOT, machine_record
+from common import RESULTS, ROOT, arguments, machine_record
 
 FIRST, MORE = 6, 20  # test files that are run together: the nearest, and of the rest
 EQUIVALENT = Path(__file__).with_name("mutants_equivalent.tsv")
@@ -74,14 +75,24 @@ LOOKS = re.compile(
 LOOKS_FILES = ("canon/figures.py", "canon/inspect/plots.py", "canon/inspect/layers_figure.py", "canon/report/curves.py")
 TEXT_ARGUMENTS = ("help", "epilog", "metavar", "title", "label", "figsize", "size", "fontsize", "alpha", "lw", "ms")
 
-NEAR = {ast.Lt: (ast.LtE, ast.GtE), ast.LtE: (ast.Lt, ast.Gt), ast.Gt: (ast.GtE, ast.LtE), ast.GtE: (ast.Gt, ast.Lt)}
+NEAR: dict[type, tuple[type, ...]] = {
+    ast.Lt: (ast.LtE, ast.GtE),
+    ast.LtE: (ast.Lt, ast.Gt),
+    ast.Gt: (ast.GtE, ast.LtE),
+    ast.GtE: (ast.Gt, ast.Lt),
+}
 OPPOSITE = {ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot}
 COMPARISONS: dict[type, tuple[type, ...]] = {**NEAR, **{one: (other,) for one, other in OPPOSITE.items()}}
 COMPARISONS[ast.IsNot] = (ast.Is,)
 EXTREMES = {"min": "max", "max": "min", "minimum": "maximum", "maximum": "minimum"}
 
 # Tests that start processes or train for minutes come last whatever they see.
-SLOW = ("tests/battery/test_battery.py", "tests/golden/*", "tests/training/test_interruption.py", "tests/docs/*")
+SLOW: tuple[str, ...] = (
+    "tests/battery/test_battery.py",
+    "tests/golden/*",
+    "tests/training/test_interruption.py",
+    "tests/docs/*",
+)
 SLOW += ("tests/training/test_torchrun.py", "tests/parity/*")
 
 
@@ -117,8 +128,8 @@ class Break:
 def breaks_of(file: str) -> list[Break]:
     source = (ROOT / file).read_bytes()
     starts = [0]
-    for line in source.splitlines(keepends=True):
-        starts.append(starts[-1] + len(line))
+    for text in source.splitlines(keepends=True):
+        starts.append(starts[-1] + len(text))
     lines = source.decode().splitlines()
     found = []
     for node, kind, new in _sites(ast.parse(source), file):
@@ -172,8 +183,8 @@ def _own(node: ast.AST) -> Iterator[tuple[ast.AST, str, str]]:
                 ops = [*node.ops[:place], other(), *node.ops[place + 1 :]]
                 yield node, "comparison", ast.unparse(ast.Compare(node.left, ops, node.comparators))
     elif isinstance(node, ast.BoolOp):
-        other = ast.And() if isinstance(node.op, ast.Or) else ast.Or()
-        yield node, "and, or", f"({ast.unparse(ast.BoolOp(other, node.values))})"
+        joined = ast.And() if isinstance(node.op, ast.Or) else ast.Or()
+        yield node, "and, or", f"({ast.unparse(ast.BoolOp(joined, node.values))})"
     elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
         yield node, "not", f"bool({ast.unparse(node.operand)})"
     elif isinstance(node, ast.Constant) and isinstance(node.value, bool):
@@ -413,7 +424,7 @@ def show(records: list[dict[str, Any]]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser = arguments(__doc__)
     parser.add_argument(
         "--count", type=int, default=100, help="breaks to have tried, earlier ones of this draw included"
     )
@@ -425,6 +436,14 @@ def main() -> None:
     parser.add_argument("--json", type=Path, default=RESULTS / "mutants.json")
     parser.add_argument("--again", action="store_true", help="try again what was not noticed, in place of new ones")
     given = parser.parse_args()
+    if given.quick:
+        with tempfile.TemporaryDirectory() as folder:
+            given.count, given.rooms, given.json = 1, "metrics/edits", Path(folder) / "mutants.json"
+            return measure(given)
+    measure(given)
+
+
+def measure(given: argparse.Namespace) -> None:
     asked = [f"canon/{room}" for room in given.rooms.split(",") if room] or ["canon/"]
     files = sorted(name for name in _files().values() if name.startswith("canon/"))
     files = [name for name in files if not any(fnmatch.fnmatch(name, pattern) for pattern in NOT_HERE)]

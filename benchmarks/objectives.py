@@ -1,6 +1,6 @@
 """How long a batch of pre-training takes to compose: 128 passages of 512 tokens, each objective.
 
-python benchmarks/objectives.py
+    python benchmarks/objectives.py [--quick]
 
 A sentence has 22 tokens on average, a word 1.3; everything lies in memory. The loader composes in a thread of its own,
 one batch ahead: what counts is that it takes less than a step.
@@ -8,19 +8,19 @@ one batch ahead: what counts is that it takes less than a step.
 
 from __future__ import annotations
 
-import time
+from functools import partial
+from itertools import count
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+from common import arguments, interleaved, summary, write_result
 
 from canon.data.batching.composer import Composer
 from canon.data.batching.draws import Draws
 from canon.data.batching.passages import SENTENCE, WORD, Passages
 from canon.data.text.framing import Specials
-from canon.objectives.record import Choice
-from canon.objectives.table import BY_NAME
 
-PASSAGES, LENGTH, REPEATS = 128, 512, 30
 SPECIALS = Specials(pad=0, unk=1, cls=2, sep=3, mask=4, bos=2, eos=3, sentinels=tuple(range(5, 105)))
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "masked tokens": ("masked", {}),
@@ -36,31 +36,36 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-def column() -> Passages:
+def column(length: int, size: int) -> Passages:
     chance = np.random.default_rng(0)
-    sentences = np.concatenate([[0], np.cumsum(chance.integers(5, 40, 100_000))])
-    documents = np.concatenate([np.arange(0, 100_000, 100), [100_000]])
+    sentences = np.concatenate([[0], np.cumsum(chance.integers(5, 40, size))])
+    documents = np.append(np.arange(0, size, 100), size)
     total = int(sentences[-1])
     begins = np.where(chance.random(total) < 1 / 1.3, WORD, 0).astype(np.uint8)
     begins[sentences[:-1]] |= WORD | SENTENCE
     tokens = chance.integers(105, 30_000, total).astype(np.uint16)
-    return Passages(tokens, begins, sentences, documents, LENGTH, SPECIALS, 30_000)
+    return Passages(tokens, begins, sentences, documents, length, SPECIALS, 30_000)
+
+
+def compose(composer: Composer, rows: np.ndarray, batch: int, steps: count[int]) -> None:
+    step = next(steps)
+    composer(np.random.default_rng(step).choice(rows, batch), np.arange(batch), Draws(1, step))
 
 
 def main() -> None:
-    passages = column()
-    full = np.flatnonzero(passages.lengths > 0.9 * LENGTH)
-    print(f"{PASSAGES} passages of {passages.lengths[full].mean():.0f} tokens, milliseconds: median (fastest)")
-    for name, (objective, settings) in CASES.items():
-        record = BY_NAME[objective]
-        pretext = Choice(record, record.tasks["pretraining"](**settings)).create()
-        composer, times = Composer(pretext, passages), []
-        for step in range(REPEATS):
-            indices = np.random.default_rng(step).choice(full, PASSAGES)
-            begin = time.perf_counter()
-            composer(indices, np.arange(PASSAGES), Draws(1, step))
-            times.append(1e3 * (time.perf_counter() - begin))
-        print(f"{name:32}{np.median(times[3:]):6.1f} ({min(times):.1f})")
+    options = arguments(__doc__).parse_args()
+    batch, length, repeats, size = (8, 64, 2, 1000) if options.quick else (128, 512, 27, 100_000)
+    passages = column(length, size)
+    full = np.flatnonzero(passages.lengths > 0.9 * length)
+    print(f"{batch} passages of {passages.lengths[full].mean():.0f} tokens, milliseconds: median (least–greatest)")
+    calls = {
+        name: partial(compose, Composer(objective, SimpleNamespace(**settings), passages), full, batch, count())
+        for name, (objective, settings) in CASES.items()
+    }
+    times = summary(interleaved(calls, repeats=repeats, warmup=3))
+    for name, row in times.items():
+        print(f"{name:32}{1e3 * row['median_s']:6.1f} ({1e3 * row['min_s']:.1f}–{1e3 * row['max_s']:.1f})")
+    write_result("objectives", {"passages": batch, "length": length, "seconds": times}, options)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 Every instruction set that the machine has (its own, AVX2, SSE4) with one and with two threads, one line of result for
 each; the failures are printed after it. What trains is in `WHAT`; the minutes-long are left out. Arguments go to
-pytest, as in `python benchmarks/portable.py -k lenet`.
+pytest, as in `python benchmarks/portable.py -k lenet`. `--quick` runs one file of tests with one thread.
 """
 
 from __future__ import annotations
@@ -11,21 +11,23 @@ import os
 import subprocess
 import sys
 
-from common import ROOT, instruction_sets
+from common import ROOT, arguments, instruction_sets
 
 WHAT = ("battery", "golden", "nn", "optim", "systems", "tasks", "training")
+QUICK = "tasks/test_floors.py"
 
 
 def main() -> None:
-    command = [sys.executable, "-m", "pytest", "--dist", "worksteal", "-m", "not slow"]
-    command += [*sys.argv[1:], *(str(ROOT / "tests" / folder) for folder in WHAT)]
+    options, others = arguments(__doc__).parse_known_args()
+    tests = [str(ROOT / "tests" / name) for name in ((QUICK,) if options.quick else WHAT)]
+    command = [sys.executable, "-m", "pytest", "--dist", "worksteal", "-m", "not slow", *others, *tests]
     failed = False
     for name, environment in instruction_sets().items():
-        for threads in (1, 2):
-            own = {**os.environ, **environment, "OMP_NUM_THREADS": str(threads)}
+        for threads in (1,) if options.quick else (1, 2):
+            settings = {**os.environ, **environment, "OMP_NUM_THREADS": str(threads)}
             # Threads that wait for each other's core take many times as long: two threads, one process.
-            processes = ["--numprocesses", str(2 // threads)]
-            ended = subprocess.run([*command, *processes], env=own, cwd=ROOT, capture_output=True, text=True)
+            processes = ["--numprocesses", "0" if options.quick else str(2 // threads)]
+            ended = subprocess.run([*command, *processes], env=settings, cwd=ROOT, capture_output=True, text=True)
             lines = ended.stdout.splitlines()
             print(f"{name}, {threads} thread{'s' * (threads > 1)}: {lines[-1] if lines else ended.stderr}", flush=True)
             if ended.returncode:

@@ -8,23 +8,19 @@ tokens. Counted are tokens that are not padding; memory is the peak of each by i
 
 from __future__ import annotations
 
-import argparse
 import gc
 import statistics
-import sys
 import time
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import torch
 import torch.nn.functional as F
-from common import write_result
+from common import arguments, installed, write_result
 from torch import Tensor, nn
 
-sys.path.insert(0, str(Path(__file__).parent.parent))
 import canon
 from canon import registry
 from canon.nn.compiling import compile_parts
@@ -216,21 +212,25 @@ CASES = {  # preset, texts of a batch, the longest
     "bert-512": ("base", 128, 512),
     "bert-tiny": ("tiny", 32, 128),
     "bert-small": ("small", 16, 128),
+    "quick": ("tiny", 2, 16),
 }
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = arguments(__doc__)
     cases = ["bert-128", "bert-512", "gpt2"] if ON_CUDA else ["bert-tiny", "bert-small"]
     parser.add_argument("--only", nargs="*", default=cases, choices=[*CASES, "gpt2"])
     parser.add_argument("--ours", action="store_true", help="leave transformers out")
-    arguments = parser.parse_args()
+    options = parser.parse_args()
     torch.set_float32_matmul_precision("high")
     if ON_CUDA:
         torch.backends.cuda.enable_cudnn_sdp(False)  # as the trainer sets it
     warm, steps, rounds = (12, 20, 5) if ON_CUDA else (2, 4, 5)
+    if options.quick:
+        options.only, (warm, steps, rounds) = ["quick"], (1, 1, 1)
+    opponent = not options.ours and installed("transformers")
     results: dict[str, Any] = {}
-    for name in arguments.only:
+    for name in options.only:
         if name == "gpt2":
             token_BT = torch.randint(0, 50257, (32, 1024), device=DEVICE)
             ways: dict[str, Callable[[], Step]] = {
@@ -248,29 +248,26 @@ def main() -> None:
             }
             tokens = len(data[0]["input"])
             each = flops_bert(data[0]) / tokens if preset == "base" else 0.0
-        if arguments.ours:
+        if not opponent:
             del ways["transformers"]
-        results[name] = told(name, {way: timed(make, warm, steps, rounds, tokens) for way, make in ways.items()}, each)
-        results[name]["tokens"] = tokens
-    told_of = {"device": torch.cuda.get_device_name() if ON_CUDA else "cpu", "threads": torch.get_num_threads()}
-    write_result(
-        "pretraining-cuda" if ON_CUDA else "pretraining",
-        {**told_of, **results},
-        command="python benchmarks/pretraining.py",
-        packages=("torch", "transformers"),
-    )
+        measured = {way: timed(make, warm, steps, rounds, tokens) for way, make in ways.items()}
+        results[name] = {**compared(name, measured, each), "tokens": tokens}
+    device = {"device": torch.cuda.get_device_name() if ON_CUDA else "cpu", "threads": torch.get_num_threads()}
+    file = "pretraining-cuda" if ON_CUDA else "pretraining"
+    write_result(file, {**device, **results}, options, packages=("torch", "transformers"))
 
 
-def told(name: str, found: dict[str, Any], flops_per_token: float) -> dict[str, Any]:
+def compared(name: str, measured: dict[str, Any], flops_per_token: float) -> dict[str, Any]:
+    """What was measured, with the ratios and the share of the device's peak; printed."""
     if ON_CUDA and flops_per_token:
-        found["share_of_peak"] = round(found["canon"]["tokens_per_second"] * flops_per_token / PEAK, 3)
-    if "transformers" in found:
-        ours, theirs = found["canon"], found["transformers"]
-        found["ratio"] = round(ours["tokens_per_second"] / theirs["tokens_per_second"], 2)
+        measured["share_of_peak"] = round(measured["canon"]["tokens_per_second"] * flops_per_token / PEAK, 3)
+    if "transformers" in measured:
+        ours, theirs = measured["canon"], measured["transformers"]
+        measured["ratio"] = round(ours["tokens_per_second"] / theirs["tokens_per_second"], 2)
         if ON_CUDA:
-            found["memory_ratio"] = round(ours["peak_gib"] / theirs["peak_gib"], 2)
-    print(name, found, flush=True)
-    return found
+            measured["memory_ratio"] = round(ours["peak_gib"] / theirs["peak_gib"], 2)
+    print(name, measured, flush=True)
+    return measured
 
 
 if __name__ == "__main__":

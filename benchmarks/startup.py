@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import statistics
 import subprocess
 import sys
-import time
+from functools import partial
 
-from common import write_result
+from common import arguments, interleaved, show_ratios, summary, write_result
 
 COMMANDS = {
     "canon --help": [sys.executable, "-m", "canon", "--help"],
@@ -17,18 +16,12 @@ COMMANDS = {
 
 
 def main() -> None:
-    seconds: dict[str, list[float]] = {name: [] for name in COMMANDS}
-    for _ in range(10):
-        for name, command in COMMANDS.items():
-            begun = time.perf_counter()
-            subprocess.run(command, capture_output=True, check=True)
-            seconds[name].append(time.perf_counter() - begun)
-    medians = {name: round(statistics.median(values), 4) for name, values in seconds.items()}
-    ratios = {name: round(medians["import torch"] / value, 2) for name, value in medians.items()}
-    for name, value in medians.items():
-        print(f"{name:20s} {1000 * value:7.1f} ms   {ratios[name]:.1f}× as fast as importing torch")
-    result = {"median_s": medians, "times_faster_than_import_torch": ratios}
-    write_result("startup", result, command="python benchmarks/startup.py", packages=("torch", "typer"))
+    options = arguments(__doc__).parse_args()
+    calls = {name: partial(subprocess.run, line, capture_output=True, check=True) for name, line in COMMANDS.items()}
+    times = summary(interleaved(calls, repeats=1 if options.quick else 10, warmup=0))
+    ratios = show_ratios(times, "import torch")
+    result = {"seconds": times, "times_faster_than_import_torch": ratios}
+    write_result("startup", result, options, packages=("torch", "typer"))
 
 
 if __name__ == "__main__":

@@ -9,22 +9,18 @@ On one batch both have the same loss (checked before anything is timed, without 
 
 from __future__ import annotations
 
-import argparse
 import statistics
-import sys
 import time
 from collections.abc import Callable, Iterator
 from itertools import cycle
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from common import write_result
+from common import SMALL, arguments, write_result
 from torch import Tensor, nn
 
-sys.path.insert(0, str(Path(__file__).parent.parent))
 from canon import recipe as recipes
 from canon.data.batching.loader import Examples, order_of
 from canon.data.batching.sequences import Ragged
@@ -128,20 +124,24 @@ def stepper(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = arguments(__doc__)
     parser.add_argument("--steps", type=int, default=4)
     parser.add_argument("--rounds", type=int, default=5)
-    arguments = parser.parse_args()
+    options = parser.parse_args()
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     if device.type == "cuda":
         torch.backends.cuda.enable_cudnn_sdp(False)  # as the trainer sets it; helps both
     changes = {"system.name": "transformer:small", "system.dropout": 0.0}
-    recipe = recipes.load("sequence/multi30k-transformer", changes=changes)
+    tokens_per_batch = TOKENS
+    if options.quick:
+        options.steps, options.rounds, tokens_per_batch = 1, 1, 128
+        changes |= {"system.name": "transformer:tiny", "data.vocab_size": 60}
+    recipe = recipes.load("sequence/multi30k-transformer", str(SMALL / "pairs.tsv") if options.quick else "", changes)
     data = read_data(recipe)
     recipe = recipe.fitted(data.schema.sizes())
     columns = data.splits["train"]
     examples = Examples(columns, data.schema, device)
-    order = order_of(columns, 0, TOKENS, seed=0)
+    order = order_of(columns, 0, tokens_per_batch, seed=0)
     torch.manual_seed(0)
     ours = Transformer(recipe.config).to(device)
     theirs = Padded(ours.cpu(), recipe.config).to(device)
@@ -157,7 +157,7 @@ def main() -> None:
     sentences = round(num_examples(columns) / order.per_epoch)
     draws = np.random.default_rng(0)
 
-    count = arguments.steps * 2
+    count = options.steps * 2
     longest = max(int(column.lengths.max()) for column in columns.values() if isinstance(column, Ragged))
     own = [examples.take(order.indices(position)) for position in range(count)]
     other = [
@@ -173,11 +173,11 @@ def main() -> None:
     if device.type == "cuda":
         for _ in range(count):  # every shape once
             steps["canon"]()
-    for turn in range(arguments.rounds + 1):
+    for turn in range(options.rounds + 1):
         for name, step in steps.items():
             _wait(device)
             begun = time.perf_counter()
-            tokens = sum(step() for _ in range(arguments.steps))
+            tokens = sum(step() for _ in range(options.steps))
             _wait(device)
             if turn:
                 rates[name].append(tokens / (time.perf_counter() - begun))
@@ -195,7 +195,7 @@ def main() -> None:
         "first_loss": losses,
     }
     name = "translation" if device.type == "cpu" else "translation-cuda"
-    write_result(name, result, command="python benchmarks/translation.py", packages=("torch",))
+    write_result(name, result, options, packages=("torch",))
 
 
 def _wait(device: torch.device) -> None:

@@ -1,6 +1,6 @@
 """Reading, writing and asking word vectors against gensim: seconds, and the most memory over that before.
 
-    python benchmarks/vectors.py [--words 250000] [--dim 100] [--repeats 3]
+    python benchmarks/vectors.py [--words 250000] [--dim 100] [--repeats 3] [--quick]
 
 Every figure is of a process of its own, which has read ten words before (so that code is imported and compiled).
 Targets: reading takes at most 1.2 × the matrix in memory; texts are read at 20 MB/s or more.
@@ -8,7 +8,6 @@ Targets: reading takes at most 1.2 × the matrix in memory; texts are read at 20
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import sys
@@ -17,7 +16,7 @@ from pathlib import Path
 from statistics import median
 
 import numpy as np
-from common import write_result
+from common import arguments, installed, write_result
 
 from canon.interop.vectors_write import write
 
@@ -66,50 +65,51 @@ def cases(to: str) -> dict[str, tuple[str, str, str]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = arguments(__doc__)
     parser.add_argument("--words", type=int, default=250_000)
     parser.add_argument("--dim", type=int, default=100)
     parser.add_argument("--repeats", type=int, default=3)
     options = parser.parse_args()
+    files = FILES
+    if options.quick:
+        options.words, options.dim, options.repeats, files = 100, 8, 1, {"word2vec": FILES["word2vec"]}
+    with_gensim = installed("gensim")
     matrix = np.random.default_rng(0).normal(0, 0.3, (options.words, options.dim)).astype(np.float32)
     words = [f"w{row}" for row in range(options.words)]
     results: dict[str, dict[str, dict[str, float]]] = {}
     with tempfile.TemporaryDirectory() as folder:
-        for to, name in FILES.items():
+        for to, name in files.items():
             path, small = Path(folder) / name, Path(folder) / f"small-{name}"
             write(path, to, words, matrix)
             write(small, to, words[:10], matrix[:10])
             results[to] = {}
             print(f"{to}, {path.stat().st_size / 1e6:.0f} MB")
             # Opponents take turns, so that a busy moment meets both.
-            found: dict[str, list[list[float]]] = {}
+            measured: dict[str, list[list[float]]] = {}
             for _ in range(options.repeats):
                 for case, (setup, warm, work) in cases(to).items():
+                    if setup == GENSIM and not with_gensim:
+                        continue
                     code = MEASURE.format(setup=setup, warm=warm, work=work)
                     command = [sys.executable, "-c", code, str(path), str(small)]
-                    told = subprocess.run(command, capture_output=True, text=True, check=True)
-                    found.setdefault(case, []).append(json.loads(told.stdout.splitlines()[-1]))
-            for case, rows in found.items():
-                seconds = [row[0] for row in rows]
+                    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+                    measured.setdefault(case, []).append(json.loads(printed.splitlines()[-1]))
+            for case, rows in measured.items():
+                seconds = [times[0] for times in rows]
                 results[to][case] = {
                     "median_s": round(median(seconds), 4),
                     "min_s": round(min(seconds), 4),
                     "max_s": round(max(seconds), 4),
                     "megabytes_per_second": round(path.stat().st_size / 1e6 / median(seconds), 1),
-                    "memory_over_matrix": round(median(row[1] for row in rows) / matrix.nbytes, 3),
+                    "memory_over_matrix": round(median(times[1] for times in rows) / matrix.nbytes, 3),
                 }
-                told_row = results[to][case]
+                row = results[to][case]
                 print(
-                    f"  {case:22s} {told_row['median_s']:8.3f} s ({told_row['min_s']:.3f}–{told_row['max_s']:.3f})"
-                    f"{told_row['megabytes_per_second']:9.1f} MB/s  {told_row['memory_over_matrix']:.2f} × the matrix"
+                    f"  {case:22s} {row['median_s']:8.3f} s ({row['min_s']:.3f}–{row['max_s']:.3f})"
+                    f"{row['megabytes_per_second']:9.1f} MB/s  {row['memory_over_matrix']:.2f} × the matrix"
                 )
-    path = write_result(
-        "vectors",
-        {"words": options.words, "dim": options.dim, "repeats": options.repeats, "results": results},
-        command="python benchmarks/vectors.py",
-        packages=("numpy", "numba", "gensim"),
-    )
-    print(f"written to {path}")
+    result = {"words": options.words, "dim": options.dim, "repeats": options.repeats, "results": results}
+    write_result("vectors", result, options, packages=("numpy", "numba", "gensim"))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What `import canon` offers: create, train, load, systems, recipes, datasets."""
+"""What `import canon` offers: create, train, load, and the lists of systems, recipes and data sets."""
 
 from __future__ import annotations
 
@@ -9,10 +9,13 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from canon import recipe as _recipe
 from canon import registry
 from canon.config import Table
+from canon.data.catalogue import CATALOGUE
+from canon.data.catalogue.sets import Dataset
 from canon.errors import CanonError, border, sentence, unknown
+from canon.registry import System
+from canon.registry.recipes import RecipeRecord, recipe_records
 
 if TYPE_CHECKING:
     from canon.training.run import Run
@@ -114,15 +117,16 @@ def _path(what: str, value: object) -> Path:
     return Path(value)
 
 
-def systems() -> list[str]:
-    return [system.name for system in registry.SYSTEMS]
+def list_systems() -> list[System]:
+    """The record of every system: name, title, paper, presets, what it reads and predicts."""
+    return list(registry.SYSTEMS)
 
 
-def recipes() -> list[str]:
-    return _recipe.names()
+def list_recipes() -> list[RecipeRecord]:
+    """The record of every recipe that comes with canon: name, system, data, settings, expected scores."""
+    return recipe_records()
 
 
-def datasets() -> list[str]:
-    from canon.data.catalogue import CATALOGUE
-
-    return list(CATALOGUE)
+def list_datasets() -> list[Dataset]:
+    """The record of every named data set: name, title, kind, size, source, licence."""
+    return list(CATALOGUE.values())

@@ -25,8 +25,8 @@ from canon.objectives.record import Choice
 from canon.optim.schedules import Schedule
 from canon.optim.settings import OPTIMIZERS
 from canon.optim.settings import Settings as OptimizerSettings
+from canon.registry.recipes import RECIPES
 
-RECIPES = Path(__file__).parent / "recipes"
 DEFAULT = "sequence/pronounce"
 _EFFECTIVE = ": every effective value and where it came from."
 _DEFAULT_OPTIMIZER = "adam"

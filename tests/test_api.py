@@ -28,29 +28,28 @@ BUDGET: dict[str, Any] = {"steps": 4, "batch": 32, "threads": 1}
 LARGE = 150_000_000  # numbers of a network that is made without them, for want of memory
 
 
-def test_the_lists_are_the_registrys() -> None:
-    assert library.systems() == [system.name for system in SYSTEMS]
-    assert library.recipes() == recipes.names() and "linear/digits-mlp" in library.recipes()
-    assert library.datasets() == list(CATALOGUE) and "digits" in library.datasets()
+def test_the_lists_are_records() -> None:
+    assert library.list_systems() == list(SYSTEMS)
+    assert library.list_datasets() == list(CATALOGUE.values())
+    listed = {record.name: record for record in library.list_recipes()}
+    assert list(listed) == recipes.names()
+    record, recipe = listed["linear/digits-mlp"], recipes.load("linear/digits-mlp")
+    assert (record.system, record.data) == (recipe.system_name, recipe.data.source)
+    assert {key: list(bounds) for key, bounds in record.expected.items()} == {
+        key: bounds for key, bounds in recipe.expect.items() if key != "curve"
+    }
 
 
 def test_listing_imports_no_torch() -> None:
     """In a fresh interpreter: importing canon and asking for every list."""
-    code = "import sys, canon; canon.systems(), canon.recipes(), canon.datasets(); sys.exit('torch' in sys.modules)"
+    lists = "canon.list_systems(), canon.list_recipes(), canon.list_datasets()"
+    code = f"import sys, canon; {lists}; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
-def test_systems_can_be_listed_before_and_after_one_is_used() -> None:
-    """`canon.systems` is a function, and a package once a system was imported; both give the list."""
-    code = (
-        "import canon; before = canon.systems(); canon.create('mlp'); assert canon.systems() == before; print(*before)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.stdout.split() == [system.name for system in SYSTEMS], done.stderr
-
-
 def test_there_is_nothing_else() -> None:
-    assert set(library.__all__) == {"CanonError", "create", "datasets", "load", "recipes", "systems", "train"}
+    lists = {"list_datasets", "list_recipes", "list_systems"}
+    assert set(library.__all__) == {"CanonError", "create", "load", "train", *lists}
     assert all(callable(getattr(library, name)) for name in library.__all__)
     with pytest.raises(AttributeError, match="module 'canon' has no attribute 'fit'"):
         library.fit  # noqa: B018

@@ -27,17 +27,17 @@ def _systems() -> list[dict[str, Any]]:
 
 
 def _recipes() -> list[dict[str, Any]]:
-    from canon import recipe
-    from canon.config import read_toml
+    from canon.registry.recipes import recipe_records
 
-    rows = []
-    for name in recipe.names():
-        table = read_toml(recipe.RECIPES / f"{name}.toml")
-        expected = {key: bounds for key, bounds in table.get("expect", {}).items() if key != "curve"}
-        reach = ", ".join(f"{key} {low:.4g}–{high:.4g}" for key, (low, high) in expected.items())
-        row = {"recipe": name, "system": table["system"]["name"], "data": table["data"]["source"], "reaches": reach}
-        rows.append(row)
-    return rows
+    return [
+        {
+            "recipe": record.name,
+            "system": record.system,
+            "data": record.data,
+            "reaches": ", ".join(f"{key} {low:.4g}–{high:.4g}" for key, (low, high) in record.expected.items()),
+        }
+        for record in recipe_records()
+    ]
 
 
 def _datasets() -> list[dict[str, Any]]:

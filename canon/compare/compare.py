@@ -35,7 +35,7 @@ from canon.errors import CanonError, border
 from canon.recipe import Recipe
 from canon.report.run import write_report
 from canon.storage import write_text
-from canon.training.plan import read_data, with_backbone
+from canon.training.data import read_data, with_backbone
 from canon.training.run import Run
 from canon.training.trainer import train_and_keep
 

@@ -32,7 +32,7 @@ from canon.runs import files
 from canon.runs.checkpoint import point
 from canon.storage import write_text
 from canon.tasks import TASKS
-from canon.training.plan import read_data
+from canon.training.data import read_data
 from canon.training.run import Run
 from canon.training.trainer import train
 

@@ -20,14 +20,21 @@ from canon.errors import CanonError
 
 @settings
 class Schedule:
-    """`warmup` below 1 is a share of all steps; `final` is the fraction of `lr` left at the last step (linear, cosine,
-    exponential); `hold` the share of the steps before the fall (exponential); `dim` the paper's (inverse-sqrt)."""
-
-    name: Literal["constant", "linear", "cosine", "exponential", "inverse-sqrt"] = "constant"
-    warmup: Annotated[int, Field(ge=0)] | Annotated[float, Field(gt=0, lt=1)] = 0  # steps, or a share of them
-    final: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
-    hold: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    dim: Annotated[int, Field(gt=0)] | None = None
+    name: Literal["constant", "linear", "cosine", "exponential", "inverse-sqrt"] = Field(
+        default="constant", description="constant, linear, cosine, exponential or inverse-sqrt"
+    )
+    warmup: Annotated[int, Field(ge=0)] | Annotated[float, Field(gt=0, lt=1)] = Field(
+        default=0, description="steps of linear rise at the start; below 1, their share of all steps"
+    )
+    final: Annotated[float, Field(ge=0, allow_inf_nan=False)] = Field(
+        default=0.0, description="share of lr left at the last step (linear, cosine, exponential)"
+    )
+    hold: Annotated[float, Field(ge=0, lt=1)] = Field(
+        default=0.0, description="share of the steps before the fall begins (exponential)"
+    )
+    dim: Annotated[int, Field(gt=0)] | None = Field(
+        default=None, description="width of the model in the paper's formula (inverse-sqrt)"
+    )
 
     @model_validator(mode="after")
     def _fields_that_act(self) -> Schedule:

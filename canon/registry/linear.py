@@ -8,6 +8,7 @@ SYSTEMS: tuple[System, ...] = (
     System(
         name="linear-regression",
         title="Linear regression",
+        title_zh="线性回归",
         chapter="linear",
         paper="Legendre 1805, Nouvelles méthodes pour la détermination des orbites des comètes",
         module="canon.systems.linear.regression:LinearRegression",
@@ -20,6 +21,7 @@ SYSTEMS: tuple[System, ...] = (
     System(
         name="logistic-regression",
         title="Logistic regression",
+        title_zh="逻辑回归",
         chapter="linear",
         paper="Cox 1958, The regression analysis of binary sequences",
         module="canon.systems.linear.classifiers:LogisticRegression",
@@ -33,6 +35,7 @@ SYSTEMS: tuple[System, ...] = (
     System(
         name="softmax-regression",
         title="Softmax regression",
+        title_zh="Softmax 回归",
         chapter="linear",
         paper="McFadden 1973, Conditional logit analysis of qualitative choice behavior",
         module="canon.systems.linear.classifiers:SoftmaxRegression",
@@ -45,6 +48,7 @@ SYSTEMS: tuple[System, ...] = (
     System(
         name="linear-svm",
         title="Linear support vector machine",
+        title_zh="线性支持向量机",
         chapter="linear",
         paper="Cortes and Vapnik 1995, Support-vector networks",
         module="canon.systems.linear.svm:LinearSVM",
@@ -53,6 +57,7 @@ SYSTEMS: tuple[System, ...] = (
         objective="hinge",
         recipe="linear/cancer-svm",
         presets={"tiny": {}},
+        penalty="½‖w‖²/(C n)",
         deviations=(
             "solved by subgradient steps on the primal, not by quadratic programming",
             "more than two classes: one against the rest",
@@ -61,6 +66,7 @@ SYSTEMS: tuple[System, ...] = (
     System(
         name="mlp",
         title="Multilayer perceptron",
+        title_zh="多层感知机",
         chapter="linear",
         paper="Rumelhart, Hinton and Williams 1986, Learning representations by back-propagating errors",
         module="canon.systems.linear.mlp:MLP",
@@ -74,6 +80,7 @@ SYSTEMS: tuple[System, ...] = (
     System(
         name="adaboost",
         title="AdaBoost with decision stumps",
+        title_zh="AdaBoost（决策树桩）",
         chapter="linear",
         paper="Freund and Schapire 1997, A decision-theoretic generalization of on-line learning; "
         "Zhu et al. 2009, Multi-class AdaBoost (SAMME)",
@@ -84,5 +91,7 @@ SYSTEMS: tuple[System, ...] = (
         loop="learner",
         recipe="linear/cancer-adaboost",
         presets={"tiny": {}},
+        logs={"weighted_error": "err of the last round: Σ w_i [h(x_i) ≠ y_i] / Σ w_i"},
+        parameters="5 numbers per round",
     ),
 )

@@ -11,6 +11,12 @@ _T5_1_1: dict[str, Any] = {"activation": "gated-gelu", "tie": False, "dropout": 
 # The smallest left-to-right networks, for tests and for a first look.
 _TINY = {"dim": 64, "num_layers": 2, "num_heads": 2, "hidden": 256, "max_positions": 128}
 
+_NEXT_SENTENCE = {
+    "token_loss": "mean of −log p over the tokens to fill in; with `next_sentence`",
+    "next_loss": "mean of −log p(whether the second text follows); with `next_sentence`",
+}
+
+
 SYSTEMS: tuple[System, ...] = (
     System(
         name="elmo",
@@ -133,6 +139,7 @@ SYSTEMS: tuple[System, ...] = (
             "large": {"dim": 1024, "num_layers": 24, "num_heads": 16, "hidden": 4096},
         },
         interop=("huggingface",),
+        logs=_NEXT_SENTENCE,
         deviations=(
             "masks are drawn anew at every visit, not once for ten copies of the text",
             "sequence lengths are the data's from the first step, not 128 and then 512",
@@ -154,6 +161,7 @@ SYSTEMS: tuple[System, ...] = (
             "large": {"dim": 1024, "num_layers": 24, "num_heads": 16, "hidden": 4096},
         },
         interop=("huggingface",),
+        logs=_NEXT_SENTENCE,
         deviations=(
             "a sequence never crosses documents (DOC-SENTENCES, not FULL-SENTENCES)",
             "the position rows that published checkpoints reserve for padding are put in on export only",
@@ -177,11 +185,13 @@ SYSTEMS: tuple[System, ...] = (
             "large": {"dim": 1024, "num_layers": 24, "num_heads": 16, "hidden": 4096},
         },
         interop=("huggingface",),
+        logs=_NEXT_SENTENCE,
         deviations=("right to left (a sixth of the paper's mixture) is the left-to-right mask on the reversed text",),
     ),
     System(
         name="ernie2",
         title="ERNIE 2.0",
+        title_zh="ERNIE 2.0（持续多任务预训练）",
         chapter="pretrained",
         paper="Sun et al. 2020, ERNIE 2.0: a continual pre-training framework for language understanding "
         "(arXiv:1907.12412)",
@@ -195,6 +205,10 @@ SYSTEMS: tuple[System, ...] = (
             "small": {"dim": 512, "num_layers": 4, "num_heads": 8, "hidden": 2048},
             "base": {},
             "large": {"dim": 1024, "num_layers": 24, "num_heads": 16, "hidden": 4096},
+        },
+        logs={
+            "token_loss": "mean of −log p over the tokens to fill in, of the steps that were of this task",
+            **dict.fromkeys(("relation_loss", "order_loss", "distance_loss"), "the same of this task"),
         },
         deviations=(
             "of the seven tasks those that need no labels and no search log: spans, token–document relation, sentence "
@@ -272,6 +286,7 @@ SYSTEMS: tuple[System, ...] = (
     System(
         name="finetune",
         title="Fine-tuning of a pre-trained network",
+        title_zh="预训练网络的微调",
         chapter="pretrained",
         paper="Devlin, Chang, Lee and Toutanova 2019, BERT: pre-training of deep bidirectional Transformers "
         "(arXiv:1810.04805), sections 4 and 5.3; Howard and Ruder 2018, Universal language model fine-tuning for text "
@@ -294,6 +309,10 @@ SYSTEMS: tuple[System, ...] = (
                 },
                 "dropout": 0.0,
             },
+        },
+        logs={
+            "language_loss": "mean of −log p(next token), over each sequence's tokens, then over sequences, each as "
+            "often as it has targets (a question's choices: once together); with `auxiliary`",
         },
         deviations=(
             'with `pooling = "mean"`, and where `layers`, `mix` or `lstm` change what the head reads, the vector of a '

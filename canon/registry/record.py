@@ -1,4 +1,4 @@
-"""What the registry tells of a system."""
+"""The record of a system: all that the command line, the docs and the tests know of it."""
 
 from __future__ import annotations
 
@@ -31,9 +31,13 @@ class System:
     objective: str  # canon.objectives.table: what it is trained by, where a recipe names no other
     loop: Literal["gradient", "learner", "environment"] = "gradient"
     recipe: str = ""  # what `canon train NAME` runs
+    title_zh: str = ""  # in Chinese, where it is not `title`
     presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # "objective": settings of the objective
     objective_settings: Mapping[str, Any] = field(default_factory=dict)  # in place of its objective's defaults
     interop: tuple[str, ...] = ()
+    penalty: str = ""  # formula of what the network adds to the mean loss
+    logs: Mapping[str, str] = field(default_factory=dict)  # numbers logged beside the loop's own, by name: formula
+    parameters: str = "trained numbers of the network"  # what the count of parameters counts
     deviations: tuple[str, ...] = ()
     space: Mapping[str, Range | tuple[Any, ...]] = field(default_factory=dict)  # what `canon tune` may change
 

@@ -8,6 +8,7 @@ SYSTEMS: tuple[System, ...] = (
     System(
         name="nadaraya-watson",
         title="Nadaraya–Watson kernel regression",
+        title_zh="Nadaraya–Watson 核回归",
         chapter="sequence",
         paper="Nadaraya 1964, On estimating regression; Watson 1964, Smooth regression analysis",
         module="canon.systems.sequence.kernel_regression:KernelRegression",
@@ -24,6 +25,7 @@ SYSTEMS: tuple[System, ...] = (
     System(
         name="rnn-lm",
         title="Recurrent language model",
+        title_zh="循环语言模型（RNN、GRU、LSTM）",
         chapter="sequence",
         paper="Mikolov et al. 2010, Recurrent neural network based language model; Zaremba, Sutskever and Vinyals "
         "2014, Recurrent neural network regularization (arXiv:1409.2329)",
@@ -48,6 +50,7 @@ SYSTEMS: tuple[System, ...] = (
     System(
         name="seq2seq",
         title="Sequence to sequence, no attention",
+        title_zh="序列到序列（无注意力）",
         chapter="sequence",
         paper="Sutskever, Vinyals and Le 2014, Sequence to sequence learning with neural networks (arXiv:1409.3215); "
         "Cho et al. 2014, Learning phrase representations using RNN encoder–decoder (arXiv:1406.1078)",
@@ -70,6 +73,7 @@ SYSTEMS: tuple[System, ...] = (
     System(
         name="bahdanau",
         title="Bahdanau attention (RNNsearch)",
+        title_zh="Bahdanau 注意力",
         chapter="sequence",
         paper="Bahdanau, Cho and Bengio 2015, Neural machine translation by jointly learning to align and translate "
         "(arXiv:1409.0473)",
@@ -92,6 +96,7 @@ SYSTEMS: tuple[System, ...] = (
     System(
         name="luong",
         title="Luong attention",
+        title_zh="Luong 注意力",
         chapter="sequence",
         paper="Luong, Pham and Manning 2015, Effective approaches to attention-based neural machine translation "
         "(arXiv:1508.04025)",
@@ -115,6 +120,7 @@ SYSTEMS: tuple[System, ...] = (
     System(
         name="local-attention",
         title="Luong's local attention",
+        title_zh="局部注意力",
         chapter="sequence",
         paper="Luong, Pham and Manning 2015, Effective approaches to attention-based neural machine translation "
         "(arXiv:1508.04025), section 3.2",
@@ -144,6 +150,7 @@ SYSTEMS: tuple[System, ...] = (
     System(
         name="hard-attention",
         title="Hard attention",
+        title_zh="硬注意力",
         chapter="sequence",
         paper="Xu et al. 2015, Show, attend and tell (arXiv:1502.03044), section 4.1",
         module="canon.systems.sequence.hard_attention:HardAttention",

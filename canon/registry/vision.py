@@ -30,6 +30,12 @@ def _cifar_dense(depth: int, growth: int, bottleneck: bool = True) -> dict[str, 
     return {**sizes, **kind, "stem": "cifar"}
 
 
+_JUDGED = {
+    "D(x)": "mean probability that D gives to data, in its own turns, before it learns from them",
+    "D(G(z))": "the same of samples",
+}
+
+
 SYSTEMS: tuple[System, ...] = (
     System(
         name="lenet",
@@ -54,6 +60,7 @@ SYSTEMS: tuple[System, ...] = (
     System(
         name="resnet",
         title="Residual network",
+        title_zh="残差网络（ResNet）",
         chapter="vision",
         paper="He, Zhang, Ren and Sun 2016, Deep residual learning for image recognition (arXiv:1512.03385)",
         module="canon.systems.vision.resnet:ResNet",
@@ -75,6 +82,7 @@ SYSTEMS: tuple[System, ...] = (
     System(
         name="plain",
         title="Plain network (ResNet without shortcuts)",
+        title_zh="无捷径网络（ResNet 的对照）",
         chapter="vision",
         paper="He, Zhang, Ren and Sun 2016, Deep residual learning for image recognition (arXiv:1512.03385)",
         module="canon.systems.vision.plain:Plain",
@@ -215,6 +223,7 @@ SYSTEMS: tuple[System, ...] = (
     System(
         name="nin",
         title="Network in network",
+        title_zh="网络中的网络（NiN）",
         chapter="vision",
         paper="Lin, Chen and Yan 2014, Network in network (arXiv:1312.4400)",
         module="canon.systems.vision.nin:NiN",
@@ -237,6 +246,7 @@ SYSTEMS: tuple[System, ...] = (
     System(
         name="simclr",
         title="SimCLR",
+        title_zh="SimCLR（对比学习）",
         chapter="contrastive",
         paper="Chen, Kornblith, Norouzi and Hinton 2020, A simple framework for contrastive learning of visual "
         "representations (arXiv:2002.05709)",
@@ -264,6 +274,7 @@ SYSTEMS: tuple[System, ...] = (
     System(
         name="gan",
         title="Generative adversarial network",
+        title_zh="生成对抗网络",
         chapter="adversarial",
         paper="Goodfellow et al. 2014, Generative adversarial nets (arXiv:1406.2661)",
         module="canon.systems.adversarial.gan:GAN",
@@ -275,6 +286,7 @@ SYSTEMS: tuple[System, ...] = (
             "tiny": {"latent": 8, "generator_hidden": [32, 32], "discriminator_hidden": [32, 32]},
             "base": {"generator_hidden": [1200, 1200], "discriminator_hidden": [240, 240]},
         },
+        logs=_JUDGED,
         deviations=(
             "the discriminator has leaky rectifiers in place of maxout and dropout",
             "the generator ends in tanh for images, with pixels brought to −1 … 1, and in a linear layer for tables",
@@ -284,6 +296,7 @@ SYSTEMS: tuple[System, ...] = (
     System(
         name="dcgan",
         title="Deep convolutional GAN",
+        title_zh="深度卷积生成对抗网络",
         chapter="adversarial",
         paper="Radford, Metz and Chintala 2016, Unsupervised representation learning with deep convolutional "
         "generative adversarial networks (arXiv:1511.06434)",
@@ -293,6 +306,7 @@ SYSTEMS: tuple[System, ...] = (
         objective="non-saturating",
         recipe="adversarial/digits-dcgan",
         presets={"tiny": {"shape": [1, 8, 8], "latent": 16, "width": 16}, "base": {}},
+        logs=_JUDGED,
         deviations=(
             "images of other sizes than 64 × 64 have fewer or more doublings, from maps of 4 to 7 places a side",
         ),

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from canon.registry.record import Range, System
 
+_LOSS = "the loss below, of all {} since the last line, each before it was learned from; summed in float64"
+_OF_PAIRS = {
+    "loss": _LOSS.format("pairs"),
+    "lr": "`system.lr` · max(1 − places seen / places of all steps, `system.min_lr`)",
+}
+
 SYSTEMS: tuple[System, ...] = (
     System(
         name="word2vec",
@@ -24,6 +30,8 @@ SYSTEMS: tuple[System, ...] = (
             "cbow": {"architecture": "cbow", "lr": 0.05},
         },
         interop=("word2vec",),
+        logs=_OF_PAIRS,
+        parameters="numbers of the inputs and outputs",
         deviations=(
             'one set of noise words serves all contexts of a word, which learn together; `update = "pair"` is theirs',
             "a line of any length is one sentence, where their program cuts it after 1,000 words",
@@ -35,6 +43,7 @@ SYSTEMS: tuple[System, ...] = (
     System(
         name="nnlm",
         title="Neural probabilistic language model",
+        title_zh="神经概率语言模型",
         chapter="words",
         paper="Bengio, Ducharme, Vincent and Jauvin 2003, A neural probabilistic language model",
         module="canon.systems.words.nnlm:NNLM",
@@ -58,6 +67,7 @@ SYSTEMS: tuple[System, ...] = (
     System(
         name="ngram",
         title="Interpolated n-gram model",
+        title_zh="插值 n 元模型",
         chapter="words",
         paper="Jelinek and Mercer 1980, Interpolated estimation of Markov source parameters from sparse data; Chen and "
         "Goodman 1998, An empirical study of smoothing techniques for language modeling",
@@ -72,6 +82,15 @@ SYSTEMS: tuple[System, ...] = (
             "trigram": {},
             "kneser-ney": {"order": 5, "smoothing": "kneser-ney"},
         },
+        logs={
+            "loss": "mean of −log p of the words counted so far, each left out of the counts in turn, at the λ before "
+            "this step's iteration of EM; with `interpolated`",
+            "discount_1": "D₁ of n words: D_i = i − (i + 1) Y n_{i+1}/n_i, Y = n₁/(n₁ + 2 n₂), n_i n-grams that came i "
+            "times; with `kneser-ney`",
+            "discount_2": "D₂, the same",
+            "discount_3": "D₃₊, the same",
+        },
+        parameters="k-grams counted, k = 1 … n",
         deviations=(
             "weights are estimated on the training text, each word left out of the counts in turn, where Bengio et al. "
             "2003 estimate them on the validation part",
@@ -82,6 +101,7 @@ SYSTEMS: tuple[System, ...] = (
     System(
         name="fasttext",
         title="fastText vectors",
+        title_zh="fastText 词向量",
         chapter="words",
         paper="Bojanowski, Grave, Joulin and Mikolov 2017, Enriching word vectors with subword information "
         "(arXiv:1607.04606)",
@@ -97,6 +117,8 @@ SYSTEMS: tuple[System, ...] = (
             "cbow": {"architecture": "cbow"},
         },
         interop=("fasttext",),
+        logs=_OF_PAIRS,
+        parameters="numbers of the inputs and outputs",
         deviations=(
             "a word's vector is the mean of those of its n-grams, where the paper has their sum; each of them moves by "
             "the whole gradient of that mean, as in fastText's program",
@@ -111,6 +133,7 @@ SYSTEMS: tuple[System, ...] = (
     System(
         name="fasttext-classifier",
         title="fastText classifier",
+        title_zh="fastText 文本分类器",
         chapter="words",
         paper="Joulin, Grave, Bojanowski and Mikolov 2017, Bag of tricks for efficient text classification "
         "(arXiv:1607.01759)",
@@ -127,6 +150,11 @@ SYSTEMS: tuple[System, ...] = (
             "tags": {"lr": 1.0, "word_ngrams": 2, "loss": "one-vs-all"},
         },
         interop=("fasttext",),
+        logs={
+            "loss": _LOSS.format("examples"),
+            "lr": "`system.lr` · max(1 − examples seen / examples of all steps, 1e-4)",
+        },
+        parameters="numbers of the input rows that training touches, and of the outputs",
         deviations=(
             "documents come in another order in every epoch, where fastText reads its file in order",
             "the rate falls by documents seen, where fastText's falls by words seen",
@@ -159,6 +187,8 @@ SYSTEMS: tuple[System, ...] = (
             "small-text": {"x_max": 10.0},
             "paper": {"dim": 300},
         },
+        logs={"loss": _LOSS.format("entries"), "lr": "`system.lr`, which stays as it is"},
+        parameters="numbers of w, w̃, b and b̃",
         deviations=(
             "AdaGrad as Stanford's program has it: sums begin at 1 and grow by (η g)², biases step with η = 1",
             "parts of the entries come in another order every epoch, each entry with its mirror image; that program "

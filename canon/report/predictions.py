@@ -15,7 +15,8 @@ from canon.inspect.attention import attention, attention_figure
 from canon.report import curves
 from canon.report.page import Html, drawing, note, table
 from canon.tasks.transduction import Transduction
-from canon.training.plan import floors_of, read_data
+from canon.training.data import read_data
+from canon.training.plan import floors_of
 from canon.training.run import Run
 from canon.use.model import Model
 

@@ -17,6 +17,7 @@ from canon.data.batching.loader import steps_per_epoch
 from canon.data.batching.passages import Passages
 from canon.data.batching.sequences import Ragged, Windows
 from canon.data.schema import Data, Schema, num_examples
+from canon.data.targets import HiddenTokens, NextToken
 from canon.errors import CanonError, border, unknown
 from canon.recipe import Recipe
 from canon.systems.building import build as build_system
@@ -152,7 +153,8 @@ def _resolved(recipe: Recipe, data: Data, size: int) -> Recipe:
 def floors_of(task: tasks.Task, data: Data) -> dict[str, float]:
     """The losses of guesses that look at no input, by name."""
     columns = data.splits.get("train", {})
-    targets = columns.get("target", columns.get("input"))
+    of_text = isinstance(data.schema.target, NextToken | HiddenTokens)
+    targets = columns.get("target", columns.get("input") if of_text else None)
     if isinstance(targets, Windows | Ragged | Passages):
         targets = targets.tokens
     return task.floors(targets) if isinstance(targets, np.ndarray) and len(targets) else {}

@@ -27,7 +27,8 @@ from canon.training.keeping import Keeper
 from canon.training.origin import start_from_elsewhere
 from canon.training.ownership import Ownership
 from canon.training.pace import Pace
-from canon.training.plan import earlier_words, floors_of, plan, prepare, read_data
+from canon.training.data import earlier_words, read_data
+from canon.training.plan import floors_of, plan, prepare
 from canon.training.run import Run, beginning, defined
 from canon.training.signals import Interrupted, Signals, Stopped
 from canon.training.update import NonFinite

@@ -19,7 +19,8 @@ from canon.interop.huggingface import is_folder
 from canon.runs import checkpoint
 from canon.tasks.base import Outputs
 from canon.training.gradient import Gradient
-from canon.training.plan import build, read_data
+from canon.training.data import read_data
+from canon.training.plan import build
 from canon.training.run import Run, defined
 from canon.use.folders import FolderRun
 

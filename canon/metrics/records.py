@@ -1,0 +1,270 @@
+"""The record of every number that a task scores by: its formula, which way is better, what computes and checks it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Metric:
+    name: str  # as in metrics.jsonl and [expect]
+    title: str
+    formula: str
+    higher_is_better: bool
+    function: str = ""  # of canon.metrics; "" where the task computes it
+    paper: str = ""
+    oracle: str = ""  # what the tests compare it with
+
+
+_HIGH, _LOW = True, False
+_ENTITIES = "over whole entities, as conlleval counts"
+_SQUAD = "Rajpurkar et al. 2016 (arXiv:1606.05250)"
+_SQUAD_2 = "Rajpurkar, Jia and Liang 2018 (arXiv:1806.03822)"
+_ERNIE = "Sun et al. 2020 (arXiv:1907.12412)"
+_WANG = "Wang and Isola 2020 (arXiv:2005.10242)"
+_RATING = "Spearman's ρ between cosine and judgement, of pairs whose words are known"
+_ANALOGY = "share of analogies a : b = c : d with argmax cos(d, b − a + c) right, of those whose words are known"
+_GENSIM = "gensim"
+
+RECORDS = (
+    # Classes and labels.
+    Metric("accuracy", "Accuracy", "(1/n) Σ [ŷ = y]", _HIGH, "accuracy", oracle="scikit-learn"),
+    Metric("f1_macro", "Macro F1", "mean over classes of 2tp/(2tp + fp + fn)", _HIGH, "f1", oracle="scikit-learn"),
+    Metric("f1_micro", "Micro F1", "2tp/(2tp + fp + fn) over all predictions", _HIGH, oracle="scikit-learn"),
+    Metric(
+        "auc",
+        "Area under the ROC curve",
+        "P(score of a positive > score of a negative) + ½ P(equal)",
+        _HIGH,
+        "auc",
+        "Hanley and McNeil 1982",
+        "all pairs in exact fractions; scikit-learn",
+    ),
+    Metric(
+        "matthews",
+        "Matthews' correlation",
+        "(n Σ C_ii − Σ t_i p_i) / √((n² − Σ p_i²)(n² − Σ t_i²)), t_i and p_i how often class i is true and predicted",
+        _HIGH,
+        "matthews",
+        "Matthews 1975",
+        "scikit-learn",
+    ),
+    Metric("recall@1", "Recall at 1", "likeliest labels that are right / labels of all examples", _HIGH),
+    Metric("precision@5", "Precision at 5", "right ones among the five likeliest / (5 n)", _HIGH),
+    Metric("recall@5", "Recall at 5", "right ones among the five likeliest / labels of all examples", _HIGH),
+    # Numbers.
+    Metric("mse", "Mean squared error", "(1/n) Σ (ŷ − y)²", _LOW, "mean_squared_error", oracle="scikit-learn"),
+    Metric("mae", "Mean absolute error", "(1/n) Σ abs(ŷ − y)", _LOW, "mean_absolute_error", oracle="scikit-learn"),
+    Metric("r2", "R²", "1 − Σ (ŷ − y)² / Σ (y − ȳ)²", _HIGH, "r2", oracle="scikit-learn"),
+    Metric("pearson", "Pearson's r", "correlation of ŷ and y", _HIGH, "pearson", "Pearson 1895", "scipy"),
+    Metric(
+        "spearman", "Spearman's ρ", "correlation of the ranks of ŷ and y", _HIGH, "spearman", "Spearman 1904", "scipy"
+    ),
+    # Tokens.
+    Metric("perplexity", "Perplexity", "e^loss", _LOW, paper="Jelinek et al. 1977"),
+    Metric("forward_perplexity", "Forward perplexity", "e^(the forward direction's loss)", _LOW),
+    Metric("backward_perplexity", "Backward perplexity", "e^(the backward direction's loss)", _LOW),
+    Metric("bits_per_character", "Bits per character", "loss / log 2", _LOW),
+    Metric("token_accuracy", "Token accuracy", "share of tokens that are the most likely ones", _HIGH),
+    Metric("token_loss", "Token loss", "mean of −log p over the predicted tokens alone", _LOW),
+    Metric("language_loss", "Language-model loss", "mean of −log p(next token)", _LOW),
+    Metric("next_loss", "Next-sentence loss", "mean of −log p(whether the second text follows)", _LOW),
+    Metric("next_accuracy", "Next-sentence accuracy", "share of texts for which this is predicted rightly", _HIGH),
+    Metric(
+        "relation_loss",
+        "Relation loss",
+        "mean of −log p(whether a token comes elsewhere in its document)",
+        _LOW,
+        paper=_ERNIE,
+    ),
+    Metric(
+        "relation_accuracy",
+        "Relation accuracy",
+        "share of tokens for which this is predicted rightly",
+        _HIGH,
+        paper=_ERNIE,
+    ),
+    Metric(
+        "order_loss", "Order loss", "mean of −log p(which of 9 orders a passage's segments are in)", _LOW, paper=_ERNIE
+    ),
+    Metric(
+        "order_accuracy", "Order accuracy", "share of passages for which this is predicted rightly", _HIGH, paper=_ERNIE
+    ),
+    Metric(
+        "distance_loss",
+        "Distance loss",
+        "mean of −log p(whether two texts are neighbours, of one document or of two)",
+        _LOW,
+        paper=_ERNIE,
+    ),
+    Metric(
+        "distance_accuracy",
+        "Distance accuracy",
+        "share of pairs of texts for which this is predicted rightly",
+        _HIGH,
+        paper=_ERNIE,
+    ),
+    # Sequences and spans.
+    Metric(
+        "wer",
+        "Word error rate",
+        "share of the decoded sequences that equal none of their references",
+        _LOW,
+        "sequence_error_rate",
+        oracle="counts by hand",
+    ),
+    Metric(
+        "wer_long",
+        "Word error rate of long sources",
+        "`wer` of the longest quarter of the sources (and of those as long as its shortest)",
+        _LOW,
+        "sequence_error_rate",
+    ),
+    Metric(
+        "per",
+        "Phoneme error rate",
+        "edits (insertions, deletions, substitutions) to the nearest reference / the length of those references",
+        _LOW,
+        "token_error_rate",
+        "Levenshtein 1966",
+        "the recursion written out",
+    ),
+    Metric(
+        "bleu",
+        "BLEU",
+        "corpus BLEU of the decoded text by sacreBLEU, 0 to 100 (13a; Chinese: zh)",
+        _HIGH,
+        "corpus_bleu",
+        "Papineni et al. 2002; Post 2018 (arXiv:1804.08771)",
+        "sacrebleu",
+    ),
+    Metric(
+        "tag_accuracy", "Tag accuracy", "share of words whose tag is right", _HIGH, "accuracy", oracle="scikit-learn"
+    ),
+    Metric(
+        "entity_precision", "Entity precision", f"tp/(tp + fp) {_ENTITIES}", _HIGH, "entity_scores", oracle="seqeval"
+    ),
+    Metric("entity_recall", "Entity recall", f"tp/(tp + fn) {_ENTITIES}", _HIGH, "entity_scores", oracle="seqeval"),
+    Metric("entity_f1", "Entity F1", f"2tp/(2tp + fp + fn) {_ENTITIES}", _HIGH, "entity_scores", oracle="seqeval"),
+    Metric(
+        "exact_match",
+        "Exact match",
+        "share of answers that equal a reference once both are normalised",
+        _HIGH,
+        "span_scores",
+        _SQUAD,
+        "SQuAD's rules written out",
+    ),
+    Metric(
+        "f1",
+        "Token F1",
+        "mean over questions of 2PR/(P + R) over the answer's tokens, the best reference's",
+        _HIGH,
+        "span_scores",
+        _SQUAD,
+        "SQuAD's rules written out",
+    ),
+    Metric(
+        "answer_f1",
+        "Token F1 where there is an answer",
+        "`f1` of the questions that have one",
+        _HIGH,
+        "span_scores",
+        _SQUAD_2,
+    ),
+    Metric(
+        "no_answer_accuracy",
+        "Accuracy where there is none",
+        "share of the questions without an answer that get none",
+        _HIGH,
+        paper=_SQUAD_2,
+    ),
+    # Features, samples and vectors.
+    Metric(
+        "probe_accuracy",
+        "Accuracy of a linear probe",
+        "share of right answers of a linear classifier of h (ridge regression onto ±1, λ = 0.1), fitted on one half of "
+        "the split and tested on the other, each once",
+        _HIGH,
+        oracle="scikit-learn",
+    ),
+    Metric(
+        "alignment",
+        "Alignment",
+        "mean of ‖z_i − z_j‖² over the two views of each image, z of length 1; 0 where views are one",
+        _LOW,
+        paper=_WANG,
+        oracle="loops over pairs",
+    ),
+    Metric(
+        "uniformity",
+        "Uniformity",
+        "log of the mean of e^(−2‖z_i − z_k‖²) over pairs of images; −4 is about as spread as can be",
+        _LOW,
+        paper=_WANG,
+        oracle="loops over pairs",
+    ),
+    Metric(
+        "two_sample_accuracy",
+        "Accuracy of a two-sample test",
+        "share of held-out points that a classifier, trained on the other half of at most 4,000 examples and as many "
+        "samples, places rightly; ½ where it cannot tell them apart",
+        _LOW,
+        "classifier_two_sample_test",
+        "Lopez-Paz and Oquab 2017 (arXiv:1610.06545)",
+        "permutation tests",
+    ),
+    Metric(
+        "modes",
+        "Modes",
+        "modes of a built-in mixture with at least 1 % of the samples within 3σ of their centre",
+        _HIGH,
+        oracle="counts by hand",
+    ),
+    Metric(
+        "high_quality",
+        "Samples of high quality",
+        "share of samples within 3σ of a centre of a built-in mixture",
+        _HIGH,
+        oracle="counts by hand",
+    ),
+    Metric("wordsim353", "WordSim-353", _RATING, _HIGH, "similarity_correlation", "Finkelstein et al. 2002", _GENSIM),
+    Metric(
+        "simlex999",
+        "SimLex-999",
+        _RATING,
+        _HIGH,
+        "similarity_correlation",
+        "Hill, Reichart and Korhonen 2015 (arXiv:1408.3456)",
+        _GENSIM,
+    ),
+    Metric(
+        "questions-words",
+        "Google's analogies",
+        _ANALOGY,
+        _HIGH,
+        "analogy_accuracy",
+        "Mikolov et al. 2013 (arXiv:1301.3781)",
+        _GENSIM,
+    ),
+    Metric(
+        "CA8-morphological",
+        "CA8, morphological",
+        _ANALOGY,
+        _HIGH,
+        "analogy_accuracy",
+        "Li et al. 2018 (arXiv:1805.06504)",
+        _GENSIM,
+    ),
+    Metric(
+        "CA8-semantic",
+        "CA8, semantic",
+        _ANALOGY,
+        _HIGH,
+        "analogy_accuracy",
+        "Li et al. 2018 (arXiv:1805.06504)",
+        _GENSIM,
+    ),
+)
+
+METRICS: dict[str, Metric] = {record.name: record for record in RECORDS}

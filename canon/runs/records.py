@@ -1,0 +1,38 @@
+"""The numbers in the files of every run: their names, several of one meaning together, and what they mean."""
+
+from __future__ import annotations
+
+Meanings = dict[tuple[str, ...], str]
+
+# metrics.jsonl
+PROGRESS: Meanings = {("step", "epoch"): "steps done; examples seen / training examples"}
+GRADIENT: Meanings = {  # of each phase, beside its loss; {} is the phase's own setting
+    ("train/lr",): "learning rate of this step: {} × the schedule's multiplier",
+    ("train/gradient_norm",): "‖g‖ before clipping, of the last step; only with `train.clip`",
+}
+SKIPPED: Meanings = {
+    ("train/skipped_steps",): "steps left out so far, where there are any (`train.nonfinite`)",
+}
+TIMING: Meanings = {
+    ("seconds",): "of training, over all sittings",
+    ("examples_per_second",): "examples since this sitting began / its seconds",
+    ("share_of_peak",): "6 × multiply-adds of the network × examples per second / the device's peak FLOP/s; 0 where "
+    "the peak is unknown",
+    ("memory_bytes",): "most memory in use so far: the GPU's, or this process's",
+}
+RESULT: Meanings = {
+    ("recipe", "system", "seed"): "what was run",
+    ("steps", "best_step", "ended"): "steps made, the step whose weights are used, and why the run ended",
+    ("scores.train", ".valid", ".test"): "loss and metrics at the best weights",
+    ("remarks",): "sentences beside the scores: the signature of sacreBLEU",
+    ("risk.empirical",): "the loss on the training set at the best weights",
+    ("risk.structural",): "the empirical risk plus the network's penalty",
+    ("risk.generalization",): "the loss on the test set",
+    ("expected",): "the recipe's ranges; empty where a setting that decides them was changed",
+    ("protocol.data", ".source", ".split", ".seed", ".sizes"): "fingerprint of the data; how it was split",
+    ("protocol.python", ".languages"): "of some sets: the Python they are part of; from which to which",
+    ("protocol.max_length",): "most tokens of a passage",
+    ("cost.seconds", ".examples", ".examples_per_second"): "as above; examples = steps × batch",
+    ("cost.parameters",): "numbers that were learned",
+    ("cost.memory_bytes", ".device", ".processes"): "as above; cpu, cuda or mps; processes of torchrun",
+}

@@ -1,0 +1,34 @@
+"""Every benchmark runs: `--quick` ends well, prints something and leaves the stored results as they are."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+FOLDER = ROOT / "benchmarks"
+BENCHMARKS = [path for path in sorted(FOLDER.glob("*.py")) if "__main__" in path.read_text(encoding="utf-8")]
+# They start tests, or trainings in processes of their own.
+SLOW = {"expect", "faults", "mutants", "portable"}
+
+
+def by_length(path: Path) -> object:
+    return pytest.param(path, id=path.stem, marks=[pytest.mark.slow] if path.stem in SLOW else [])
+
+
+def results() -> dict[Path, int]:
+    return {path: path.stat().st_mtime_ns for path in (FOLDER / "results").iterdir()}
+
+
+@pytest.mark.parametrize("path", [by_length(path) for path in BENCHMARKS])
+def test_quick(path: Path) -> None:
+    before = results()
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run([sys.executable, path, "--quick"], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip()
+    assert results() == before
