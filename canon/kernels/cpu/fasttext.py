@@ -209,7 +209,7 @@ def read_span(
         put(change, 0, product)
         put(x, 0, powers)
         for i in range(LANES):
-            loss -= math.log(change[i]) + x[i] * math.log(2.0)
+            loss -= math.log(change[i]) + np.float64(x[i]) * math.log(2.0)
         product, powers = same(1.0), same(0.0)
     return loss, pairs
 

@@ -51,12 +51,12 @@ def learner(width: int) -> Callable[..., Any]:
         difference = w_i·w̃_j + b_i + b̃_j − log x
         θ ← θ − η g/√s, s ← s + (η g)², with g = f(x) difference ∂/∂θ; for biases η = 1.
         """
-        loss, count = 0.0, 0
+        loss, count = np.float64(0), 0
         log_max = np.float32(np.log(x_max))
         power, rate = np.float32(alpha), np.float32(lr)
         for e in range(first, last):
-            i, j = np.int64(entries_E[e].row), np.int64(entries_E[e].column)
-            log_x = np.log(entries_E[e].count)
+            i, j = np.int64(entries_E[e]["row"]), np.int64(entries_E[e]["column"])
+            log_x = np.log(entries_E[e]["count"])
             weight = np.exp(min(power * (log_x - log_max), np.float32(0)))
             of_i, of_j = table[i * row : i * row + row], table[j * row : j * row + row]
             dot_ij, dot_ji = np.float32(0), np.float32(0)
@@ -126,11 +126,11 @@ def measurer(width: int) -> Callable[..., Any]:
         alpha: float,
     ) -> tuple[float, int]:
         """The sum of f(x) difference² of the pairs [first, last), x being `scale` times their count; of how many."""
-        loss, count = 0.0, 0
+        loss, count = np.float64(0), 0
         log_scale, log_max, power = np.float32(np.log(scale)), np.float32(np.log(x_max)), np.float32(alpha)
         for e in range(first, last):
-            i, j = np.int64(entries_E[e].row), np.int64(entries_E[e].column)
-            log_x = np.log(entries_E[e].count)
+            i, j = np.int64(entries_E[e]["row"]), np.int64(entries_E[e]["column"])
+            log_x = np.log(entries_E[e]["count"])
             weight = np.exp(min(power * (log_x - log_max), np.float32(0)))
             log_x += log_scale
             of_i, of_j = table[i * row : i * row + row], table[j * row : j * row + row]

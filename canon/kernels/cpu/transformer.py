@@ -15,9 +15,8 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba.extending import register_jitable
 
-from canon.kernels.cpu.compiler import njit, part
+from canon.kernels.cpu.compiler import njit, part, register_jitable
 from canon.kernels.cpu.lanes import LANES, everywhere, exponential, fetch_to_read, fused, lanes, put, same, total
 
 PANEL = 2 * LANES

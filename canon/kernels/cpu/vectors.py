@@ -174,7 +174,7 @@ def parse_numbers(block_B: np.ndarray, data_R: np.ndarray, out_RD: np.ndarray, h
                     byte = block_B[place]
                 power, told = 0, 0
                 while 48 <= byte <= 57:
-                    power = min(power * 10 + byte - 48, 9999)
+                    power = min(power * 10 + np.int64(byte) - 48, 9999)
                     told += 1
                     place += 1
                     byte = block_B[place]
