@@ -10,7 +10,18 @@ from types import ModuleType
 from unittest import mock
 
 ROOM = "canon.kernels"
-NAMES = ("classifier", "cooccurrence", "corpus", "fasttext", "glove", "lanes", "subwords", "vectors", "word2vec", "words")
+NAMES = (
+    "classifier",
+    "cooccurrence",
+    "corpus",
+    "fasttext",
+    "glove",
+    "lanes",
+    "subwords",
+    "vectors",
+    "word2vec",
+    "words",
+)
 
 
 def compiled(name: str) -> ModuleType:

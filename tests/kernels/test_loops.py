@@ -133,7 +133,7 @@ def words(kernels: ModuleType) -> Iterator[Any]:
     rows, again = np.full(32, kernels.EMPTY, np.int32), np.zeros(len(listed), np.bool_)
     yield kernels.index_words(text, ends, rows, again)
     yield from (rows, again)
-    asked = "cat dog 北京大学 a".split()
+    asked = ["cat", "dog", "北京大学", "a"]
     query = np.frombuffer("".join(asked).encode(), np.uint8)
     stops = np.cumsum([len(word.encode()) for word in asked])
     found = np.zeros(4, np.int64)

@@ -10,7 +10,7 @@ NumPy (lanes_numpy.py). + − × ÷ go lane by lane, and:
 | same(number), everywhere(array, index) | a number, array[index], in all lanes |
 | fused(a, b, c) | a·b + c, rounded once where the processor can |
 | total(value), greatest(value) | the sum, the greatest of all lanes |
-| totals(a0 … a5, b0 … b5) | the sums of a in lanes 0 … 5, of b in lanes 8 … 13 if there are so many; others hold anything |
+| totals(a0 … a5, b0 … b5) | the sums of a in lanes 0 … 5, of b from lane 8 on if there is one; others hold anything |
 | once(value), twice(value) | lanes 0 … 5, also repeated from lane 8 on; 0 elsewhere |
 | mantissa(value), exponent(value) | m and e of value = m · 2^e, 1 ≤ m < 2, for positive values |
 | where_counted(value, sign) | value where sign is not 0, else 1 |
