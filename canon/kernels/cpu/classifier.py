@@ -12,6 +12,8 @@ Random numbers are splitmix64 (Steele, Lea and Flood 2014) of what they belong t
 Niu 2011), except for what all of them write to with every document, the output matrix and the rows of the HOT most
 frequent words: of these each thread has a copy, and every EXCHANGE documents adds what it has learned to the common
 ones and takes over what the others have. One thread alone has no copies.
+Plain version: the same code uncompiled with NumPy for lanes, equal but for rounding in tests/kernels/test_learners.py;
+fastText itself in tests/systems/test_classifier.py.
 Deviations: sigmoids and logarithms are exact, where fastText looks them up in tables.
 Shapes: n documents, N words, F features of one, R rows of the input matrix, D dimensions, S the same in whole cache
 lines (stride), L labels, U different words, B documents answered at once; `inputs` and `outputs` are flat.
@@ -337,28 +339,10 @@ def _noise(
 
 @_compiled
 def learn(
-    kind: int,
-    texts: Texts,
-    answers: Answers,
-    ways: Ways,
-    noise: Noise,
-    order_n: np.ndarray,
-    first: int,
-    last: int,
-    seen: int,
-    planned: int,
-    first_rate: float,
-    seed: int,
-    epoch: int,
-    longest: int,
-    stride: int,
-    hot: int,
-    away: int,
-    exchange: int,
-    lock: np.ndarray,
-    inputs: np.ndarray,
-    outputs: np.ndarray,
-) -> tuple[float, int]:
+    kind: int, texts: Texts, answers: Answers, ways: Ways, noise: Noise, order_n: np.ndarray, first: int, last: int,
+    seen: int, planned: int, first_rate: float, seed: int, epoch: int, longest: int, stride: int, hot: int, away: int,
+    exchange: int, lock: np.ndarray, inputs: np.ndarray, outputs: np.ndarray,
+) -> tuple[float, int]:  # fmt: skip
     """Learns from documents order_n[first:last], `seen` of `planned` before them; sum of losses, and their number. One
     of several threads has copies of the first `hot` rows, `away` rows on, and of the outputs if they are few; it brings
     them up to date after every `exchange` documents."""

@@ -2,6 +2,8 @@
 
 Everything is added up in whole numbers (cooccurrence.py says in which unit), so that no order of adding changes a sum.
 Pairs are kept once, with the rarer word, the greater number, as the row: column ≤ row.
+Plain version: the same code uncompiled, equal to the bit in tests/kernels/test_loops.py; brute force in
+tests/data/test_cooccurrence.py.
 Shapes: N places of the text, V words, E pairs, W the window.
 """
 

@@ -6,6 +6,8 @@ and multiples of 16: the compiler then sees that the four do not overlap, and wo
 beyond the vectors' own dimensions are 0 and stay 0; their sums stay 1.
 A pair stands for the entries (i, j) and (j, i) of the symmetric matrix. They share no parameter, unless i = j, when
 they are one; so both are learned from at once, which is the same as one after the other.
+Plain version: the same code uncompiled, equal but for rounding in tests/kernels/test_learners.py; the steps of AdaGrad
+in tests/systems/test_glove.py.
 Shapes: V words, W width, E pairs.
 """
 

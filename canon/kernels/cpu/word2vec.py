@@ -8,6 +8,8 @@ while the contexts pass. `learn_one` does it for one x (a pair; the mean of CBOW
 in zeros.
 Random numbers depend on key (of seed and epoch) and place alone: neither on threads nor on where a span was cut.
 The loss is kept as the product of all σ: in each lane a mantissa and a sum of exponents, whose logarithm is taken once.
+Plain version: the same code uncompiled with NumPy for lanes, equal but for rounding in tests/kernels/test_learners.py;
+the equations word by word in tests/systems/test_word2vec.py.
 Shapes: N places, V words, flat matrices of rows · stride floats, n contexts, m outputs.
 """
 
