@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from canon.kernels.cpu.threads import has_numba, share
+from canon.kernels.cpu.threads import has_kernels, share
 from canon.nn.limits import real, whole
 from canon.nn.packed import is_plain
 
@@ -43,7 +43,7 @@ def likeliest(logits_RV: Tensor, banned: Tensor) -> tuple[Tensor, Tensor]:
 
 def best(logits_RV: Tensor, banned: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """The log-probabilities of the `count` likeliest tokens of each row, best first, and the tokens, [R, C]."""
-    if logits_RV.numel() < _BLOCKS_FROM or not (has_numba() and is_plain(logits_RV)):
+    if logits_RV.numel() < _BLOCKS_FROM or not (has_kernels() and is_plain(logits_RV)):
         return largest(logits_RV.log_softmax(-1).index_fill_(1, banned, -_INFINITY), count)
     from canon.kernels.cpu import choosing as choosing_kernel
 

@@ -5,8 +5,9 @@ take five times as long. Here a step is recorded once and replayed: token, place
 memory that stays where it is, and the token that a step chooses is the one that the next reads. Few texts go through
 kernels that fuse what a block does between two products, and read only the places in use (cuda/step.py); for many,
 whose products are matrices, there is one graph for each power of two of places from 128 on, and a bias hides the rest.
-On a CPU the same steps run without graphs, equal to canon.nn.decoding's in tests/nn/test_graphs.py.
-Random numbers are drawn on the host in the order of `decoding.sample`, so that both draw the same tokens.
+On a CPU, or with CANON_KERNELS=off, the same steps run without graphs; all are equal to canon.nn.decoding's in
+tests/nn/test_graphs.py. Random numbers are drawn on the host in the order of `decoding.sample`, so that both draw the
+same tokens.
 Shapes: B texts, T tokens of a prompt, K steps between two looks, R places in reach.
 """
 
@@ -18,6 +19,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from canon.kernels import enabled
 from canon.nn.attention.steps import Fixed
 from canon.nn.choosing import Sampling, drawn, likeliest, uniform
 from canon.nn.states import State
@@ -55,7 +57,7 @@ class Recorder:
     ) -> None:
         """capacity: tokens of prompt and continuation; from the network's limit on, any number. every: K."""
         self.network, self.sampling, self.every = network, sampling, every
-        self._device, self._on_cuda = device, device.type == "cuda"
+        self._device, self._records = device, device.type == "cuda" and enabled()
         self._room = min(capacity, network.limit)
         self._state = network.make_room(batch, -(-self._room // _LEAST) * _LEAST)
         self._banned = torch.tensor(list(forbid), dtype=torch.int64, device=device)
@@ -68,8 +70,8 @@ class Recorder:
         self._numbers = torch.zeros(every, batch, 1, dtype=torch.float64, device=device)
         self._position = 0  # the place, as the host knows it
         self._graphs: dict[int, torch.cuda.CUDAGraph] = {}
-        self._pool = torch.cuda.graph_pool_handle() if self._on_cuda else None
-        self._run = _kernels() if self._on_cuda and batch <= _FEW else None
+        self._pool = torch.cuda.graph_pool_handle() if self._records else None
+        self._run = _kernels() if self._records and batch <= _FEW else None
 
     @torch.no_grad()
     def begin(self, prompt_BT: Tensor, start_B: Tensor | None = None) -> None:
@@ -106,7 +108,7 @@ class Recorder:
         return room if self._run is not None else min(reach, room)
 
     def _replay(self, reach: int) -> None:
-        if not self._on_cuda:
+        if not self._records:
             self._step(reach)
             return
         if reach not in self._graphs:

@@ -3,7 +3,8 @@
 oneDNN multiplies by weights that were put in its own order before ("packed") in about half of the time that a plain
 product takes for up to eight rows, and with all threads where a plain product of one row takes one; for hundreds of
 rows a fifth is gained. Layers are packed where they are frozen (canon/nn/frozen.py), in float32, without gradients and
-autocast, and for weights of a megabyte or more; else this is F.linear.
+autocast, and for weights of a megabyte or more; else, and with CANON_KERNELS=off, this is F.linear: equal in
+tests/nn/test_packed.py.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from canon.kernels import enabled
 from canon.nn.frozen import is_frozen, once
 
 _LEAST = 1 << 18  # numbers in a weight: for fewer, calling oneDNN takes longer than the product
@@ -28,7 +30,7 @@ class Packed:
 
     def __init__(self, layer: nn.Module) -> None:
         weight: Tensor = layer.weight  # type: ignore[assignment]
-        packs = _AVAILABLE and weight.numel() >= _LEAST and is_plain(weight)
+        packs = enabled() and _AVAILABLE and weight.numel() >= _LEAST and is_plain(weight)
         self._copy = torch.ops.mkldnn._reorder_linear_weight(weight.detach(), _ROWS) if packs else None
 
     def __call__(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:

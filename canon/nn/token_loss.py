@@ -4,7 +4,7 @@
 place, which is multiplied into the gradients of x, W and b at once; backward only hands these on. So the three products
 are those of the usual way, and memory is that of one block instead of rows × vocabulary, twice.
 Deviations: none; blocks only change the order of sums. On CUDA in half precision, a block's softmax is one kernel
-(canon/kernels/cuda/token_loss.py), and the gradient of W is summed in float32.
+(canon/kernels/cuda/token_loss.py), and the gradient of W is summed in float32; with CANON_KERNELS=off it is `_settle`.
 Shapes: M tokens, D features, V tokens of the vocabulary.
 """
 
@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+
+from canon.kernels import enabled
 
 _BLOCK = 1 << 28  # logits of a block, at most
 _EVEN = 64  # what rows of logits are a multiple of on tensor cores
@@ -47,7 +49,7 @@ class _TokenLoss(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor, Tensor]:
         learns = any(ctx.needs_input_grad[:3])
         vocabulary = len(weight_VD)
-        fused = x_MD.is_cuda and x_MD.dtype in (torch.bfloat16, torch.float16)
+        fused = enabled() and x_MD.is_cuda and x_MD.dtype in (torch.bfloat16, torch.float16)
         # Tensor cores want rows of logits that begin at even addresses: GPT-2's 50,257 would take six times as long.
         more = -vocabulary % _EVEN if fused else 0
         weight = torch.nn.functional.pad(weight_VD.to(x_MD.dtype), (0, 0, 0, more))
@@ -93,18 +95,19 @@ class _TokenLoss(torch.autograd.Function):
 
 
 def _settle(logits_MV: Tensor, target_M: Tensor, vocabulary: int, learns: bool) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Losses, whether each was the likeliest, and softmax − one-hot, for which the logits' memory is used."""
+    """Losses, whether each was the likeliest, and softmax − one-hot, for which the logits' memory is used unless they
+    are in half precision, whose sums are in float32."""
+    wide_MV = logits_MV.to(torch.promote_types(logits_MV.dtype, torch.float32))
     counts_M1 = target_M[:, None] >= 0
     index = target_M[:, None].clamp(min=0)
-    told = logits_MV.gather(1, index)
-    right_M = logits_MV.argmax(1) == target_M
-    total = logits_MV.logsumexp(1, keepdim=True)
-    losses_M = ((total - told) * counts_M1)[:, 0]
+    right_M = wide_MV.argmax(1) == target_M
+    total = wide_MV.logsumexp(1, keepdim=True)
+    losses_M = ((total - wide_MV.gather(1, index)) * counts_M1)[:, 0]
     if not learns:
         return losses_M, right_M, None
-    slope = logits_MV.sub_(total).exp_()
+    slope = wide_MV.sub_(total).exp_()
     slope.scatter_add_(1, index, slope.new_full((1, 1), -1.0).expand_as(index))
-    return losses_M, right_M, slope.mul_(counts_M1)
+    return losses_M, right_M, slope.mul_(counts_M1).to(logits_MV.dtype)
 
 
 def _settle_fused(

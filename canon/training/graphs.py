@@ -4,7 +4,8 @@ A small network keeps an H200 busy for 4 ms of a step whose 600 launches take th
 launch. Shapes must repeat, so batches of sequences are filled up: tokens end to end to the next multiple of 512 with
 sequences of their own that nobody looks at, targets with IGNORE. All layouts stand in memory of their own
 (`FixedLayout`), into which each batch's are written. Gradients are added into tensors that stay; random numbers follow
-the generator's seed as outside. What a task does in its loss must not wait for the device.
+the generator's seed as outside. What a task does in its loss must not wait for the device. With CANON_KERNELS=off the
+passes are run one by one, which tests/training/test_graphs.py compares with replays.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from torch import Tensor, nn
 
 from canon.contracts import IGNORE
 from canon.data.batching.loader import Batch
+from canon.kernels import enabled
 from canon.nn.ragged import FixedLayout
 from canon.tasks.base import Task
 
@@ -82,11 +84,14 @@ class Graphs:
 
     def clear(self) -> None:
         """All gradients become 0, where they are."""
-        if self._gradients:
-            torch._foreach_zero_(self._gradients)
+        gradients = [parameter.grad for parameter in self._parameters if parameter.grad is not None]
+        if gradients:
+            torch._foreach_zero_(gradients)
 
     def __call__(self, batch: Batch) -> Tensor:
         """The loss; gradients are added to those that are there."""
+        if not enabled():
+            return self._work(batch)
         filled = Filled(batch, self._longest, self._task.of_sequences if self._task else ())
         known = self._known.get(filled.key)
         if known is None:

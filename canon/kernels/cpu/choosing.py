@@ -2,6 +2,7 @@
 
 log softmax(x)_v = x_v − m − log Σ exp(x − m), m the greatest of the row; the best are those above the least of the best
 so far, which few are. Of equal ones the first is taken first.
+Plain version: log_softmax and `largest` of canon/nn/choosing.py, equal in tests/nn/test_compiled.py.
 Shapes: R rows, V tokens, C candidates of a row.
 """
 

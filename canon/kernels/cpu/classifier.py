@@ -12,6 +12,8 @@ Random numbers are splitmix64 (Steele, Lea and Flood 2014) of what they belong t
 Niu 2011), except for what all of them write to with every document, the output matrix and the rows of the HOT most
 frequent words: of these each thread has a copy, and every EXCHANGE documents adds what it has learned to the common
 ones and takes over what the others have. One thread alone has no copies.
+Plain version: the same code uncompiled with NumPy for lanes, equal but for rounding in tests/kernels/test_learners.py;
+fastText itself in tests/systems/test_classifier.py.
 Deviations: sigmoids and logarithms are exact, where fastText looks them up in tables.
 Shapes: n documents, N words, F features of one, R rows of the input matrix, D dimensions, S the same in whole cache
 lines (stride), L labels, U different words, B documents answered at once; `inputs` and `outputs` are flat.
@@ -23,18 +25,15 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from llvmlite import ir  # type: ignore[import-untyped]
-from numba import types
-from numba.extending import intrinsic
 
 from canon.kernels.cpu.compiler import GOLDEN, mixed, njit
-from canon.kernels.cpu.lanes import LANES, fetch, fused, lanes, put, same, total
+from canon.kernels.cpu.lanes import LANES, LINE, fetch, fused, lanes, put, same, total
+from canon.kernels.cpu.lock import give_back, take
 from canon.kernels.cpu.subwords import put_subwords, put_word_ngrams
 
 LOSSES = ("softmax", "hierarchical-softmax", "one-vs-all", "negative-sampling")
 _SOFTMAX, _TREE, _ONE_VS_ALL, _NOISE = range(4)
 LEAST_RATE = 1e-4  # share of the first rate that is left at the end
-LINE = 16  # floats in a cache line: rows of both matrices are a whole number of them, filled up with zeros
 HOT = 128  # words whose rows several threads have copies of, behind the rows of the input matrix
 EXCHANGE = 128  # documents that a thread learns from between two exchanges
 MOST_COPIED = 64  # labels; of more, documents seldom meet in the same row of a tree, and copies cost too much
@@ -117,28 +116,6 @@ def fill_first(seed: int, whole_R: np.ndarray, inputs_RS: np.ndarray, size: int,
 
 
 # Threads
-
-
-@intrinsic
-def _taken(typing: Any, lock: Any) -> Any:
-    """Takes the lock, an int32 [1], if it is free; whether it was."""
-
-    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        address = context.make_array(signature.args[0])(context, builder, arguments[0]).data
-        before = builder.atomic_rmw("xchg", address, ir.IntType(32)(1), "acquire")
-        return builder.icmp_signed("==", before, ir.IntType(32)(0))
-
-    return types.boolean(lock), build
-
-
-@intrinsic
-def _given_back(typing: Any, lock: Any) -> Any:
-    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        address = context.make_array(signature.args[0])(context, builder, arguments[0]).data
-        builder.store_atomic(ir.IntType(32)(0), address, "release", 4)
-        return context.get_dummy_value()
-
-    return types.void(lock), build
 
 
 @_part
@@ -311,7 +288,7 @@ def _softmax(hidden: Any, gradient: Any, outputs: Any, stride: int, scores_L: An
 def _logistic(hidden: Any, gradient: Any, outputs: Any, row: int, stride: int, positive: bool, rate: Any) -> float:
     """−log σ(±B_row h)"""
     score = _dot(hidden, outputs, row, stride)
-    alpha = rate * (np.float32(positive) - np.float32(1) / (np.float32(1) + math.exp(-score)))
+    alpha = rate * (np.float32(positive) - np.float32(1) / (np.float32(1) + np.exp(-score)))
     _move(hidden, gradient, outputs, row, stride, alpha)
     signed = np.float64(-score if positive else score)
     return max(signed, 0.0) + math.log1p(math.exp(-abs(signed)))
@@ -362,28 +339,10 @@ def _noise(
 
 @_compiled
 def learn(
-    kind: int,
-    texts: Texts,
-    answers: Answers,
-    ways: Ways,
-    noise: Noise,
-    order_n: np.ndarray,
-    first: int,
-    last: int,
-    seen: int,
-    planned: int,
-    first_rate: float,
-    seed: int,
-    epoch: int,
-    longest: int,
-    stride: int,
-    hot: int,
-    away: int,
-    exchange: int,
-    lock: np.ndarray,
-    inputs: np.ndarray,
-    outputs: np.ndarray,
-) -> tuple[float, int]:
+    kind: int, texts: Texts, answers: Answers, ways: Ways, noise: Noise, order_n: np.ndarray, first: int, last: int,
+    seen: int, planned: int, first_rate: float, seed: int, epoch: int, longest: int, stride: int, hot: int, away: int,
+    exchange: int, lock: np.ndarray, inputs: np.ndarray, outputs: np.ndarray,
+) -> tuple[float, int]:  # fmt: skip
     """Learns from documents order_n[first:last], `seen` of `planned` before them; sum of losses, and their number. One
     of several threads has copies of the first `hot` rows, `away` rows on, and of the outputs if they are few; it brings
     them up to date after every `exchange` documents."""
@@ -403,10 +362,10 @@ def learn(
         rows_F, next_F = next_F, rows_F
         if place + 1 < last:
             following = _features(texts, order_n[place + 1], inputs, stride, hot, away, next_F)
-        if hot > 0 and place - first >= due and _taken(lock):  # type: ignore[call-arg]  # or after the next document
+        if hot > 0 and place - first >= due and take(lock):  # or after the next document
             _exchanged(inputs, inputs, away * stride, before_hot)
             _exchanged(common, outputs, 0, before_outputs)
-            _given_back(lock)
+            give_back(lock)
             due = place - first + exchange
         start, stop = answers.starts[document], answers.starts[document + 1]
         if count == 0 or start == stop:
@@ -427,11 +386,11 @@ def learn(
         _spread(rows_F, count, inputs, stride, gradient)
         learned += 1
     if hot > 0:
-        while not _taken(lock):  # type: ignore[call-arg]
+        while not take(lock):
             pass
         _exchanged(inputs, inputs, away * stride, before_hot)
         _exchanged(common, outputs, 0, before_outputs)
-        _given_back(lock)
+        give_back(lock)
     return loss, learned
 
 
@@ -469,10 +428,10 @@ def answer(
         elif kind == _TREE:
             nodes[2 * labels - 2] = 1.0  # the root
             for inner in range(labels - 2, -1, -1):
-                right = 1.0 / (1.0 + math.exp(-np.float64(_dot(hidden, outputs, inner, stride))))
+                right = 1.0 / (1.0 + np.exp(-np.float64(_dot(hidden, outputs, inner, stride))))
                 nodes[ways.below[inner, 0]] = nodes[labels + inner] * (1.0 - right)
                 nodes[ways.below[inner, 1]] = nodes[labels + inner] * right
             shares_L[:] = nodes[:labels]
         else:
             for label in range(labels):
-                shares_L[label] = 1.0 / (1.0 + math.exp(-np.float64(_dot(hidden, outputs, label, stride))))
+                shares_L[label] = 1.0 / (1.0 + np.exp(-np.float64(_dot(hidden, outputs, label, stride))))

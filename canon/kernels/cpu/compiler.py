@@ -1,36 +1,41 @@
-"""What all kernels share: numba's compiler, with a cache that knows when any of them has changed, and random bits.
+"""What all numba kernels share: the compiler, with a cache that knows when any of them has changed, and random bits.
 
 numba keeps what it compiled beside a kernel's file and looks at that file alone: a kernel that calls one of another
 file would go on calling the old one. Here the cache is a folder named after the contents of all files with kernels.
+With CANON_KERNELS=off `njit` and `part` leave a function as it is: its source is its plain version. So kernels are
+written for both: numbers that may not stay as narrow as an array has them are widened where they are read, and sums of
+float64 begin with one, since NumPy's scalars, unlike numba's, take the width of the other operand over Python's.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from canon.errors import CanonError
-
-try:
-    import numba
-except ModuleNotFoundError:
-    raise CanonError('Word vectors need numba; install it with pip install "deepcanon[words]".') from None
+from canon.kernels import enabled
 
 
-def _sources() -> list[bytes]:
-    """The text of every file that speaks of numba."""
-    texts = (path.read_bytes() for path in sorted(Path(__file__).parents[1].rglob("*.py")))
-    return [text for text in texts if b"numba" in text or b"canon.kernels.cpu.compiler" in text]
+def _compiler() -> tuple[Any, Any]:
+    """numba's njit and register_jitable."""
+    try:
+        import numba
+        from numba.extending import register_jitable
+    except ModuleNotFoundError:
+        raise CanonError('Word vectors need numba; install it with pip install "deepcanon[words]".') from None
+    _use_own_cache(numba.config)
+    return numba.njit, register_jitable
 
 
-def _use_own_cache() -> None:
+def _use_own_cache(settings: Any) -> None:
     digest = hashlib.sha256(b"\0".join(_sources())).hexdigest()[:16]
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "canon" / "kernels"
-    settings: Any = numba.config
     folder = Path(settings.CACHE_DIR or cache) / digest
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -39,8 +44,26 @@ def _use_own_cache() -> None:
     settings.CACHE_DIR = str(folder)
 
 
-_use_own_cache()
-njit: Any = numba.njit
+def _sources() -> list[bytes]:
+    """The text of every file that speaks of numba."""
+    texts = (path.read_bytes() for path in sorted(Path(__file__).parents[1].rglob("*.py")))
+    return [text for text in texts if b"numba" in text or b"canon.kernels.cpu.compiler" in text]
+
+
+def _uncompiled(function: Callable[..., Any] | None = None, **_: Any) -> Any:
+    """`njit` that compiles nothing; numbers of 64 bits run over without a warning, as they do in compiled code."""
+    if function is None:
+        return _uncompiled
+
+    @wraps(function)
+    def work(*given: Any) -> Any:
+        with np.errstate(all="ignore"):
+            return function(*given)
+
+    return work
+
+
+njit, register_jitable = _compiler() if enabled() else (_uncompiled, _uncompiled)
 # A part of kernels allocates nothing; without reference counts two threads have no counter to fight over.
 part = njit(nogil=True, boundscheck=False, error_model="numpy", forceinline=True, _nrt=False)
 

@@ -2,6 +2,8 @@
 
 Everything is added up in whole numbers (cooccurrence.py says in which unit), so that no order of adding changes a sum.
 Pairs are kept once, with the rarer word, the greater number, as the row: column ≤ row.
+Plain version: the same code uncompiled, equal to the bit in tests/kernels/test_loops.py; brute force in
+tests/data/test_cooccurrence.py.
 Shapes: N places of the text, V words, E pairs, W the window.
 """
 
@@ -94,11 +96,11 @@ def add_rows(
         seen = 0
         for run in range(len(begins_RV)):
             for at in range(begins_RV[run, row], begins_RV[run, row + 1]):
-                word = runs[at].column
+                word = runs[at]["column"]
                 if sums_V[word] == 0:
                     seen_V[seen] = word
                     seen += 1
-                sums_V[word] += runs[at].sum
+                sums_V[word] += runs[at]["sum"]
         size = _emit(row, seen, sums_V, seen_V, pairs, size)
     return size
 
@@ -109,9 +111,9 @@ def _emit(row: int, seen: int, sums_V: np.ndarray, seen_V: np.ndarray, pairs: np
     columns = seen_V[:seen]
     columns.sort()
     for column in columns:
-        pairs[size].row = row
-        pairs[size].column = column
-        pairs[size].sum = sums_V[column]
+        pairs[size]["row"] = row
+        pairs[size]["column"] = column
+        pairs[size]["sum"] = sums_V[column]
         sums_V[column] = 0
         size += 1
     return size
@@ -148,7 +150,7 @@ def shuffle_part(sorted_E: np.ndarray, part: int, band: int, shuffled_E: np.ndar
     begins = np.empty(size + 1, np.int64)
     count = 0
     for i in range(size):
-        if i == 0 or sorted_E[i].row // band != sorted_E[i - 1].row // band:
+        if i == 0 or sorted_E[i]["row"] // band != sorted_E[i - 1]["row"] // band:
             begins[count] = i
             count += 1
     begins[count] = size
@@ -169,4 +171,4 @@ def shuffle_part(sorted_E: np.ndarray, part: int, band: int, shuffled_E: np.ndar
 @njit(nogil=True, cache=True, boundscheck=False, inline="always")
 def _random(stream: int, number: int) -> Any:
     """64 random bits for each (stream, number): splitmix64 (Steele, Lea and Flood 2014), twice."""
-    return mixed(mixed(np.uint64(stream) * GOLDEN + GOLDEN) + np.uint64(number) * GOLDEN)
+    return mixed(mixed(np.uint64(stream) * GOLDEN + GOLDEN) + np.uint64(np.int64(number)) * GOLDEN)

@@ -5,7 +5,9 @@ word as vocabularies.py knows it: a run of letters, digits and marks, a number l
 A table of words has entries [E, 4] (hash, first eight bytes, place in a store of bytes, count) and slots [S, 2] with
 open addressing and linear probing; S is a power of 2, at least 2 E. Equal hashes are told apart by the words, so
 counts are exact. A word of more than LONGEST_WORD bytes is none. The block that is read is its own store.
-Deviations: none. Shapes: B bytes of a block, D different words of it, E entries of a table, S slots of it.
+Plain version: the same code uncompiled, equal to the bit in tests/kernels/test_loops.py; brute force in
+tests/data/test_corpus.py. Deviations: none.
+Shapes: B bytes of a block, D different words of it, E entries of a table, S slots of it.
 """
 
 from __future__ import annotations

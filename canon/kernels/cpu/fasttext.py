@@ -10,6 +10,8 @@ all words in the window together (CBOW). Outputs o_k (a word and its noise, or n
     are written when the last of these windows has passed. Rows that two words of a window share are late by that.
 Rows of the inputs follow each other without gaps, those of the outputs begin at whole cache lines. Reading the last
 lanes of an input row reaches into the next, and 0 is added there.
+Plain version: the same code uncompiled with NumPy for lanes, equal but for rounding in tests/kernels/test_learners.py;
+the equations pair by pair in tests/systems/test_fasttext.py.
 Shapes: N places, V words, S rows of all words, flat matrices of floats; L nodes on the ways to all words.
 """
 
@@ -209,7 +211,7 @@ def read_span(
         put(change, 0, product)
         put(x, 0, powers)
         for i in range(LANES):
-            loss -= math.log(change[i]) + x[i] * math.log(2.0)
+            loss -= math.log(change[i]) + np.float64(x[i]) * math.log(2.0)
         product, powers = same(1.0), same(0.0)
     return loss, pairs
 

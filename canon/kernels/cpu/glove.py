@@ -6,6 +6,8 @@ and multiples of 16: the compiler then sees that the four do not overlap, and wo
 beyond the vectors' own dimensions are 0 and stay 0; their sums stay 1.
 A pair stands for the entries (i, j) and (j, i) of the symmetric matrix. They share no parameter, unless i = j, when
 they are one; so both are learned from at once, which is the same as one after the other.
+Plain version: the same code uncompiled, equal but for rounding in tests/kernels/test_learners.py; the steps of AdaGrad
+in tests/systems/test_glove.py.
 Shapes: V words, W width, E pairs.
 """
 
@@ -51,12 +53,12 @@ def learner(width: int) -> Callable[..., Any]:
         difference = w_i·w̃_j + b_i + b̃_j − log x
         θ ← θ − η g/√s, s ← s + (η g)², with g = f(x) difference ∂/∂θ; for biases η = 1.
         """
-        loss, count = 0.0, 0
+        loss, count = np.float64(0), 0
         log_max = np.float32(np.log(x_max))
         power, rate = np.float32(alpha), np.float32(lr)
         for e in range(first, last):
-            i, j = np.int64(entries_E[e].row), np.int64(entries_E[e].column)
-            log_x = np.log(entries_E[e].count)
+            i, j = np.int64(entries_E[e]["row"]), np.int64(entries_E[e]["column"])
+            log_x = np.log(entries_E[e]["count"])
             weight = np.exp(min(power * (log_x - log_max), np.float32(0)))
             of_i, of_j = table[i * row : i * row + row], table[j * row : j * row + row]
             dot_ij, dot_ji = np.float32(0), np.float32(0)
@@ -126,11 +128,11 @@ def measurer(width: int) -> Callable[..., Any]:
         alpha: float,
     ) -> tuple[float, int]:
         """The sum of f(x) difference² of the pairs [first, last), x being `scale` times their count; of how many."""
-        loss, count = 0.0, 0
+        loss, count = np.float64(0), 0
         log_scale, log_max, power = np.float32(np.log(scale)), np.float32(np.log(x_max)), np.float32(alpha)
         for e in range(first, last):
-            i, j = np.int64(entries_E[e].row), np.int64(entries_E[e].column)
-            log_x = np.log(entries_E[e].count)
+            i, j = np.int64(entries_E[e]["row"]), np.int64(entries_E[e]["column"])
+            log_x = np.log(entries_E[e]["count"])
             weight = np.exp(min(power * (log_x - log_max), np.float32(0)))
             log_x += log_scale
             of_i, of_j = table[i * row : i * row + row], table[j * row : j * row + row]

@@ -1,297 +1,46 @@
-"""Vectors of floats as values in numba kernels: one register of the processor each, eight or sixteen numbers.
+"""Vectors of floats as values in kernels: one register of the processor each, eight or sixteen numbers.
 
-The compiler's own vectoriser gives up on loops that write to rows of the arrays they read, because two rows might
-overlap; here a kernel says itself what is done to many numbers at once. LLVM makes AVX-512, AVX2 or NEON of it.
-`lanes(array, index)` loads, `put` stores, `fused(a, b, c)` is a·b + c, `totals` sums lanes; + − × ÷ go lane by lane.
+numba's own vectoriser gives up on loops that write to rows of the arrays they read, because two rows might overlap;
+here a kernel says itself what is done to many numbers at once, by LLVM (lanes_llvm.py) or, with CANON_KERNELS=off, by
+NumPy (lanes_numpy.py). + − × ÷ go lane by lane, and:
+
+| operation | result |
+| --- | --- |
+| lanes(array, index), put(array, index, value) | array[index : index + LANES] read; written |
+| same(number), everywhere(array, index) | a number, array[index], in all lanes |
+| fused(a, b, c) | a·b + c, rounded once where the processor can |
+| total(value), greatest(value) | the sum, the greatest of all lanes |
+| totals(a0 … a5, b0 … b5) | the sums of a in lanes 0 … 5, of b from lane 8 on if there is one; others hold anything |
+| once(value), twice(value) | lanes 0 … 5, also repeated from lane 8 on; 0 elsewhere |
+| mantissa(value), exponent(value) | m and e of value = m · 2^e, 1 ≤ m < 2, for positive values |
+| where_counted(value, sign) | value where sign is not 0, else 1 |
+| bounded(value, least, most), nearest(value), power_of_two(value) | parts of `exponential` |
+| fetch(array, index), fetch_to_read(array, index) | asks for a cache line, to write to or not; waits for nothing |
+
 Arrays are flat float32; nothing checks that LANES numbers follow `index`.
 """
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable
 from typing import Any
 
-import llvmlite.binding as llvm  # type: ignore[import-untyped]
-from llvmlite import ir
-from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic as _intrinsic
-from numba.extending import models, overload, register_model
-
+from canon.kernels import enabled
 from canon.kernels.cpu.compiler import njit
 
-# AVX-512 has registers of sixteen floats; elsewhere two of four or one of eight.
-LANES = 16 if llvm.get_host_cpu_features().get("avx512f") else 8
+if enabled():
+    from canon.kernels.cpu import lanes_llvm as operations
+else:
+    from canon.kernels.cpu import lanes_numpy as operations  # type: ignore[no-redef]
+
+LANES = operations.LANES
 LINE = 16  # floats of a cache line
 
-# Its first argument is the compiler's, which callers do not give.
-intrinsic: Any = _intrinsic
-_FLOAT, _INT = ir.FloatType(), ir.IntType(32)
-_FLOATS, _INTS = ir.VectorType(_FLOAT, LANES), ir.VectorType(_INT, LANES)
-
-
-class _Lanes(types.Type):
-    def __init__(self) -> None:
-        super().__init__(name=f"Lanes{LANES}")
-
-
-lanes_type = _Lanes()
-
-
-@register_model(_Lanes)
-class _Model(models.PrimitiveModel):
-    def __init__(self, manager: Any, kind: Any) -> None:
-        super().__init__(manager, kind, _FLOATS)
-
-
-def _same(builder: Any, value: Any, kind: Any = _INTS) -> Any:
-    """One number in all lanes."""
-    scalar = kind.element(value) if isinstance(value, int | float) else value
-    first = builder.insert_element(ir.Constant(kind, ir.Undefined), scalar, _INT(0))
-    return builder.shuffle_vector(first, ir.Constant(kind, ir.Undefined), ir.Constant(_INTS, [0] * LANES))
-
-
-def _address(context: Any, builder: Any, kind: Any, array: Any, index: Any) -> Any:
-    data = context.make_array(kind)(context, builder, array).data
-    return builder.gep(data, [index])
-
-
-def _call(builder: Any, name: str, result: Any, arguments: list[Any], **more: Any) -> Any:
-    kind = ir.FunctionType(result, [argument.type for argument in arguments])
-    function = cgutils.get_or_insert_function(builder.module, kind, name)
-    return builder.call(function, arguments, **more)
-
-
-@intrinsic
-def lanes(typing: Any, array: Any, index: Any) -> Any:
-    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        address = _address(context, builder, signature.args[0], *arguments)
-        return builder.load(builder.bitcast(address, _FLOATS.as_pointer()), align=4)
-
-    return lanes_type(array, types.int64), build
-
-
-@intrinsic
-def put(typing: Any, array: Any, index: Any, value: Any) -> Any:
-    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        address = _address(context, builder, signature.args[0], *arguments[:2])
-        builder.store(arguments[2], builder.bitcast(address, _FLOATS.as_pointer()), align=4)
-        return context.get_dummy_value()
-
-    return types.void(array, types.int64, lanes_type), build
-
-
-def _fetching(for_writing: int) -> Any:
-    """Asks for the cache line at `index`, to be read, or to be written to as well; waits for nothing."""
-
-    @intrinsic
-    def work(typing: Any, array: Any, index: Any) -> Any:
-        def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            address = _address(context, builder, signature.args[0], *arguments)
-            keep_in_all_levels, data = _INT(3), _INT(1)
-            given = [builder.bitcast(address, ir.IntType(8).as_pointer()), _INT(for_writing), keep_in_all_levels, data]
-            _call(builder, "llvm.prefetch.p0", ir.VoidType(), given)
-            return context.get_dummy_value()
-
-        return types.void(array, types.int64), build
-
-    return work
-
-
-fetch_to_read, fetch = _fetching(0), _fetching(1)
-
-
-@intrinsic
-def same(typing: Any, value: Any) -> Any:
-    """`value` in all lanes."""
-    return lanes_type(types.float32), lambda context, builder, signature, arguments: _same(
-        builder, arguments[0], _FLOATS
-    )
-
-
-@intrinsic
-def fused(typing: Any, a: Any, b: Any, c: Any) -> Any:
-    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return _call(builder, f"llvm.fmuladd.v{LANES}f32", _FLOATS, list(arguments))
-
-    return lanes_type(lanes_type, lanes_type, lanes_type), build
-
-
-@intrinsic
-def total(typing: Any, value: Any) -> Any:
-    """The sum of all lanes."""
-
-    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        kind = ir.FunctionType(_FLOAT, [_FLOAT, arguments[0].type])
-        function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.vector.reduce.fadd.v{LANES}f32")
-        return builder.call(function, [ir.Constant(_FLOAT, -0.0), arguments[0]], fastmath=["reassoc"])
-
-    return types.float32(lanes_type), build
-
-
-@intrinsic
-def totals(
-    typing: Any, a0: Any, a1: Any, a2: Any, a3: Any, a4: Any, a5: Any, b0: Any, b1: Any, b2: Any, b3: Any, b4: Any,
-    b5: Any,
-) -> Any:  # fmt: skip
-    """The sums of twelve: those of a in lanes 0 … 5, those of b in lanes 8 … 13 where there are so many; others hold
-    anything. Halves of two vectors are brought together and added: no step works on fewer lanes than there are."""
-
-    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        def fold(u: Any, v: Any, low: list[int], high: list[int]) -> Any:
-            """`low` and `high` number the lanes of u, then those of v, in a group of lanes that repeats."""
-            size = len(low)
-
-            def across(pattern: list[int]) -> Any:
-                lane = [start + p if p < size else LANES + start + p - size for start in groups for p in pattern]
-                return builder.shuffle_vector(u, v, ir.Constant(_INTS, lane))
-
-            groups = range(0, LANES, size)
-            return builder.fadd(across(low), across(high))
-
-        def four(p: Any, q: Any, r: Any, s: Any) -> Any:
-            """In every four lanes the sums over them of p, q, r and s."""
-            pq, rs = (fold(u, v, [0, 4, 1, 5], [2, 6, 3, 7]) for u, v in ((p, q), (r, s)))
-            return fold(pq, rs, [0, 1, 4, 5], [2, 3, 6, 7])
-
-        quarter = [list(range(start, start + 4)) for start in range(0, 2 * LANES, 4)]
-        a, b = arguments[:6], arguments[6:]
-        halves = [(four(*six[:4]), four(six[4], six[5], six[4], six[5])) for six in (a, b)]
-        if LANES == 8:
-            return fold(*halves[0], quarter[0] + quarter[2], quarter[1] + quarter[3])
-        even, odd = ([lane for four_lanes in quarter[start::2] for lane in four_lanes] for start in (0, 1))
-        return fold(fold(*halves[0], even, odd), fold(*halves[1], even, odd), even, odd)
-
-    return lanes_type(*[lanes_type] * 12), build
-
-
-@intrinsic
-def everywhere(typing: Any, array: Any, index: Any) -> Any:
-    """The number at `index` in all lanes."""
-
-    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return _same(builder, builder.load(_address(context, builder, signature.args[0], *arguments), align=4), _FLOATS)
-
-    return lanes_type(array, types.int64), build
-
-
-def _pairwise(name: str) -> Callable[..., Any]:
-    @intrinsic
-    def work(typing: Any, a: Any, b: Any) -> Any:
-        return lanes_type(lanes_type, lanes_type), lambda context, builder, signature, arguments: getattr(
-            builder, name
-        )(*arguments)
-
-    return work
-
-
-_add, _subtract, _multiply, _divide = (_pairwise(name) for name in ("fadd", "fsub", "fmul", "fdiv"))
-
-
-def _operator(symbol: Callable[..., Any], work: Callable[..., Any]) -> None:
-    @overload(symbol)
-    def typed(a: Any, b: Any) -> Any:
-        def both(a: Any, b: Any) -> Any:
-            return work(a, b)
-
-        return both if isinstance(a, _Lanes) and isinstance(b, _Lanes) else None
-
-
-_operator(operator.add, _add)
-_operator(operator.sub, _subtract)
-_operator(operator.mul, _multiply)
-_operator(operator.truediv, _divide)
-
-
-@intrinsic
-def _bounded(typing: Any, value: Any, least: Any, most: Any) -> Any:
-    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        value, least, most = arguments
-        value = builder.select(builder.fcmp_ordered("<", value, least), least, value)
-        return builder.select(builder.fcmp_ordered(">", value, most), most, value)
-
-    return lanes_type(lanes_type, lanes_type, lanes_type), build
-
-
-@intrinsic
-def greatest(typing: Any, value: Any) -> Any:
-    """The greatest of all lanes."""
-
-    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return _call(builder, f"llvm.vector.reduce.fmax.v{LANES}f32", _FLOAT, [arguments[0]])
-
-    return types.float32(lanes_type), build
-
-
-@intrinsic
-def _nearest(typing: Any, value: Any) -> Any:
-    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return _call(builder, f"llvm.rint.v{LANES}f32", _FLOATS, [arguments[0]])
-
-    return lanes_type(lanes_type), build
-
-
-@intrinsic
-def _power_of_two(typing: Any, value: Any) -> Any:
-    """2 to a whole number, made from the bits of its exponent."""
-
-    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        whole = builder.add(builder.fptosi(arguments[0], _INTS), _same(builder, 127))
-        return builder.bitcast(builder.shl(whole, _same(builder, 23)), _FLOATS)
-
-    return lanes_type(lanes_type), build
-
-
-@intrinsic
-def exponent(typing: Any, value: Any) -> Any:
-    """The whole number e of value = m · 2^e with 1 ≤ m < 2, for positive values."""
-
-    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        bits = builder.lshr(builder.bitcast(arguments[0], _INTS), _same(builder, 23))
-        return builder.sitofp(builder.sub(bits, _same(builder, 127)), _FLOATS)
-
-    return lanes_type(lanes_type), build
-
-
-@intrinsic
-def mantissa(typing: Any, value: Any) -> Any:
-    """The m of value = m · 2^e with 1 ≤ m < 2, for positive values."""
-
-    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        bits = builder.and_(builder.bitcast(arguments[0], _INTS), _same(builder, (1 << 23) - 1))
-        return builder.bitcast(builder.or_(bits, _same(builder, 127 << 23)), _FLOATS)
-
-    return lanes_type(lanes_type), build
-
-
-@intrinsic
-def where_counted(typing: Any, value: Any, sign: Any) -> Any:
-    """`value` where `sign` is not 0, else 1."""
-
-    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        value, sign = arguments
-        counted = builder.fcmp_ordered("!=", sign, _same(builder, 0.0, _FLOATS))
-        return builder.select(counted, value, _same(builder, 1.0, _FLOATS))
-
-    return lanes_type(lanes_type, lanes_type), build
-
-
-def _six(times: int) -> Any:
-    @intrinsic
-    def work(typing: Any, value: Any) -> Any:
-        def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            kept = [lane % 8 if lane % 8 < 6 and lane < 8 * times else LANES for lane in range(LANES)]
-            nothing = _same(builder, 0.0, _FLOATS)
-            return builder.shuffle_vector(arguments[0], nothing, ir.Constant(_INTS, kept))
-
-        return lanes_type(lanes_type), build
-
-    return work
-
-
-# The first six lanes where `totals` has the sums of a, or those of a and of b; 0 elsewhere.
-once, twice = _six(1), _six(2)
+lanes, put, fetch, fetch_to_read = operations.lanes, operations.put, operations.fetch, operations.fetch_to_read
+same, everywhere, fused = operations.same, operations.everywhere, operations.fused
+total, totals, greatest = operations.total, operations.totals, operations.greatest
+once, twice, where_counted = operations.once, operations.twice, operations.where_counted
+mantissa, exponent = operations.mantissa, operations.exponent
+bounded, nearest, power_of_two = operations.bounded, operations.nearest, operations.power_of_two
 
 
 @njit(inline="always")
@@ -300,12 +49,12 @@ def exponential(x: Any) -> Any:
 
     e^x = 2^k e^r with k the whole number nearest to x / ln 2; of e^r, |r| ≤ ½ ln 2, the polynomial of degree 5 whose
     greatest relative error is least (by Remez's exchange)."""
-    x = _bounded(x, same(-80.0), same(80.0))
-    k = _nearest(x * same(1.4426950408889634))
+    x = bounded(x, same(-80.0), same(80.0))
+    k = nearest(x * same(1.4426950408889634))
     r = fused(k, same(-0.6931471805599453), x)
     series = fused(same(0.00829761958), r, same(0.0419156292))
     series = fused(series, r, same(0.166675765))
     series = fused(series, r, same(0.499988927))
     series = fused(series, r, same(0.999999691))
     series = fused(series, r, same(1.00000007))
-    return series * _power_of_two(k)
+    return series * power_of_two(k)

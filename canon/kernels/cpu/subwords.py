@@ -1,6 +1,7 @@
 """Rows of n-grams by hashing, compiled: of the letters of a word and of the words of a line (fastText's FNV-1a).
 
 The layout of the rows is in canon/systems/words/subwords.py.
+Plain version: the same code uncompiled, equal to the bit in tests/kernels/test_loops.py.
 """
 
 from __future__ import annotations

@@ -17,6 +17,8 @@ from threading import Lock
 
 import torch
 
+from canon.kernels import enabled
+
 _lock = Lock()
 _loops = 0  # that torch stands aside for, in all threads of Python
 _before = 1  # torch's number of threads before the first of them
@@ -43,9 +45,13 @@ def own_threads(wanted: bool = True) -> Iterator[None]:
                 torch.set_num_threads(_before)
 
 
+def has_kernels() -> bool:
+    """Whether numba is there to compile kernels with, and CANON_KERNELS does not turn them off."""
+    return enabled() and _has_numba()
+
+
 @cache
-def has_numba() -> bool:
-    """Whether there can be kernels at all."""
+def _has_numba() -> bool:
     return find_spec("numba") is not None
 
 

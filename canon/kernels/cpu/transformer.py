@@ -5,7 +5,7 @@ A step of one sentence is 19 products of a row with small matrices. What it take
 longer than the product. Here a row is taken through all layers by one thread; threads share rows, not products.
 A product goes by panels of 2 · LANES outputs, packed side by side: four rows at a time by all inputs of a panel, so
 that its weights are read once for them and the sums stay in registers. Weights lie in one array in the order of use.
-Equal to the modules in tests/nn/test_compiled.py.
+Plain version: the modules of canon/nn/attention/block.py, equal in tests/nn/test_compiled.py.
 Shapes: R rows, D features, H heads of d, F inner units, L layers, C places of the cache, S of the memory, V tokens.
 """
 
@@ -15,9 +15,8 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba.extending import register_jitable
 
-from canon.kernels.cpu.compiler import njit, part
+from canon.kernels.cpu.compiler import njit, part, register_jitable
 from canon.kernels.cpu.lanes import LANES, everywhere, exponential, fetch_to_read, fused, lanes, put, same, total
 
 PANEL = 2 * LANES

@@ -4,6 +4,7 @@ A number of a text is read as m × 10^e. Where m < 2^53 and |e| ≤ 22 one divis
 half a unit (Clinger 1990), and what Python's float() gives. Elsewhere the product is off by two units at most, which
 matters for a float32 only beside the middle of two of them: such numbers, and what is not digits, are left to Python.
 What is written is the shortest number of 6 to 10 digits, less zeros at its end, that reads back as the same float32.
+Plain version: the same code uncompiled, equal to the bit in tests/kernels/test_loops.py.
 Deviations: none. Shapes: B bytes, R records of a block, D numbers of a vector.
 """
 
@@ -174,7 +175,7 @@ def parse_numbers(block_B: np.ndarray, data_R: np.ndarray, out_RD: np.ndarray, h
                     byte = block_B[place]
                 power, told = 0, 0
                 while 48 <= byte <= 57:
-                    power = min(power * 10 + byte - 48, 9999)
+                    power = min(power * 10 + int(np.int64(byte)) - 48, 9999)
                     told += 1
                     place += 1
                     byte = block_B[place]

@@ -8,6 +8,8 @@ while the contexts pass. `learn_one` does it for one x (a pair; the mean of CBOW
 in zeros.
 Random numbers depend on key (of seed and epoch) and place alone: neither on threads nor on where a span was cut.
 The loss is kept as the product of all σ: in each lane a mantissa and a sum of exponents, whose logarithm is taken once.
+Plain version: the same code uncompiled with NumPy for lanes, equal but for rounding in tests/kernels/test_learners.py;
+the equations word by word in tests/systems/test_word2vec.py.
 Shapes: N places, V words, flat matrices of rows · stride floats, n contexts, m outputs.
 """
 
@@ -21,6 +23,7 @@ import numpy as np
 from canon.kernels.cpu.compiler import GOLDEN, mixed, njit, part
 from canon.kernels.cpu.lanes import (
     LANES,
+    LINE,
     everywhere,
     exponent,
     exponential,
@@ -41,7 +44,6 @@ TILE = 6  # outputs that are worked on together: six rows, six sums and what pas
 MARK = -1
 
 _BLOCK = 8192  # places that are read at once
-_LINE = 16  # floats in a cache line
 _32 = np.uint64(32)
 _LOW = np.uint64(0xFFFFFFFF)
 
@@ -152,7 +154,7 @@ def draw_outputs(
 def ask_for(outputs: Any, stride: int, rows: Any, at: int, m: int) -> None:
     """Has m rows brought into the cache."""
     for k in range(at, at + m):
-        for d in range(0, stride, _LINE):
+        for d in range(0, stride, LINE):
             fetch(outputs, rows[k] + d)
 
 
@@ -349,12 +351,12 @@ def read_span(
                 reach = reach_of(drawn_at(key, at_place[t]), window)
                 c = t - 1
                 while c >= t - reach and ids[c] != MARK:
-                    input_rows[n] = ids[c] * stride
+                    input_rows[n] = np.int64(ids[c]) * stride
                     n += 1
                     c -= 1
                 c = t + 1
                 while c <= t + reach and ids[c] != MARK:
-                    input_rows[n] = ids[c] * stride
+                    input_rows[n] = np.int64(ids[c]) * stride
                     n += 1
                     c += 1
             at = t % 2 * half
@@ -374,8 +376,8 @@ def read_span(
                 )  # fmt: skip
                 ask_for(outputs, stride, rows, (t + 1) % 2 * half, tiled(ids[t + 1], negatives, starts_V))
                 if t + window + 1 < last and ids[t + window + 1] != MARK:
-                    for d in range(0, stride, _LINE):
-                        fetch(inputs, ids[t + window + 1] * stride + d)
+                    for d in range(0, stride, LINE):
+                        fetch(inputs, np.int64(ids[t + window + 1]) * stride + d)
             if n == 0:
                 continue
             if way == SKIP_GRAM:
@@ -415,6 +417,6 @@ def read_span(
         put(change, 0, product)
         put(mean, 0, powers)
         for i in range(LANES):
-            loss -= math.log(change[i]) + mean[i] * math.log(2.0)
+            loss -= math.log(change[i]) + np.float64(mean[i]) * math.log(2.0)
         product, powers = same(1.0), same(0.0)
     return loss, pairs

@@ -2,6 +2,7 @@
 
 Words are found by FNV-1a (Fowler, Noll and Vo; 64 bits) in a table of at least twice their number, stepping on from
 where the hash points. Spellings are compared by edit distance (Levenshtein 1966) in bytes, given up at a limit.
+Plain version: the same code uncompiled, equal to the bit in tests/kernels/test_loops.py.
 Deviations: none. Shapes: B bytes, V words, Q words asked for, S slots of the hash table.
 """
 

@@ -5,7 +5,8 @@ sequence fit into one tile there is nothing to go through and nothing to keep: `
 scores at once, `_backward` makes it anew and writes the gradients of queries, keys and values where their projection's
 gradient has them. Sequences of at most half or a quarter of the tile have one of that size. Sums are in float32;
 weights are dropped by the hash of canon/nn/dropout.py.
-Deviations: none; equal to the grid in tests/nn/test_short_attention.py.
+Plain version: the grid of canon/nn/attention/attend.py, equal in tests/nn/test_short_attention.py; CANON_KERNELS=off
+takes torch's flash attention, equal in tests/kernels/test_cuda.py. Deviations: none.
 Shapes: B sequences, H heads of d, K keys of a tile, Q queries at a time.
 """
 

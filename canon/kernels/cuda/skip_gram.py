@@ -4,6 +4,7 @@ The equations are those of cpu/word2vec.py with update = "window". A program of 
 programs add to the same matrices by atomic operations without waiting for each other, as threads do on a CPU
 (Hogwild), so that numbers differ from run to run. A span's seed depends on the learner's seed, the epoch and the place
 alone.
+Plain version: cpu/word2vec.py, as good in tests/systems/test_skip_gram_cuda.py, which also has the equations.
 Deviations: words at either end of a span have no contexts outside it.
 Shapes: N tokens of a span, M of them kept, V words, D dimensions (S: the next power of two), K outputs of a word (R).
 """

@@ -4,7 +4,8 @@ At batch 1 a block reads each weight once and does two operations with it, so it
 nothing else is in the way: a kernel's start and end, what is written only to be read again. Norms, biases, activations
 and residual sums are done where the product is; attention writes the new keys and values and reads only as far as the
 text goes, whatever the reach that a graph was recorded for. Sums are in float32.
-Deviations: none; equal to `steps.fixed` in tests/nn/test_step_kernel.py. Shapes: as in steps.py; O outputs of a layer.
+Plain version: `fixed` of canon/nn/attention/steps.py, equal in tests/nn/test_step_kernel.py. Deviations: none.
+Shapes: as in steps.py; O outputs of a layer.
 """
 
 from __future__ import annotations

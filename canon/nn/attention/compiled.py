@@ -17,7 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from canon.kernels.cpu.threads import has_numba, share, threads
+from canon.kernels.cpu.threads import has_kernels, share, threads
 from canon.nn.attention.block import ACTIVATIONS, Decoder, DecoderBlock, Encoder, EncoderBlock
 from canon.nn.frozen import is_frozen
 from canon.nn.packed import is_plain
@@ -36,7 +36,7 @@ Affine = tuple[Tensor, Tensor | None]  # weight and bias
 
 def compiles(module: nn.Module) -> bool:
     """Whether kernels can do what the module does, by a copy of its weights."""
-    return is_frozen(module) and has_numba() and not module.training and all(map(is_plain, module.parameters()))
+    return is_frozen(module) and has_kernels() and not module.training and all(map(is_plain, module.parameters()))
 
 
 class CompiledEncoder:

@@ -11,12 +11,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from canon.kernels import enabled
+
 LONGEST = 128  # tokens of a sequence, at most
 _SIZES = (16, 32, 64)  # features of a head
 
 
 def fits(head_dim: int, bound: int, key_bound: int) -> bool:
-    return head_dim in _SIZES and max(bound, key_bound) <= LONGEST
+    """Whether the kernel is to be used; else torch's own flash attention does the same."""
+    return enabled() and head_dim in _SIZES and max(bound, key_bound) <= LONGEST
 
 
 def parts(asked: Tensor, told: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:

@@ -31,6 +31,7 @@ from canon.data.schema import Columns, Data
 from canon.data.text.words import Words
 from canon.errors import CanonError
 from canon.kernels.cpu import classifier as kernels
+from canon.kernels.cpu.lanes import LINE
 from canon.systems.settings import Classes, Natural, Positive
 from canon.systems.words.base import Span, shared_rows, spans
 from canon.systems.words.classifier_features import Features, label_tree
@@ -67,7 +68,7 @@ class Classifier(Learner, AdoptsVectors):
         self.kind = kernels.LOSSES.index(config.loss)
         if config.maxn and config.minn > config.maxn:
             raise CanonError(f"system.minn is {config.minn}, more than system.maxn, {config.maxn}.")
-        self.stride = -(-config.dim // kernels.LINE) * kernels.LINE
+        self.stride = -(-config.dim // LINE) * LINE
         self.inputs_RS = np.zeros((0, self.stride), np.float32)  # whole cache lines; beyond D all zeros
         self.outputs_LS = np.zeros((0, self.stride), np.float32)
         self.label_counts = np.ones(config.num_classes, np.int64)

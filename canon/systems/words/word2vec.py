@@ -27,6 +27,7 @@ from canon.config import settings
 from canon.contracts import Context
 from canon.data.schema import Columns
 from canon.errors import CanonError
+from canon.kernels import enabled
 from canon.kernels.cpu import word2vec as kernels
 from canon.systems.settings import Positive
 from canon.systems.words.base import Span, VectorLearner, flat, in_lines, spans
@@ -100,7 +101,7 @@ class Word2Vec(VectorLearner):
 
     def on_gpu(self) -> bool:
         config = self.config
-        able = config.architecture == "skip-gram" and config.update == "window" and not self.hierarchical
+        able = enabled() and config.architecture == "skip-gram" and config.update == "window" and not self.hierarchical
         exact = torch.are_deterministic_algorithms_enabled()
         return able and not exact and self.context.world.device.type == "cuda" and len(self.tokens_N) >= _LONG
 
