@@ -18,7 +18,6 @@ from pydantic import Field
 
 from canon import registry
 from canon.config import SHORT, Origins, Table, assign, parse, read_toml, settings
-from canon.data.config import DataConfig
 from canon.errors import CanonError, border, unknown
 from canon.objectives import choosing as objectives
 from canon.objectives.record import Choice
@@ -107,7 +106,7 @@ class Recipe:
     system: registry.System
     preset: str
     config: Any  # the system's own settings
-    data: DataConfig
+    data: Any  # canon.data.config.DataConfig
     objective: Choice
     train: TrainConfig
     optimizer: OptimizerChoice
@@ -197,7 +196,7 @@ class Recipe:
         choice = self.optimizer
         sections: dict[str, Table] = {
             "system": {"name": self.system_name, **_values(self.config)},
-            "data": _values(self.data),
+            "data": {key: value for key, value in _values(self.data).items() if key in _data_settings(self.system)},
             "objective": {"name": self.objective.name, **_values(self.objective.settings)},
             "train": _values(self.train),
             "optimizer": _optimizer_table(choice),
@@ -319,7 +318,7 @@ def build(table: Table, title: str, origins: Origins) -> Recipe:
         system=system,
         preset=preset,
         config=system.configure(preset, chosen, origins),
-        data=parse(DataConfig, table.get("data", {}), "data", origins),
+        data=_data(table.get("data", {}), system, origins),
         objective=objective,
         train=train,
         optimizer=_optimizer(optimizer, "optimizer", origins),
@@ -331,6 +330,33 @@ def build(table: Table, title: str, origins: Origins) -> Recipe:
         table=table,
         origins=origins,
     )
+
+
+def _data_settings(system: registry.System) -> set[str]:
+    """The names of the settings of [data] that a system can use."""
+    from canon.data import encodings
+    from canon.data.config import settings_of
+
+    return settings_of(encodings.find(name) for name in system.encodings)
+
+
+def _data(table: Table, system: registry.System, origins: Origins) -> Any:
+    """The section [data]; a setting that belongs to other data than the system reads is an error that says to which.
+    What a recipe had for another system than was chosen is left out, and so are another version's defaults."""
+    from canon.data.config import DataConfig, owners
+
+    usable = _data_settings(system)
+    config = parse(DataConfig, table, "data", origins)
+    for key in table.keys() - usable:
+        origin = origins.get(f"data.{key}", "")
+        if origin == "default" or (origin.startswith("recipe ") and origins.get("system.name") == "--set"):
+            table = {name: value for name, value in table.items() if name != key}
+            origins.pop(f"data.{key}", None)
+            continue
+        raise CanonError(
+            f"data.{key} is a setting of {' and of '.join(owners(key))}, which {system.name} does not read."
+        )
+    return config if not table else parse(DataConfig, table, "data", origins)
 
 
 def _check_sections(table: Table) -> None:

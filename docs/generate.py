@@ -20,6 +20,8 @@ from typing import Any
 from pydantic_core import PydanticUndefined
 
 from canon import recipe, registry
+from canon.data import encodings
+from canon.data.encodings.passages import PASSAGES
 from canon.metrics.records import METRICS
 from canon.optim.schedules import Schedule
 from canon.optim.settings import OPTIMIZERS
@@ -31,18 +33,6 @@ from canon.tasks.records import TASK_RECORDS
 
 ROOT = Path(__file__).parent.parent
 _BLOCK = re.compile(r"(<!-- generated: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
-
-# What networks read, in English and Chinese, by the names in `System.inputs`.
-_READS = {
-    "features": ("tables", "表格"),
-    "image": ("images", "图像"),
-    "text": ("text", "文本"),
-    "pairs": ("pairs of texts", "成对文本"),
-    "corpus": ("running text", "连续文本"),
-    "document": ("texts with labels", "带标签的文本"),
-    "tokens": ("texts with labels", "带标签的文本"),
-    "passages": ("documents", "文档"),
-}
 
 # Formulas of the losses, by the names in `System.objective`: `loss_of` and `phases_of` are all that reads them.
 _REST = "; more than two classes: the sum over classes, one against the rest"
@@ -106,7 +96,8 @@ def system_table(page: Path, chinese: bool) -> str:
     rows = []
     for system in registry.SYSTEMS:
         task = TASK_RECORDS[system.task]
-        reads = ("、" if chinese else ", ").join(_READS[name][chinese] for name in system.inputs)
+        kinds = dict.fromkeys(kind for name in system.encodings for kind in encodings.find(name).reads)
+        reads = ("、" if chinese else ", ").join(kind.plural_zh if chinese else kind.plural for kind in kinds)
         title = (chinese and system.title_zh) or system.title
         predicts = task.predicts_zh if chinese else task.predicts
         rows.append([_link(page, system, system.name), title, reads, predicts, system.paper])
@@ -197,7 +188,7 @@ def logged(system: System) -> str:
     penalty = f" + {system.penalty}" if system.penalty else "; this system has no penalty, so the same number"
     result["risk.structural",] = f"the empirical risk{penalty}"
     result["cost.parameters",] = system.parameters
-    if "passages" not in system.inputs:
+    if PASSAGES.name not in system.encodings:
         del result["protocol.max_length",]
     files = {"metrics.jsonl": metrics, "timing.jsonl": timing, "result.json": result}
     rows = [

@@ -46,8 +46,8 @@ def features(
     from canon.use.model import load
 
     model = load(run)
-    found = looking.features(model, images, layer)
-    _give(run, "features", lambda: looking.features_figure(found, model.schema.white), found.to_json, out, json)
+    features = looking.features(model, images, layer)
+    _give(run, "features", lambda: looking.features_figure(features), features.to_json, out, json)
 
 
 def attention(

@@ -118,8 +118,8 @@ def _plan(names: Sequence[str], data: str, budget: Budget | None, changes: Table
         key = recipe.data, recipe.system.encodings, recipe.system.task, *network
         if key not in read:
             read[key] = read_data(recipe)
-        train = read[key].splits["train"]
-        size, steps = num_examples(train), steps_per_epoch(train, recipe.train.batch, recipe.train.tokens)
+        train, budget_of = read[key].splits["train"], (recipe.train.batch, recipe.train.tokens)
+        size, steps = num_examples(train), steps_per_epoch(read[key].schema, train, *budget_of)
         own = {**changes, **budget_changes(budget, min(recipe.train.batch or size, size))}
         sizes = {**read[key].schema.sizes(), "num_examples": size}
         recipe = with_backbone(recipes.load(name, data, own)).fitted(sizes).resolved(size, steps)

@@ -128,7 +128,8 @@ class Schema:
     @classmethod
     def _of(cls, added: dict[str, Any], **core: Any) -> Self:
         """From what `_added` gave, read back."""
-        return cls(**core, **{key: tuple(value) if isinstance(value, list) else value for key, value in added.items()})
+        values: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in added.items()}
+        return cls(**core, **values)
 
     @classmethod
     def open(cls, folder: Path) -> Schema:
@@ -139,6 +140,14 @@ class Schema:
 
 
 _CORE = tuple(each.name for each in fields(Schema))
+
+
+@dataclass(frozen=True)
+class TokenSchema(Schema):
+    """Of sequences of tokens: how long they are in the training set, of source and target where there are two."""
+
+    longest: tuple[int, ...] = ()
+    typical: tuple[int, ...] = ()  # the mean
 
 
 def _open(folder: Path) -> Schema:

@@ -60,6 +60,14 @@ class Number(Target):
     mean: float = 0.0
     std: float = 1.0
 
+    def scaled(self, values: Any) -> Any:
+        """As it is learned."""
+        return (values - self.mean) / self.std
+
+    def restored(self, values: Any) -> Any:
+        """In the units of the data."""
+        return values * self.std + self.mean
+
 
 @dataclass(frozen=True)
 class Span(Target):
@@ -105,7 +113,7 @@ def to_record(target: Target) -> dict[str, Any]:
 
 
 def from_record(record: dict[str, Any]) -> Target:
-    values = {key: tuple(value) if isinstance(value, list) else value for key, value in record.items()}
+    values: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in record.items()}
     name = values.pop("name")
     if name not in TARGETS:
         raise unknown("target", str(name), TARGETS)

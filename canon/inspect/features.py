@@ -35,6 +35,7 @@ class Features(NamedTuple):
     sources: list[str]
     images: np.ndarray  # [B, C, H, W] as the run reads them, before scaling
     values: np.ndarray  # [B, C, H, W], or [B, units]
+    white: int = 255  # the value of a white pixel of `images`
 
     def pooled(self) -> np.ndarray:
         """One vector for each image: the mean over places."""
@@ -121,10 +122,10 @@ def features(model: Model, sources: list[str], layer: str = "") -> Features:
             found.append(answers[-1].float().cpu())
     finally:
         handle.remove()
-    return Features(name, names, _pixels(columns["input"]), torch.cat(found).numpy())
+    return Features(name, names, _pixels(columns["input"]), torch.cat(found).numpy(), schema.white)
 
 
-def features_figure(found: Features, white: int) -> Figure:
+def features_figure(found: Features) -> Figure:
     """A row for each image: the image, then the channels that answer strongest, each on its own scale."""
     count = min(len(found.sources), _MOST_IMAGES)
     note = f" (first {count} of {len(found.sources)} images)" if count < len(found.sources) else ""
@@ -142,7 +143,7 @@ def features_figure(found: Features, white: int) -> Figure:
         )
         figure.suptitle(f"{found.layer}, {shape}: {which}{note}", x=0.01, ha="left", weight="bold", fontsize=10)
         for row in range(count):
-            show(axes[row, 0], found.images[row] / white)
+            show(axes[row, 0], found.images[row] / found.white)
             axes[row, 0].set_ylabel(_short(found.sources[row]), fontsize=7)
             for column, channel in enumerate(strongest, start=1):
                 low, high = values[:count, channel].min(), values[:count, channel].max()

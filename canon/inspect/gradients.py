@@ -25,8 +25,8 @@ from canon.inspect.features import network_of
 from canon.nn.recurrence import Carried, Recurrent
 from canon.nn.states import State
 from canon.objectives.classification import cross_entropy
-from canon.training.devices import shared_generator
 from canon.training.data import read_data
+from canon.training.devices import shared_generator
 from canon.use.model import Model
 
 if TYPE_CHECKING:

@@ -15,6 +15,7 @@ from canon import recipe as recipes
 from canon import registry, tasks
 from canon.config import Table, assign, read_toml
 from canon.data import encodings
+from canon.data.targets import TARGETS
 from canon.data.text.framing import Specials
 from canon.data.text.tokenizers import FOREIGN, Tokenizer
 from canon.errors import CanonError
@@ -159,8 +160,8 @@ def task_of(system: System, config: Any) -> tasks.Task:
     roles = {"text": "vocab_size", "source": "source_vocab", "target": "target_vocab"}
     vocabularies = {role: _Vocabulary(sizes[field]) for role, field in roles.items() if sizes.get(field)}
     schema_class: Any = encodings.find(system.encodings[0]).schema
-    target = tasks.TASKS[system.task].targets[0](classes)
-    schema = schema_class(target, tuple(sizes.get("shape", ())), vocabularies)
+    kind = TARGETS[sizes["kind"]] if sizes.get("kind") in TARGETS else tasks.TASKS[system.task].targets[0]
+    schema = schema_class(kind(classes), tuple(sizes.get("shape", ())), vocabularies)
     limit = (sizes | sizes.get("settings", {})).get("max_positions", 0)
     if 0 < limit < _EXAMPLE and "typical" in {each.name for each in fields(schema_class)}:
         schema = replace(schema, typical=(limit,))

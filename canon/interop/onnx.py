@@ -14,7 +14,6 @@ import logging
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
 from typing import Any

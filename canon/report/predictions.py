@@ -10,6 +10,7 @@ from html import escape
 import numpy as np
 
 from canon.data.schema import Columns, Data
+from canon.data.targets import Number
 from canon.errors import CanonError
 from canon.inspect.attention import attention, attention_figure
 from canon.report import curves
@@ -44,9 +45,9 @@ def predictions(run: Run, draw: bool, shown: bool, data: Data | None = None) -> 
     if hasattr(model.task, "scores") and len(run.schema.classes) <= _MOST_CLASSES:
         predicted = model.task.scores(outputs).argmax(dim=1).numpy()
         return floors, confusion_matrix(true, predicted, run.schema.classes) + note(told)
-    if run.schema.target == "number" and draw:
+    if isinstance(run.schema.target, Number) and draw:
         predicted = model.task.predictions(outputs)  # type: ignore[attr-defined]
-        figure = curves.scatter_figure(true, predicted, run.schema.label)
+        figure = curves.scatter_figure(true, predicted, run.schema.target.label)
         return floors, f'<div class="figures">{drawing(figure)}</div>' + note(told)
     return floors, ""
 

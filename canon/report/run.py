@@ -15,6 +15,7 @@ from shlex import quote
 from typing import Any
 
 from canon.config import Table
+from canon.data.encodings.features import FeatureSchema
 from canon.data.schema import Data
 from canon.recipe import Recipe, effective_settings
 from canon.report import curves
@@ -267,7 +268,8 @@ def _data(facts: Facts) -> str:
     told = {**{f"{name} examples": int(count) for name, count in data["examples"].items()}, **data["protocol"]}
     told.pop("sizes", None)
     told["fingerprint"] = Html(f"<code>{data['fingerprint']}</code>")
-    kinds = Counter(encoder.kind for encoder in facts.run.schema.encoders)
+    schema = facts.run.schema
+    kinds = Counter(encoder.kind for encoder in schema.encoders) if isinstance(schema, FeatureSchema) else {}
     if kinds:
         told["columns"] = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
     return (

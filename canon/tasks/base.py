@@ -10,7 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from canon.data.batching.loader import Batch, Compose
-from canon.data.schema import Columns, Schema, TargetKind
+from canon.data.schema import Columns, Schema
+from canon.data.targets import Target
 from canon.objectives.record import Choice
 
 Outputs = dict[str, Tensor]  # one row per example
@@ -19,7 +20,7 @@ Outputs = dict[str, Tensor]  # one row per example
 class Task(ABC):
     """Subclasses say what a network's outputs mean; a loss is a sum that the loop divides by the global count."""
 
-    target: ClassVar[TargetKind]  # kind of target column: class, number, none, any
+    targets: ClassVar[tuple[type[Target], ...]]  # what it can predict; the first that the data has is taken
     monitor: str  # the metric that decides which checkpoint is best
     rising: ClassVar[tuple[str, ...]] = ()  # the metrics of which more is better
     # A training step goes through these in order. Each name has its own optimiser; each turn draws its own batch.

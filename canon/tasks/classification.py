@@ -14,8 +14,8 @@ from torch import Tensor, nn
 
 from canon import metrics
 from canon.data.batching.loader import Batch
-from canon.data.targets import Class
 from canon.data.schema import Schema
+from canon.data.targets import Class
 from canon.objectives.classes import ClassLoss, class_weights
 from canon.objectives.record import Choice
 from canon.tasks.base import Outputs, Task
@@ -30,7 +30,7 @@ class Classification(Task):
 
     def __init__(self, choice: Choice, config: Any, schema: Schema) -> None:
         super().__init__(choice, config, schema)
-        weights_C = class_weights(choice.settings.class_weights, schema.classes, schema.counts)
+        weights_C = class_weights(choice.settings.class_weights, schema.classes, schema.target.counts)
         self.objective: ClassLoss = choice.create(weights_C)
 
     def losses(self, outputs: Outputs, batch: Batch) -> Tensor:

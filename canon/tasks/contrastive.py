@@ -19,8 +19,8 @@ from torch import Tensor, nn
 
 from canon.data.batching.augment import Draws, augmenter
 from canon.data.batching.loader import Batch, shares
-from canon.data.targets import Class, Nothing
 from canon.data.schema import Columns, Schema
+from canon.data.targets import Class, Nothing
 from canon.errors import CanonError
 from canon.objectives.contrastive import NTXent
 from canon.objectives.record import Choice
@@ -43,7 +43,7 @@ class Contrastive(Task):
         if augment is None:
             raise CanonError("system.augment is empty, but views that are all equal teach nothing; name some changes.")
         self._augment = augment
-        if schema.target == "none":
+        if isinstance(schema.target, Nothing):
             self.monitor = "loss"
 
     def example(self) -> tuple[Any, ...]:
@@ -93,12 +93,12 @@ class Contrastive(Task):
         return {"loss": loss, **self.metrics(outputs, np.asarray(columns.get("target", ())))}
 
     def names(self) -> tuple[str, ...]:
-        probe = [] if self.schema.target == "none" else ["probe_accuracy"]
+        probe = [] if isinstance(self.schema.target, Nothing) else ["probe_accuracy"]
         return ("loss", *probe, "alignment", "uniformity")
 
     def metrics(self, outputs: Outputs, targets: np.ndarray) -> dict[str, float]:
         found = {}
-        if self.schema.target != "none":
+        if not isinstance(self.schema.target, Nothing):
             found["probe_accuracy"] = probe_accuracy(outputs["features"], torch.from_numpy(targets))
         first, second = (F.normalize(outputs[name].double(), dim=1) for name in ("first", "second"))
         found["alignment"] = (first - second).square().sum(1).mean().item()

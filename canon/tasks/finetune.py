@@ -22,9 +22,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from canon.data import targets
 from canon.data.batching.loader import Batch
-from canon.data.targets import Class, Nothing
+from canon.data.encodings.framed import FramedSchema
 from canon.data.schema import Columns, Schema
+from canon.data.targets import Target
 from canon.errors import CanonError
 from canon.nn.ragged import Layout
 from canon.objectives.classes import class_weights
@@ -36,18 +38,18 @@ from canon.tasks.finetune_spans import Spans
 from canon.tasks.finetune_tags import Tags
 from canon.tasks.finetune_text import Choices, Classes, Numbers
 
-KINDS: dict[str, type[Kind]] = {
-    "class": Classes,
-    "number": Numbers,
-    "choice": Choices,
-    "tags": Tags,
-    "span": Spans,
+KINDS: dict[type[Target], type[Kind]] = {
+    targets.Class: Classes,
+    targets.Number: Numbers,
+    targets.Choice: Choices,
+    targets.Tags: Tags,
+    targets.Span: Spans,
 }
 _TYPICAL = 64  # tokens of a sequence, where the data does not say
 
 
 class FineTune(Task):
-    targets = (Class, Nothing)
+    targets = tuple(KINDS)
     whole = True  # the network calls its backbone's `encode`, not its forward
     at_once = 128
     monitor = "accuracy"
@@ -55,17 +57,17 @@ class FineTune(Task):
 
     def __init__(self, choice: Choice, config: Any, schema: Schema) -> None:
         super().__init__(choice, config, schema)
-        name = schema.target if schema.target in KINDS else getattr(config, "kind", "") or "class"
+        assert isinstance(schema, FramedSchema)
         settings: FineTuning = choice.settings
-        weights_C = class_weights(settings.class_weights, schema.classes, schema.counts)
-        self.kind = KINDS[name](choice.create(weights_C), config, schema)
+        weights_C = class_weights(settings.class_weights, schema.classes, schema.target.counts)
+        self.kind = KINDS[type(schema.target)](choice.create(weights_C), config, schema)
         if not self.kind.of_classes and (settings.label_smoothing or settings.class_weights != "none"):
             raise CanonError(
                 "objective.label_smoothing and objective.class_weights are for classes and tags, but the data asks "
-                f"for a {name}: leave them out."
+                f"for {schema.target.what}: leave them out."
             )
         self.auxiliary = settings.auxiliary
-        self.monitor = (schema.reading.monitor if schema.reading else "") or self.kind.monitor
+        self.typical, self.monitor = schema.typical, schema.monitor or self.kind.monitor
         # What the report draws: a confusion matrix of classes, numbers beside the right ones.
         if isinstance(self.kind, Classes):
             self.scores = self.kind.scores
@@ -73,7 +75,7 @@ class FineTune(Task):
             self.predictions = self.kind.numbers
 
     def example(self) -> tuple[Any, ...]:
-        length = (self.schema.typical or (_TYPICAL,))[0]
+        length = (self.typical or (_TYPICAL,))[0]
         token_N = torch.zeros(length, dtype=torch.int64)
         return token_N, Layout(torch.tensor([length])), token_N
 

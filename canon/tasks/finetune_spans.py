@@ -21,8 +21,10 @@ from torch import Tensor
 
 from canon import metrics
 from canon.data.batching.loader import Batch
-from canon.data.finetune_encode import starts_with_own
+from canon.data.encodings.framed import FramedSchema
+from canon.data.encodings.framing_rows import starts_with_own
 from canon.data.schema import Columns, Schema
+from canon.data.targets import Span
 from canon.nn.ragged import Layout
 from canon.objectives.classification import CrossEntropy
 from canon.tasks.base import Outputs
@@ -39,8 +41,9 @@ class Spans(Kind):
 
     def __init__(self, objective: CrossEntropy, config: Any, schema: Schema) -> None:
         super().__init__(objective, config, schema)
-        self._own_first = schema.reading is None or starts_with_own(schema.reading.framing)
-        self._unanswerable = schema.reading is not None and schema.reading.unanswerable
+        assert isinstance(schema, FramedSchema) and isinstance(schema.target, Span)
+        self._own_first = not schema.framing or starts_with_own(schema.framing)
+        self._unanswerable = schema.target.unanswerable
 
     def count(self, batch: Batch) -> int:
         return len(batch["input_lengths"])

@@ -16,8 +16,10 @@ from torch import Tensor
 
 from canon import metrics
 from canon.data.batching.loader import Batch
-from canon.data.schema import Columns
+from canon.data.schema import Columns, Schema
+from canon.data.targets import Number
 from canon.nn.ragged import Layout
+from canon.objectives.classification import CrossEntropy
 from canon.tasks.base import Outputs
 from canon.tasks.finetune_kinds import Kind
 
@@ -72,11 +74,16 @@ class Numbers(Kind):
     monitor = "spearman"
     rising = ("pearson", "spearman")
 
+    def __init__(self, objective: CrossEntropy, config: Any, schema: Schema) -> None:
+        super().__init__(objective, config, schema)
+        assert isinstance(schema.target, Number)
+        self.target = schema.target
+
     def count(self, batch: Batch) -> int:
         return len(batch["part_lengths"])
 
     def losses(self, logits_B1: Tensor, batch: Batch) -> Tensor:
-        target_B = (batch["target"] - self.schema.target_mean) / self.schema.target_std
+        target_B = self.target.scaled(batch["target"])
         return (logits_B1.squeeze(1) - target_B) ** 2
 
     def outputs(self, logits_B1: Tensor, batch: Batch) -> Outputs:
@@ -87,7 +94,7 @@ class Numbers(Kind):
 
     def numbers(self, outputs: Outputs) -> np.ndarray:
         """In the unit of the data."""
-        return (outputs["logits"].double().squeeze(1) * self.schema.target_std + self.schema.target_mean).numpy()
+        return self.target.restored(outputs["logits"].double().squeeze(1)).numpy()
 
     def names(self) -> tuple[str, ...]:
         return ("pearson", "spearman", "mse")
@@ -101,7 +108,7 @@ class Numbers(Kind):
         }
 
     def floors(self, targets: np.ndarray) -> dict[str, float]:
-        scaled = (targets.astype(float) - self.schema.target_mean) / self.schema.target_std
+        scaled = self.target.scaled(targets.astype(float))
         return {"a constant": float(scaled.var())}
 
     def records(self, outputs: Outputs, columns: Columns, top: int) -> list[dict[str, Any]]:

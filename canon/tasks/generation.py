@@ -19,8 +19,10 @@ from torch import Tensor, nn
 from canon.data.batching.augment import Draws, Scale
 from canon.data.batching.loader import Batch
 from canon.data.catalogue.synthetic import mixture_of
-from canon.data.targets import Nothing
+from canon.data.encodings.features import FeatureSchema
+from canon.data.encodings.pixels import PixelSchema
 from canon.data.schema import Columns, Schema
+from canon.data.targets import Nothing
 from canon.errors import CanonError
 from canon.metrics.two_sample import classifier_two_sample_test
 from canon.objectives.adversarial import GameLoss
@@ -42,8 +44,10 @@ class Generation(Task):
         super().__init__(choice, config, schema)
         self.objective: GameLoss = choice.create()
         self.phases = ("discriminator",) * config.discriminator_steps + ("generator",)
-        self._scale = Scale(schema)
-        self._mixture = mixture_of([encoder.name for encoder in schema.encoders])
+        self._pixels = schema if isinstance(schema, PixelSchema) else None
+        self._scale = Scale(schema) if isinstance(schema, PixelSchema) else None
+        self._encoders = schema.encoders if isinstance(schema, FeatureSchema) else ()
+        self._mixture = mixture_of([encoder.name for encoder in self._encoders])
 
     def parameters(self, network: nn.Module, phase: str) -> list[tuple[str, nn.Parameter]]:
         return [(name, p) for name, p in network.named_parameters() if name.startswith(f"{phase}.")]
@@ -77,7 +81,7 @@ class Generation(Task):
 
     def scaled(self, inputs: Tensor) -> Tensor:
         """Inputs as the players see them: pixels from −1 (black) to 1 (white), tanh's range; tables as they are."""
-        return 2 * self._scale.pixels(inputs) - 1 if self.schema.input == "image" else inputs
+        return inputs if self._scale is None else 2 * self._scale.pixels(inputs) - 1
 
     # Samples
 
@@ -88,8 +92,8 @@ class Generation(Task):
     def written(self, outputs: Outputs) -> np.ndarray:
         """Samples as the data has them: pixels uint8 0 … white; of a table's categories exactly one."""
         samples = outputs["samples"]
-        if self.schema.input == "image":
-            return ((samples + 1) * (self.schema.white / 2)).round().to(torch.uint8).numpy()
+        if self._pixels is not None:
+            return ((samples + 1) * (self._pixels.white / 2)).round().to(torch.uint8).numpy()
         samples = samples.clone()
         for start, stop in self._categories:
             chosen = samples[:, start:stop].argmax(dim=1)
@@ -99,25 +103,24 @@ class Generation(Task):
     @property
     def _categories(self) -> list[tuple[int, int]]:
         """Where in a row of a table each category's columns lie."""
-        found, start = [], 0
-        for encoder in self.schema.encoders:
-            stop = start + max(1, len(encoder.categories))
-            if encoder.kind == "category":
-                found.append((start, stop))
+        places, start = [], 0
+        for encoder in self._encoders:
+            stop = start + encoder.width
+            if encoder.is_category:
+                places.append((start, stop))
             start = stop
-        return found
+        return places
 
     def table(self, outputs: Outputs) -> dict[str, np.ndarray]:
         """Samples of a table as its columns, in the data's own units."""
         rows, columns, start = self.written(outputs), {}, 0
-        for encoder in self.schema.encoders:
-            if encoder.kind == "number":
-                columns[encoder.name] = rows[:, start].astype(np.float64) * encoder.std + encoder.mean
-                start += 1
-            else:
-                chosen = rows[:, start : start + len(encoder.categories)].argmax(axis=1)
+        for encoder in self._encoders:
+            if encoder.is_category:
+                chosen = rows[:, start : start + encoder.width].argmax(axis=1)
                 columns[encoder.name] = np.array(encoder.categories, dtype=object)[chosen]
-                start += len(encoder.categories)
+            else:
+                columns[encoder.name] = rows[:, start].astype(np.float64) * encoder.std + encoder.mean
+            start += encoder.width
         return columns
 
     def rows(self, outputs: Outputs, top: int) -> list[dict[str, Any]]:
@@ -140,7 +143,7 @@ class Generation(Task):
     def metrics(self, outputs: Outputs, targets: np.ndarray) -> dict[str, float]:
         """`targets` are examples; the samples are independent, so the first of them do."""
         samples = self.written(outputs)[: len(targets)]
-        judge = _Judge(self.schema.input == "image")
+        judge = _Judge(self._pixels is not None)
         sets = [rows.reshape(len(rows), -1) / self._unit for rows in (targets, samples)]
         accuracy = classifier_two_sample_test(sets[0], sets[1], classifier=judge).accuracy
         found = {"loss": judge.value(), "two_sample_accuracy": accuracy}
@@ -152,18 +155,18 @@ class Generation(Task):
 
     @property
     def _unit(self) -> float:
-        return self.schema.white / 2 if self.schema.input == "image" else 1.0
+        return 1.0 if self._pixels is None else self._pixels.white / 2
 
     def floors(self, targets: np.ndarray) -> dict[str, float]:
         return {}
 
     def pictures(self, outputs: Outputs, columns: Columns) -> dict[str, bytes]:
-        if self.schema.input == "image":
-            return {"samples": pictures.grid(self.written(outputs)[: pictures.GRID**2], self.schema.white)}
-        if len(self.schema.encoders) > 2 or self._categories or not pictures.can_draw():
+        if self._pixels is not None:
+            return {"samples": pictures.grid(self.written(outputs)[: pictures.GRID**2], self._pixels.white)}
+        if len(self._encoders) > 2 or self._categories or not pictures.can_draw():
             return {}
-        names = [encoder.name for encoder in self.schema.encoders]
-        stds, means = (np.array([getattr(e, key) for e in self.schema.encoders]) for key in ("std", "mean"))
+        names = [encoder.name for encoder in self._encoders]
+        stds, means = (np.array([getattr(e, key) for e in self._encoders]) for key in ("std", "mean"))
         real = self._spread(columns["input"]) * stds + means
         made = np.stack(list(self.table(outputs).values()), axis=1)[: len(real)]
         return {"samples": pictures.points(real, made, names)}

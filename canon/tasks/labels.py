@@ -16,9 +16,9 @@ import torch
 from torch import Tensor
 
 from canon import metrics
+from canon.data import targets
 from canon.data.batching.documents import Labels, unseen_sentence
 from canon.data.batching.loader import Batch
-from canon.data.targets import Labels
 from canon.data.schema import Columns, Schema
 from canon.errors import CanonError
 from canon.metrics.classification import divide
@@ -29,7 +29,7 @@ _WIDE = 5  # precision and recall are told of so many labels too, where there ar
 
 
 class LabelTask(Task):
-    targets = (Labels,)
+    targets = (targets.Labels,)
     monitor = "accuracy"
     rising = ("accuracy", "f1_micro", "f1_macro", "recall@1", f"precision@{_WIDE}", f"recall@{_WIDE}")
 

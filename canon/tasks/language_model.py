@@ -17,8 +17,8 @@ import torch
 from torch import Tensor, nn
 
 from canon.data.batching.loader import Batch
-from canon.data.targets import NextToken
 from canon.data.schema import Columns, Schema
+from canon.data.targets import NextToken
 from canon.objectives.classification import CrossEntropy, cross_entropy
 from canon.objectives.record import Choice
 from canon.tasks import tokens

@@ -25,8 +25,8 @@ from canon.data.batching.draws import EVALUATION, Draws
 from canon.data.batching.loader import Batch
 from canon.data.batching.passages import Passages
 from canon.data.batching.several_tasks import TASKS
+from canon.data.schema import Columns, Schema, TokenSchema
 from canon.data.targets import HiddenTokens
-from canon.data.schema import Columns, Schema
 from canon.nn.ragged import Layout, layout_of
 from canon.objectives.classification import cross_entropy
 from canon.objectives.record import Choice
@@ -64,6 +64,8 @@ class Pretraining(Task):
 
     def __init__(self, choice: Choice, config: Any, schema: Schema) -> None:
         super().__init__(choice, config, schema)
+        assert isinstance(schema, TokenSchema)
+        self.typical = schema.typical
         self._tokenizer = schema.tokenizers["text"]
         self._composers: list[Composer] = []
         self._max_positions = config.max_positions if isinstance(config, HasPositions) else 0
@@ -88,7 +90,7 @@ class Pretraining(Task):
         return self.composer(columns).longest if self.objective.recordable else 0
 
     def example(self) -> tuple[Any, ...]:
-        layout = Layout(torch.tensor([max(self.schema.typical or (128,))]))
+        layout = Layout(torch.tensor([max(self.typical or (128,))]))
         token_N = torch.full((layout.total,), max(self._tokenizer.specials.eos, 0))
         if not self.objective.decodes:
             return token_N, layout
@@ -98,7 +100,7 @@ class Pretraining(Task):
     def example_options(self) -> dict[str, Any]:
         if self.objective.decodes:
             return {}
-        places_M = torch.arange(self.objective.predicted(max(self.schema.typical or (128,))))
+        places_M = torch.arange(self.objective.predicted(max(self.typical or (128,))))
         more = {"places_lengths": torch.tensor([len(places_M)])} if self.objective.ranked else {}
         return {"places_M": places_M, **more}
 

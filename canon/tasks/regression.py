@@ -12,10 +12,9 @@ from torch import Tensor
 
 from canon import metrics
 from canon.data.batching.loader import Batch
-from canon.data.targets import Number
 from canon.data.schema import Schema
+from canon.data.targets import Number
 from canon.objectives.record import Choice
-from canon.objectives.regression import NumberLoss
 from canon.tasks.base import Outputs, Task
 
 
@@ -26,15 +25,14 @@ class Regression(Task):
 
     def __init__(self, choice: Choice, config: Any, schema: Schema) -> None:
         super().__init__(choice, config, schema)
-        self.objective: NumberLoss = choice.create()
+        assert isinstance(schema.target, Number)
+        self.target, self.objective = schema.target, choice.create()
 
     def losses(self, outputs: Outputs, batch: Batch) -> Tensor:
-        target_B = (batch["target"] - self.schema.target_mean) / self.schema.target_std
-        return self.objective.losses(outputs["logits"].squeeze(1), target_B)
+        return self.objective.losses(outputs["logits"].squeeze(1), self.target.scaled(batch["target"]))
 
     def predictions(self, outputs: Outputs) -> np.ndarray:
-        numbers = outputs["logits"].double().squeeze(1) * self.schema.target_std + self.schema.target_mean
-        return numbers.numpy()
+        return self.target.restored(outputs["logits"].double().squeeze(1)).numpy()
 
     def names(self) -> tuple[str, ...]:
         return ("loss", "mse", "mae", "r2")
@@ -48,8 +46,7 @@ class Regression(Task):
         }
 
     def floors(self, targets: np.ndarray) -> dict[str, float]:
-        scaled = (targets.astype(float) - self.schema.target_mean) / self.schema.target_std
-        return {"a constant": self.objective.floor(scaled)}
+        return {"a constant": self.objective.floor(self.target.scaled(targets.astype(float)))}
 
     def rows(self, outputs: Outputs, top: int) -> list[dict[str, Any]]:
         return [{"prediction": float(number)} for number in self.predictions(outputs)]

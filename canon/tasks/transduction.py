@@ -21,8 +21,8 @@ from torch import Tensor, nn
 from canon import metrics
 from canon.data.batching.loader import Batch
 from canon.data.batching.sequences import Ragged
+from canon.data.schema import Columns, Schema, TokenSchema
 from canon.data.targets import OtherText
-from canon.data.schema import Columns, Schema
 from canon.data.text.vocabularies import BOS, EOS, PAD
 from canon.nn import decoding
 from canon.nn.ragged import Layout, layout_of
@@ -43,6 +43,8 @@ class Transduction(Task):
 
     def __init__(self, choice: Choice, config: Any, schema: Schema) -> None:
         super().__init__(choice, config, schema)
+        assert isinstance(schema, TokenSchema)
+        self.typical = schema.typical
         self.objective: CrossEntropy = choice.create()
         self._source, self._target = schema.tokenizers["source"], schema.tokenizers["target"]
         self.symbols = self._target.kind == "split"
@@ -51,7 +53,7 @@ class Transduction(Task):
         self.limit = getattr(config, "max_length", 0) or math.ceil(1.5 * max(schema.longest, default=20)) + 5
 
     def example(self) -> tuple[Any, ...]:
-        source, target = (Layout(torch.tensor([length])) for length in self.schema.typical or (20, 20))
+        source, target = (Layout(torch.tensor([length])) for length in self.typical or (20, 20))
         return torch.full((source.total,), EOS), source, torch.full((target.total,), BOS), target
 
     def longest(self, columns: Columns) -> int:

@@ -16,8 +16,8 @@ from torch import Tensor
 
 from canon.data.batching.loader import Batch
 from canon.data.formats.word_tests import Tests
-from canon.data.targets import Nothing
 from canon.data.schema import Columns
+from canon.data.targets import Nothing
 from canon.errors import CanonError
 from canon.metrics.vectors import analogy_accuracy, similarity_correlation
 from canon.tasks.base import Outputs, Task

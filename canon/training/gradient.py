@@ -17,8 +17,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 from canon.contracts import Context, Learner, Penalized, TakesRows
 from canon.data.batching.augment import Draws, augmenter
-from canon.data.batching.loader import Batch, Examples, Loader, order_of, shares
-from canon.data.batching.sequences import num_tokens
+from canon.data.batching.loader import Batch, Examples, Loader, shares
+from canon.data.encodings.pixels import PixelSchema
 from canon.data.schema import Columns, Data
 from canon.errors import CanonError
 from canon.nn.counting import count_parameters, summarize
@@ -52,7 +52,7 @@ class Gradient(Learner):
         self._sharded = self.world.size > 1 and self.train.parallel == "fsdp"
         self._penalty = network.penalty if isinstance(network, Penalized) else None
         # The layout in which convolutions are fastest on tensor cores.
-        self._channels_last = self._device.type == "cuda" and self.schema.input == "image"
+        self._channels_last = self._device.type == "cuda" and isinstance(self.schema, PixelSchema)
         if self._channels_last:
             self.network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self._evaluation = Evaluation(self.network, task, self.world, self._dtype, context.pause)
@@ -68,11 +68,10 @@ class Gradient(Learner):
     def begin(self, data: Data, batch: int, steps: int) -> None:
         train, recipe, columns = self.train, self.context.recipe, data.splits["train"]
         examples = self._examples(columns)
-        order = order_of(columns, batch, train.tokens, self.context.seed, examples.index_device)
+        order = self.schema.order(columns, batch, train.tokens, self.context.seed, examples.index_device)
         self.loader = Loader(examples, order, train.micro_batch, self.world.rank, self.world.size, self.context.seed)
         self._total_steps = steps
-        if tokens := num_tokens(columns.get("target", columns["input"])):
-            self.unit = tokens / examples.size, "tokens"
+        self.unit = self.schema.unit(columns)
         # Two operations per multiply-add, and the backward pass is twice the forward one.
         counted = summarize(self.network, *self.task.example(), **self.task.example_options())
         self.flops_per_example = 6 * counted.multiply_adds

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from canon.contracts import Learner
+from canon.data.encodings.framed import FramedSchema
 from canon.data.schema import Schema
 from canon.interop import huggingface
 from canon.interop.weights import read_tensors, start_from
@@ -14,7 +15,7 @@ def start_from_elsewhere(learner: Learner, recipe: Recipe, schema: Schema) -> st
     """Takes what was learned elsewhere for whatever part of the network it fits; says which, or "" for nothing."""
     weights, embeddings = recipe.train.init, recipe.train.embeddings
     notes: list[str] = []
-    if isinstance(learner, Gradient) and weights and "tokens" in recipe.system.inputs:
+    if isinstance(learner, Gradient) and weights and isinstance(schema, FramedSchema):
         from canon.interop.backbones import take_backbone
 
         notes.append(take_backbone(learner.network, weights))

@@ -21,11 +21,11 @@ from canon.data.targets import HiddenTokens, NextToken
 from canon.errors import CanonError, border, unknown
 from canon.recipe import Recipe
 from canon.systems.building import build as build_system
+from canon.training.data import with_backbone
 from canon.training.devices import seed_step
 from canon.training.environment import Playing
 from canon.training.gradient import Gradient
 from canon.training.phases import Named, Phase
-from canon.training.data import with_backbone
 from canon.training.run import Run
 
 # What may be changed when a run is taken up again; the rest decided what it has learned so far.

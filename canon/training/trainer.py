@@ -21,13 +21,13 @@ from canon.storage import cannot_write, write_bytes, write_text
 from canon.training import results
 from canon.training.console import Console
 from canon.training.curves import Curves
+from canon.training.data import earlier_words, read_data
 from canon.training.devices import enter_world, leave_world, peak_memory, reset_peak_memory
 from canon.training.evaluation import some
 from canon.training.keeping import Keeper
 from canon.training.origin import start_from_elsewhere
 from canon.training.ownership import Ownership
 from canon.training.pace import Pace
-from canon.training.data import earlier_words, read_data
 from canon.training.plan import floors_of, plan, prepare
 from canon.training.run import Run, beginning, defined
 from canon.training.signals import Interrupted, Signals, Stopped

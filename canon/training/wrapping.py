@@ -30,7 +30,7 @@ def wrap(
     changes."""
     train, world = context.recipe.train, context.world
     on_gpu = world.device.type == "cuda"
-    even = context.schema.input in ("image", "features")  # batches of one shape
+    even = context.schema.one_shape
     in_parts = bool(parts(network))  # stacks of blocks, for any lengths; the rest is little work
     heavy = in_parts and flops_per_step >= PAYS_FROM
     worth = on_gpu and (even or heavy) and total_steps >= _COMPILE_FROM

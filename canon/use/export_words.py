@@ -18,7 +18,7 @@ from canon import registry
 from canon.config import Table
 from canon.data.encodings.bags import BagSchema
 from canon.data.encodings.word_ids import WordIdSchema
-from canon.data.schema import Data, FileRecord, Schema
+from canon.data.schema import Data, FileRecord
 from canon.data.targets import Labels
 from canon.data.text.words import Words
 from canon.errors import CanonError

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import torch
 
+from canon.data.encodings.pixels import PixelSchema
 from canon.errors import CanonError
 from canon.nn.limits import require_memory, whole
 from canon.storage import write_bytes, writing
-from canon.data.encodings.pixels import PixelSchema
 from canon.tasks import pictures
 from canon.tasks.base import Outputs
 from canon.tasks.generation import Generation
@@ -44,7 +44,7 @@ def write_samples(model: Model, outputs: Outputs, path: Path | None = None) -> P
     if path.suffix.lower() != ending:
         what = "images" if ending == ".png" else "rows of a table"
         raise CanonError(f'{path}: samples of {model.run.path} are {what}, written as {ending}, not "{path.suffix}".')
-    if ending == ".png":
+    if isinstance(model.schema, PixelSchema):
         write_bytes(path, pictures.grid(task.written(outputs), model.schema.white))
     else:
         columns = task.table(outputs)

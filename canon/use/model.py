@@ -11,15 +11,16 @@ import numpy as np
 import torch
 
 from canon.contracts import KeepsVectors, World
-from canon.data.inputs import encode, read_labelled
 from canon.data.progress import bar
+from canon.data.read import inputs, labelled
 from canon.data.schema import Columns
+from canon.data.targets import NextToken, Nothing
 from canon.errors import CanonError, unknown
 from canon.interop.huggingface import is_folder
 from canon.runs import checkpoint
 from canon.tasks.base import Outputs
-from canon.training.gradient import Gradient
 from canon.training.data import read_data
+from canon.training.gradient import Gradient
 from canon.training.plan import build
 from canon.training.run import Run, defined
 from canon.use.folders import FolderRun
@@ -79,7 +80,7 @@ class Model:
             columns: Columns = {"input": sources}
             names = [str(i) for i in range(len(sources))]
         else:
-            columns, names = encode(self.schema, list(sources), self.run.recipe.data, text)
+            columns, names = inputs(self.schema, list(sources), self.run.recipe.data, text)
         parts = self._parts(columns, len(names))
         rows = [row for outputs, taken in parts for row in self.task.records(outputs, taken, top)]
         return [{"source": name, **row} for name, row in zip(names, rows, strict=True)]
@@ -87,7 +88,8 @@ class Model:
     def _parts(self, columns: Columns, size: int) -> Iterator[tuple[Outputs, Columns]]:
         """The outputs for some rows at a time, and these rows, with a bar where it takes long."""
         # Samples are drawn for all together, and a text is read from its beginning.
-        at_once = max(size, 1) if self.task.target in ("none", "next") else _AT_ONCE
+        together = isinstance(self.schema.target, Nothing | NextToken)
+        at_once = max(size, 1) if together else _AT_ONCE
         with bar("predicting", size) as progress:
             for start in range(0, size, at_once):
                 rows = np.arange(start, min(start + at_once, size))
@@ -99,7 +101,7 @@ class Model:
         """Loss and metrics on a split of the run's own data, or on other labelled data; None for what is undefined for
         these rows and was not for others."""
         if data is not None:
-            columns = read_labelled(self.schema, Path(data), self.run.recipe.data)
+            columns = labelled(self.schema, data, self.run.recipe.data)
         else:
             own = read_data(self.run.recipe, self.run.path)
             self.run.check_same_data(own)

@@ -31,13 +31,14 @@ import numpy as np
 from canon.data.catalogue import CATALOGUE
 from canon.data.config import DataConfig
 from canon.data.encodings.framed import FRAMED
-from canon.data.formats.rows import ChoiceRows, TextRows
-from canon.data.kinds import open_for
-from canon.data.targets import Number
 from canon.data.formats import json_lines
 from canon.data.formats.files import ending, read_text
+from canon.data.formats.rows import ChoiceRows, TextRows
 from canon.data.formats.tables import ENDINGS as TABLES
+from canon.data.kinds import open_for
+from canon.data.kinds.examples import ExampleKind, ExampleSource
 from canon.data.paths import find_path
+from canon.data.targets import Number
 from canon.errors import CanonError, unknown
 from canon.use.language import Language
 from canon.use.likelihood import Request, likelihoods, score
@@ -133,6 +134,7 @@ def _refuse(task: str | Path, **options: Any) -> None:
 
 def _choose(language: Language, source: str, shots: int, template: str, words: Mapping[str, str], seed: int) -> Scored:
     opened = open_for(FRAMED.reads, DataConfig(source=source), "--task")
+    assert isinstance(opened, ExampleSource) and isinstance(opened.kind, ExampleKind)
     parts: dict[str, Any] = opened.parts
     asked = parts.get("test") or parts.get("valid") or parts["train"]
     own = len(parts) == 1  # no part is kept for learning: examples are other rows of the same
@@ -173,8 +175,9 @@ def _choose(language: Language, source: str, shots: int, template: str, words: M
         del scores["chance"]
         scores["majority"] = float(np.bincount(right).max() / len(right))
     notes = [note for note in opened.notes if not note.startswith("The task")]
-    told = f"The task: {opened.kind.targets[0].what}, for each of {len(examples):,}; the template: {json.dumps(form.text)}."
-    remarks = [*notes, told, *_shortened(shortened, len(pairs), language)]
+    what = opened.kind.targets[0].what
+    task = f"The task: {what}, for each of {len(examples):,}; the template: {json.dumps(form.text)}."
+    remarks = [*notes, task, *_shortened(shortened, len(pairs), language)]
     if shots and own:
         remarks.append(f"{source} has no training part: the examples of each prompt are other rows of it.")
     return Scored({**scores, "count": len(examples), "shots": shots}, remarks)

@@ -27,7 +27,7 @@ from canon.data.kinds.examples import ExampleKind, ExampleSource
 from canon.data.kinds.labelled import LABELLED
 from canon.data.kinds.questions import QUESTIONS
 from canon.data.kinds.tagged import TAGGED
-from canon.data.schema import Columns, Data, Schema
+from canon.data.schema import Columns, Data, Schema, TokenSchema
 from canon.data.settings import Length, Vocabulary
 from canon.data.source import Source
 from canon.data.splits import Chosen, choose, hold_out
@@ -59,7 +59,7 @@ class FramedSettings(Vocabulary, Length):
 
 
 @dataclass(frozen=True)
-class FramedSchema(Schema):
+class FramedSchema(TokenSchema):
     """Its tokeniser is "text"."""
 
     encoding = "framed"
@@ -68,8 +68,6 @@ class FramedSchema(Schema):
     overlap: int = 0  # tokens that neighbouring windows of a long text share, where an answer is looked for in it
     columns: tuple[str, ...] = ()  # of a table: of the text, or of both texts
     monitor: str = ""  # the metric that the data set is judged by, where it has one of its own
-    longest: tuple[int, ...] = ()  # tokens of the longest training sequence, and of the mean one
-    typical: tuple[int, ...] = ()
 
     def sizes(self) -> dict[str, Any]:
         return {**super().sizes(), "kind": self.target.name, "vocab_size": self.tokenizers["text"].size}

@@ -30,7 +30,7 @@ from canon.data.formats import text as text_files
 from canon.data.kinds.text import TEXT
 from canon.data.paths import file_of
 from canon.data.progress import bar
-from canon.data.schema import Columns, Data, FileRecord, Schema
+from canon.data.schema import Columns, Data, FileRecord, TokenSchema
 from canon.data.settings import Length, Vocabulary
 from canon.data.source import Source
 from canon.data.splits import held_count, held_out_shares
@@ -61,12 +61,10 @@ class PassageSettings(Vocabulary, Length):
 
 
 @dataclass(frozen=True)
-class PassageSchema(Schema):
+class PassageSchema(TokenSchema):
     """Its tokeniser is "text"."""
 
     encoding = "passages"
-    longest: tuple[int, ...] = ()  # tokens of the longest training passage, and of the mean one
-    typical: tuple[int, ...] = ()
 
     def sizes(self) -> dict[str, Any]:
         return {**super().sizes(), "vocab_size": self.tokenizers["text"].size}

@@ -18,7 +18,7 @@ from canon.data.formats.files import lines
 from canon.data.formats.pairs import Pairs
 from canon.data.kinds.parallel import PARALLEL
 from canon.data.paths import file_of
-from canon.data.schema import Columns, Data, Schema, take
+from canon.data.schema import Columns, Data, TokenSchema, take
 from canon.data.settings import Length, Vocabulary
 from canon.data.source import Source
 from canon.data.splits import choose
@@ -38,12 +38,10 @@ class SequenceSettings(Vocabulary, Length):
 
 
 @dataclass(frozen=True)
-class SequenceSchema(Schema):
+class SequenceSchema(TokenSchema):
     """Its tokenisers are "source" and "target", which may be one and the same."""
 
     encoding = "sequences"
-    longest: tuple[int, ...] = ()  # tokens of the longest source and target of the training set, and of the mean ones
-    typical: tuple[int, ...] = ()
 
     @property
     def shared(self) -> bool:

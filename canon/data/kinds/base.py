@@ -33,6 +33,7 @@ class Kind(ABC):
     name: ClassVar[str]
     singular: ClassVar[str]  # for sentences: "… is a table"
     plural: ClassVar[str]  # "… reads tables"
+    plural_zh: ClassVar[str]
     settings: ClassVar[type[Common]]
     formats: ClassVar[tuple[str, ...]]  # of data.format
     takes_tables: ClassVar[bool] = False  # whether it can be made of a table too

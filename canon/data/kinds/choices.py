@@ -39,6 +39,7 @@ class ChoiceKind(ExampleKind):
     name = "choices"
     singular = "a set of questions with choices"
     plural = "questions with choices"
+    plural_zh = "选择题"
     settings = Columns
     formats = ("choices",)
     takes_tables = True

@@ -30,6 +30,7 @@ class ImageKind(Kind):
     name = "images"
     singular = "a set of images"
     plural = "images"
+    plural_zh = "图像"
     settings = ImageSettings
     formats = ("images", "idx", "cifar")
 

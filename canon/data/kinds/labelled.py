@@ -72,6 +72,7 @@ class LabelledKind(ExampleKind):
     name = "labelled"
     singular = "a set of texts with labels"
     plural = "texts with labels"
+    plural_zh = "带标签的文本"
     settings = LabelledSettings
     formats = ("fasttext",)
     takes_tables = True

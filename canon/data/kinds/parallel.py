@@ -30,6 +30,7 @@ class ParallelKind(Kind):
     name = "pairs"
     singular = "a set of pairs of texts"
     plural = "pairs of texts"
+    plural_zh = "成对文本"
     settings = ParallelSettings
     formats = ("pairs",)
     takes_tables = True

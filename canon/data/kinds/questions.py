@@ -18,6 +18,7 @@ class QuestionKind(ExampleKind):
     name = "questions"
     singular = "a set of questions on texts"
     plural = "questions on texts"
+    plural_zh = "关于文本的问题"
     settings = Common
     formats = ("squad",)
     targets = (Span,)

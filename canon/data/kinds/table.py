@@ -18,6 +18,7 @@ class TableKind(Kind):
     name = "table"
     singular = "a table"
     plural = "tables"
+    plural_zh = "表格"
     settings = Columns
     formats = ("table",)
 

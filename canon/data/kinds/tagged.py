@@ -21,6 +21,7 @@ class TaggedKind(ExampleKind):
     name = "tagged"
     singular = "a set of sentences with tags"
     plural = "sentences with tags"
+    plural_zh = "带词性或实体标签的句子"
     settings = Columns  # data.label says which column the tag is
     formats = ("conll",)
     targets = (Tags,)

@@ -31,6 +31,7 @@ class TextKind(Kind):
     name = "text"
     singular = "running text"
     plural = "running text"
+    plural_zh = "连续文本"
     settings = Columns
     formats = ("text",)
     takes_tables = True

@@ -27,7 +27,7 @@ from torch import Tensor
 
 from canon.config import settings
 from canon.contracts import Context, Learner
-from canon.data.batching.sequences import Windows, num_tokens
+from canon.data.batching.sequences import Windows
 from canon.data.schema import Columns, Data
 from canon.systems.settings import Positive
 
@@ -75,7 +75,7 @@ class NGram(Learner):
 
     def begin(self, data: Data, batch: int, steps: int) -> None:
         self._text, self._batch = _windows(data.splits["train"]), batch
-        self.unit = num_tokens(self._text) / max(len(self._text), 1), "tokens"
+        self.unit = (len(self._text.tokens) - 1) / max(len(self._text), 1), "tokens"
 
     def step(self, number: int) -> bool:
         num_windows = min(number * self._batch, len(self._text))
