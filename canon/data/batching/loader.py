@@ -21,7 +21,6 @@ from torch import Tensor
 
 from canon.data.batching.draws import EVALUATION, Draws
 from canon.data.schema import Batched, Columns, Schema, num_examples
-from canon.errors import CanonError
 
 Batch = dict[str, Tensor]
 # (columns, rows of them, their places in the global batch, random numbers) to the arrays of a batch
