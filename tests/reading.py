@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from canon.data.checking.check import check
 from canon.data.checking.report import CheckReport
 from canon.data.encodings import Ask, find
 from canon.data.read import read
 from canon.data.schema import Data
 from canon.data.targets import Class, HiddenTokens, Labels, NextToken, Nothing, OtherText, Target
-
+from canon.data.text.vocabularies import EOS
 
 USUAL: dict[str, type[Target]] = {
     "features": Class,
@@ -29,6 +31,17 @@ def read_as(config: Any, *names: str, target: type[Target] | None = None, **ask:
     return read(config, [find(name) for name in names], Ask((target or USUAL[names[0]],), **ask))
 
 
+def texts_of(data: Data) -> dict[str, list[str]]:
+    """The documents of each split of windows, from its tokens."""
+    tokenizer = data.schema.tokenizers["text"]
+    texts: dict[str, list[str]] = {}
+    for name, columns in data.splits.items():
+        tokens = columns["input"].tokens  # type: ignore[union-attr]
+        rows = np.split(tokens, np.flatnonzero(tokens == EOS) + 1)
+        texts[name] = [tokenizer.decode(row[row != EOS].tolist()) for row in rows if len(row)]
+    return texts
+
+
 def check_as(config: Any) -> CheckReport:
     """`check` with what every task can predict."""
     try:
@@ -39,9 +52,16 @@ def check_as(config: Any) -> CheckReport:
         from canon.data.targets import Choice, Number, Span, Tags
 
         every = {
-            "classification": (Class,), "regression": (Number,), "contrastive": (Nothing, Class), "generation": (Nothing,Class),
-            "transduction": (OtherText,), "language-model": (NextToken,), "bidirectional-language-model": (NextToken,),
-            "pretraining": (HiddenTokens,), "word-vectors": (Nothing,), "labels": (Labels,),
+            "classification": (Class,),
+            "regression": (Number,),
+            "contrastive": (Nothing, Class),
+            "generation": (Nothing, Class),
+            "transduction": (OtherText,),
+            "language-model": (NextToken,),
+            "bidirectional-language-model": (NextToken,),
+            "pretraining": (HiddenTokens,),
+            "word-vectors": (Nothing,),
+            "labels": (Labels,),
             "fine-tuning": (Class, Number, Tags, Span, Choice),
         }
         return check(config, every.__getitem__)

@@ -17,11 +17,7 @@ from canon.data.formats.tables import Table, canonical, parse_number
 from canon.data.progress import bar
 from canon.errors import CanonError
 
-# Names of columns that hold what is to be predicted.
-LABELS = (
-    *("label", "gold_label", "target", "class", "y", "score", "similarity", "quality", "is_duplicate", "stars"),
-    *("rating", "sentiment", "category", "relatedness_score", "entailment_judgment"),
-)
+LABELS = ("label", "target", "class", "y")  # names of columns that hold what is to be predicted
 MOST_CATEGORIES = 1000
 
 
@@ -44,16 +40,16 @@ class Encoder:
         return self.kind == "category"
 
 
-def choose_label(table: Table, wanted: str, among: Sequence[str] = ()) -> tuple[str, str]:
-    """The column to predict, one of `among` or of all, and, where it was guessed, a note that says so."""
+def choose_label(table: Table, wanted: str) -> tuple[str, str]:
+    """The column to predict and, where it was guessed, a note that says so."""
     if wanted:
         return table.require(wanted, "data.label"), ""
-    names = tuple(among) or table.names
-    plain = {name.strip().lower(): name for name in reversed(names)}
+    plain = {name.lower(): name for name in reversed(table.names)}
     for name in LABELS:
         if name in plain:
             return plain[name], f'The label is the column "{plain[name]}".'
-    return names[-1], f'The label is the last column, "{names[-1]}"; data.label chooses another.'
+    last = table.names[-1]
+    return last, f'The label is the last column, "{last}"; data.label chooses another.'
 
 
 def choose_features(table: Table, wanted: Sequence[str], label: str) -> tuple[str, ...]:
@@ -105,6 +101,14 @@ def is_category(table: Table, name: str, rows: np.ndarray, missing: str) -> bool
             "so it looks like text or an id; leave it out by naming the others in data.features."
         )
     return True
+
+
+def is_text(table: Table, name: str) -> bool:
+    """Whether a column has texts rather than numbers or categories: most of its rows are different."""
+    if not table.facts(name).bad:
+        return False
+    count = distinct(table.digests(name))
+    return count > MOST_CATEGORIES or count > max(len(table) / 2, 2)
 
 
 def refuse(table: Table, names: Sequence[str], categories: set[str], missing: str) -> None:

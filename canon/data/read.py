@@ -16,10 +16,10 @@ from canon.errors import CanonError
 def read(config: Any, reads: Sequence[Encoding], ask: Ask) -> Data:
     """Everything of `config.source`, split and encoded by the first of the encodings that can be given its kind."""
     for encoding in reads:
-        for kind in encoding.reads:
+        for kind in encoding.kinds(ask):
             if accepts(kind, config):
                 return encoding.fit(open_as(kind, config), config, ask)
-    open_for([kind for encoding in reads for kind in encoding.reads], config, ask.system)
+    open_for([kind for encoding in reads for kind in encoding.kinds(ask)], config, ask.system)
     raise AssertionError("open_for refuses what no kind accepts")
 
 

@@ -40,7 +40,7 @@ class Common:
 class Columns(Common):
     """Of tables."""
 
-    label: str = layout("", "column to predict; default: label, target, class, y and the like, else the last")
+    label: str = layout("", "column to predict; default: label, target, class or y, else the last")
     features: tuple[str, ...] = layout((), "columns to predict from, or of text; default: all but the label")
     delimiter: str = layout("", "column separator of a text table; default: by the file's ending")
 

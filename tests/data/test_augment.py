@@ -55,23 +55,23 @@ class Recorder(Draws):
         return found
 
 
-def inputs(schema: Schema, size: int = B) -> Tensor:
+def inputs(schema: PixelSchema, size: int = B) -> Tensor:
     pixels = torch.rand(size, *schema.shape, generator=torch.Generator().manual_seed(5)) * schema.white
     return (pixels - torch.tensor(schema.mean).reshape(-1, 1, 1)) / torch.tensor(schema.std).reshape(-1, 1, 1)
 
 
-def pixels(images: Tensor, schema: Schema) -> Tensor:
+def pixels(images: Tensor, schema: PixelSchema) -> Tensor:
     mean, std = torch.tensor(schema.mean).reshape(-1, 1, 1), torch.tensor(schema.std).reshape(-1, 1, 1)
     return (images * std + mean) / schema.white
 
 
-def changed(name: str, schema: Schema, number: float, seed: int = 0) -> tuple[Tensor, Tensor, list[Tensor]]:
+def changed(name: str, schema: PixelSchema, number: float, seed: int = 0) -> tuple[Tensor, Tensor, list[Tensor]]:
     """Images, what became of them, and the draws."""
     images, draws = inputs(schema), Recorder(seed)
     return images, AUGMENTATIONS[name].apply(images, draws, number, Scale(schema)), draws.given
 
 
-def assert_close(ours: Tensor, theirs: Tensor, schema: Schema, tolerance: float = 2e-6) -> None:
+def assert_close(ours: Tensor, theirs: Tensor, schema: PixelSchema, tolerance: float = 2e-6) -> None:
     torch.testing.assert_close(pixels(ours, schema), theirs, rtol=0, atol=tolerance)
 
 
@@ -210,7 +210,7 @@ def test_half_are_flipped_and_offsets_are_uniform() -> None:
 
 @pytest.mark.parametrize("schema", [COLOR, GREY], ids=["color", "grey"])
 @pytest.mark.parametrize("name", AUGMENTATIONS)
-def test_strength_nought_changes_nothing(name: str, schema: Schema) -> None:
+def test_strength_nought_changes_nothing(name: str, schema: PixelSchema) -> None:
     images, found, _ = changed(name, schema, 0.0)
     exact = name not in ("color", "pca-lighting")  # these go to the scale of pixels and back
     torch.testing.assert_close(found, images, rtol=0, atol=0 if exact else 2e-5)
@@ -218,7 +218,7 @@ def test_strength_nought_changes_nothing(name: str, schema: Schema) -> None:
 
 @pytest.mark.parametrize("schema", [COLOR, GREY], ids=["color", "grey"])
 @pytest.mark.parametrize("name", AUGMENTATIONS)
-def test_an_image_changes_alike_wherever_it_is_computed(name: str, schema: Schema) -> None:
+def test_an_image_changes_alike_wherever_it_is_computed(name: str, schema: PixelSchema) -> None:
     """The same seed, the same change; in one batch or in three parts of it; another seed, another change."""
     images, change = inputs(schema), augmenter((name,), schema)
     assert change is not None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,17 +14,15 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from canon.data.checking import measure
-from canon.data.checking.check import check
 from canon.data.config import DataConfig
-from canon.data.read import read
 from canon.errors import CanonError
 from canon.registry import SYSTEMS
 from tests.data.makers import cifar_folder, idx_folder, image_folder
-from tests.reading import read_as
+from tests.reading import check_as, read_as, texts_of
 
 
 def look(path: Path | str, **settings: object):  # type: ignore[no-untyped-def]
-    report = check(DataConfig(source=str(path), **settings))  # type: ignore[arg-type]
+    report = check_as(DataConfig(source=str(path), **settings))  # type: ignore[arg-type]
     json.dumps(report.to_dict())
     assert all(isinstance(line, str) and "\n" not in line for line in report.render())
     return report
@@ -133,15 +132,6 @@ def test_parallel_text_that_does_not_fit_is_told(tmp_path: Path) -> None:
     assert any("do not look aligned" in text for text in report.warnings)
 
 
-def test_what_a_recipe_asks_for(tmp_path: Path) -> None:
-    path = tmp_path / "t.csv"
-    path.write_text("x,y\n" + "".join(f"{i},{'ab'[i % 2]}\n" for i in range(30)))
-    config = DataConfig(source=str(path))
-    assert any("must be a number" in warning for warning in check(config, ("features",), "number").warnings)
-    assert any("not what the system reads" in warning for warning in check(config, ("image",), "class").warnings)
-    assert check(config, ("features",), "class").warnings == []
-
-
 # Images
 
 
@@ -189,13 +179,18 @@ def test_text_counts(tmp_path: Path) -> None:
 def test_one_text_is_cut_as_read_cuts_it(tmp_path: Path) -> None:
     path = tmp_path / "t.txt"
     path.write_text("".join(f"word{i} and\n" for i in range(50)))
+
+    def sizes(**settings: Any) -> dict[str, int]:
+        data = read_as(DataConfig(source=str(path), tokenizer="word", **settings), "windows")
+        return {name: len(texts) for name, texts in texts_of(data).items()}
+
     report = look(path, test=0.2, valid=0.1)
-    assert report.splits == read(DataConfig(source=str(path), test=0.2), ("text",), "none").protocol["sizes"]
+    assert report.splits == sizes(test=0.2)
     assert report.unknown_words == pytest.approx(0.5)
     other = tmp_path / "other.txt"
     other.write_text("word1 new\n")
     given = look(path, test=str(other))
-    assert given.splits == read(DataConfig(source=str(path), test=str(other)), ("text",), "none").protocol["sizes"]
+    assert given.splits == sizes(test=str(other))
     assert given.unknown_words == pytest.approx(0.5)
 
 
@@ -210,9 +205,9 @@ def test_text_that_is_not_utf8(tmp_path: Path) -> None:
 
 def test_nothing_to_report_on(tmp_path: Path) -> None:
     with pytest.raises(CanonError, match='There is no data set, file or folder "digist"; did you mean digits'):
-        check(DataConfig(source="digist"))
+        check_as(DataConfig(source="digist"))
     (tmp_path / "e.csv").write_text("")
     with pytest.raises(CanonError, match=r"e\.csv is empty"):
-        check(DataConfig(source=str(tmp_path / "e.csv")))
+        check_as(DataConfig(source=str(tmp_path / "e.csv")))
     (tmp_path / "e.txt").write_text("\n\n")
     assert "there is no text." in look(tmp_path / "e.txt").warnings

@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from canon.data import read_documents
 from canon.data.batching.documents import Documents, Labels, cut_blocks, hashes
-from canon.data.checking.check import check
 from canon.data.config import DataConfig
+from canon.data.encodings import bags
+from canon.data.encodings.bags import BagSchema
 from canon.data.read import inputs, labelled
 from canon.data.schema import Data, Schema
 from canon.errors import CanonError
 from canon.systems.words.subwords import hash_word
-from tests.reading import read_as
+from tests.reading import check_as, read_as
 
 LINES = """\
 __label__good a fine film
@@ -113,7 +113,7 @@ def test_tables_of_every_kind_give_the_same(tmp_path: Path) -> None:
     parquet.write_table(pa.table(columns), tmp_path / "a.parquet")
     found = [documents(tmp_path / f"a.{ending}") for ending in ("csv", "tsv", "jsonl", "parquet")]
     for data in found:
-        assert data.schema.text == "review" and data.schema.label in ("mark", "label")
+        assert data.schema.columns == ("review",) and data.schema.target.label in ("mark", "label")
         assert words_of(data) == [[*text.split(), "</s>"] for text, _ in rows]
         assert labels_of(data) == [[label] for _, label in rows]
         assert data.schema.classes == ("bad", "good") and isinstance(data.splits["train"]["target"], np.ndarray)
@@ -197,7 +197,8 @@ def test_schema_is_stored_and_more_data_is_read_by_it(tmp_path: Path) -> None:
         (tmp_path / name).write_text(content, encoding="utf-8")
     schema = Schema.open(tmp_path)
     assert schema.words is not None and data.schema.words is not None
-    assert (schema.words.words, schema.classes, schema.text) == (data.schema.words.words, data.schema.classes, "text")
+    assert isinstance(schema, BagSchema) and schema.columns == ("text",)
+    assert (schema.words.words, schema.classes) == (data.schema.words.words, data.schema.classes)
     config = DataConfig(source=str(path))
     for other in (
         lined(tmp_path, "__label__bad a dull new film\n"),
@@ -218,7 +219,7 @@ def test_schema_is_stored_and_more_data_is_read_by_it(tmp_path: Path) -> None:
 def test_cutting_is_done_once_for_runs_that_follow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same file again is not cut again; a changed one is."""
     calls = []
-    monkeypatch.setattr(read_documents, "numbered", lambda *a: calls.append(a[1]) or _numbered(*a))
+    monkeypatch.setattr(bags, "numbered", lambda *a: calls.append(a[1]) or _numbered(*a))
     path = lined(tmp_path, "__label__a once upon\n__label__b a time\n")
     first, again = documents(path), documents(path, min_count=1)
     assert calls == ["split"] and words_of(first) == words_of(again)
@@ -226,22 +227,22 @@ def test_cutting_is_done_once_for_runs_that_follow(tmp_path: Path, monkeypatch: 
     assert words_of(documents(path))[0][0] == "twice" and len(calls) == 2
 
 
-_numbered = read_documents.numbered
+_numbered = bags.numbered
 
 
 def test_check_counts_labels_and_suits_the_classifier(tmp_path: Path) -> None:
-    report = check(DataConfig(source=str(lined(tmp_path)), valid=0.0, test=0.0))
+    report = check_as(DataConfig(source=str(lined(tmp_path)), valid=0.0, test=0.0))
     assert report.suits == ["fasttext-classifier"]
     assert report.classes["train"] == {"good": 3, "bad": 3, "long": 1} and report.splits == {"train": 6}
     assert "1 training texts are empty." in report.warnings
     (tmp_path / "a.csv").write_text("text,label\n" + "".join(f"some words {i},{i % 2}\n" for i in range(40)))
-    assert "fasttext-classifier" in check(DataConfig(source=str(tmp_path / "a.csv"))).suits
+    assert "fasttext-classifier" in check_as(DataConfig(source=str(tmp_path / "a.csv"))).suits
 
 
 @pytest.mark.parametrize(
     ("name", "content", "settings", "sentence"),
     [
-        ("a.txt", "no label here\n", {}, "has no labels; each line is labels and text"),
+        ("a.txt", "no label here\n", {}, "reads texts with labels, but"),
         ("a.txt", "__label__a x\n\nno label\n", {}, "a.txt, line 3: there is no label"),
         ("a.txt", "__label__a x\n__label__ y\n", {}, "a.txt, line 2: __label__ is followed by no name"),
         ("a.txt", "__label__a x\n__label__a y\n", {}, 'every example has the label "a"; two labels are the least.'),
@@ -249,7 +250,7 @@ def test_check_counts_labels_and_suits_the_classifier(tmp_path: Path) -> None:
         ("a.txt", "__label__a x\n__label__b y\n", {"min_count": 2}, "no word comes 2 times"),
         ("a.txt", "__label__a x\n__label__b y\n", {"tokenizer": "bpe"}, 'No kind of tokenizer for documents "bpe"'),
         ("a.txt", "__label__a x\n", {"valid": "gone.txt"}, 'There is no file or folder "gone.txt"'),
-        ("a.csv", "text\nfine\n", {}, 'has one column, "text"; a label is needed beside the text.'),
+        ("a.csv", "text\nfine\n", {}, "has no column beside its text to be the label."),
         ("a.csv", "text,label\nfine,good\ndull,\n", {}, 'a.csv, line 3: the label (column "label") is empty.'),
         ("a.csv", "text,label\nfine,good\ndull,bad\n", {"label": "stars"}, 'No column "stars"'.lower()),
         ("a.csv", "text,label\n" + "".join(f"t{i},l{i}\n" for i in range(30)), {}, "too many for labels"),
@@ -265,7 +266,7 @@ def test_every_mistake_is_a_sentence(
 
 def test_other_kinds_of_data_are_refused() -> None:
     """A set of images, by name; and a table under another ending, which data.format makes one."""
-    with pytest.raises(CanonError, match="digits is a set of images, not texts with labels"):
+    with pytest.raises(CanonError, match="This system reads texts with labels, but digits is a set of images"):
         read_as(DataConfig(source="digits"), "bags")
     Path("a.data").write_text("text,label\nfine,good\ndull,bad\n")
     data = documents(Path("a.data"), format="table")

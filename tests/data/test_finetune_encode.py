@@ -9,11 +9,21 @@ import pytest
 
 from canon.data.batching.framed import Texts, Values
 from canon.data.config import DataConfig
-from canon.data.finetune_encode import answer_pieces, encode_choices, encode_spans, encode_tags, encode_texts, shorten
-from canon.data.finetune_inputs import encode_finetune, split_words
-from canon.data.finetune_rows import Answer, ChoiceRows, SpanRows, TagRows, TextRows
-from canon.data.read_finetune import Backbone, read_finetune
-from canon.data.schema import Reading, Schema
+from canon.data.encodings import Ask
+from canon.data.encodings.framed import FRAMED, Backbone, FramedSchema
+from canon.data.encodings.framed_inputs import split_words
+from canon.data.encodings.framing_rows import (
+    answer_pieces,
+    encode_choices,
+    encode_spans,
+    encode_tags,
+    encode_texts,
+    shorten,
+)
+from canon.data.formats.rows import Answer, ChoiceRows, SpanRows, TagRows, TextRows
+from canon.data.read import inputs, read
+from canon.data.schema import Data, Schema
+from canon.data.targets import Choice, Class, Number, Span, Tags, Target
 from canon.data.text.framing import FRAMINGS
 from canon.data.text.tokenizers import Tokenizer
 from canon.errors import CanonError
@@ -70,7 +80,7 @@ def segments(texts: Texts) -> list[list[int]]:
 def test_texts_and_pairs_as_transformers_has_them(limit: int) -> None:
     """Ids and segments with truncation: of one text at its end, of two `longest_first`."""
     ours, theirs = bert_tokenizer()
-    reading = Reading("bert", limit)
+    reading = FramedSchema(framing="bert", limit=limit)
     single, cut = encode_texts(ours, reading, TextRows("x", where, SENTENCES))
     wanted = theirs(SENTENCES, truncation=True, max_length=limit)
     assert sequences(single) == wanted["input_ids"]
@@ -101,7 +111,7 @@ def test_cutting_two_texts_by_one_token_at_a_time() -> None:
 def test_choices_are_pairs_with_their_question() -> None:
     ours, theirs = bert_tokenizer()
     rows = ChoiceRows("x", where, ["Hello world", "a"], [("two words", "here"), ("naïve", "café", "beer")])
-    texts, _ = encode_choices(ours, Reading("bert", 64), rows)
+    texts, _ = encode_choices(ours, FramedSchema(framing="bert", limit=64), rows)
     assert texts.parts_n.tolist() == [2, 3] and len(texts) == 2
     wanted = theirs(["Hello world"] * 2 + ["a"] * 3, ["two words", "here", "naïve", "café", "beer"])
     assert sequences(texts) == wanted["input_ids"]
@@ -114,7 +124,7 @@ def test_first_pieces_as_transformers_has_them() -> None:
     """Places of words against word_ids() of the fast tokenizer on the same words; a word that leaves no piece, which
     transformers leaves out, shares its neighbour's place."""
     ours, theirs = bert_tokenizer()
-    texts, cut = encode_tags(ours, Reading("bert", 64), TagRows("x", where, WORDS))
+    texts, cut = encode_tags(ours, FramedSchema(framing="bert", limit=64), TagRows("x", where, WORDS))
     assert cut == 0 and texts.places is not None
     places = np.split(texts.places.positions, np.cumsum(texts.places.counts)[:-1])
     for row, words in enumerate(WORDS):
@@ -131,7 +141,7 @@ def test_first_pieces_as_transformers_has_them() -> None:
 def test_every_word_has_the_piece_that_holds_its_first_character(kind: str) -> None:
     """For canon's own tokenisers: the piece at a word's place holds the word's first character."""
     tokenizer = Tokenizer.train([" ".join(words) for words in WORDS[:3]] * 3, kind, 300 if kind == "byte-bpe" else 60)
-    texts, _ = encode_tags(tokenizer, Reading("bert", 128), TagRows("x", where, WORDS[:3]))
+    texts, _ = encode_tags(tokenizer, FramedSchema(framing="bert", limit=128), TagRows("x", where, WORDS[:3]))
     assert texts.places is not None
     places = np.split(texts.places.positions, np.cumsum(texts.places.counts)[:-1])
     for row, words in enumerate(WORDS[:3]):
@@ -150,7 +160,7 @@ def test_long_sentences_are_cut_between_words() -> None:
     """Every word once, in order, whole; sequences within the limit; the same pieces as uncut."""
     tokenizer = Tokenizer.train(["abcdefgh " * 9], "char")
     words = [["ab", "cdefg", "h"] * 7, ["abcdefgh" * 3], ["a"]]  # the second is longer than a sequence
-    reading = Reading("bert", 14)
+    reading = FramedSchema(framing="bert", limit=14)
     texts, cut = encode_tags(tokenizer, reading, TagRows("x", where, words))
     assert cut == 1 and texts.places is not None and int(texts.lengths_S.max()) <= 14
     marks = np.split(texts.places.marks, np.cumsum(texts.places.counts)[:-1])
@@ -197,7 +207,7 @@ def test_windows_of_long_documents(framing: str) -> None:
     tokenizer = Tokenizer.train([text, "where is it ?"], "word", mask=True)
     answer = Answer("w30 w31 w32", text.index("w30"))
     rows = SpanRows("x", where, ["where is it ?", "it ?"], [text, text], [(answer,), ()])
-    texts, asked, target, cut = encode_spans(tokenizer, Reading(framing, 24, overlap=6), rows)
+    texts, asked, target, cut = encode_spans(tokenizer, FramedSchema(framing=framing, limit=24, overlap=6), rows)
     assert cut == 2 and target is not None and texts.places is not None
     assert int(texts.lengths_S.max()) <= 24 and target.lengths.tolist() == texts.parts_n.tolist()
     marks = np.split(texts.places.marks, np.cumsum(texts.places.counts)[:-1])
@@ -230,7 +240,7 @@ def test_batches_are_rows_end_to_end() -> None:
     """take and batch against the rows themselves, in any order."""
     tokenizer = Tokenizer.train(["a b c d e f g"], "word")
     words = [["a", "b"], ["c"], ["d", "e", "f"], ["g"]]
-    texts, _ = encode_tags(tokenizer, Reading("bert", 64), TagRows("x", where, words))
+    texts, _ = encode_tags(tokenizer, FramedSchema(framing="bert", limit=64), TagRows("x", where, words))
     values = Values(np.arange(7), np.array([2, 1, 3, 1]))
     order = np.array([2, 0, 2])
     batch = {**texts.batch("input", order), **values.batch("target", order)}
@@ -244,26 +254,30 @@ def test_batches_are_rows_end_to_end() -> None:
     np.testing.assert_array_equal(again.batch("input", np.arange(3))["input"], batch["input"])
 
 
-def read(rows: list[str], name: str = "train.csv", **settings: Any) -> Any:
+def framed(config: Any, backbone: Backbone) -> Data:
+    return read(config, [FRAMED], Ask((Class, Number, Tags, Span, Choice), start=backbone))
+
+
+def read_rows(rows: list[str], name: str = "train.csv", **settings: Any) -> Any:
     from pathlib import Path
 
     Path(name).write_text("\n".join(rows) + "\n", encoding="utf-8")
     tokenizer = Tokenizer.train(rows, "word")
-    return read_finetune(DataConfig(source=name, **settings), Backbone("net", "bert", 16, tokenizer))
+    return framed(DataConfig(source=name, **settings), Backbone("net", "bert", 16, tokenizer))
 
 
 def test_what_is_too_long_is_told() -> None:
-    data = read(["text,label", "a a,x", f"{'a ' * 40},y", "b,x", "c,y"], valid=0.0, test=0.0)
+    data = read_rows(["text,label", "a a,x", f"{'a ' * 40},y", "b,x", "c,y"], valid=0.0, test=0.0)
     assert "train: 1 of 4 texts are longer than 16 tokens and cut." in data.notes
-    assert data.schema.reading.counts == (2, 2) and data.schema.sizes()["kind"] == "class"
+    assert data.schema.target.counts == (2, 2) and data.schema.sizes()["kind"] == "class"
 
 
 def test_schema_of_a_run_reads_back_as_itself(tmp_path: Any) -> None:
-    data = read(["text,label", "a,x", "b,y", "c,x", "d,y"], valid=0.0, test=0.0)
+    data = read_rows(["text,label", "a,x", "b,y", "c,x", "d,y"], valid=0.0, test=0.0)
     for name, text in data.schema.files().items():
         (tmp_path / name).write_text(text, encoding="utf-8")
     again = Schema.open(tmp_path)
-    assert again.reading == data.schema.reading and again.classes == data.schema.classes
+    assert again.target == data.schema.target
     assert again.files() == data.schema.files()
 
 
@@ -280,11 +294,11 @@ def test_articles_stay_together() -> None:
         articles.append({"title": str(number), "paragraphs": [{"context": context, "qas": qas}]})
     Path("all.json").write_text(json.dumps({"data": articles}))
     tokenizer = Tokenizer.train(["Thing is what ? . 0 1 2 3 4 5 6 7 8 9"], "char")
-    data = read_finetune(DataConfig(source="all.json", valid=0.25, test=0.25), Backbone("net", "bert", 64, tokenizer))
+    data = framed(DataConfig(source="all.json", valid=0.25, test=0.25), Backbone("net", "bert", 64, tokenizer))
     found = {split: {asked.key.split("-")[0] for asked in columns["asked"]} for split, columns in data.splits.items()}
     assert {split: len(names) for split, names in found.items()} == {"train": 7, "valid": 2, "test": 3}
     assert not (found["train"] & found["valid"] or found["train"] & found["test"] or found["valid"] & found["test"])
-    assert not data.schema.reading.unanswerable  # type: ignore[union-attr]
+    assert not data.schema.target.unanswerable  # type: ignore[attr-defined]
 
 
 # More data for a run
@@ -296,17 +310,17 @@ def test_unseen_labels_and_tags() -> None:
 
     Path("dev.csv").write_text("text,label\nc,x\nd,z\n")
     with pytest.raises(CanonError) as mistake:
-        read(["text,label", "a,x", "b,y"], valid="dev.csv", test=0.0)
+        read_rows(["text,label", "a,x", "b,y"], valid="dev.csv", test=0.0)
     assert str(mistake.value) == 'dev.csv, line 3: label "z" is not one of x, y.'
     Path("dev.conll").write_text("a X\nb NEW\n")
-    data = read(["a X", "b Y", "", "a X", "b Y"], "train.conll", valid="dev.conll", test=0.0)
+    data = read_rows(["a X", "b Y", "", "a X", "b Y"], "train.conll", valid="dev.conll", test=0.0)
     assert "valid: 1 words have tags that training does not have and count as wrong: NEW (1)." in data.notes
     assert data.splits["valid"]["target"].tokens.tolist() == [0, -1]
 
 
 def test_the_networks_own_tokenizer_is_used() -> None:
     with pytest.raises(CanonError, match=r"data\.tokenizer is left out: net has a tokenizer of its own"):
-        read(["text,label", "a,x", "b,y"], tokenizer="bpe")
+        read_rows(["text,label", "a,x", "b,y"], tokenizer="bpe")
 
 
 def test_words_of_plain_text() -> None:
@@ -316,26 +330,24 @@ def test_words_of_plain_text() -> None:
 @pytest.mark.parametrize(
     ("target", "columns", "source", "sentence"),
     [
-        ("class", ("text",), "", "The text is empty."),
-        ("class", ("a", "b"), "one", '"one": the run reads two texts with a tab between them.'),
-        ("class", ("a", "b"), "one\t ", '"one\t ": a text is empty.'),
-        ("span", (), "what?", '"what?": the run reads a question and its text with a tab between them'),
+        (Class, ("text",), "", "The text is empty."),
+        (Class, ("a", "b"), "one", '"one": the run reads two texts with a tab between them.'),
+        (Class, ("a", "b"), "one\t ", '"one\t ": a text is empty.'),
+        (Span, (), "what?", '"what?": the run reads a question and its text with a tab between them'),
         (
-            "span",
+            Span,
             (),
             '{"question": "q"}',
             '"{"question": "q"}": there is no "context"; an object has question, context.',
         ),
-        ("choice", (), "q\tone", '"q\tone": the run reads a question and its choices with tabs between them'),
+        (Choice, (), "q\tone", '"q\tone": the run reads a question and its choices with tabs between them'),
     ],
 )
-def test_bad_texts_to_predict(target: Any, columns: tuple[str, ...], source: str, sentence: str) -> None:
+def test_bad_texts_to_predict(target: type[Target], columns: tuple[str, ...], source: str, sentence: str) -> None:
     tokenizer = Tokenizer.train(["one two"], "word")
-    schema = Schema(
-        "tokens", (), target, ("x", "y"), tokenizers={"text": tokenizer}, reading=Reading("bert", 16, columns=columns)
-    )
+    schema = FramedSchema(target(), tokenizers={"text": tokenizer}, framing="bert", limit=16, columns=columns)
     with pytest.raises(CanonError) as mistake:
-        encode_finetune(schema, [source], DataConfig())
+        inputs(schema, [source], DataConfig())
     assert str(mistake.value).startswith(sentence)
 
 
@@ -345,12 +357,13 @@ def test_texts_to_predict_in_every_form() -> None:
     from pathlib import Path
 
     tokenizer = Tokenizer.train(["one two three"], "word")
-    reading = Reading("bert", 16, columns=("a", "b"))
-    schema = Schema("tokens", (), "class", ("x", "y"), tokenizers={"text": tokenizer}, reading=reading)
+    schema = FramedSchema(
+        Class(("x", "y")), tokenizers={"text": tokenizer}, framing="bert", limit=16, columns=("a", "b")
+    )
     Path("more.csv").write_text("b,a,other\ntwo three,one,5\n")
     Path("more.txt").write_text("one\ttwo three\n")
     sources = ["one\ttwo three", json.dumps({"a": "one", "b": "two three"}), "more.csv", "more.txt"]
-    columns, names = encode_finetune(schema, sources, DataConfig())
+    columns, names = inputs(schema, sources, DataConfig())
     texts = columns["input"]
     assert isinstance(texts, Texts) and len(texts) == 4
     assert len({tuple(own) for own in sequences(texts)}) == 1

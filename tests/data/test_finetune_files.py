@@ -9,13 +9,38 @@ from pathlib import Path
 import pytest
 
 from canon.data.config import DataConfig
-from canon.data.finetune_open import Opened, open_labelled
-from canon.data.finetune_rows import ChoiceRows, SpanRows, TagRows, TextRows
+from canon.data.encodings import Ask
+from canon.data.encodings.framed import FRAMED, Backbone
+from canon.data.formats.rows import ChoiceRows, Rows, SpanRows, TagRows, TextRows
+from canon.data.kinds import open_for
+from canon.data.kinds.examples import ExampleSource
+from canon.data.read import read
+from canon.data.schema import Data
+from canon.data.targets import Choice, Class, Number, Span, Tags, Target
 from canon.errors import CanonError
+from tests.reading import check_as, read_as
+
+EVERY = (Class, Number, Tags, Span, Choice)
 
 
-def opened(path: Path | str, kind: str = "", **settings: object) -> Opened:
-    return open_labelled(DataConfig(source=str(path), **settings), kind)  # type: ignore[arg-type]
+def opened(path: Path | str, **settings: object) -> ExampleSource:
+    source = open_for(FRAMED.reads, DataConfig(source=str(path), **settings))
+    assert isinstance(source, ExampleSource)
+    return source
+
+
+def train(path: Path | str, **settings: object) -> Rows:
+    return opened(path, **settings).parts["train"]
+
+
+def read_all(path: Path | str, *targets: type[Target], **settings: object) -> Data:
+    """As fine-tuning reads it, all of it to train on; `targets` are those that are asked for."""
+    config = DataConfig(**{"source": str(path), "valid": 0.0, "test": 0.0, **settings})
+    return read(config, [FRAMED], Ask(targets or EVERY, "finetune", start=Backbone("net", "bert", 64, kind="word")))
+
+
+def target(path: Path | str, *targets: type[Target]) -> type[Target]:
+    return type(read_all(path, *targets).schema.target)
 
 
 def write(name: str, *lines: str) -> Path:
@@ -29,22 +54,22 @@ def write(name: str, *lines: str) -> Path:
 
 
 GLUE = {
-    "SST-2": (["sentence\tlabel", "a fine film \t1", "dull\t0"], "class", ("sentence",), "label"),
+    "SST-2": (["sentence\tlabel", "a fine film \t1", "dull\t0"], Class, ("sentence",), "label"),
     "MRPC": (
         ["\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String", '1\t7\t8\tHe said "yes.\tYes, he said', "0\t9\t5\tA\tB"],
-        "class",
+        Class,
         ("#1 String", "#2 String"),
         "Quality",
     ),
     "QNLI": (
         ["index\tquestion\tsentence\tlabel", "0\tWho?\tHe.\tentailment", "1\tA?\tB.\tnot_entailment"],
-        "class",
+        Class,
         ("question", "sentence"),
         "label",
     ),
     "QQP": (
         ["id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate", "0\t1\t2\tA?\tB?\t0", "1\t3\t4\tC?\tD?\t1"],
-        "class",
+        Class,
         ("question1", "question2"),
         "is_duplicate",
     ),
@@ -54,18 +79,18 @@ GLUE = {
             "0\t3\tfiction\tA\tB\tneutral\tneutral",
             "1\t4\tnews\tC\tD\tneutral\tentailment",
         ],
-        "class",
+        Class,
         ("sentence1", "sentence2"),
         "gold_label",
     ),
     "STS-B": (
         ["index\tgenre\tsentence1\tsentence2\tscore", "0\tnews\tA\tB\t5.000", "1\tnews\tC\tD\t3.800"],
-        "number",
+        Number,
         ("sentence1", "sentence2"),
         "score",
     ),
-    "CoLA": (["gj04\t1\t\tOne more line.", "gj04\t0\t*\tOne line more more."], "class", ("sentence",), "label"),
-    "tnews": (["新闻标题一\tnews_edu", "第二个标题\tnews_story", "第三个\tnews_edu"], "class", ("text",), "label"),
+    "CoLA": (["gj04\t1\t\tOne more line.", "gj04\t0\t*\tOne line more more."], Class, ("sentence",), "label"),
+    "tnews": (["新闻标题一\tnews_edu", "第二个标题\tnews_story", "第三个\tnews_edu"], Class, ("text",), "label"),
 }
 
 
@@ -73,15 +98,16 @@ GLUE = {
 def test_glue_is_read_as_it_is(name: str) -> None:
     """The kind, the columns of text and the label of each task's own files, without a setting."""
     rows, kind, texts, label = GLUE[name]
-    found = opened(write("train.tsv", *rows))
-    assert (found.kind, found.columns, found.label) == (kind, texts, label)
-    assert len(found.rows("train")) == len(rows) - (name not in ("CoLA", "tnews"))
+    path = write("train.tsv", *rows)
+    found = opened(path)
+    assert (target(path), found.columns, found.label) == (kind, texts, label)
+    assert len(found.parts["train"]) == len(rows) - (name not in ("CoLA", "tnews"))
     assert found.monitor == ("matthews" if name == "CoLA" else "")
-    assert any(note.startswith("The task: ") for note in found.source.notes)
+    assert any(note.endswith("data.features and data.label choose others.") for note in found.notes)
 
 
 def test_quotes_in_tabs_are_letters() -> None:
-    rows = opened(write("train.tsv", *GLUE["MRPC"][0])).rows("train")
+    rows = train(write("train.tsv", *GLUE["MRPC"][0]))
     assert isinstance(rows, TextRows)
     assert rows.first[0] == 'He said "yes.' and rows.second is not None and rows.second[0] == "Yes, he said"
 
@@ -92,25 +118,25 @@ def test_a_test_part_without_labels_is_replaced_by_dev() -> None:
         header = "sentence\tlabel" if label else "index\tsentence"
         write(f"SST-2/{split}.tsv", header, "good\t1" if label else "0\tgood", "bad\t0" if label else "1\tbad")
     found = opened("SST-2")
-    assert set(found.source.parts) == {"train", "test"}
-    assert found.rows("test").path.endswith("dev.tsv")
-    assert "test.tsv has no labels: dev.tsv is the test set." in found.source.notes
+    assert set(found.parts) == {"train", "test"}
+    assert found.parts["test"].path.endswith("dev.tsv")
+    assert "test.tsv has no labels: dev.tsv is the test set." in found.notes
 
 
 def test_csv_and_json_lines_say_the_same() -> None:
-    csv = opened(write("a.csv", "text,stars", '"Good, very",5', "Bad,1", "Good,5"))
+    csv = write("a.csv", "text,stars", '"Good, very",5', "Bad,1", "Good,5")
     objects = [{"text": "Good, very", "stars": 5}, {"text": "Bad", "stars": 1}, {"text": "Good", "stars": 5}]
-    lines = opened(write("a.jsonl", *map(json.dumps, objects)))
-    for found in (csv, lines):
-        rows = found.rows("train")
-        assert isinstance(rows, TextRows) and found.kind == "class"
-        assert list(rows.first) == ["Good, very", "Bad", "Good"] and list(rows.labels or ()) == ["5", "1", "5"]
-    assert opened("a.csv", "number").kind == "number"
+    lines = write("a.jsonl", *map(json.dumps, objects))
+    for path in (csv, lines):
+        rows = train(path)
+        assert isinstance(rows, TextRows) and target(path) is Class
+        assert list(rows.first) == ["Good, very", "Bad", "Good"] and rows.single() == ["5", "1", "5"]
+    assert target("a.csv", Number) is Number
 
 
 def test_whole_numbers_of_many_values_are_numbers() -> None:
     path = write("prices.csv", "text,price", *(f"item {price},{price}" for price in range(30)))
-    assert opened(path).kind == "number"
+    assert target(path) is Number
 
 
 def test_columns_may_be_named() -> None:
@@ -128,7 +154,7 @@ SWAG += ["v1,1,He sits. He,He sits.,He,gold,runs.,eats.,sings.,falls.,2"]
 
 def test_swag() -> None:
     """First text sent1, second sent2 with each ending (Devlin et al. 2019, section 4.4)."""
-    rows = opened(write("train.csv", *SWAG)).rows("train")
+    rows = train(write("train.csv", *SWAG))
     assert isinstance(rows, ChoiceRows)
     assert rows.questions == ["He sits."] and rows.answers == [2]
     assert rows.choices == [("He runs.", "He eats.", "He sings.", "He falls.")]
@@ -162,7 +188,7 @@ FORMS = {
 
 @pytest.mark.parametrize("form", FORMS)
 def test_choices_in_json_lines(form: str) -> None:
-    rows = opened(write("train.jsonl", json.dumps(FORMS[form]))).rows("train")
+    rows = train(write("train.jsonl", json.dumps(FORMS[form])))
     assert isinstance(rows, ChoiceRows)
     assert rows.questions == ["What is hot?"] and rows.choices == [("ice", "fire")] and rows.answers == [1]
 
@@ -170,9 +196,9 @@ def test_choices_in_json_lines(form: str) -> None:
 def test_openbookqa() -> None:
     header = "ID\tQuestion Stem\tChoices\tComplete Question\tAnswer Key"
     line = "7-980\tThe sun makes\t(A) ice (B) snow (C) plants grow (D) rain\tThe sun makes (A) ice\tC"
-    found = opened(write("train.tsv", header, line))
-    rows = found.rows("train")
-    assert isinstance(rows, ChoiceRows) and found.kind == "choice"
+    path = write("train.tsv", header, line)
+    rows = train(path)
+    assert isinstance(rows, ChoiceRows) and target(path) is Choice
     assert rows.choices == [("ice", "snow", "plants grow", "rain")] and rows.answers == [2]
 
 
@@ -180,7 +206,7 @@ def test_openbookqa() -> None:
 def test_numbers_of_choices_begin_where_the_answers_do(told: tuple[str, str], right: list[int]) -> None:
     """COPA's choice1 and choice2 have the labels 0 and 1, others 1 and 2."""
     lines = [f"Why?,because,not so,{label}" for label in told]
-    rows = opened(write("a.csv", "premise,choice1,choice2,label", *lines)).rows("train")
+    rows = train(write("a.csv", "premise,choice1,choice2,label", *lines))
     assert isinstance(rows, ChoiceRows) and rows.answers == right
 
 
@@ -189,10 +215,10 @@ def test_numbers_of_choices_begin_where_the_answers_do(told: tuple[str, str], ri
 
 def test_conll_and_its_columns() -> None:
     lines = ["-DOCSTART- -X- O O", "", "EU NNP I-NP B-ORG", "rejects VBZ I-VP O", "", "Peter NNP I-NP B-PER"]
-    rows = opened(write("train.conll", *lines)).rows("train")
+    rows = train(write("train.conll", *lines))
     assert isinstance(rows, TagRows)
     assert rows.words == [["EU", "rejects"], ["Peter"]] and rows.tags == [["B-ORG", "O"], ["B-PER"]]
-    second = opened("train.conll", label="2").rows("train")
+    second = train("train.conll", label="2")
     assert isinstance(second, TagRows) and second.tags == [["NNP", "VBZ"], ["NNP"]]
 
 
@@ -215,20 +241,20 @@ def test_universal_dependencies_in_a_folder() -> None:
     Path(f"{text}.xz").write_bytes(lzma.compress(text.read_bytes()))
     text.unlink()
     found = opened("ud")
-    assert set(found.source.parts) == {"train", "valid", "test"}
-    rows = found.rows("test")
+    assert set(found.parts) == {"train", "valid", "test"}
+    rows = found.parts["test"]
     assert isinstance(rows, TagRows) and rows.words == [["can", "not"], ["Yes"]]
     assert rows.tags == [["AUX", "PART"], ["INTJ"]]
-    xpos = opened("ud", label="xpos").rows("train")
+    xpos = train("ud", label="xpos")
     assert isinstance(xpos, TagRows) and xpos.tags == [["MD", "RB"], ["UH"]]
 
 
 def test_characters_with_digits() -> None:
     """Weibo's: the digit tells the character's place in its word, and is no part of the text."""
     found = opened(write("weiboNER.train", "科0\tB-ORG.NAM", "技1\tI-ORG.NAM", "", "好0\tO"))
-    rows = found.rows("train")
+    rows = found.parts["train"]
     assert isinstance(rows, TagRows) and rows.words == [["科", "技"], ["好"]]
-    assert any("digit" in note for note in found.source.notes)
+    assert any("digit" in note for note in found.notes)
 
 
 # SQuAD
@@ -252,10 +278,10 @@ def squad(questions: list[dict] = QUESTIONS, name: str = "squad.json") -> Path:
 
 
 def test_squad_and_its_lines_say_the_same() -> None:
-    whole = opened(squad()).rows("train")
+    whole = train(squad())
     lines = [{"context": CONTEXT, **row} for row in QUESTIONS]
     lines[0] = {**lines[0], "answers": {"text": ["France"], "answer_start": [24]}}
-    by_line = opened(write("squad.jsonl", *map(json.dumps, lines))).rows("train")
+    by_line = train(write("squad.jsonl", *map(json.dumps, lines)))
     for rows in (whole, by_line):
         assert isinstance(rows, SpanRows) and rows.answers is not None
         assert rows.keys == ["q1", "q2"] and rows.documents == [CONTEXT] * 2
@@ -265,7 +291,7 @@ def test_squad_and_its_lines_say_the_same() -> None:
 def test_indented_json_is_squad_too() -> None:
     data = {"data": [{"paragraphs": [{"context": CONTEXT, "qas": QUESTIONS}]}]}
     Path("pretty.json").write_text(json.dumps(data, indent=2))
-    assert opened("pretty.json").kind == "span"
+    assert target("pretty.json") is Span
 
 
 # Mistakes
@@ -282,17 +308,18 @@ def test_indented_json_is_squad_too() -> None:
         ("f.json", ['{"data": [{"title": "x"}]}'], "f.json is not SQuAD's JSON (it has no 'paragraphs'); SQuAD has"),
         ("g.jsonl", [json.dumps({**ARC, "answerKey": "E"})], 'g.jsonl, line 1: the answer "E" is none of A, B.'),
         ("h.csv", [*SWAG, "v,1,a,b,c,d,w,x,y,z,9"], 'h.csv, line 3: the answer "9" is none of 0, 1, 2, 3.'),
-        ("i.unknown", ["just some text"], "i.unknown is not known to be a file of labelled texts"),
+        (
+            "i.unknown",
+            ["just some text"],
+            'i.unknown: the ending ".unknown" is not known; say what it is with data.format.',
+        ),
         ("j.csv", [*SWAG, "v,1,a,,c,d,w,x,,z,1"], "j.csv, line 3: the question or a choice is empty."),
     ],
 )
 def test_bad_files_are_one_sentence(name: str, lines: list[str], sentence: str) -> None:
-    from canon.data.read_finetune import classes_of
-
     write(name, *lines)
     with pytest.raises(CanonError) as mistake:
-        found = opened(name)
-        classes_of(found, {"train": found.rows("train")})
+        read_all(name)
     assert str(mistake.value).startswith(sentence)
     assert "\n" not in str(mistake.value)
 
@@ -308,41 +335,43 @@ def test_an_answer_that_does_not_stand_at_its_offset() -> None:
 
 
 def test_empty_texts_are_left_out_and_told() -> None:
-    found = opened(write("a.csv", "text,label", "good,1", ",1", "bad,0"))
-    assert len(found.rows("train")) == 2
-    assert "a.csv: 1 of 3 texts are empty and left out (the first: line 3)." in found.source.notes
+    data = read_all(write("a.csv", "text,label", "good,1", ",1", "bad,0"))
+    assert len(data.splits["train"]["input"]) == 2
+    assert "a.csv: 1 of 3 texts are empty and left out (the first: line 3)." in data.notes
 
 
-def test_a_kind_that_the_data_does_not_have() -> None:
+def test_a_target_that_the_data_does_not_have() -> None:
     path = write("a.csv", "text,label", "good,1", "bad,0")
-    for kind, sentence in (("span", "is a table; give CoNLL or SQuAD files"), ("choice", "has no columns of choices")):
-        with pytest.raises(CanonError, match=sentence):
-            opened(path, kind)
-    with pytest.raises(CanonError, match=r"system\.kind is class, but squad\.json asks for the part of a text"):
-        opened(squad(), "class")
+    for wanted, reads in ((Span, "questions on texts"), (Choice, "questions with choices")):
+        with pytest.raises(CanonError, match=rf"finetune reads {reads}, but a\.csv is a table\."):
+            read_all(path, wanted)
+    with pytest.raises(CanonError, match=r"finetune reads texts with labels, but squad\.json is a set of questions on"):
+        read_all(squad(), Class)
 
 
-# What check tells
+def test_a_table_of_choices_may_be_asked_for_a_class() -> None:
+    path = write("train.csv", *SWAG, SWAG[1].replace(",2", ",1"))
+    assert target(path) is Choice and target(path, Class) is Class
+
+
+# What check reports
 
 
 def test_check_counts_tags_questions_and_choices() -> None:
     """Examples, tags and answers of each format, and that fine-tuning is what they suit."""
-    from canon.data.checking.check import check
 
     write("train.conll", "a X", "b Y", "", "c X")
-    tags = check(DataConfig(source="train.conll"))
+    tags = check_as(DataConfig(source="train.conll"))
     assert tags.splits == {"train": 2} and tags.classes["train"] == {"X": 2, "Y": 1} and tags.suits == ["finetune"]
-    questions = check(DataConfig(source=str(squad())))
+    questions = check_as(DataConfig(source=str(squad())))
     assert "train: 1 of 2 questions have an answer." in questions.notes and questions.suits == ["finetune"]
-    choices = check(DataConfig(source=str(write("c.jsonl", *[json.dumps(ARC)] * 3))))
+    choices = check_as(DataConfig(source=str(write("c.jsonl", *[json.dumps(ARC)] * 3))))
     assert choices.classes["train"] == {"2 choices": 3} and "  suits       finetune" in choices.render()
     path = write("a.csv", "text,label", *(f"film {row} is so so,{row % 2}" for row in range(20)))
-    table = check(DataConfig(source=str(path)))
+    table = check_as(DataConfig(source=str(path)))
     assert "finetune" in table.suits
 
 
-def test_other_systems_say_what_these_are_for() -> None:
-    from canon.data.open import open_source
-
-    with pytest.raises(CanonError, match="squad is questions for fine-tuning: canon train finetune --data squad"):
-        open_source(DataConfig(source="squad"))
+def test_other_systems_say_what_these_are() -> None:
+    with pytest.raises(CanonError, match=r"lstm reads running text, but squad is a set of questions on texts\."):
+        read_as(DataConfig(source="squad"), "windows", system="lstm")

@@ -14,8 +14,8 @@ from canon.data.config import DataConfig
 from canon.data.formats import files
 from canon.data.formats.files import lines
 from canon.data.formats.text import documents
-from canon.data.read import read
 from canon.errors import CanonError
+from tests.reading import read_as, texts_of
 
 
 @given(st.text(st.characters(codec="utf-8", exclude_characters="\r"), max_size=60), st.integers(1, 7))
@@ -57,25 +57,24 @@ def test_a_table_gives_its_text_column(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
     path.write_text('{"text": "long enough", "label": 1}\n{"text": "another one", "label": 0}\n', encoding="utf-8")
     assert list(documents(path)) == ["long enough", "another one"]
-    data = read(DataConfig(source=str(path), test=0.0, valid=0.0), ("text",), "class")
-    assert data.splits["train"]["input"].tolist() == ["long enough", "another one"]  # type: ignore[union-attr]
-    assert data.schema.classes == ("0", "1") and data.splits["train"]["target"].tolist() == [1, 0]  # type: ignore[union-attr]
+    assert texts_of(read_as(DataConfig(source=str(path), tokenizer="word", test=0.0, valid=0.0), "windows")) == {
+        "train": ["long enough", "another one"]
+    }
 
 
 def test_running_text_is_cut_at_its_end(tmp_path: Path) -> None:
     path = tmp_path / "t.txt"
     path.write_text("\n".join(str(i) for i in range(20)), encoding="utf-8")
-    data = read(DataConfig(source=str(path), test=0.2, valid=0.25), ("text",), "none")
-    order = [text for name in ("train", "valid", "test") for text in data.splits[name]["input"].tolist()]  # type: ignore[union-attr]
-    assert order == [str(i) for i in range(20)]
-    assert data.protocol["sizes"] == {"train": 12, "valid": 4, "test": 4}
+    data = read_as(DataConfig(source=str(path), tokenizer="byte-bpe", vocab_size=300, test=0.2, valid=0.25), "windows")
+    numbers = [str(i) for i in range(20)]
+    assert texts_of(data) == {"train": numbers[:12], "valid": numbers[12:16], "test": numbers[16:]}
 
 
 def test_a_folder_with_splits(tmp_path: Path) -> None:
     for name in ("corpus.train.txt", "corpus.valid.txt", "corpus.test.txt"):
         (tmp_path / name).write_text(name, encoding="utf-8")
-    data = read(DataConfig(source=str(tmp_path)), ("text",), "none")
-    assert {name: split["input"].tolist() for name, split in data.splits.items()} == {  # type: ignore[union-attr]
+    data = read_as(DataConfig(source=str(tmp_path), tokenizer="byte-bpe", vocab_size=300), "windows")
+    assert texts_of(data) == {
         "train": ["corpus.train.txt"],
         "valid": ["corpus.valid.txt"],
         "test": ["corpus.test.txt"],

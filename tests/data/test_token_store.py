@@ -16,21 +16,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from canon.data.read_passages import passages_of, read_passages
 
-from canon.data import read
 from canon.data.batching.passages import INSIDE, PHRASE, SENTENCE, WORD, Passages
-from canon.data.checking.check import check
 from canon.data.config import DataConfig
 from canon.data.corpus import token_blocks, token_store
 from canon.data.corpus.text_blocks import Texts
 from canon.data.corpus.token_blocks import Block, Place, TextEncoder
+from canon.data.encodings.passages import passages_of
 from canon.data.read import inputs, labelled
 from canon.data.schema import Data
 from canon.data.text.sentences import split_pieces, split_sentences
 from canon.data.text.tokenizers import Tokenizer
 from canon.data.text.vocabularies import KINDS
 from canon.errors import CanonError
+from tests.reading import check_as, read_as
 
 ENGLISH = [
     "A man in a blue shirt stood on a ladder. Two dogs ran across the green field!\nOne of them barked.",
@@ -259,9 +258,9 @@ def test_a_kill_loses_one_shard_at_most(tmp_path: Path, folder: Path) -> None:
     script = f"""
         import os, signal
         from pathlib import Path
-        from canon.data import token_blocks, token_store
-        from canon.data.text_blocks import Texts
-        from canon.data.tokenizers import Tokenizer
+        from canon.data.corpus import token_blocks, token_store
+        from canon.data.corpus.text_blocks import Texts
+        from canon.data.text.tokenizers import Tokenizer
         token_blocks.SHARD, token_blocks.BATCH = 3000, 500
         inner, count = token_store.write_text, []
         def write(path, content):
@@ -393,7 +392,7 @@ def test_every_kind_of_file_gives_the_same(tmp_path: Path) -> None:
     (tmp_path / "folder" / "1.txt").write_text("\n\n".join(documents[:10]), encoding="utf-8")
     (tmp_path / "folder" / "2.txt").write_text("\n\n".join(documents[10:]), encoding="utf-8")
     found = [
-        read_passages(config(tmp_path / name, features=("text",) if "." in name and "txt" not in name else ()))
+        read_as(config(tmp_path / name, features=("text",) if "." in name and "txt" not in name else ()), "passages")
         for name in ("a.txt", "a.txt.gz", "b.txt.xz", "a.jsonl", "a.parquet", "folder")
     ]
     for data in found[1:]:
@@ -408,9 +407,7 @@ def test_every_kind_of_file_gives_the_same(tmp_path: Path) -> None:
 def test_read_passages(tmp_path: Path) -> None:
     path = tmp_path / "text.txt"
     path.write_text("\n\n".join(DOCUMENTS), encoding="utf-8")
-    data = read.read(
-        config(path, tokenizer="wordpiece", vocab_size=250, valid=0.1, test=0.1), ("passages",), "tokens", "bert"
-    )
+    data = read_as(config(path, tokenizer="wordpiece", vocab_size=250, valid=0.1, test=0.1), "passages")
     train, valid, test = (column(data, split) for split in ("train", "valid", "test"))
     # 48 documents: the last 5 are the test part, the 4 before them validate.
     for part, (first, stop) in {train: (0, 39), valid: (39, 43), test: (43, 48)}.items():
@@ -427,7 +424,9 @@ def test_read_passages(tmp_path: Path) -> None:
     alone = Tokenizer.train(DOCUMENTS[:39], "wordpiece", 250, mask=True)
     assert tokenizer.vocabulary == alone.vocabulary
     # T5 asks for sentinels.
-    spans = read_passages(config(path, tokenizer="wordpiece", vocab_size=250), "t5").schema.tokenizers["text"]
+    spans = read_as(config(path, tokenizer="wordpiece", vocab_size=250), "passages", sentinels=32).schema.tokenizers[
+        "text"
+    ]
     assert len(spans.specials.sentinels) == 32
     # More text, by the same schema: in a file, and given.
     (tmp_path / "more.txt").write_text("Two dogs ran. They barked!\n\nA man stood.", encoding="utf-8")
@@ -440,13 +439,13 @@ def test_read_passages(tmp_path: Path) -> None:
     ]
     assert tokenizer.decode(more.sequence(np.array([1])).tokens) == "A man stood."
     # Fewer passages.
-    assert len(column(read_passages(config(path, limit=7)))) == 7
+    assert len(column(read_as(config(path, limit=7), "passages"))) == 7
 
 
 def test_one_long_document_is_split_by_passages(tmp_path: Path) -> None:
     path = tmp_path / "book.jsonl"
     path.write_text(json.dumps({"text": " ".join(DOCUMENTS)}), encoding="utf-8")
-    data = read_passages(config(path, valid=0.1, test=0.1))
+    data = read_as(config(path, valid=0.1, test=0.1), "passages")
     sizes = {split: len(columns["input"]) for split, columns in data.splits.items()}
     assert sizes["valid"] and sizes["test"] and sizes["train"] > 5 * sizes["valid"]
     assert column(data).starts[-1] < column(data, "valid").starts[0] < column(data, "test").starts[0]
@@ -454,12 +453,12 @@ def test_one_long_document_is_split_by_passages(tmp_path: Path) -> None:
 
 
 def test_a_huge_text_is_sampled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from canon.data import read_passages as module
+    from canon.data.encodings import passages as module
 
     monkeypatch.setattr(module, "SAMPLE", 2000)
     path = tmp_path / "text.txt"
     path.write_text("\n\n".join(DOCUMENTS * 3), encoding="utf-8")
-    data = read_passages(config(path))
+    data = read_as(config(path), "passages")
     size = sum(len(document.encode()) for document in DOCUMENTS * 3)
     step = -(-size // 2000)
     assert any(f"one document in {step}," in note for note in data.notes)
@@ -481,7 +480,7 @@ def test_a_tokenizer_from_elsewhere_or_of_a_run(tmp_path: Path) -> None:
     (tmp_path / "hub").mkdir()
     theirs.save(str(tmp_path / "hub" / "tokenizer.json"))
     for given in (tmp_path / "hub", tmp_path / "hub" / "tokenizer.json"):
-        data = read_passages(config(path, tokenizer=str(given)))
+        data = read_as(config(path, tokenizer=str(given)), "passages")
         first = split_sentences(DOCUMENTS[0])[0]
         assert column(data).tokens[: len(theirs.encode(first).ids)].tolist() == theirs.encode(first).ids
         assert column(data).specials.mask == 4 and data.schema.tokenizers["text"].native
@@ -489,7 +488,7 @@ def test_a_tokenizer_from_elsewhere_or_of_a_run(tmp_path: Path) -> None:
     vocab.mkdir(parents=True)
     for name, content in data.schema.files().items():
         (vocab / name).write_text(content, encoding="utf-8")
-    again = read_passages(config(path, tokenizer=str(tmp_path / "run")))
+    again = read_as(config(path, tokenizer=str(tmp_path / "run")), "passages")
     assert column(again).tokens.tolist() == column(data).tokens.tolist()
 
 
@@ -516,7 +515,7 @@ def test_a_tokenizer_from_elsewhere_or_of_a_run(tmp_path: Path) -> None:
 def test_bad_input(content: bytes, settings: dict[str, str], sentence: str, tmp_path: Path) -> None:
     (tmp_path / "text.txt").write_bytes(content)
     with pytest.raises(CanonError, match=sentence) as mistake:
-        read_passages(config(tmp_path / "text.txt", **settings))
+        read_as(config(tmp_path / "text.txt", **settings), "passages")
     assert str(mistake.value).count("\n") == 0
 
 
@@ -525,12 +524,12 @@ def test_a_tokenizer_that_does_not_fit(tmp_path: Path) -> None:
     path.write_text("\n\n".join(DOCUMENTS), encoding="utf-8")
     (tmp_path / "own.json").write_text(trained("word").to_json(), encoding="utf-8")
     with pytest.raises(CanonError, match=r"own.json has \d+ tokens, more than data.vocab_size = 10;"):
-        read_passages(config(path, tokenizer=str(tmp_path / "own.json"), vocab_size=10))
+        read_as(config(path, tokenizer=str(tmp_path / "own.json"), vocab_size=10), "passages")
     (tmp_path / "empty").mkdir()
     with pytest.raises(CanonError, match=r"empty has no tokenizer.json, and is no run of canon."):
-        read_passages(config(path, tokenizer=str(tmp_path / "empty")))
+        read_as(config(path, tokenizer=str(tmp_path / "empty")), "passages")
     (tmp_path / "maskless.json").write_text(Tokenizer.train(DOCUMENTS, "word").to_json(), encoding="utf-8")
-    found = column(read_passages(config(path, tokenizer=str(tmp_path / "maskless.json"))))
+    found = column(read_as(config(path, tokenizer=str(tmp_path / "maskless.json")), "passages"))
     with pytest.raises(CanonError, match=r"The tokenizer has no \[MASK\] or <mask>, which a masked objective needs"):
         found.specials.require("mask", "a masked objective")
 
@@ -538,7 +537,7 @@ def test_a_tokenizer_that_does_not_fit(tmp_path: Path) -> None:
 def test_check_tells_what_pretraining_needs(tmp_path: Path) -> None:
     path = tmp_path / "text.txt"
     path.write_text("\n\n".join([*DOCUMENTS, DOCUMENTS[0]]), encoding="utf-8")
-    report = check(config(path, tokenizer="", valid=0.0, test=0.0))
+    report = check_as(config(path, tokenizer="", valid=0.0, test=0.0))
     counts = [len(split_sentences(document)) for document in [*DOCUMENTS, DOCUMENTS[0]]]
     assert report.passages["sentences"] == sum(counts)
     assert report.passages["of the documents have several"] == pytest.approx(np.mean([n > 1 for n in counts]))
@@ -547,11 +546,11 @@ def test_check_tells_what_pretraining_needs(tmp_path: Path) -> None:
     lines = tmp_path / "lines.txt"
     lines.write_text("\n".join(f"Line number {n}." for n in range(50)), encoding="utf-8")
     (tmp_path / "own.json").write_text(trained("word").to_json(), encoding="utf-8")
-    report = check(config(lines, tokenizer=str(tmp_path / "own.json")))
+    report = check_as(config(lines, tokenizer=str(tmp_path / "own.json")))
     assert report.passages["of the documents have several"] == 0
     assert any("100% have one" in note for note in report.notes)
     assert report.passages["of the tokens are unknown"] == pytest.approx(0.75, abs=0.01)  # all but the full stop
-    data = read_passages(config(lines))
+    data = read_as(config(lines), "passages")
     assert any("Only 0% of the documents have several sentences" in note for note in data.notes)
 
 

@@ -585,7 +585,7 @@ RECORDS = (
     Dataset(
         "openbookqa",
         "OpenBookQA: four-choice questions",
-        "table",
+        "choices",
         "4,957 + 500 + 500 questions",
         "Mihaylov et al. 2018, Allen Institute for AI",
         "Apache-2.0",

@@ -42,7 +42,7 @@ def _judge(
     targets_of: Callable[[str], tuple[type[Target], ...]],
 ) -> None:
     """The systems that the data suits; where there is none, why not."""
-    opened: dict[Kind, Source | str] = {} if source is None else {kind: source}
+    opened: dict[Kind, Source | str] = {kind: source or f"{config.source} is {kind.singular}."}
     verdicts: dict[tuple[str, tuple[type[Target], ...]], str] = {}
     for system in SYSTEMS:
         targets = targets_of(system.task)
@@ -65,22 +65,21 @@ def _verdict(
     targets: tuple[type[Target], ...],
 ) -> str:
     """ "" if the data can be encoded so, else the sentence that says why not."""
-    reason = f"{config.source} is {home.singular}."
-    for kind in encoding.reads:
-        if kind not in opened and not (kind is not home and accepts(kind, config)):
-            continue
+    reasons = []
+    for kind in encoding.kinds(Ask(targets)):
         if kind not in opened:
-            opened[kind] = _opened(kind, config, opened.get(home))
+            opened[kind] = _opened(kind, config, home, opened[home])
         source = opened[kind]
-        reason = source if isinstance(source, str) else encoding.verdict(source, config, Ask(targets))
-        if not reason:
-            return ""
-    return reason
+        reasons.append(source if isinstance(source, str) else encoding.verdict(source, config, Ask(targets)))
+    return "" if "" in reasons else reasons[-1]
 
 
-def _opened(kind: Kind, config: Any, home: Source | str | None) -> Source | str:
+def _opened(kind: Kind, config: Any, home: Kind, source: Source | str) -> Source | str:
+    """The data as another kind than its own; or the sentence that says why it is not of that kind."""
     try:
-        return kind.examine(config, home if isinstance(home, Source) else None)
+        if not accepts(kind, config):
+            return f"{config.source} is {home.singular}."
+        return kind.examine(config, source if isinstance(source, Source) else None)
     except CanonError as mistake:
         return str(mistake)
 

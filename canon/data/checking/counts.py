@@ -82,8 +82,7 @@ def _column(report: CheckReport, table: Table, name: str) -> dict[str, Any]:
             report.warn(str(table.mistake(facts.first_infinite, f'column "{name}" is infinite.')))
     else:
         missing, distinct = table.count_blank(name), measure.distinct(table.digests(name))
-        wordy = distinct > columns.MOST_CATEGORIES or distinct > max(len(table) / 2, 2)
-        kind = "text" if wordy else "category"
+        kind = "text" if columns.is_text(table, name) else "category"
     if missing:
         report.warn(f'column "{name}" has {missing:,} missing values.')
     if distinct == 1:

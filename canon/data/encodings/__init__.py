@@ -19,10 +19,10 @@ from canon.errors import unknown
 __all__ = ["ENCODINGS", "Ask", "Encoding", "find"]
 
 ENCODINGS: tuple[Encoding, ...] = (FEATURES, PIXELS, WINDOWS, SEQUENCES, PASSAGES, WORD_IDS, BAGS, FRAMED)
-_BY_NAME = {encoding.name: encoding for encoding in ENCODINGS}
 
 
 def find(name: str) -> Encoding:
-    if name not in _BY_NAME:
-        raise unknown("encoding", name, _BY_NAME)
-    return _BY_NAME[name]
+    by_name = {encoding.name: encoding for encoding in ENCODINGS}
+    if name not in by_name:
+        raise unknown("encoding", name, by_name)
+    return by_name[name]

@@ -80,7 +80,7 @@ class Bags(Encoding):
         """Texts and labels split, cut into words and numbered by the training split."""
         assert isinstance(source, ExampleSource)
         parts = {name: _with_plain_labels(rows) for name, rows in source.parts.items()}
-        train, labels = parts["train"], _labels(parts["train"])
+        train, labels = parts["train"], _labels(parts["train"], source.label)
         _refuse_too_many(train, source.label)
         names = {name: code for code, name in enumerate(train.names())}
         single = all(len(row) == 1 for row in labels)
@@ -108,12 +108,13 @@ class Bags(Encoding):
         return finish(source, schema, splits, rule, config, [*notes, *_remarks(train, config)])
 
     def verdict(self, source: Source, config: Any, ask: Ask) -> str:
+        assert isinstance(source, ExampleSource)
         if Labels not in ask.targets:
             return f"{source.name} has texts with labels."
         try:
             train = _with_plain_labels(source.parts["train"])
-            _labels(train)
-            _refuse_too_many(train, source.label if isinstance(source, ExampleSource) else "")
+            _labels(train, source.label)
+            _refuse_too_many(train, source.label)
         except CanonError as mistake:
             return str(mistake)
         names = train.names()
@@ -126,8 +127,9 @@ class Bags(Encoding):
         return replace(super().layout(schema, config), label=label, features=schema.columns)
 
     def columns(self, schema: BagSchema, source: Source, config: Any) -> Columns:
+        assert isinstance(source, ExampleSource)
         part = _with_plain_labels(source.scored())
-        _labels(part)
+        _labels(part, source.label)
         target, _ = _targets(part, np.arange(len(part)), schema.classes)
         assert schema.words is not None
         return {"input": _encoded(part.joined(), schema.words, config), "target": target}
@@ -159,11 +161,11 @@ class Bags(Encoding):
 BAGS = Bags()
 
 
-def _labels(rows: TextRows) -> Sequence[tuple[str, ...]]:
+def _labels(rows: TextRows, column: str) -> Sequence[tuple[str, ...]]:
     """The labels of every row, of which each has one at least."""
     for row, labels in enumerate(rows.labels or ()):
         if not labels:
-            raise CanonError(f"{rows.path}, {rows.where(row)}: the label is empty.")
+            raise CanonError(f'{rows.path}, {rows.where(row)}: the label (column "{column}") is empty.')
     return rows.labels or ()
 
 

@@ -38,6 +38,10 @@ class Encoding(ABC):
     schema: ClassVar[type[Schema]]
     takes_text: ClassVar[bool] = False  # whether a text may be given to `predict` in place of a file
 
+    def kinds(self, ask: Ask) -> Sequence[Kind]:
+        """Those of `reads` that have what is asked for."""
+        return self.reads
+
     @abstractmethod
     def fit(self, source: Source, config: Any, ask: Ask) -> Data:
         """Train, valid and test columns of a source, and the schema."""
@@ -52,12 +56,13 @@ class Encoding(ABC):
         return ""
 
     def layout(self, schema: Any, config: Any) -> Any:
-        """The settings by which other data of a run is opened: those of the run, less what described its files."""
+        """The settings by which other data of a run, now `config.source`, is opened: those of the run, less what
+        described its files."""
         return replace(config, valid=0.0, test=0.0, format="auto")
 
     def labelled(self, schema: Any, source: str, config: Any) -> Columns:
         """Inputs and targets of other labelled data (its test part, where it has one), to evaluate a run on."""
-        opened = kinds.open_for(self.reads, replace(self.layout(schema, config), source=source), "The run")
+        opened = kinds.open_for(self.reads, self.layout(schema, replace(config, source=source)), "The run")
         return self.columns(schema, opened, config)
 
     @abstractmethod

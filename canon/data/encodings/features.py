@@ -17,7 +17,7 @@ from canon.data.encodings.base import Ask, Encoding, finish, with_statistics
 from canon.data.formats.files import ending
 from canon.data.formats.tables import ENDINGS, Table, read_table
 from canon.data.kinds.table import TABLE
-from canon.data.paths import find_path
+from canon.data.paths import find_path, named_set
 from canon.data.schema import Columns, Data, Schema
 from canon.data.settings import Common, Missing
 from canon.data.source import Source, TableSource
@@ -107,7 +107,9 @@ class Features(Encoding):
     # For a run that was trained
 
     def layout(self, schema: FeatureSchema, config: Any) -> Any:
-        return replace(super().layout(schema, config), format="table")
+        """A file is a table whatever its ending."""
+        file = named_set(config.source) is None and find_path(config.source).is_file()
+        return replace(super().layout(schema, config), format="table" if file else "auto")
 
     def columns(self, schema: FeatureSchema, source: Source, config: Any) -> Columns:
         table: Table = source.scored()

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from canon.data.encodings.base import Ask, Encoding, finish, with_statistics
 from canon.data.encodings.framing_rows import encode_choices, encode_spans, encode_tags, encode_texts
 from canon.data.formats.rows import ChoiceRows, Rows, SpanRows, TagRows, TextRows
 from canon.data.formats.tables import Table, canonical, parse_number
+from canon.data.kinds import Kind
 from canon.data.kinds.choices import CHOICES
 from canon.data.kinds.examples import ExampleKind, ExampleSource
 from canon.data.kinds.labelled import LABELLED
@@ -88,10 +89,13 @@ class FramedSchema(TokenSchema):
 
 class FramedEncoding(Encoding):
     name = "framed"
-    reads = (QUESTIONS, CHOICES, TAGGED, LABELLED)
+    reads: ClassVar[tuple[ExampleKind, ...]] = (QUESTIONS, CHOICES, TAGGED, LABELLED)
     settings = FramedSettings
     schema = FramedSchema
     takes_text = True
+
+    def kinds(self, ask: Ask) -> Sequence[Kind]:
+        return [kind for kind in self.reads if set(kind.targets) & set(ask.targets)]
 
     def fit(self, source: Source, config: Any, ask: Ask) -> Data:
         """Split and framed for the network that `ask.start` describes."""
@@ -179,9 +183,6 @@ def _target(source: ExampleSource, ask: Ask) -> tuple[Target, np.ndarray | None]
     """What is to be predicted, and for classes the codes of the training part, by which splits are drawn."""
     assert isinstance(source.kind, ExampleKind)
     possible = [target for target in source.kind.targets if target in ask.targets]
-    if not possible:
-        wanted = " or ".join(target.what for target in ask.targets)
-        raise CanonError(f"{source.name} asks for {source.kind.targets[0].what}, and not for {wanted}.")
     kind = Number if source.numeric and Number in possible else possible[0]
     train = source.parts["train"]
     if kind is Class:

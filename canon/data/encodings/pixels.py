@@ -14,8 +14,9 @@ from canon.config import settings
 from canon.data.columns import listed
 from canon.data.encodings.base import Ask, Encoding, finish, with_statistics
 from canon.data.formats import idx, images
+from canon.data.kinds import open_for
 from canon.data.kinds.images import IMAGES, like_shape
-from canon.data.paths import find_path
+from canon.data.paths import find_path, named_set
 from canon.data.schema import Column, Columns, Data, Schema
 from canon.data.settings import Common
 from canon.data.source import ImageSource, Pictures, Source
@@ -90,10 +91,7 @@ class Pixels(Encoding):
 
     def labelled(self, schema: PixelSchema, source: str, config: Any) -> Columns:
         """Files are converted to the shape and the classes of the training images."""
-        from canon.data.kinds import open_for
-        from canon.data.paths import named_set
-
-        layout = replace(self.layout(schema, config), source=source)
+        layout = self.layout(schema, replace(config, source=source))
         if named_set(source) is not None or not IMAGES.sniff(find_path(source), layout):
             return self.columns(schema, open_for(self.reads, layout, "The run"), config)
         like = like_shape(schema.classes, schema.shape)

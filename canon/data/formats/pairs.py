@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +24,7 @@ from canon.data.source import SPLITS, split_of
 from canon.errors import CanonError, unknown
 
 TABS = (".tsv", ".tab")
+_PEEK = 20  # lines looked at for tabs
 # ISO 639-1, and what toolkits call the two sides.
 LANGUAGES = (
     " aa ab ae af ak am an ar as av ay az ba be bg bh bi bm bn bo br bs ca ce ch co cr cs cu cv cy da de dv dz ee el "
@@ -200,6 +202,15 @@ def read_pair_table(path: Path, columns: Sequence[str] = (), encoding: str = "ut
             raise CanonError(f"{path}, line {line}: {len(cells)} cells, but there are {len(names)} columns.")
     source, target = ([cells[index] if cells else "" for _, cells in rows] for index in chosen)
     return _kept(str(path), source, target, [line for line, _ in rows])
+
+
+def has_tabs(path: Path, encoding: str = "utf-8") -> bool:
+    """Whether each of the first lines has a tab."""
+    try:
+        filled = [line for line in islice(lines(path, encoding), _PEEK) if line.strip()]
+    except CanonError:
+        return False
+    return bool(filled) and all("\t" in line for line in filled)
 
 
 def _tab_rows(path: Path, encoding: str) -> Iterator[tuple[int, list[str]]]:

@@ -40,24 +40,30 @@ KINDS: tuple[Kind, ...] = (
     TEXT,
     WORD_TESTS,
 )
-_BY_NAME = {kind.name: kind for kind in KINDS}
 
 
 def find(name: str) -> Kind:
-    if name not in _BY_NAME:
-        raise unknown("kind of data", name, _BY_NAME)
-    return _BY_NAME[name]
+    by_name = {kind.name: kind for kind in KINDS}
+    if name not in by_name:
+        raise unknown("kind of data", name, by_name)
+    return by_name[name]
 
 
 def kind_of(config: Any) -> Kind:
     """The kind that `config.source` is by itself."""
+    if (kind := _recognised(config)) is None:
+        raise _unknown(find_path(config.source), config)
+    return kind
+
+
+def _recognised(config: Any) -> Kind | None:
     if (record := named_set(config.source)) is not None:
         return find(record.kind)
     path = find_path(config.source)
     for kind in KINDS:
         if config.format in kind.formats or (config.format == "auto" and kind.sniff(path, config)):
             return kind
-    raise _unknown(path, config)
+    return None
 
 
 def _unknown(path: Path, config: Any) -> CanonError:
@@ -72,14 +78,15 @@ def _unknown(path: Path, config: Any) -> CanonError:
 
 def accepts(kind: Kind, config: Any) -> str:
     """Why `config.source` can be read as this kind; "" if it cannot."""
-    home = kind_of(config)
+    home = _recognised(config)
     if home is kind:
         return f"{config.source} is {kind.singular}"
-    if home is not TABLE or not kind.takes_tables:
-        return ""
-    if (record := named_set(config.source)) is not None:  # its record says where there is text
-        return f"{config.source} is a table with text" if record.features else ""
-    return kind.sniff_table(find_path(config.source), config)
+    if (record := named_set(config.source)) is not None:
+        return kind.sniff_set(record) if home is TABLE else ""
+    path = find_path(config.source)
+    if home is TABLE:
+        return kind.sniff_table(path, config)
+    return kind.sniff_text(path, config) if home in (TEXT, None) else ""
 
 
 def open_as(kind: Kind, config: Any) -> Source:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -12,6 +12,7 @@ from canon.data import catalogue
 from canon.data.catalogue import Dataset
 from canon.data.catalogue.builtin import read_builtin
 from canon.data.checking.report import CheckReport
+from canon.data.columns import choose_label, is_text
 from canon.data.corpus.text_blocks import Texts
 from canon.data.formats.files import ending
 from canon.data.formats.images import visible
@@ -19,7 +20,7 @@ from canon.data.formats.tables import ENDINGS as TABLES
 from canon.data.formats.tables import parse_number
 from canon.data.schema import FileRecord
 from canon.data.settings import Common
-from canon.data.source import Source, split_of
+from canon.data.source import Source, TableSource, split_of
 from canon.errors import CanonError
 
 PEEK = 1000  # rows of a table that are looked at
@@ -36,7 +37,6 @@ class Kind(ABC):
     plural_zh: ClassVar[str]
     settings: ClassVar[type[Common]]
     formats: ClassVar[tuple[str, ...]]  # of data.format
-    takes_tables: ClassVar[bool] = False  # whether it can be made of a table too
 
     @abstractmethod
     def sniff(self, path: Path, config: Any) -> str:
@@ -44,7 +44,15 @@ class Kind(ABC):
 
     def sniff_table(self, path: Path, config: Any) -> str:
         """The same of a path that is known to hold tables."""
-        return f"{path.name} is a table, which can hold {self.plural}" if self.takes_tables else ""
+        return ""
+
+    def sniff_set(self, record: Dataset) -> str:
+        """The same of a named table."""
+        return ""
+
+    def sniff_text(self, path: Path, config: Any) -> str:
+        """The same of a path that is running text, or that no kind recognises."""
+        return ""
 
     @abstractmethod
     def read(self, path: Path, config: Any, like: Source | None = None) -> Source:
@@ -62,8 +70,8 @@ class Kind(ABC):
     def check(self, report: CheckReport, config: Any) -> Source | None:
         """Counts what is there, a mistake being a warning; returns the source where it could be opened."""
 
-    def examine(self, config: Any, table: Source | None) -> Source:
-        """The source as `open` gives it, for a verdict; `table` is the same data as a table, where that is open."""
+    def examine(self, config: Any, home: Source | None) -> Source:
+        """The source as `open` gives it, for a verdict; `home` is the same data as its own kind, where that is open."""
         from canon.data.kinds import open_as
 
         return open_as(self, config)
@@ -136,15 +144,34 @@ def records_of(files: dict[str, Path]) -> tuple[FileRecord, ...]:
     return tuple({record.name: record for record in map(FileRecord.of, files.values())}.values())
 
 
-def text_column(path: Path, config: Any) -> str:
-    """Why a table has a column of text, by its first rows; "" if none looks like text and none is asked for."""
+def require_text(source: TableSource, config: Any) -> None:
+    """Refuses a table without a column of text beside its label."""
+    train = source.parts["train"]
+    label, _ = choose_label(train, config.label or source.label)
+    if not any(is_text(train, name) for name in train.names if name != label):
+        raise CanonError(f"{source.name} has no column of text.")
+
+
+def first_rows(path: Path, config: Any, count: int) -> list[dict[str, Any]]:
+    """The first rows of a table, or of the training part of a folder: cells by name."""
     file = files_of(path, TABLES, "tables")[0]["train"]
+    return Texts((file,), tables=True, encoding=config.encoding, delimiter=config.delimiter).first_rows(count)
+
+
+def text_column(path: Path, config: Any, names: Collection[str] = ()) -> str:
+    """Why a table has a column of text, by its first rows; "" if none looks like text and none is asked for.
+
+    names: those of columns that are text whatever they hold.
+    """
     if config.features:
         return f"{path.name} has the columns {', '.join(config.features)}"
-    rows = Texts((file,), tables=True, encoding=config.encoding, delimiter=config.delimiter).first_rows(PEEK)
+    try:
+        rows = first_rows(path, config, PEEK)
+    except CanonError as mistake:  # which opening it will say
+        return str(mistake)
     for name in dict.fromkeys(name for row in rows for name in row):
         cells = [cell for row in rows if isinstance(cell := row.get(name), str)]
-        if looks_like_text(cells):
+        if name.strip().lower() in names or looks_like_text(cells):
             return f'{path.name} has text in the column "{name}"'
     return ""
 

@@ -8,15 +8,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from canon.data.catalogue import Dataset
 from canon.data.checking.report import CheckReport
-from canon.data.corpus.text_blocks import Texts
 from canon.data.formats.choices import ANSWERS, QUESTIONS, is_choices, read_choices, right_one
 from canon.data.formats.images import visible
 from canon.data.formats.rows import ChoiceRows
 from canon.data.formats.tables import ENDINGS as TABLES
 from canon.data.formats.tables import Table, read_table
-from canon.data.kinds.base import files_of, records_of
+from canon.data.kinds.base import files_of, first_rows, records_of
 from canon.data.kinds.examples import ExampleKind, ExampleSource
 from canon.data.settings import Columns
 from canon.data.source import Source
@@ -42,7 +43,6 @@ class ChoiceKind(ExampleKind):
     plural_zh = "选择题"
     settings = Columns
     formats = ("choices",)
-    takes_tables = True
     targets = (Choice,)
 
     def sniff(self, path: Path, config: Any) -> str:
@@ -54,11 +54,13 @@ class ChoiceKind(ExampleKind):
         """By the first row: columns named as choices are, and no columns of text asked for."""
         if config.features:
             return ""
-        file = files_of(path, TABLES, "tables")[0]["train"]
-        rows = Texts((file,), tables=True, encoding=config.encoding, delimiter=config.delimiter).first_rows(1)
-        table = Table(file, {name: [str(cell)] for name, cell in rows[0].items()}) if rows else None
-        found = choose_columns(table, config.label) if table is not None else None
-        return f"{path.name} has columns of choices, as {found.choices[0]}" if found else ""
+        try:
+            first = first_rows(path, config, 1)
+        except CanonError:
+            return ""
+        cells = {name: np.array([str(cell)], dtype=object) for row in first for name, cell in row.items()}
+        columns = choose_columns(Table(path, cells), config.label) if cells else None
+        return f"{path.name} has columns of choices, as {columns.choices[0]}" if columns else ""
 
     def rows(self, path: Path, config: Any) -> tuple[ChoiceRows, tuple[str, ...]]:
         if is_choices(path, config.encoding):

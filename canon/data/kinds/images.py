@@ -12,8 +12,8 @@ from canon.config import settings
 from canon.data.catalogue import Dataset
 from canon.data.checking.counts import count_arrays, count_image_files
 from canon.data.checking.report import CheckReport
-from canon.data.formats import cifar, idx, images
-from canon.data.kinds.base import Kind
+from canon.data.formats import cifar, idx, images, pairs
+from canon.data.kinds.base import Kind, holds_tables
 from canon.data.paths import find_path, named_set
 from canon.data.settings import Common, layout
 from canon.data.source import ImageSource, Pictures, Source
@@ -45,6 +45,8 @@ class ImageKind(Kind):
             return f"{path.name} has IDX files"
         if cifar.find(path) is not None:
             return f"{path.name} has the files of CIFAR-10"
+        if holds_tables(path) or pairs.pair_languages(path):  # pictures may lie beside other data
+            return ""
         return f"{path.name} has image files" if any(map(_is_image, _sample(path))) else ""
 
     def read(self, path: Path, config: Any, like: Source | None = None) -> ImageSource:

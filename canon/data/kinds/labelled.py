@@ -20,15 +20,16 @@ from canon.config import settings
 from canon.data.catalogue import Dataset
 from canon.data.checking.counts import count_labelled
 from canon.data.checking.report import CheckReport
-from canon.data.columns import LABELS, choose_features, choose_label, choose_text
+from canon.data.columns import choose_features, choose_text
 from canon.data.formats.fasttext_lines import is_labelled, read_lines
 from canon.data.formats.files import ending, lines
 from canon.data.formats.images import visible
 from canon.data.formats.rows import TextRows
 from canon.data.formats.tables import ENDINGS as TABLES
 from canon.data.formats.tables import Table, read_table
-from canon.data.kinds.base import files_of, holds_tables, records_of, text_column
+from canon.data.kinds.base import files_of, holds_tables, records_of, require_text, text_column
 from canon.data.kinds.examples import ExampleKind, ExampleSource, usable
+from canon.data.kinds.table import TABLE
 from canon.data.settings import Columns
 from canon.data.source import Source, TableSource, split_of
 from canon.data.targets import Class, Labels, Number
@@ -48,7 +49,12 @@ PAIRS = (
     ("query", "title"),
 )
 TEXTS = ("sentence", "text", "review", "content", "comment", "tweet", "text_a", "title", "body")
+LABELS = (
+    *("label", "gold_label", "target", "class", "y", "score", "similarity", "quality", "is_duplicate", "stars"),
+    *("rating", "sentiment", "category", "relatedness_score", "entailment_judgment"),
+)
 NUMBERS = ("score", "similarity", "relatedness_score")  # numbers by their name, whole ones too
+_NAMES = {*TEXTS, *(name for pair in PAIRS for name in pair)}
 COLA = ("source", "label", "mark", "sentence")  # of a file without a header line
 MOST_CLASSES = 20  # whole numbers of more values are numbers, not classes
 _PEEK = 500  # rows looked at for a header line
@@ -75,7 +81,6 @@ class LabelledKind(ExampleKind):
     plural_zh = "带标签的文本"
     settings = LabelledSettings
     formats = ("fasttext",)
-    takes_tables = True
     targets = (Class, Number, Labels)
 
     def sniff(self, path: Path, config: Any) -> str:
@@ -89,13 +94,18 @@ class LabelledKind(ExampleKind):
         return f"{path.name} has lines that begin with __label__" if labelled else ""
 
     def sniff_table(self, path: Path, config: Any) -> str:
-        return text_column(path, config)
+        if _bare(files_of(path, TABLES, "tables")[0]["train"], config):
+            return f"{path.name} has texts and labels, and no header line"
+        return text_column(path, config, _NAMES)
+
+    def sniff_set(self, record: Dataset) -> str:
+        return f"{record.name} has the text {', '.join(record.features)}" if record.features else ""
 
     def rows(self, path: Path, config: Any) -> tuple[TextRows, tuple[str, ...]]:
         return read_lines(path, config.encoding), ()
 
     def read(self, path: Path, config: Any, like: Source | None = None) -> ExampleSource:
-        if not holds_tables(path):
+        if config.format not in TABLE.formats and not holds_tables(path):
             files, notes = files_of(path)
             parts = {split: read_lines(file, config.encoding) for split, file in files.items()}
             return ExampleSource(path.name, parts, records_of(files), tuple(notes))
@@ -111,11 +121,12 @@ class LabelledKind(ExampleKind):
     def adapt(self, source: Source, config: Any) -> Source:
         return self.of_tables(source, config) if isinstance(source, TableSource) else source
 
-    def examine(self, config: Any, table: Source | None) -> Source:
-        """Without the texts, which take room."""
-        if not isinstance(table, TableSource):
-            return super().examine(config, table)
-        return usable(replace(self.of_tables(table, config, texts=False), kind=self))
+    def examine(self, config: Any, home: Source | None) -> Source:
+        """Of a table without its texts, which take room."""
+        if not isinstance(home, TableSource):
+            return super().examine(config, home)
+        require_text(home, config)
+        return usable(replace(self.of_tables(home, config, texts=False), kind=self))
 
     def of_tables(
         self, source: TableSource, config: Any, like: Source | None = None, texts: bool = True
@@ -154,18 +165,18 @@ class LabelledKind(ExampleKind):
 
 def open_table(path: Path, config: Any) -> Table:
     """The table in a file, which may lack a header line."""
-    if ending(path) in (".tsv", ".tab") and not config.delimiter and (names := _bare(path, config.encoding)):
-        return read_table(path, config, names)
-    return read_table(path, config)
+    return read_table(path, config, _bare(path, config))
 
 
-def _bare(path: Path, encoding: str) -> tuple[str, ...]:
+def _bare(path: Path, config: Any) -> tuple[str, ...]:
     """Names for the columns of a tab-separated file without a header line; () where it has one."""
-    rows = [line.split("\t") for line in islice(lines(path, encoding), _PEEK) if line.strip()]
+    if ending(path) not in (".tsv", ".tab") or config.delimiter:
+        return ()
+    rows = [line.split("\t") for line in islice(lines(path, config.encoding), _PEEK) if line.strip()]
     if not rows:
         return ()
     first = rows[0]
-    known = {*LABELS, *TEXTS, *(name for pair in PAIRS for name in pair), "index", "id", "label", "text_b"}
+    known = {*LABELS, *_NAMES, "index", "id", "label", "text_b"}
     if any(cell.strip().lower() in known for cell in first):
         return ()
     if len(first) == 4 and all(len(row) == 4 and row[1] in ("0", "1") and len(row[2]) < 4 for row in rows):
@@ -182,8 +193,17 @@ def choose_columns(table: Table, label: str = "", wanted: Sequence[str] = ()) ->
     """The texts and the label of a table; `label` and `wanted` (columns of text) are wishes."""
     plain = {name.strip().lower(): name for name in reversed(table.names)}
     texts = _text_columns(table, plain, label, wanted)
+    return Chosen(texts, _label_column(table, plain, label, texts))
+
+
+def _label_column(table: Table, plain: dict[str, str], label: str, texts: tuple[str, ...]) -> str:
+    if label:
+        return table.require(label, "data.label")
+    for name in LABELS:
+        if name in plain and plain[name] not in texts:
+            return plain[name]
     rest = [name for name in table.names if name not in texts and name.strip().lower() not in _COUNTED]
-    return Chosen(texts, choose_label(table, label, rest)[0] if label or rest else "")
+    return rest[-1] if rest else ""
 
 
 def _text_columns(table: Table, plain: dict[str, str], label: str, wanted: Sequence[str]) -> tuple[str, ...]:

@@ -11,11 +11,12 @@ from canon.data import catalogue
 from canon.data.catalogue import Dataset
 from canon.data.checking.pair_counts import count_pairs
 from canon.data.checking.report import CheckReport
+from canon.data.columns import is_text
 from canon.data.formats import pairs
 from canon.data.formats.tables import ENDINGS as TABLES
 from canon.data.kinds.base import Kind, files_of, records_of
 from canon.data.settings import Columns, layout
-from canon.data.source import Source
+from canon.data.source import Source, TableSource
 from canon.errors import CanonError
 
 
@@ -33,11 +34,27 @@ class ParallelKind(Kind):
     plural_zh = "成对文本"
     settings = ParallelSettings
     formats = ("pairs",)
-    takes_tables = True
 
     def sniff(self, path: Path, config: Any) -> str:
         languages = pairs.pair_languages(path) if path.is_dir() else ()
         return f"{path.name} has files in {', '.join(languages)} side by side" if languages else ""
+
+    def sniff_table(self, path: Path, config: Any) -> str:
+        return f"{path.name} is a table, which can have a text and what it becomes"
+
+    def sniff_text(self, path: Path, config: Any) -> str:
+        tabs = path.is_file() and pairs.has_tabs(path, config.encoding)
+        return f"{path.name} has a tab in each of its first lines" if tabs else ""
+
+    def examine(self, config: Any, home: Source | None) -> Source:
+        """Of a table, whether it is two columns of text; the texts are not read, which take room."""
+        if home is None:
+            return super().examine(config, home)
+        if isinstance(home, TableSource):
+            train = home.parts["train"]
+            if len(train.names) != 2 or not all(is_text(train, name) for name in train.names):
+                raise CanonError(f"{home.name} is not two columns of text.")
+        return replace(home, kind=self)
 
     def read(self, path: Path, config: Any, like: Source | None = None) -> Source:
         if path.is_dir() and (config.languages or pairs.pair_languages(path)):

@@ -14,6 +14,7 @@ from canon.data.formats.rows import TagRows
 from canon.data.kinds.base import holds_tables
 from canon.data.kinds.examples import ExampleKind
 from canon.data.settings import Columns
+from canon.data.source import split_of
 from canon.data.targets import Tags
 
 
@@ -30,9 +31,11 @@ class TaggedKind(ExampleKind):
         if holds_tables(path):
             return ""
         files = [path] if path.is_file() else [item for item in visible(path) if item.is_file()]
-        if any(ending(item) in ENDINGS for item in files):
-            return f"{path.name} is CoNLL by its ending"
-        columns = path.is_file() and is_conll(path, config.encoding)
+        return f"{path.name} is CoNLL by its ending" if any(ending(item) in ENDINGS for item in files) else ""
+
+    def sniff_text(self, path: Path, config: Any) -> str:
+        files = [path] if path.is_file() else [item for item in visible(path) if split_of(item) == "train"]
+        columns = len(files) == 1 and files[0].is_file() and is_conll(files[0], config.encoding)
         return f"{path.name} has a word a line in columns, and blank lines between sentences" if columns else ""
 
     def rows(self, path: Path, config: Any) -> tuple[TagRows, tuple[str, ...]]:

@@ -20,7 +20,7 @@ from canon.data.corpus.text_blocks import Texts
 from canon.data.formats import text
 from canon.data.formats.files import ending
 from canon.data.formats.tables import ENDINGS as TABLES
-from canon.data.kinds.base import Kind, text_column
+from canon.data.kinds.base import Kind, require_text, text_column
 from canon.data.schema import FileRecord
 from canon.data.settings import Columns
 from canon.data.source import Source, TableSource, split_of
@@ -34,7 +34,6 @@ class TextKind(Kind):
     plural_zh = "连续文本"
     settings = Columns
     formats = ("text",)
-    takes_tables = True
 
     def sniff(self, path: Path, config: Any) -> str:
         if path.is_file():
@@ -44,6 +43,9 @@ class TextKind(Kind):
 
     def sniff_table(self, path: Path, config: Any) -> str:
         return text_column(path, config)
+
+    def sniff_set(self, record: Dataset) -> str:
+        return f"{record.name} has the text {', '.join(record.features)}" if record.features else ""
 
     def read(self, path: Path, config: Any, like: Source | None = None) -> Source:
         return _source(path.name, _parts(path, config), config)
@@ -73,6 +75,13 @@ class TextKind(Kind):
             for name, documents in source.parts.items()
         }
         return replace(source, parts=parts)
+
+    def examine(self, config: Any, home: Source | None) -> Source:
+        """Of a table, whether it has text, which is not read."""
+        if not isinstance(home, TableSource):
+            return super().examine(config, home)
+        require_text(home, config)
+        return replace(home, kind=self)
 
     def check(self, report: CheckReport, config: Any) -> Source | None:
         from canon.data.kinds import open_as
