@@ -9,7 +9,7 @@ from canon import registry
 from canon.config import Origins, Table, as_tuples, parse
 from canon.errors import CanonError, unknown
 from canon.objectives.record import Choice
-from canon.objectives.table import BY_NAME, OBJECTIVES
+from canon.objectives.table import by_name
 from canon.registry import System
 
 _THE_OBJECTIVE = "the objective"  # where a setting of a system came from
@@ -19,7 +19,7 @@ def fitting(system: System) -> tuple[str, ...]:
     """The objectives that a system can be trained by; what learns without a network has its own."""
     if system.loop == "learner":
         return (system.objective,)
-    fit = (own for own in OBJECTIVES if system.task in own.tasks and own.module and not own.exclusive)
+    fit = (own for own in by_name().values() if system.task in own.tasks and own.module and not own.exclusive)
     return tuple(dict.fromkeys((system.objective, *(own.name for own in fit))))
 
 
@@ -28,7 +28,7 @@ def choose(system: System, preset: str, table: Table, origins: Origins) -> Choic
     rest = dict(table)
     name = rest.pop("name", system.objective)
     fit = fitting(system)
-    if not isinstance(name, str) or name not in BY_NAME:
+    if not isinstance(name, str) or name not in by_name():
         raise unknown("objective", str(name), fit)
     if name not in fit:
         raise CanonError(
@@ -41,12 +41,12 @@ def choose(system: System, preset: str, table: Table, origins: Origins) -> Choic
             for key in own.keys() - rest.keys():
                 rest[key] = own[key]
                 origins.setdefault(f"objective.{key}", origin)
-    return Choice(BY_NAME[name], parse(BY_NAME[name].tasks[system.task], rest, "objective", origins))
+    return Choice(by_name()[name], parse(by_name()[name].tasks[system.task], rest, "objective", origins))
 
 
 def default(system: System, config: Any) -> Choice:
     """The objective of a system by itself, as its network was made for it."""
-    record = BY_NAME[system.objective]
+    record = by_name()[system.objective]
     known = {f.name for f in fields(config)} if record.shapes else set()
     return choose(system, "", {key: getattr(config, key) for key in record.shapes if key in known}, {})
 
@@ -78,7 +78,7 @@ def shaped(chosen: Table, system: System, objective: Choice, origins: Origins) -
 
 def of_network(name: str, values: Table) -> Table:
     """The sections of a recipe for a network whose settings are known, as those of a file of weights are."""
-    shapes = BY_NAME[registry.find(name)[0].objective].shapes
+    shapes = by_name()[registry.find(name)[0].objective].shapes
     return {"system": {"name": name, **values}, "objective": {key: values[key] for key in shapes if key in values}}
 
 

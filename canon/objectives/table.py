@@ -259,4 +259,6 @@ OBJECTIVES: tuple[Objective, ...] = (
     ),
 )
 
-BY_NAME = {objective.name: objective for objective in OBJECTIVES}
+
+def by_name() -> dict[str, Objective]:
+    return {objective.name: objective for objective in OBJECTIVES}

@@ -21,15 +21,14 @@ SYSTEMS: tuple[System, ...] = (
     *pretrained.SYSTEMS,
 )
 
-_BY_NAME = {system.name: system for system in SYSTEMS}
-
 
 def find(name: str) -> tuple[System, str]:
     """The system and preset that "resnet:34" names."""
     base, colon, preset = name.partition(":")
-    if base not in _BY_NAME:
-        raise unknown("system", base, _BY_NAME)
-    system = _BY_NAME[base]
+    by_name = {system.name: system for system in SYSTEMS}
+    if base not in by_name:
+        raise unknown("system", base, by_name)
+    system = by_name[base]
     if colon and preset not in system.presets:
         raise unknown("system", name, (f"{base}:{known}" for known in system.presets))
     return system, preset

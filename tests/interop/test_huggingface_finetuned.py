@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 import torch
+from canon.data.finetune_encode import encode_choices, encode_tags, encode_texts
+from canon.data.finetune_rows import ChoiceRows, TagRows, TextRows
 from safetensors.torch import load_file
 from torch import Tensor
 
-from canon.data.finetune_encode import encode_choices, encode_tags, encode_texts
-from canon.data.finetune_rows import ChoiceRows, TagRows, TextRows
 from canon.data.schema import Reading, Schema
 from canon.data.text.framing import PATTERNS
 from canon.data.text.tokenizers import Tokenizer

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from canon.objectives.record import Choice
-from canon.objectives.table import BY_NAME
+from canon.objectives.table import by_name
 
 
 def choice(name: str, task: str, **settings: Any) -> Choice:
-    return Choice(BY_NAME[name], BY_NAME[name].tasks[task](**settings))
+    return Choice(by_name()[name], by_name()[name].tasks[task](**settings))

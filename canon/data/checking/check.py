@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from canon import registry
 from canon.data import encodings
 from canon.data.checking.report import CheckReport
 from canon.data.encodings import Ask, Encoding
@@ -18,7 +19,6 @@ from canon.data.kinds import Kind, accepts, kind_of
 from canon.data.source import Source
 from canon.data.targets import Target
 from canon.errors import CanonError
-from canon.registry import SYSTEMS
 
 FEW = 10  # training examples; a class with fewer is reported
 
@@ -44,7 +44,7 @@ def _judge(
     """The systems that the data suits; where there is none, why not."""
     opened: dict[Kind, Source | str] = {kind: source or f"{config.source} is {kind.singular}."}
     verdicts: dict[tuple[str, tuple[type[Target], ...]], str] = {}
-    for system in SYSTEMS:
+    for system in registry.SYSTEMS:
         targets = targets_of(system.task)
         for name in system.encodings:
             if (name, targets) not in verdicts:
