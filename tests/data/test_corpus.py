@@ -625,6 +625,7 @@ def test_check_tells_what_word_vectors_ask(tmp_path: Path) -> None:
     assert "seen 3 times or more" in check_as(DataConfig(source=str(path), min_count=3)).corpus
     short = check_as(DataConfig(source=str(write(tmp_path / "short.txt", "so few words\n"))))
     assert "No word comes 5 times: that is too little text for word vectors." in short.notes
+    assert "word2vec" in report.suits and "word2vec" not in short.suits and "rnn-lm" in short.suits
     with pytest.raises(CanonError, match="word-vector-tests is a test of word vectors"):
         check_as(DataConfig(source="word-vector-tests"))
 
