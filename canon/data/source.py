@@ -65,6 +65,13 @@ class TableSource(Source):
     features: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class TextSource(Source):
+    """Parts are `Texts` (canon/data/corpus/text_blocks.py)."""
+
+    frequent: int | None = None  # words that come often enough for word vectors, where `check` has counted them
+
+
 def array_record(name: str, *arrays: np.ndarray) -> FileRecord:
     """A record for data that no file holds: the hash of the arrays."""
     digest = hashlib.sha256()

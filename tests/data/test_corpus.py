@@ -28,7 +28,7 @@ from canon.data.corpus import corpus, text_blocks, word_counts
 from canon.data.corpus.corpus import MARK, Corpus, build, build_parts
 from canon.data.corpus.text_blocks import Texts
 from canon.data.encodings.word_ids import WordIdSchema
-from canon.data.read import inputs, labelled, read
+from canon.data.read import inputs, labelled
 from canon.data.schema import Schema
 from canon.data.text import segment
 from canon.data.text.tokenizers import Tokenizer
@@ -385,7 +385,7 @@ def test_shares_are_the_end_of_the_text_and_words_those_of_the_rest(tmp_path: Pa
 
 def test_a_cut_moves_to_the_nearest_end_of_a_sentence(tmp_path: Path) -> None:
     rows = [[f"w{(7 * row + place) % 40}" for place in range(1 + row % 13)] for row in range(300)]
-    data = read(DataConfig(source=str(write(tmp_path / "t.txt", "\n".join(map(" ".join, rows))))), ("corpus",), "none")
+    data = read_as(DataConfig(source=str(write(tmp_path / "t.txt", "\n".join(map(" ".join, rows))))), "word-ids")
     parts = cut(data)
     words = data.schema.words
     assert words is not None and all(part[-1] == MARK for part in parts.values())
@@ -625,7 +625,8 @@ def test_check_tells_what_word_vectors_ask(tmp_path: Path) -> None:
     assert "seen 3 times or more" in check_as(DataConfig(source=str(path), min_count=3)).corpus
     short = check_as(DataConfig(source=str(write(tmp_path / "short.txt", "so few words\n"))))
     assert "No word comes 5 times: that is too little text for word vectors." in short.notes
-    with pytest.raises(CanonError, match="word-vector-tests tests word vectors"):
+    assert "word2vec" in report.suits and "word2vec" not in short.suits and "rnn-lm" in short.suits
+    with pytest.raises(CanonError, match="word-vector-tests is a test of word vectors"):
         check_as(DataConfig(source="word-vector-tests"))
 
 
@@ -645,7 +646,7 @@ def test_no_words(tmp_path: Path) -> None:
     for content in ("", "\n \t\n\n"):
         assert refusal(write(tmp_path / "e.txt", content)) == f"{tmp_path / 'e.txt'} has no words."
     (tmp_path / "empty").mkdir()
-    assert refusal(tmp_path / "empty").startswith(f"{tmp_path / 'empty'} has no text files (.txt, .text,")
+    assert refusal(tmp_path / "empty") == f"{tmp_path / 'empty'} is an empty folder."
 
 
 def test_every_word_is_too_rare(tmp_path: Path) -> None:

@@ -424,9 +424,8 @@ def test_read_passages(tmp_path: Path) -> None:
     alone = Tokenizer.train(DOCUMENTS[:39], "wordpiece", 250, mask=True)
     assert tokenizer.vocabulary == alone.vocabulary
     # T5 asks for sentinels.
-    spans = read_as(config(path, tokenizer="wordpiece", vocab_size=250), "passages", sentinels=32).schema.tokenizers[
-        "text"
-    ]
+    spanned = read_as(config(path, tokenizer="wordpiece", vocab_size=250), "passages", sentinels=32)
+    spans = spanned.schema.tokenizers["text"]
     assert len(spans.specials.sentinels) == 32
     # More text, by the same schema: in a file, and given.
     (tmp_path / "more.txt").write_text("Two dogs ran. They barked!\n\nA man stood.", encoding="utf-8")
@@ -560,10 +559,10 @@ def test_check_tells_what_pretraining_needs(tmp_path: Path) -> None:
 STREAM = """
 import resource, sys
 from pathlib import Path
-from canon.data import token_store
-from canon.data.text_blocks import Texts
-from canon.data.token_blocks import TextEncoder
-from canon.data.tokenizers import Tokenizer
+from canon.data.corpus import token_store
+from canon.data.corpus.text_blocks import Texts
+from canon.data.corpus.token_blocks import TextEncoder
+from canon.data.text.tokenizers import Tokenizer
 megabytes = int(sys.argv[1])
 words = ["".join(chr(97 + (7 * n + 3 * k * k) % 26) for k in range(60 + n % 60)) for n in range(500)]
 tokenizer = Tokenizer.train([" ".join(words)], "split", mask=True)

@@ -21,18 +21,19 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from canon.data.finetune_open import open_labelled
-from canon.data.open import file_of
-from canon.data.read_corpus import count_corpus
 from pyarrow import parquet
 
 from canon.config import parse
-from canon.data.checking.check import check
+from canon.data.checking.report import CheckReport
+from canon.data.checking.word_counts import count_words
 from canon.data.config import DataConfig
-from canon.data.read import read
+from canon.data.encodings.framed import FRAMED
+from canon.data.kinds import open_as, open_for
+from canon.data.kinds.text import TEXT as RUNNING
+from canon.data.paths import file_of
 from canon.errors import CanonError
 from tests.data.makers import cifar_folder, idx_folder, image_folder
-from tests.reading import read_as
+from tests.reading import check_as, read_as
 
 Make = Callable[[Path], Path]
 DEEP = "[" * 100_000 + "]" * 100_000
@@ -179,7 +180,7 @@ def test_data_that_is_refused(case: str, tmp_path: Path, canon: Callable[..., An
     assert (found.code, found.out) == (2, "")
     assert found.err.count("\n") == 1 and sentence in found.err
     with pytest.raises(CanonError):
-        read(DataConfig(source=str(path), **settings), ("features", "image", "text"), "class")
+        read_as(DataConfig(source=str(path), **settings), "features", "pixels", "windows")
 
 
 ACCEPTED: dict[str, tuple[Make, dict[str, Any]]] = {
@@ -216,7 +217,7 @@ def test_many_columns_cost_no_more_than_their_cells(tmp_path: Path, monkeypatch:
     plain, rows = tables._plain_numbers, tables.csv_rows
     monkeypatch.setattr(tables, "_plain_numbers", lambda cells: calls.append("column") or plain(cells))
     monkeypatch.setattr(tables, "csv_rows", lambda *how: calls.append("file") or rows(*how))
-    report = check(DataConfig(source=str(path)))
+    report = check_as(DataConfig(source=str(path)))
     assert calls.count("column") == width and calls.count("file") <= 2
     assert len(report.columns) == width and len(report.warnings) >= width - 1  # each is infinite
     assert len(report.render()) < 500
@@ -369,11 +370,12 @@ def read_all(path: Path) -> None:
     """Every way in which the data may be read; each ends well or in a sentence."""
     config = config_of(path)
     for way in (
-        lambda: check(config).render(),
-        lambda: read(config, ("features", "image", "text"), "class"),
+        lambda: check_as(config).render(),
+        lambda: read_as(config, "features", "pixels", "windows"),
         lambda: read_as(config, "sequences"),
-        lambda: open_labelled(config),
-        lambda: count_corpus(config),
+        lambda: open_for(FRAMED.reads, config),
+        lambda: read_as(config, "bags"),
+        lambda: count_words(CheckReport(""), config, open_as(RUNNING, config)),
     ):
         try:
             way()
@@ -401,7 +403,7 @@ def test_the_good_samples_are_good(tmp_path: Path) -> None:
     for form, make in FORMATS.items():
         folder = tmp_path / form
         folder.mkdir()
-        assert check(config_of(make(folder))).suits, form
+        assert check_as(config_of(make(folder))).suits, form
 
 
 # Words without an end

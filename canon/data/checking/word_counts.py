@@ -15,9 +15,9 @@ from canon.errors import CanonError
 USUAL_COUNT = 5  # data.min_count of the recipes
 
 
-def count_words(report: CheckReport, config: Any, source: Source) -> None:
-    """Of the training text, shares that would be held out among it; how many words come data.min_count times, or as
-    often as the recipes of word vectors ask for where that is 1."""
+def count_words(report: CheckReport, config: Any, source: Source) -> int:
+    """Counts the words of the training text, shares that would be held out among it. Returns how many come often
+    enough: data.min_count times, or as often as the recipes of word vectors ask for where that is 1."""
     if config.tokenizer not in ("", *TOKENIZERS):
         config = replace(config, tokenizer="split")
     config = replace(config, tokenizer=tokenizer_of(config.tokenizer, source.tokenizers))
@@ -28,7 +28,7 @@ def count_words(report: CheckReport, config: Any, source: Source) -> None:
             counts, text = count(reader.segment(source.parts["train"], Path(folder)), reader)
     except CanonError as mistake:
         report.notes.append(str(mistake))
-        return
+        return 0
     frequent = int((counts.counts >= least).sum())
     report.corpus = {
         "words": text.words,
@@ -38,3 +38,4 @@ def count_words(report: CheckReport, config: Any, source: Source) -> None:
     }
     if not frequent:
         report.notes.append(f"No word comes {least} times: that is too little text for word vectors.")
+    return frequent

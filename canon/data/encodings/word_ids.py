@@ -20,7 +20,7 @@ from canon.data.kinds.text import TEXT
 from canon.data.paths import file_of
 from canon.data.schema import Columns, Data, FileRecord, Schema
 from canon.data.settings import Vocabulary
-from canon.data.source import Source
+from canon.data.source import Source, TextSource
 from canon.data.splits import held_out_shares
 from canon.data.targets import Nothing
 from canon.data.text.words import Words
@@ -86,6 +86,8 @@ class WordIds(Encoding):
         return Data(source.name, WordIdSchema(words=built.words), ordered, files, notes, protocol)
 
     def verdict(self, source: Source, config: Any, ask: Ask) -> str:
+        if isinstance(source, TextSource) and source.frequent == 0:
+            return f"{source.name} has too little text to learn word vectors from."
         return "" if Nothing in ask.targets else f"{source.name} has no labels."
 
     # For a run that was trained

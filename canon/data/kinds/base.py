@@ -24,6 +24,7 @@ from canon.data.source import Source, TableSource, split_of
 from canon.errors import CanonError
 
 PEEK = 1000  # rows of a table that are looked at
+TEXTS = ("sentence", "text", "review", "content", "comment", "tweet", "text_a", "title", "body")  # names of columns
 LONG = 10  # characters of a cell from which on it is no name of a class
 
 
@@ -161,7 +162,7 @@ def first_rows(path: Path, config: Any, count: int) -> list[dict[str, Any]]:
 def text_column(path: Path, config: Any, names: Collection[str] = ()) -> str:
     """Why a table has a column of text, by its first rows; "" if none looks like text and none is asked for.
 
-    names: those of columns that are text whatever they hold.
+    Columns of these `names`, and of those in TEXTS, are text whatever they hold.
     """
     if config.features:
         return f"{path.name} has the columns {', '.join(config.features)}"
@@ -171,7 +172,7 @@ def text_column(path: Path, config: Any, names: Collection[str] = ()) -> str:
         return str(mistake)
     for name in dict.fromkeys(name for row in rows for name in row):
         cells = [cell for row in rows if isinstance(cell := row.get(name), str)]
-        if name.strip().lower() in names or looks_like_text(cells):
+        if name.strip().lower() in {*TEXTS, *names} or looks_like_text(cells):
             return f'{path.name} has text in the column "{name}"'
     return ""
 

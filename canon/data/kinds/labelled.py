@@ -27,7 +27,7 @@ from canon.data.formats.images import visible
 from canon.data.formats.rows import TextRows
 from canon.data.formats.tables import ENDINGS as TABLES
 from canon.data.formats.tables import Table, read_table
-from canon.data.kinds.base import files_of, holds_tables, records_of, require_text, text_column
+from canon.data.kinds.base import TEXTS, files_of, holds_tables, records_of, require_text, text_column
 from canon.data.kinds.examples import ExampleKind, ExampleSource, usable
 from canon.data.kinds.table import TABLE
 from canon.data.settings import Columns
@@ -48,13 +48,12 @@ PAIRS = (
     ("query", "document"),
     ("query", "title"),
 )
-TEXTS = ("sentence", "text", "review", "content", "comment", "tweet", "text_a", "title", "body")
 LABELS = (
     *("label", "gold_label", "target", "class", "y", "score", "similarity", "quality", "is_duplicate", "stars"),
     *("rating", "sentiment", "category", "relatedness_score", "entailment_judgment"),
 )
 NUMBERS = ("score", "similarity", "relatedness_score")  # numbers by their name, whole ones too
-_NAMES = {*TEXTS, *(name for pair in PAIRS for name in pair)}
+_PAIRED = {name for pair in PAIRS for name in pair}
 COLA = ("source", "label", "mark", "sentence")  # of a file without a header line
 MOST_CLASSES = 20  # whole numbers of more values are numbers, not classes
 _PEEK = 500  # rows looked at for a header line
@@ -96,7 +95,7 @@ class LabelledKind(ExampleKind):
     def sniff_table(self, path: Path, config: Any) -> str:
         if _bare(files_of(path, TABLES, "tables")[0]["train"], config):
             return f"{path.name} has texts and labels, and no header line"
-        return text_column(path, config, _NAMES)
+        return text_column(path, config, _PAIRED)
 
     def sniff_set(self, record: Dataset) -> str:
         return f"{record.name} has the text {', '.join(record.features)}" if record.features else ""
@@ -176,7 +175,7 @@ def _bare(path: Path, config: Any) -> tuple[str, ...]:
     if not rows:
         return ()
     first = rows[0]
-    known = {*LABELS, *_NAMES, "index", "id", "label", "text_b"}
+    known = {*LABELS, *TEXTS, *_PAIRED, "index", "id", "label", "text_b"}
     if any(cell.strip().lower() in known for cell in first):
         return ()
     if len(first) == 4 and all(len(row) == 4 and row[1] in ("0", "1") and len(row[2]) < 4 for row in rows):

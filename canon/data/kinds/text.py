@@ -16,6 +16,7 @@ from canon.data.checking.counts import count_text
 from canon.data.checking.report import CheckReport
 from canon.data.checking.sentence_counts import count_sentences
 from canon.data.checking.word_counts import count_words
+from canon.data.columns import choose_text
 from canon.data.corpus.text_blocks import Texts
 from canon.data.formats import text
 from canon.data.formats.files import ending
@@ -23,7 +24,7 @@ from canon.data.formats.tables import ENDINGS as TABLES
 from canon.data.kinds.base import Kind, require_text, text_column
 from canon.data.schema import FileRecord
 from canon.data.settings import Columns
-from canon.data.source import Source, TableSource, split_of
+from canon.data.source import Source, TableSource, TextSource, split_of
 from canon.errors import CanonError
 
 
@@ -62,19 +63,18 @@ class TextKind(Kind):
     def adapt(self, source: Source, config: Any) -> Source:
         """Documents in memory, or a column of a table in memory."""
         if isinstance(source, TableSource):
-            from canon.data.columns import choose_text
-
             label = config.label or source.label
             column = choose_text(source.parts["train"], config.features or source.features[:1], label)
             documents = {name: table.texts(column).tolist() for name, table in source.parts.items()}
             notes = (*source.notes, f'The text is the column "{column}".')
             source = Source(source.name, documents, source.files, notes, source.test, origin=source.origin)
         parts = {
-            # Parts of one source are told apart by their names.
+            # The name of a part tells it from the others, which have the same files.
             name: Texts(documents=documents, name=source.name, records=(*source.files, FileRecord(name, 0, name)))
             for name, documents in source.parts.items()
         }
-        return replace(source, parts=parts)
+        how = source.test, source.tokenizers, source.origin
+        return TextSource(source.name, parts, source.files, source.notes, *how)
 
     def examine(self, config: Any, home: Source | None) -> Source:
         """Of a table, whether it has text, which is not read."""
@@ -87,9 +87,10 @@ class TextKind(Kind):
         from canon.data.kinds import open_as
 
         source = open_as(self, config)
+        assert isinstance(source, TextSource)
         count_text(report, config, source)
         if not report.warnings:  # it can be read
-            count_words(report, config, source)
+            source = replace(source, frequent=count_words(report, config, source))
             count_sentences(report, config, source)
         return source if report.splits else None
 
@@ -137,7 +138,7 @@ def _source(name: str, files: dict[str, list[Path]], config: Any, names: Sequenc
             column = part.choose_column(config.features, config.label)
             notes = (f'The text is the column "{column}".',)
         parts[split] = replace(part, column=column)
-    return Source(name, parts, tuple(records.values()), notes)
+    return TextSource(name, parts, tuple(records.values()), notes)
 
 
 TEXT = TextKind()
