@@ -180,12 +180,15 @@ class Episodes(MakesEnvironment, Protocol):
 
     seeds: np.ndarray
 
+    def __len__(self) -> int: ...
+
 
 class Environments(Protocol):
     """Several copies side by side, each of which begins again where it ends (canon.training.environment.Copies)."""
 
     observation: Space
     num_actions: int
+    copies: list[Any]  # the environments themselves, for agents that know more of them
     observations: np.ndarray  # [N, …] where the copies are now
 
     def step(self, actions_N: np.ndarray) -> Transitions: ...

@@ -1,8 +1,9 @@
 """The one explicit table of systems: command-line choices, help, docs tables and the test battery come from it.
 
 Records hold names of modules, not the modules: reading the table imports no torch. A system's module has a `Config`
-(settings) and the class named in the record, built as `cls(config)`: a torch module for the gradient loop, or a
-`Learner` (canon.training.learner) that learns in its own way. Records stand in one file for each chapter.
+(settings) and the class named in the record: a torch module for the gradient loop, built as `cls(config)`, or, built as
+`cls(config, context)`, a `Learner` that learns in its own way or an `Agent` that acts in an environment
+(canon.contracts). Records stand in one file for each chapter.
 """
 
 from __future__ import annotations

@@ -28,16 +28,16 @@ class Copies:
 
     def __init__(self, make: Callable[[], Environment], count: int, seed: int) -> None:
         """Copy i is seeded once, by seed + i."""
-        self._copies = [make() for _ in range(count)]
-        self.observation, self.num_actions = self._copies[0].observation, self._copies[0].num_actions
-        self.observations = np.stack([copy.reset(seed + i) for i, copy in enumerate(self._copies)])
+        self.copies: list[Any] = [make() for _ in range(count)]
+        self.observation, self.num_actions = self.copies[0].observation, self.copies[0].num_actions
+        self.observations = np.stack([copy.reset(seed + i) for i, copy in enumerate(self.copies)])
         self._returns_N = np.zeros(count)  # of the open episodes
         self._lengths_N = np.zeros(count, np.int64)
         self._ended = [0.0, 0.0, 0.0]  # since the last log: episodes, the sums of their returns and lengths
 
     def step(self, actions_N: np.ndarray) -> Transitions:
         before = self.observations
-        moves = [copy.step(int(action)) for copy, action in zip(self._copies, actions_N, strict=True)]
+        moves = [copy.step(int(action)) for copy, action in zip(self.copies, actions_N, strict=True)]
         observations, rewards, terminated, truncated = (np.array(column) for column in zip(*moves, strict=True))
         self._returns_N += rewards
         self._lengths_N += 1
@@ -46,7 +46,7 @@ class Copies:
             for place, value in enumerate((1, self._returns_N[i], self._lengths_N[i])):
                 self._ended[place] += float(value)
             self._returns_N[i], self._lengths_N[i] = 0, 0
-            self.observations[i] = self._copies[i].reset()
+            self.observations[i] = self.copies[i].reset()
         return Transitions(before, actions_N, rewards, observations, terminated, truncated)
 
     def logs(self) -> dict[str, float]:
@@ -56,14 +56,14 @@ class Copies:
 
     def state(self) -> dict[str, Any]:
         return {
-            "copies": [copy.state() for copy in self._copies],
+            "copies": [copy.state() for copy in self.copies],
             "returns": self._returns_N.tolist(),
             "lengths": self._lengths_N.tolist(),
             "ended": self._ended,
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        pairs = zip(self._copies, state["copies"], strict=True)
+        pairs = zip(self.copies, state["copies"], strict=True)
         self.observations = np.stack([copy.restore(kept) for copy, kept in pairs])
         self._returns_N, self._lengths_N = np.array(state["returns"]), np.array(state["lengths"], np.int64)
         self._ended = list(state["ended"])

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import time
 
-import torch
-
-from canon.contracts import Learner
+from canon.config import Table
+from canon.contracts import Learner, World
 from canon.training.devices import peak_memory, peak_rate
 
 
 class Pace:
     """A clock that starts when it is made, at `step`, after `seconds` of earlier sittings."""
 
-    def __init__(self, learner: Learner, batch: int, device: torch.device, step: int, seconds: float) -> None:
-        peak = peak_rate(device)
+    def __init__(self, learner: Learner, batch: int, world: World, step: int, seconds: float) -> None:
+        peak = peak_rate(world.device)
         # The share of the device's best rate that one example per second takes.
         self._share = learner.flops_per_example / peak if peak else 0.0
-        self._unit, self._batch, self._device = learner.unit, batch, device
+        self._learner, self._batch, self._world = learner, batch, world
         self._first, self._before = step, seconds
         self._begun = time.perf_counter()
 
@@ -29,6 +28,18 @@ class Pace:
         """Examples per second in this sitting."""
         return (step - self._first) * self._batch / max(time.perf_counter() - self._begun, 1e-9)
 
+    def cost(self, step: int, seconds: float) -> Table:
+        """What result.json says of it; `seconds` of training."""
+        return {
+            "seconds": round(seconds, 3),
+            "examples": step * self._batch,
+            "examples_per_second": round(self.rate(step), 1),
+            "parameters": self._learner.num_parameters,
+            "memory_bytes": peak_memory(self._world.device),
+            "device": str(self._world.device.type),
+            "processes": self._world.size,
+        }
+
     def timing(self, step: int) -> dict[str, float]:
         """A line of timing.jsonl."""
         rate = self.rate(step)
@@ -37,12 +48,12 @@ class Pace:
             "seconds": round(self.seconds(), 3),
             "examples_per_second": round(rate, 1),
             "share_of_peak": rate * self._share,
-            "memory_bytes": peak_memory(self._device),
+            "memory_bytes": peak_memory(self._world.device),
         }
 
     def text(self, step: int) -> str:
         """Examples per second, or tokens or words where they are made of those; share of the device's peak; memory."""
         rate = self.rate(step)
-        parts, unit = self._unit
+        parts, unit = self._learner.unit
         share = f", {rate * self._share:.1%} of peak" if self._share else ""
-        return f"{rate * parts:,.0f} {unit}/s{share}, {peak_memory(self._device) / 2**20:,.0f} MB"
+        return f"{rate * parts:,.0f} {unit}/s{share}, {peak_memory(self._world.device) / 2**20:,.0f} MB"

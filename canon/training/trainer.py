@@ -22,7 +22,7 @@ from canon.training import results
 from canon.training.console import Console
 from canon.training.curves import Curves
 from canon.training.data import earlier_words, read_data
-from canon.training.devices import enter_world, leave_world, peak_memory, reset_peak_memory
+from canon.training.devices import enter_world, leave_world, reset_peak_memory
 from canon.training.evaluation import some
 from canon.training.keeping import Keeper
 from canon.training.origin import start_from_elsewhere
@@ -207,7 +207,7 @@ class Trainer:
             self._curves = Curves(self.run.path, self.step, metrics_bytes, self.recipe.train.tensorboard)
 
     def start_clock(self) -> None:
-        self._pace = Pace(self.learner, self.recipe.train.batch, self.world.device, self.step, self.seconds)
+        self._pace = Pace(self.learner, self.recipe.train.batch, self.world, self.step, self.seconds)
 
     # ---- the loop
 
@@ -334,16 +334,8 @@ class Trainer:
         penalty = self.learner.penalty()
         if not self.world.is_main:
             return
-        cost = {
-            "seconds": round(self.seconds, 3),
-            "examples": self.step * self.recipe.train.batch,
-            "examples_per_second": round(self._pace.rate(self.step), 1),
-            "parameters": self.learner.num_parameters,
-            "memory_bytes": peak_memory(self.world.device),
-            "device": str(self.world.device.type),
-            "processes": self.world.size,
-        }
         reached = {"steps": self.step, "best_step": best, "ended": self.ended or "all steps done"}
+        cost = self._pace.cost(self.step, self.seconds)
         result = results.record(self.recipe, self.data, self.task, scores, penalty, reached, cost)
         write_text(self.run.path / "result.json", files.sealed(result))
         ended = f" ({self.ended})" if self.ended else ""
