@@ -33,8 +33,12 @@ def rows_of(
 def test_digits_are_scikit_learns() -> None:
     images, labels = datasets.load_digits(return_X_y=True)
     data = read(DataConfig(source="digits"), ("image",), "class")
-    assert data.schema == Schema("image", (1, 8, 8), "class", tuple("0123456789"), mean=(0.0,), std=(16.0,), white=16)
-    for name, rows in rows_of(len(labels), labels).items():
+    parts = rows_of(len(labels), labels)
+    counts = tuple(np.bincount(labels[parts["train"]]).tolist())
+    assert data.schema == Schema(
+        "image", (1, 8, 8), "class", tuple("0123456789"), mean=(0.0,), std=(16.0,), white=16, counts=counts
+    )
+    for name, rows in parts.items():
         np.testing.assert_array_equal(np.asarray(data.splits[name]["input"]).reshape(-1, 64), images[rows])
         np.testing.assert_array_equal(data.splits[name]["target"], labels[rows])
     assert data.protocol["split"] == {"test": "0.2 of each class", "valid": "0.1 of each class"}
