@@ -1,7 +1,8 @@
 """Writes the tables that the pages have from the code: `python docs/generate.py`; with --check, only says what is old.
 
 A table stands between `<!-- generated: NAME -->` and `<!-- end -->`. Names: systems, systems-zh, recipes, train,
-optimizer, schedule, groups, and for a system settings-NAME, logged-NAME, deviations-NAME.
+optimizer, schedule, groups, objectives, objective-settings, and for a system settings-NAME, logged-NAME,
+deviations-NAME.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import argparse
 import json
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from pydantic_core import PydanticUndefined
 from canon import recipe as recipes
 from canon import registry
 from canon.config import read_toml
+from canon.objectives.table import BY_NAME, OBJECTIVES
 from canon.optim.schedules import Schedule
 from canon.optim.settings import OPTIMIZERS
 from canon.registry import System
@@ -130,44 +132,16 @@ _SCHEDULE_SETTINGS = {
     "dim": "width of the model in the paper's formula (inverse-sqrt)",
 }
 
-_REST = "; more than two classes: the sum over classes, one against the rest"
-_LOSSES = {
-    "squared": "mean of (f(x) − (y − ȳ)/s)², ȳ and s the mean and standard deviation of the training targets",
-    "logistic": "mean of log(1 + e^(−y f(x))), y = ±1" + _REST,
-    "cross-entropy": "mean of −log softmax(f(x))_y",
-    "hinge": "mean of max(0, 1 − y f(x)), y = ±1" + _REST,
-    "adversarial": "C(G) = E log D(x) + E log(1 − D(G(z))) of a fresh classifier D, that of the two-sample test, on "
+# Where the loss that scores is not the mean of the objective's.
+_SCORED = {
+    "generation": "C(G) = E log D(x) + E log(1 − D(G(z))) of a fresh classifier D, that of the two-sample test, on "
     "held-out points; −log 4 = −1.386 at best",
-    "nt-xent": "mean over both views i of every image of −log( e^(cos(z_i, z_j)/τ) / Σ_{k≠i} e^(cos(z_i, z_k)/τ) ), j "
-    "the other view, k over all views of the global batch",
-    "exponential": "mean of e^(−y·f(x)/K), y = 1 for the true class and −1/(K−1) for the others",
-    "labels": "mean over examples of −log P(y), y drawn from the example's labels (scored: their mean); one-vs-all: of "
-    "−Σ_l log σ(±B_l h); negative sampling: of −log σ(B_y h) − Σ_k log σ(−B_k h) (scored: the noise's mean)",
-    "masked": "mean of −log p(token given the text with some hidden) over the tokens to fill in; with `next_sentence`, "
-    "plus the mean of −log p(whether the second text follows), each sequence as often as it has tokens to fill in",
-    "causal": "mean of −log p(token given those before it in its passage) over all tokens but each passage's first",
-    "permutation": "mean of −log p(token given those before it in a random order) over the last 1/K of the order",
-    "corruption": "mean of −log p(token given the text without some spans, and the tokens put out before it) over the "
-    "sentinels, the spans' tokens and </s>",
-    "prefix": "mean of −log p(token given what its mask lets it see, some hidden) over the tokens to fill in; with "
-    "`next_sentence`, plus −log p(whether the second text follows) of the sequences that are read in both directions, "
-    "each as often as it has tokens to fill in",
-    "continual": "mean of −log p over the targets of each step's task (tokens to fill in, tokens or sequences), summed "
-    "over the steps; scored: the mean of the tasks' means",
-    "negative-sampling": "mean of −log σ(v·u) − Σ_k log σ(−v·u_k) per pair, v the context (CBOW: the mean of all), u "
-    "the word and u_k noise other than it; with the tree, of −Σ log σ(±v·u) over the nodes on the way to the word",
-    "finetune": "mean of −w_y log softmax(f)_y over texts (a class) or words (tags), w = 1 or as `class_weights` says; "
-    "of (f − (y − ȳ)/s)² over texts (a number); of −log softmax over a question's choices; of half of −log softmax "
-    "over a window's tokens at both ends (a span); with `auxiliary` plus λ · `language_loss`",
-    "likelihood": "mean of −log p(w given the words before it)",
-    "glove": "mean of f(x) (w_i·w̃_j + b_i + b̃_j − log x)² over the entries of the co-occurrence matrix that are not "
-    "zero; of a text that was not learned from, with log x raised by the logarithm of how many times smaller it is",
 }
 # Of systems whose phases have losses of their own: what each is, by phase, and what the task observes beside them.
 _PHASES = {
-    "adversarial": {
+    "non-saturating": {
         "discriminator": "mean of −log D(x) − log(1 − D(G(z))) over its turns; log 4 = 1.386 where it cannot tell",
-        "generator": 'mean of −log D(G(z)); with `loss = "minimax"` of log(1 − D(G(z)))',
+        "generator": 'mean of −log D(G(z)); with `objective.name = "minimax"` of log(1 − D(G(z)))',
     },
 }
 _NEXT = {
@@ -185,7 +159,7 @@ _OBSERVED = {
         "language_loss": "mean of −log p(next token), over each sequence's tokens, then over sequences, each as often "
         "as it has targets (a question's choices: once together); with `auxiliary`"
     },
-    "adversarial": {
+    "non-saturating": {
         "D(x)": "mean probability that D gives to data, in its own turns, before it learns from them",
         "D(G(z))": "the same of samples",
     },
@@ -390,18 +364,48 @@ def settings(system: System) -> str:
     config, _ = system.load()
     presets = []
     for preset, changes in system.presets.items():
-        told = ", ".join(f"`{key} = {_toml(value)}`" for key, value in changes.items()) or "the defaults"
-        presets.append([f"`{system.name}:{preset}`", told])
-    return _settings(config, "system.") + "\n" + _table(("preset", "sets"), presets)
+        of_objective = {f"objective.{key}": value for key, value in changes.get("objective", {}).items()}
+        flat = {key: value for key, value in changes.items() if key != "objective"} | of_objective
+        listed = ", ".join(f"`{key} = {_toml(value)}`" for key, value in flat.items()) or "the defaults"
+        presets.append([f"`{system.name}:{preset}`", listed])
+    return _settings(config, "system.") + "\n" + _objective(system) + _table(("preset", "sets"), presets)
+
+
+def _objective(system: System) -> str:
+    """The settings of a system's own objective, with the defaults that they have there."""
+    own = BY_NAME[system.objective].tasks[system.task]
+    if system.loop == "learner" or not fields(own):  # type: ignore[arg-type]
+        return ""
+    return _settings(own, "objective.", system.objective_settings) + "\n"
+
+
+def objective_table(page: Path) -> str:
+    rows = []
+    for own in OBJECTIVES:
+        names = dict.fromkeys(field.name for cls in own.tasks.values() for field in fields(cls))  # type: ignore[arg-type]
+        listed = ", ".join(f"`{name}`" for name in names) or "–"
+        formula = own.formula.replace("|", "\\|")
+        rows.append([f"`{own.name}`", ", ".join(own.tasks), formula, listed, own.paper])
+    return _table(("`objective.name`", "tasks", "loss of one target", "settings", "paper"), rows)
+
+
+def objective_settings(page: Path) -> str:
+    users: dict[tuple[str, str, str], list[str]] = {}
+    for own in OBJECTIVES:
+        for cls in own.tasks.values():
+            for field in fields(cls):  # type: ignore[arg-type]
+                described = cls.__pydantic_fields__[field.name].description  # type: ignore[attr-defined]
+                users.setdefault((field.name, _default(field), described), []).append(f"`{own.name}`")
+    rows = [[f"`{n}`", ", ".join(dict.fromkeys(names)), default, text] for (n, default, text), names in users.items()]
+    return _table(("`objective.`", "of", "default", ""), rows)
 
 
 def logged(system: System) -> str:
     """Every number that a run of the system leaves, by file."""
-    if system.objective not in _LOSSES or system.task not in _METRICS:
-        raise SystemExit(f"docs/generate.py: _LOSSES and _METRICS lack {system.objective} or {system.task}.")
-    loss = _LOSSES[system.objective] + _PER.get(system.task, "")
-    if "label_smoothing" in {field.name for field in fields(system.load()[0])}:  # type: ignore[arg-type]
-        loss += " (with `label_smoothing` = ε: of −Σ_k p_k log softmax(f(x))_k, p = (1 − ε)·[k = y] + ε/K)"
+    if system.task not in _METRICS:
+        raise SystemExit(f"docs/generate.py: _METRICS lacks {system.task}.")
+    loss = f"mean of {BY_NAME[system.objective].formula}" + _PER.get(system.task, "")
+    loss = _SCORED.get(system.task, loss)
     rows = [["metrics.jsonl", "`step`, `epoch`", "steps done; examples seen / training examples"]]
 
     def add(file: str, name: str, meaning: str) -> None:
@@ -485,9 +489,13 @@ def _walk(page: Path, target: Path) -> str:
     return "/".join([*[".."] * (len(ours) - shared), *theirs[shared:]])
 
 
-def _settings(cls: type, prefix: str) -> str:
-    described = cls.__pydantic_fields__  # type: ignore[attr-defined]
-    rows = [[f"`{field.name}`", _default(field), described[field.name].description] for field in fields(cls)]  # type: ignore[arg-type]
+def _settings(cls: type, prefix: str, other: Mapping[str, Any] | None = None) -> str:
+    """other: defaults in place of the class's."""
+    described, other = cls.__pydantic_fields__, other or {}  # type: ignore[attr-defined]
+    rows = []
+    for field in fields(cls):  # type: ignore[arg-type]
+        default = f"`{_toml(other[field.name])}`" if field.name in other else _default(field)
+        rows.append([f"`{field.name}`", default, described[field.name].description])
     return _table((f"`{prefix}`", "default", ""), rows)
 
 
@@ -518,6 +526,8 @@ def blocks() -> dict[str, Callable[[Path], str]]:
         "optimizer": optimizer_table,
         "schedule": schedule_table,
         "groups": group_table,
+        "objectives": objective_table,
+        "objective-settings": objective_settings,
     }
     for system in registry.SYSTEMS:
         found[f"settings-{system.name}"] = lambda page, own=system: settings(own)

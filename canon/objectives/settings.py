@@ -39,8 +39,8 @@ class Smoothed:
 class Weighted:
     class_weights: Annotated[str | dict[str, float], PlainValidator(_class_weights)] = Field(
         default="none",
-        description="weights of the classes' losses, a table by class name (1 where left out) or balanced, in inverse "
-        "proportion to their examples; scaled so that their mean over the training examples is 1",
+        description="of the classes' losses: none, balanced, or a table by class name; scaled to a mean of 1 over the "
+        "training examples",
     )
 
 
