@@ -16,7 +16,7 @@ Positive = Annotated[float, Field(gt=0)]
 def _class_weights(value: Any) -> Any:
     if value in ("none", "balanced"):
         return value
-    weights = value.values() if isinstance(value, dict) else ["not a table"]
+    weights: list[Any] = list(value.values()) if isinstance(value, dict) else [None]
     if not all(type(weight) in (int, float) and weight > 0 and isfinite(weight) for weight in weights):
         raise ValueError(
             'objective.class_weights must be "none", "balanced" or a table of positive weights by class name, as in '
