@@ -10,7 +10,7 @@ from canon.config import Origins, Table, as_tuples, parse
 from canon.errors import CanonError, unknown
 from canon.objectives.record import Choice
 from canon.objectives.settings import NoSettings
-from canon.objectives.table import BY_NAME, OBJECTIVES
+from canon.objectives.table import BY_NAME
 from canon.registry import System
 
 _THE_OBJECTIVE = "the objective"  # where a setting of a system came from
@@ -20,7 +20,7 @@ def fitting(system: System) -> tuple[str, ...]:
     """The objectives that a system can be trained by; what learns without a network has its own."""
     if system.loop == "learner":
         return (system.objective,)
-    fit = (own for own in OBJECTIVES if system.task in own.tasks and own.module and not own.exclusive)
+    fit = (own for own in BY_NAME.values() if system.task in own.tasks and own.module and not own.exclusive)
     return tuple(dict.fromkeys((system.objective, *(own.name for own in fit))))
 
 
