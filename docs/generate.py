@@ -1,7 +1,7 @@
 """Writes the tables that the pages have from the records: `python docs/generate.py`; --check says which are old.
 
 A table stands between `<!-- generated: NAME -->` and `<!-- end -->`. Names: systems, systems-zh, recipes, metrics,
-train, optimizer, schedule, groups, and for a system settings-NAME, logged-NAME, deviations-NAME.
+train, optimizer, schedule, groups, objectives, objective-settings, and for a system settings-NAME, logged-NAME, deviations-NAME.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
 from functools import partial
 from pathlib import Path
@@ -23,6 +23,7 @@ from canon import recipe, registry
 from canon.data import encodings
 from canon.data.encodings.passages import PASSAGES
 from canon.metrics.records import METRICS
+from canon.objectives.table import OBJECTIVES, by_name
 from canon.optim.schedules import Schedule
 from canon.optim.settings import OPTIMIZERS
 from canon.registry import System
@@ -34,61 +35,16 @@ from canon.tasks.records import TASK_RECORDS
 ROOT = Path(__file__).parent.parent
 _BLOCK = re.compile(r"(<!-- generated: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
-# Formulas of the losses, by the names in `System.objective`: `loss_of` and `phases_of` are all that reads them.
-_REST = "; more than two classes: the sum over classes, one against the rest"
-_LOSSES = {
-    "squared": "mean of (f(x) − (y − ȳ)/s)², ȳ and s the mean and standard deviation of the training targets",
-    "logistic": "mean of log(1 + e^(−y f(x))), y = ±1" + _REST,
-    "cross-entropy": "mean of −log softmax(f(x))_y",
-    "hinge": "mean of max(0, 1 − y f(x)), y = ±1" + _REST,
-    "adversarial": "C(G) = E log D(x) + E log(1 − D(G(z))) of a fresh classifier D, that of the two-sample test, on "
-    "held-out points; −log 4 = −1.386 at best",
-    "nt-xent": "mean over both views i of every image of −log( e^(cos(z_i, z_j)/τ) / Σ_{k≠i} e^(cos(z_i, z_k)/τ) ), j "
-    "the other view, k over all views of the global batch",
-    "exponential": "mean of e^(−y·f(x)/K), y = 1 for the true class and −1/(K−1) for the others",
-    "labels": "mean over examples of −log P(y), y drawn from the example's labels (scored: their mean); one-vs-all: of "
-    "−Σ_l log σ(±B_l h); negative sampling: of −log σ(B_y h) − Σ_k log σ(−B_k h) (scored: the noise's mean)",
-    "masked": "mean of −log p(token given the text with some hidden) over the tokens to fill in; with `next_sentence`, "
-    "plus the mean of −log p(whether the second text follows), each sequence as often as it has tokens to fill in",
-    "causal": "mean of −log p(token given those before it in its passage) over all tokens but each passage's first",
-    "permutation": "mean of −log p(token given those before it in a random order) over the last 1/K of the order",
-    "corruption": "mean of −log p(token given the text without some spans, and the tokens put out before it) over the "
-    "sentinels, the spans' tokens and </s>",
-    "prefix": "mean of −log p(token given what its mask lets it see, some hidden) over the tokens to fill in; with "
-    "`next_sentence`, plus −log p(whether the second text follows) of the sequences that are read in both directions, "
-    "each as often as it has tokens to fill in",
-    "continual": "mean of −log p over the targets of each step's task (tokens to fill in, tokens or sequences), summed "
-    "over the steps; scored: the mean of the tasks' means",
-    "negative-sampling": "mean of −log σ(v·u) − Σ_k log σ(−v·u_k) per pair, v the context (CBOW: the mean of all), u "
-    "the word and u_k noise other than it; with the tree, of −Σ log σ(±v·u) over the nodes on the way to the word",
-    "finetune": "mean of −w_y log softmax(f)_y over texts (a class) or words (tags), w = 1 or as `class_weights` says; "
-    "of (f − (y − ȳ)/s)² over texts (a number); of −log softmax over a question's choices; of half of −log softmax "
-    "over a window's tokens at both ends (a span); with `auxiliary` plus λ · `language_loss`",
-    "likelihood": "mean of −log p(w given the words before it)",
-    "glove": "mean of f(x) (w_i·w̃_j + b_i + b̃_j − log x)² over the entries of the co-occurrence matrix that are not "
-    "zero; of a text that was not learned from, with log x raised by the logarithm of how many times smaller it is",
-}
-_PHASES = {
-    "adversarial": {
-        "discriminator": "mean of −log D(x) − log(1 − D(G(z))) over its turns; log 4 = 1.386 where it cannot tell",
-        "generator": 'mean of −log D(G(z)); with `loss = "minimax"` of log(1 − D(G(z)))',
-    },
-}
-
 
 def loss_of(system: System) -> str:
     """The formula of the loss that a split is scored by."""
-    if system.objective not in _LOSSES:
-        raise SystemExit(f"docs/generate.py: _LOSSES lacks {system.objective}.")
-    loss = " ".join(filter(None, [_LOSSES[system.objective], TASK_RECORDS[system.task].per]))
-    if "label_smoothing" in {field.name for field in fields(system.load()[0])}:  # type: ignore[arg-type]
-        loss += " (with `label_smoothing` = ε: of −Σ_k p_k log softmax(f(x))_k, p = (1 − ε)·[k = y] + ε/K)"
-    return loss
+    task = TASK_RECORDS[system.task]
+    return task.loss or " ".join(filter(None, [f"mean of {by_name()[system.objective].formula}", task.per]))
 
 
-def phases_of(system: System) -> dict[str, str]:
+def phases_of(system: System) -> Mapping[str, str]:
     """The formula of the loss of each phase of training; "" is the only phase."""
-    return _PHASES.get(system.objective, {"": loss_of(system)})
+    return by_name()[system.objective].phases or {"": loss_of(system)}
 
 
 def system_table(page: Path, chinese: bool) -> str:
@@ -156,9 +112,32 @@ def optimizer_table(page: Path) -> str:
 def preset_table(system: System) -> str:
     rows = []
     for preset, changes in system.presets.items():
-        values = ", ".join(f"`{key} = {_toml(value)}`" for key, value in changes.items()) or "the defaults"
+        of_objective = {f"objective.{key}": value for key, value in changes.get("objective", {}).items()}
+        flat = {key: value for key, value in changes.items() if key != "objective"} | of_objective
+        values = ", ".join(f"`{key} = {_toml(value)}`" for key, value in flat.items()) or "the defaults"
         rows.append([f"`{system.name}:{preset}`", values])
     return _table(("preset", "sets"), rows)
+
+
+def objective_table(page: Path) -> str:
+    rows = []
+    for objective in OBJECTIVES:
+        names = dict.fromkeys(field.name for cls in objective.tasks.values() for field in fields(cls))  # type: ignore[arg-type]
+        listed = ", ".join(f"`{name}`" for name in names) or "–"
+        formula = objective.formula.replace("|", "\\|")
+        rows.append([f"`{objective.name}`", ", ".join(objective.tasks), formula, listed, objective.paper])
+    return _table(("`objective.name`", "tasks", "loss of one target", "settings", "paper"), rows)
+
+
+def objective_settings(page: Path) -> str:
+    users: dict[tuple[str, str, str], list[str]] = {}
+    for objective in OBJECTIVES:
+        for cls in objective.tasks.values():
+            for field in fields(cls):  # type: ignore[arg-type]
+                key = field.name, _default(field), _description(cls, field.name)
+                users.setdefault(key, []).append(f"`{objective.name}`")
+    rows = [[f"`{n}`", ", ".join(dict.fromkeys(names)), default, text] for (n, default, text), names in users.items()]
+    return _table(("`objective.`", "of", "default", ""), rows)
 
 
 def logged(system: System) -> str:
@@ -203,8 +182,12 @@ def deviations(system: System) -> str:
     return "\n".join(f"- {text}" for text in system.deviations) + "\n" if system.deviations else "None.\n"
 
 
-def settings_table(cls: type, prefix: str) -> str:
-    rows = [[f"`{field.name}`", _default(field), _description(cls, field.name)] for field in fields(cls)]  # type: ignore[arg-type]
+def settings_table(cls: type, prefix: str, other: Mapping[str, Any] | None = None) -> str:
+    """other: defaults in place of the class's."""
+    rows = []
+    for field in fields(cls):  # type: ignore[arg-type]
+        default = f"`{_toml(other[field.name])}`" if other and field.name in other else _default(field)
+        rows.append([f"`{field.name}`", default, _description(cls, field.name)])
     return _table((f"`{prefix}`", "default", ""), rows)
 
 
@@ -247,10 +230,16 @@ def blocks() -> dict[str, Callable[[Path], str]]:
         "optimizer": optimizer_table,
         "schedule": lambda page: settings_table(Schedule, "optimizer.schedule."),
         "groups": lambda page: settings_table(recipe.Group, "optimizer.groups."),
+        "objectives": objective_table,
+        "objective-settings": objective_settings,
     }
 
     def settings(page: Path, system: System) -> str:
-        return settings_table(system.load()[0], "system.") + "\n" + preset_table(system)
+        own, objective = system.load()[0], by_name()[system.objective].tasks[system.task]
+        tables = [settings_table(own, "system."), preset_table(system)]
+        if system.loop != "learner" and fields(objective):  # type: ignore[arg-type]
+            tables.insert(1, settings_table(objective, "objective.", system.objective_settings))
+        return "\n".join(tables)
 
     for system in registry.SYSTEMS:
         writers[f"settings-{system.name}"] = partial(settings, system=system)

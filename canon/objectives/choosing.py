@@ -9,6 +9,7 @@ from canon import registry
 from canon.config import Origins, Table, as_tuples, parse
 from canon.errors import CanonError, unknown
 from canon.objectives.record import Choice
+from canon.objectives.settings import NoSettings
 from canon.objectives.table import by_name
 from canon.registry import System
 
@@ -41,7 +42,17 @@ def choose(system: System, preset: str, table: Table, origins: Origins) -> Choic
             for key in own.keys() - rest.keys():
                 rest[key] = own[key]
                 origins.setdefault(f"objective.{key}", origin)
-    return Choice(by_name()[name], parse(by_name()[name].tasks[system.task], rest, "objective", origins))
+    settings = _settings(system, name)
+    accepted = [f.name for f in fields(settings)]
+    for key in rest.keys() - set(accepted):
+        listed = f"it has: {', '.join(accepted)}" if accepted else "it has none"
+        raise CanonError(f'The objective {name} of {system.name} has no setting "objective.{key}"; {listed}.')
+    return Choice(by_name()[name], parse(settings, rest, "objective", origins))
+
+
+def _settings(system: System, name: str) -> Any:
+    """The settings of an objective; what learns without a network has its own, in its system."""
+    return NoSettings if system.loop == "learner" else by_name()[name].tasks[system.task]
 
 
 def default(system: System, config: Any) -> Choice:
@@ -54,21 +65,20 @@ def default(system: System, config: Any) -> Choice:
 def shaped(chosen: Table, system: System, objective: Choice, origins: Origins) -> Table:
     """A system's settings with those that the objective decides; one of the objective's own is an error."""
     known = {f.name for f in fields(system.load()[0])}
-    of_objective = {f.name: getattr(objective.settings, f.name) for f in fields(objective.settings)}
+    fit = fitting(system)
+    of_objectives = {f.name for name in fit for f in fields(_settings(system, name))}
     for key in chosen.keys() - known:
-        if key in of_objective:
+        if key in of_objectives:
             raise CanonError(f"system.{key} is a setting of the objective: write objective.{key} in its place.")
-        if chosen[key] in fitting(system):
+        if chosen[key] in fit:
             raise CanonError(f'system.{key} is the objective: write objective.name = "{chosen[key]}" in its place.')
     chosen = dict(chosen)
     for key in objective.record.shapes:
-        value, said = of_objective[key], origins.get(f"system.{key}", "default")
+        value, said = getattr(objective.settings, key), origins.get(f"system.{key}", "default")
         if key in known:
             if key in chosen and said != _THE_OBJECTIVE and as_tuples(chosen[key]) != value:
-                raise CanonError(
-                    f"system.{key} is {chosen[key]!r} (from {said}), but objective.{key} decides, which is {value!r}: "
-                    f"set objective.{key}."
-                )
+                given = f"system.{key} is {chosen[key]!r} (from {said})"
+                raise CanonError(f"{given}, but the objective decides it: write objective.{key} in its place.")
             chosen[key] = value
             origins[f"system.{key}"] = _THE_OBJECTIVE
         elif value:

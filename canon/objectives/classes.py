@@ -40,7 +40,9 @@ class ClassLoss(ABC, Generic[Settings]):
     def weighted(self, losses_B: Tensor, label_B: Tensor) -> Tensor:
         if self.weights_C is None:
             return losses_B
-        return losses_B * self.weights_C.to(losses_B.device)[label_B.clamp(min=0)]  # what is ignored costs 0
+        if self.weights_C.device != losses_B.device:
+            self.weights_C = self.weights_C.to(losses_B.device)
+        return losses_B * self.weights_C[label_B.clamp(min=0)]  # what is ignored costs 0
 
     def total(self, logits_BK: Tensor, label_B: Tensor) -> Tensor:
         """The sum of `losses`."""

@@ -44,7 +44,7 @@ class CrossEntropy(ClassLoss[Smoothed]):
         known_N = label_N[label_N >= 0]
         counts_C = np.bincount(known_N, minlength=num_classes).astype(np.float64)
         if self.weights_C is not None:
-            counts_C *= self.weights_C.numpy()
+            counts_C *= self.weights_C.cpu().numpy()
         shares_C = counts_C[counts_C > 0] / max(counts_C.sum(), 1)
         return {"uniform": float(np.log(num_classes)), "class shares": float(-(shares_C * np.log(shares_C)).sum())}
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 
@@ -23,6 +23,7 @@ class Objective:
     module: str = ""  # "canon.objectives.margin:Hinge", built from the settings; "" where a learner computes it
     # Settings that decide parts of the network: a system that can be trained so has them too.
     shapes: tuple[str, ...] = ()
+    phases: Mapping[str, str] = field(default_factory=dict)  # formulas, where each phase of training has its own loss
     exclusive: bool = False  # whether a network must be made for it: only systems whose own it is can be trained by it
 
     def load(self) -> type:

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from math import isfinite
+from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import Field, PlainValidator
 
 from canon.config import settings
 
 Share = Annotated[float, Field(ge=0, lt=1)]
 Positive = Annotated[float, Field(gt=0)]
+
+
+def _class_weights(value: Any) -> Any:
+    if value in ("none", "balanced"):
+        return value
+    weights: list[Any] = list(value.values()) if isinstance(value, dict) else [None]
+    if not all(type(weight) in (int, float) and weight > 0 and isfinite(weight) for weight in weights):
+        raise ValueError(
+            'objective.class_weights must be "none", "balanced" or a table of positive weights by class name, as in '
+            f"{{ spam = 2.0, ham = 1.0 }}, got {value!r}."
+        )
+    return value
 
 
 @settings
@@ -24,10 +37,10 @@ class Smoothed:
 
 @settings
 class Weighted:
-    class_weights: Literal["none", "balanced"] | dict[str, Positive] = Field(
+    class_weights: Annotated[str | dict[str, float], PlainValidator(_class_weights)] = Field(
         default="none",
-        description="weights of the classes' losses, a table by class name (1 where left out) or balanced, in inverse "
-        "proportion to their examples; scaled so that their mean over the training examples is 1",
+        description="of the classes' losses: none, balanced, or a table by class name; scaled to a mean of 1 over the "
+        "training examples",
     )
 
 

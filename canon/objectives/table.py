@@ -22,11 +22,13 @@ _TARGET = ("target",)
 _TOKENS = ("input_lengths", "places", "target")
 _REST = "; more than two classes: the sum over classes, one against the rest"
 
+_DISCRIMINATOR = "mean of −log D(x) − log(1 − D(G(z))) over its turns; log 4 = 1.386 where it cannot tell"
+
 OBJECTIVES: tuple[Objective, ...] = (
     Objective(
         name="cross-entropy",
         title="Cross-entropy",
-        formula="−Σ_c p_c log softmax(f)_c, p = (1 − ε)·[c = y] + ε/C; of sequences, per token",
+        formula="−Σ_c p_c log softmax(f)_c, p = (1 − ε)·[c = y] + ε/C",
         paper="McFadden 1973, Conditional logit analysis of qualitative choice behavior; label smoothing: Szegedy et "
         "al. 2016, Rethinking the Inception architecture for computer vision (arXiv:1512.00567)",
         tasks={"classification": SmoothedWeighted, "transduction": Smoothed, "language-model": Smoothed},
@@ -106,6 +108,7 @@ OBJECTIVES: tuple[Objective, ...] = (
         columns=(),
         outputs=("real", "fake"),
         module="canon.objectives.adversarial:NonSaturating",
+        phases={"discriminator": _DISCRIMINATOR, "generator": "mean of −log D(G(z))"},
     ),
     Objective(
         name="minimax",
@@ -116,6 +119,7 @@ OBJECTIVES: tuple[Objective, ...] = (
         columns=(),
         outputs=("real", "fake"),
         module="canon.objectives.adversarial:Minimax",
+        phases={"discriminator": _DISCRIMINATOR, "generator": "mean of log(1 − D(G(z)))"},
     ),
     Objective(
         name="bidirectional",
@@ -143,7 +147,7 @@ OBJECTIVES: tuple[Objective, ...] = (
     Objective(
         name="causal",
         title="Causal language modelling",
-        formula="−log p(token given those before it in its passage)",
+        formula="−log p(token given those before it in its passage), of all tokens but each passage's first",
         paper="Radford, Narasimhan, Salimans and Sutskever 2018, Improving language understanding by generative "
         "pre-training, equation 1",
         tasks={"pretraining": pretraining.Causal},
@@ -195,7 +199,7 @@ OBJECTIVES: tuple[Objective, ...] = (
         name="continual",
         title="Several tasks in one run",
         formula="−log p of the targets of each step's task: tokens to fill in, whether a token comes elsewhere in its "
-        "document, the order of segments, how far two texts are apart",
+        "document, the order of segments, how far two texts are apart; scored: the mean of the tasks' means",
         paper="Sun et al. 2020, ERNIE 2.0: a continual pre-training framework for language understanding "
         "(arXiv:1907.12412), section 4.2",
         tasks={"pretraining": pretraining.Continual},
@@ -222,7 +226,8 @@ OBJECTIVES: tuple[Objective, ...] = (
     Objective(
         name="negative-sampling",
         title="Negative sampling",
-        formula="−log σ(v·u) − Σ_k log σ(−v·u_k), v the context, u the word and u_k noise",
+        formula="−log σ(v·u) − Σ_k log σ(−v·u_k) per pair, v the context (CBOW: the mean of all), u the word and u_k "
+        "noise other than it; with the tree, −Σ log σ(±v·u) over the nodes on the way to the word",
         paper="Mikolov, Sutskever, Chen, Corrado and Dean 2013, Distributed representations of words and phrases and "
         "their compositionality (arXiv:1310.4546), equation 4",
         tasks={"word-vectors": NoSettings},
@@ -232,7 +237,8 @@ OBJECTIVES: tuple[Objective, ...] = (
     Objective(
         name="glove",
         title="Weighted least squares of log counts",
-        formula="f(x) (w_i·w̃_j + b_i + b̃_j − log x)², f(x) = min(1, (x / x_max)^α)",
+        formula="f(x) (w_i·w̃_j + b_i + b̃_j − log x)² over the entries x of the co-occurrence matrix that are not "
+        "zero; of a text that was not learned from, with log x raised by the logarithm of how many times smaller it is",
         paper="Pennington, Socher and Manning 2014, GloVe: global vectors for word representation, equation 8",
         tasks={"word-vectors": NoSettings},
         columns=(),
@@ -241,7 +247,8 @@ OBJECTIVES: tuple[Objective, ...] = (
     Objective(
         name="labels",
         title="Labels of documents",
-        formula="−log P(y), y drawn from the labels of a document; one-vs-all: −Σ_l log σ(±f_l)",
+        formula="−log P(y), y drawn from the example's labels (scored: their mean); one-vs-all: −Σ_l log σ(±B_l h); "
+        "negative sampling: −log σ(B_y h) − Σ_k log σ(−B_k h) (scored: the noise's mean)",
         paper="Joulin, Grave, Bojanowski and Mikolov 2017, Bag of tricks for efficient text classification "
         "(arXiv:1607.01759)",
         tasks={"labels": NoSettings},

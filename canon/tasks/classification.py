@@ -18,6 +18,7 @@ from canon.data.schema import Schema
 from canon.data.targets import Class
 from canon.objectives.classes import ClassLoss, class_weights
 from canon.objectives.record import Choice
+from canon.objectives.settings import Weighted
 from canon.tasks.base import Outputs, Task
 
 _SIDE = 0.3  # weight of a classifier on the side: Szegedy et al. 2015, section 5
@@ -30,7 +31,8 @@ class Classification(Task):
 
     def __init__(self, choice: Choice, config: Any, schema: Schema) -> None:
         super().__init__(choice, config, schema)
-        weights_C = class_weights(choice.settings.class_weights, schema.classes, schema.target.counts)
+        asked = choice.settings.class_weights if isinstance(choice.settings, Weighted) else "none"  # a learner has none
+        weights_C = class_weights(asked, schema.classes, schema.target.counts)
         self.objective: ClassLoss = choice.create(weights_C)
 
     def losses(self, outputs: Outputs, batch: Batch) -> Tensor:

@@ -30,6 +30,7 @@ from canon.tasks.finetune import FineTune as Task
 from canon.training.phases import Phase
 from canon.training.run import Run
 from canon.training.trainer import train
+from tests.objectives.choices import choice
 from tests.parity.huggingface import transformers_module
 
 SIZES = {"dim": 12, "num_layers": 3, "num_heads": 3, "hidden": 20, "max_positions": 40}
@@ -151,7 +152,8 @@ def test_the_auxiliary_objective_by_hand(kind: str) -> None:
     made = network("gpt", kind=kind, auxiliary=0.5)
     plain = network("gpt", kind=kind)
     schema = Schema("tokens", (), kind, ("a", "b"), reading=Reading("gpt", 64))  # type: ignore[arg-type]
-    task, other = (Task("finetune", Config(kind=kind, auxiliary=share), schema) for share in (0.5, 0.0))  # type: ignore[arg-type]
+    chosen = (choice("finetune", "fine-tuning", auxiliary=share) for share in (0.5, 0.0))
+    task, other = (Task(own, Config(kind=kind), schema) for own in chosen)  # type: ignore[arg-type]
     batch = auxiliary_batch(kind)
     logits = plain.backbone(TOKEN_N, layout())["logits"]
     means = [F.cross_entropy(logits[:3], TOKEN_N[1:4]), F.cross_entropy(logits[4:9], TOKEN_N[5:10])]
@@ -183,7 +185,7 @@ def test_the_auxiliary_objective_in_micro_batches(canon: Callable[..., Any]) -> 
     own = ["--set", "system.name=finetune:tiny", "--set", "system.backbone=gpt", "--set", "optimizer.lr=0.01"]
     for run, more in (("whole", ["train.micro_batch=0"]), ("parts", ["train.micro_batch=3"])):
         changes = [
-            word for change in (*more, "system.auxiliary=0.5", "train.log_every=1") for word in ("--set", change)
+            word for change in (*more, "objective.auxiliary=0.5", "train.log_every=1") for word in ("--set", change)
         ]
         done = canon("train", "finetune", "--data", "reviews.csv", "--out", run, *own, *SHORT, *changes)
         assert done.code == 0, done.err

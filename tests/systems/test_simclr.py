@@ -97,7 +97,7 @@ def test_a_folder_without_labels_trains_and_gives_features(tmp_path: Path, canon
 
 
 def test_bfloat16_trains_and_compares_in_float32(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from canon.tasks import contrastive
+    from canon.objectives import contrastive
 
     seen = []
     real = contrastive.nt_xent

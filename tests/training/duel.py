@@ -6,6 +6,8 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from canon.config import settings
+from canon.objectives.record import Objective
+from canon.objectives.settings import SmoothedWeighted
 from canon.registry import System
 from canon.tasks.classification import Classification
 
@@ -41,5 +43,15 @@ SYSTEM = System(
     module="tests.training.duel:Duel",
     inputs=("image",),
     task="turn-taking",
-    objective="cross-entropy",
+    objective="turns",
+)
+OBJECTIVE = Objective(
+    name="turns",
+    title="Cross-entropy",
+    formula="−log softmax(f)_y",
+    paper="none",
+    tasks={"turn-taking": SmoothedWeighted},
+    columns=("target",),
+    outputs=("logits",),
+    module="canon.objectives.classification:CrossEntropy",
 )

@@ -16,6 +16,7 @@ from canon import registry, tasks
 from canon.contracts import World
 from canon.data.batching.sequences import Ragged
 from canon.errors import CanonError
+from canon.objectives import table as objectives
 from canon.runs import checkpoint
 from canon.training import devices, trainer
 from canon.training.evaluation import some
@@ -58,6 +59,7 @@ def test_the_logged_loss_is_the_mean_over_targets(tmp_path: Path) -> None:
 def duel_recipe(monkeypatch: pytest.MonkeyPatch) -> recipes.Recipe:
     monkeypatch.setitem(registry._BY_NAME, "duel", duel.SYSTEM)
     monkeypatch.setitem(tasks.TASKS, "turn-taking", duel.TurnTaking)
+    monkeypatch.setitem(objectives.BY_NAME, "turns", duel.OBJECTIVE)
     table = {
         "system": {"name": "duel"},
         "data": {"source": "digits", "limit": 200},
