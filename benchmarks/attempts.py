@@ -1,4 +1,4 @@
-"""What attacks are made of: command lines in copies of this process, file operations that fail, damage to bytes.
+"""What attacks are made of: command lines in copies of this process, failing file operations, damage, trainings.
 
 Importing torch takes longer than most attempts, so each runs in a fork of a process that has imported it. File
 operations are seen by an audit hook, which may count them, fail them, or kill the process.
@@ -7,11 +7,13 @@ operations are seen by an audit hook, which may count them, fail them, or kill t
 from __future__ import annotations
 
 import errno
+import hashlib
 import io
 import json
 import os
 import random
 import resource
+import shutil
 import signal
 import sys
 import time
@@ -21,7 +23,20 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from canon import command
+from tests.battery.runs import BY_NAME, short
 
+# Kinds of systems; of those marked so the run starts from weights of another run.
+KINDS = {
+    "mlp": "",
+    "adaboost": "",
+    "lenet": "",
+    "gan": "",
+    "transformer": "",
+    "rnn-lm": "",
+    "word2vec": "word2vec",
+    "bert": "bert",
+    "finetune": "bert",
+}
 SECONDS = 240  # an attempt that takes longer hangs
 MEMORY = 4 << 30  # bytes; small inputs need no more
 
@@ -219,3 +234,59 @@ def damage(path: Path, draw: random.Random) -> str:
         return "removed"
     path.write_bytes(chosen(path.read_bytes(), draw))
     return chosen.__name__.strip("<>")
+
+
+# Trainings and their ends.
+
+
+def settings(kind: str, steps: int = 8, **more: Any) -> list[str]:
+    changes = short(BY_NAME[kind], steps, **more) | {"train.checkpoint_every": 3, "train.evaluate_every": 4}
+    return [part for key, value in changes.items() for part in ("--set", f"{key}={json.dumps(value)}")]
+
+
+def train_line(kind: str, out: str = "run", **more: Any) -> list[str]:
+    if KINDS[kind]:
+        more["train__init"] = "source"
+    return ["train", BY_NAME[kind].recipe, "--out", out, "--quiet", *settings(kind, **more)]
+
+
+def end_of(run: Path) -> str:
+    """One hash of all that a run must end with: its weights, its metrics, its scores."""
+    digest = hashlib.sha256()
+    for file in sorted((run / "last").glob("*.safetensors")):
+        digest.update(file.name.encode() + file.read_bytes())
+    digest.update((run / "metrics.jsonl").read_bytes())
+    result = json.loads((run / "result.json").read_text())
+    digest.update(json.dumps(result["scores"], sort_keys=True).encode())
+    return digest.hexdigest()
+
+
+class Reference(NamedTuple):
+    source: Path | None  # the run that this kind starts from
+    run: Path
+    operations: int
+
+
+def references(place: Path) -> dict[str, Reference]:
+    """Each kind trained once, undisturbed, with the number of its file operations."""
+    sources: dict[str, Path] = {}
+    found = {}
+    for kind, needed in KINDS.items():
+        folder = place / "reference" / kind
+        folder.mkdir(parents=True)
+        if needed and needed not in sources:
+            made = place / "source" / needed
+            made.mkdir(parents=True)
+            line = ["train", BY_NAME[needed].recipe, "--out", "source", "--quiet", *settings(needed, 4)]
+            outcome = canon(made, *line)
+            assert outcome.code == 0, outcome.err
+            sources[needed] = made / "source"
+        source = sources.get(needed)
+        if source:
+            shutil.copytree(source, folder / "source", symlinks=True)
+        counter = folder.with_name(f"{kind}.operations")
+        with counter.open("ab", buffering=0) as numbers:
+            outcome = canon(folder, *train_line(kind), hook=counting(numbers))
+        assert outcome.code == 0, (kind, outcome.err)
+        found[kind] = Reference(source, folder / "run", counter.stat().st_size)
+    return found

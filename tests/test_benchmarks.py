@@ -12,8 +12,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "benchmarks"
 BENCHMARKS = [path for path in sorted(FOLDER.glob("*.py")) if "__main__" in path.read_text(encoding="utf-8")]
-# They start tests, or trainings in processes of their own.
-SLOW = {"expect", "faults", "mutants", "portable"}
+SLOW = {"faults", "mutants", "portable"}  # they run tests, or dozens of trainings
 
 
 def by_length(path: Path) -> object:

@@ -69,6 +69,23 @@ class Attention(NamedTuple):
         ]
         return {"source": self.source, "target": self.target, "maps": found}
 
+    @classmethod
+    def from_json(cls, record: dict[str, Any]) -> Attention:
+        heads: dict[tuple[str, int], list[dict[str, Any]]] = {}
+        for head in record["maps"]:
+            heads.setdefault((head["kind"], head["layer"]), []).append(head)
+        maps = [
+            Map(
+                kind,
+                layer,
+                of[0]["queries"],
+                of[0]["keys"],
+                np.array([head["weights"] for head in of], dtype=np.float32),
+            )
+            for (kind, layer), of in heads.items()
+        ]
+        return cls(record["source"], record["target"], maps)
+
     def labels(self) -> Labels:
         return labels(list(dict.fromkeys(token for one in self.maps for token in (*one.queries, *one.keys))))
 

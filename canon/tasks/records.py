@@ -33,6 +33,7 @@ class TaskRecord:
     predicts_zh: str
     scores: tuple[Score, ...]
     per: str = ""  # what the loss is the mean over, where that is not the example
+    loss: str = ""  # formula of the loss that scores, where it is not the mean of the objective's
     scoring: str = ""  # how validation differs from training, beside what is learned from
 
 
@@ -87,6 +88,8 @@ RECORDS = (
             Score("modes"),
             Score("high_quality"),
         ),
+        loss="C(G) = E log D(x) + E log(1 − D(G(z))) of a fresh classifier D, that of the two-sample test, on held-out "
+        "points; −log 4 = −1.386 at best",
     ),
     TaskRecord(
         "transduction",

@@ -15,7 +15,7 @@ from sklearn.metrics import confusion_matrix as oracle
 import canon
 from canon.config import read_toml
 from canon.errors import CanonError
-from canon.report import curves, page, predictions
+from canon.report import curves, facts, page, predictions
 from canon.report import run as report
 from canon.report.run import write_report
 from canon.training.run import Run
@@ -125,6 +125,28 @@ def test_scores_and_risks_are_those_of_the_result(runs: dict[str, Run], name: st
     assert list(risks.values()) == pytest.approx(list(result["risk"].values()), rel=2e-3)
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_the_page_is_drawn_from_json_alone(runs: dict[str, Run], name: str) -> None:
+    """The facts, written as JSON and read again, against those that were gathered and the page that was written."""
+    gathered = facts.gather(runs[name])
+    loaded = json.loads(json.dumps(gathered))
+    assert loaded == gathered
+    assert report.render(loaded, draw=True) == text_of(runs[name])
+
+
+def test_facts_are_those_of_the_files(runs: dict[str, Run]) -> None:
+    run, found = runs["expecting"], facts.gather(runs["expecting"])
+    result = run.result
+    assert result is not None
+    assert found["curves"]["rows"] == run.metrics() and found["risks"] == result["risk"]
+    assert found["curves"]["expected"] == {"valid/accuracy": [[3, 0.1, 0.5], [60, 0.6, 1.0]]}
+    scores = {(score["split"], score["metric"]): score for score in found["scores"]}
+    assert scores["test", "accuracy"]["value"] == result["scores"]["test"]["accuracy"]
+    assert scores["test", "loss"]["expected"] == [90.0, 91.0] and scores["valid", "loss"]["expected"] is None
+    assert found["cost"] is not None and found["cost"]["parameters"] == result["cost"]["parameters"]
+    assert {"key": "lr", "value": "0.01", "origin": f"recipe {run.recipe.name}"} in found["settings"]["optimizer"]
+
+
 def test_every_setting_stands_with_its_value_and_origin(runs: dict[str, Run]) -> None:
     run = runs["digits"]
     told = [tuple(row) for table in Reader(text_of(run)).tables for row in table if len(row) == 3]
@@ -223,7 +245,7 @@ def test_data_that_is_gone_is_said(runs: dict[str, Run], tmp_path: Path) -> None
 
 def test_after_training_the_data_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The page made of the data that training has read against the one made of the data read anew."""
-    monkeypatch.setattr(predictions, "read_data", lambda *_: pytest.fail("read again"))
+    monkeypatch.setattr(facts, "read_data", lambda *_: pytest.fail("read again"))
     run = canon.train("digits-softmax", out=tmp_path / "run", quiet=True, train={"steps": 4})
     made = text_of(run)
     monkeypatch.undo()
@@ -269,6 +291,7 @@ def test_words_for_numbers() -> None:
 
 
 def test_matrix_of_a_class_never_seen() -> None:
-    text = predictions.confusion_matrix(np.array([0, 0]), np.array([0, 1]), ("a", "b", "c"))
+    counts = facts.confusion(np.array([0, 0]), np.array([0, 1]), 3).tolist()
+    text = predictions.confusion_matrix(counts, ("a", "b", "c"))
     rows = [[int(cell) for cell in row[1:]] for row in Reader(text).tables[0][1:]]
     assert rows == [[1, 1, 0], [0, 0, 0], [0, 0, 0]]
