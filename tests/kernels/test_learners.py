@@ -1,7 +1,7 @@
 """Kernels that learn word vectors and classifiers, compiled and as plain Python with NumPy: equal but for rounding.
 
 A compiled kernel may fuse a product and a sum, and adds lanes in another order. Each is off by half a unit of float32
-(6e-8 of the number); a few hundred steps of a learner make 1e-5 of the largest weight of it, measured 2e-6 at most.
+(6e-8 of the number); after a few hundred steps weights differed by 1e-6 of the largest one at most.
 """
 
 from __future__ import annotations

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -126,6 +128,19 @@ def test_another_value_is_one_sentence(tmp_path: Path) -> None:
     outcome = python("-m", "canon", "train", "words/word2vec", "--out", tmp_path / "run", CANON_KERNELS="no")
     assert outcome.returncode == 2 and not (tmp_path / "run").exists()
     assert outcome.stderr == 'canon: The environment variable CANON_KERNELS must be on or off, got "no".\n'
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "canon/kernels").glob("*/*.py")), ids=lambda path: path.name)
+def test_each_kernel_names_its_plain_version_and_a_test(path: Path) -> None:
+    text = path.read_text()
+    if not re.search(r"^ *@(njit|part|_compiled|intrinsic|triton\.jit)\b", text, re.MULTILINE):
+        return
+    documentation = ast.get_docstring(ast.parse(text)) or ""
+    if path.name not in ("compiler.py", "lanes.py"):  # what kernels are made of
+        assert "Plain version: " in documentation
+        assert re.findall(r"tests/\S+?\.py", documentation)
+    for test in re.findall(r"(?:tests|canon)/\S+?\.py", documentation):
+        assert (ROOT / test).is_file(), test
 
 
 def test_the_switch_itself_imports_nothing() -> None:

@@ -28,7 +28,10 @@ def _compiler() -> tuple[Any, Any]:
         import numba
         from numba.extending import register_jitable
     except ModuleNotFoundError:
-        raise CanonError('Word vectors need numba; install it with pip install "deepcanon[words]".') from None
+        raise CanonError(
+            'Word vectors need numba; install it with pip install "deepcanon[words]", or set CANON_KERNELS=off in the '
+            "environment to do without, slowly."
+        ) from None
     _use_own_cache(numba.config)
     return numba.njit, register_jitable
 
