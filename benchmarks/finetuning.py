@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from canon.data.finetune_open import open_labelled
+from canon.data.finetune_rows import ChoiceRows, Rows, TagRows, TextRows
+from canon.data.read_finetune import choose_rows, classes_of, codes_of, numbers_of
 from common import SMALL, arguments, write_result
 
 from canon import metrics
 from canon.data.config import DataConfig
-from canon.data.finetune_open import open_labelled
-from canon.data.finetune_rows import ChoiceRows, Rows, TagRows, TextRows
-from canon.data.read_finetune import choose_rows, classes_of, codes_of, numbers_of
 from canon.interop.backbones import find
 from canon.training.run import Run
 from canon.training.trainer import train

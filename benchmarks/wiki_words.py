@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from canon.data.read_corpus import open_corpus
 from common import arguments, trained
 
 from canon.data.config import DataConfig
 from canon.data.formats.files import read_text
 from canon.data.formats.word_tests import Tests, read_tests
-from canon.data.read_corpus import open_corpus
 from canon.metrics.vectors import analogy_accuracy, similarity_correlation
 from canon.use.vectors import Vectors
 
