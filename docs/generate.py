@@ -1,7 +1,8 @@
 """Writes the tables that the pages have from the records: `python docs/generate.py`; --check says which are old.
 
 A table stands between `<!-- generated: NAME -->` and `<!-- end -->`. Names: systems, systems-zh, recipes, metrics,
-train, optimizer, schedule, groups, objectives, objective-settings, and for a system settings-NAME, logged-NAME, deviations-NAME.
+train, optimizer, schedule, groups, objectives, objective-settings, and for a system settings-NAME, logged-NAME,
+deviations-NAME.
 """
 
 from __future__ import annotations

@@ -21,7 +21,8 @@ from canon.inspect.attention import attention
 from canon.recipe import effective_settings
 from canon.tasks import TASKS
 from canon.tasks.transduction import Transduction
-from canon.training.plan import floors_of, read_data
+from canon.training.data import read_data
+from canon.training.plan import floors_of
 from canon.training.run import Run
 from canon.use.model import Model
 
