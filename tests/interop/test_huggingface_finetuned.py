@@ -14,12 +14,13 @@ from typing import Any
 
 import pytest
 import torch
-from canon.data.finetune_encode import encode_choices, encode_tags, encode_texts
-from canon.data.finetune_rows import ChoiceRows, TagRows, TextRows
 from safetensors.torch import load_file
 from torch import Tensor
 
-from canon.data.schema import Reading, Schema
+from canon.data.encodings.framed import FramedSchema
+from canon.data.encodings.framing_rows import encode_choices, encode_tags, encode_texts
+from canon.data.formats.rows import ChoiceRows, TagRows, TextRows
+from canon.data.targets import TARGETS, Number
 from canon.data.text.framing import PATTERNS
 from canon.data.text.tokenizers import Tokenizer
 from canon.errors import CanonError
@@ -67,7 +68,7 @@ def published() -> Tokenizer:
     return Tokenizer.from_json(json.dumps(plain), native=True)
 
 
-def made(backbone: str, kind: str, tokenizer: Tokenizer, **changes: Any) -> tuple[FineTune, Config, Schema]:
+def made(backbone: str, kind: str, tokenizer: Tokenizer, **changes: Any) -> tuple[FineTune, Config, FramedSchema]:
     """A network with random numbers everywhere, and what its run would know of the data."""
     sizes = {**SIZES, **MORE.get(backbone, {}), **changes.pop("sizes", {})}
     config = Config(
@@ -81,26 +82,25 @@ def made(backbone: str, kind: str, tokenizer: Tokenizer, **changes: Any) -> tupl
     torch.manual_seed(5)
     network = scatter(FineTune(config)).eval()
     classes = CLASSES if kind in ("class", "tags") else ()
-    scale = {"target_mean": 31.5, "target_std": 7.25} if kind == "number" else {}
-    reading = Reading(network.backbone.framing, SIZES["max_positions"])
-    schema = Schema("tokens", (), kind, classes, "stars", tokenizers={"text": tokenizer}, reading=reading, **scale)  # type: ignore[arg-type]
-    return network, config, schema
+    scale = {"mean": 31.5, "std": 7.25} if kind == "number" else {}
+    target = TARGETS[kind](classes, "stars", **scale)
+    framing, limit = network.backbone.framing, SIZES["max_positions"]
+    return network, config, FramedSchema(target, tokenizers={"text": tokenizer}, framing=framing, limit=limit)
 
 
-def ours(network: FineTune, schema: Schema, kind: str, second: list[str] | None) -> tuple[Tensor, Layout]:
+def ours(network: FineTune, schema: FramedSchema, kind: str, second: list[str] | None) -> tuple[Tensor, Layout]:
     """canon's outputs of TEXTS, in the data's own unit."""
-    tokenizer, reading = schema.tokenizers["text"], schema.reading
-    assert reading is not None
+    tokenizer = schema.tokenizers["text"]
     if kind == "choice":
         rows = ChoiceRows("", str, TEXTS, [tuple(PAIRS[:2])] * len(TEXTS))
-        texts, _ = encode_choices(tokenizer, reading, rows)
+        texts, _ = encode_choices(tokenizer, schema, rows)
     else:
-        texts, _ = encode_texts(tokenizer, reading, TextRows("", str, TEXTS, second))
+        texts, _ = encode_texts(tokenizer, schema, TextRows("", str, TEXTS, second))
     layout = Layout(torch.from_numpy(texts.lengths_S))
     token_N, segment_N = torch.from_numpy(texts.tokens_N).long(), torch.from_numpy(texts.segments_N).long()
     with torch.no_grad():
         outputs = network(token_N, layout, segment_N)
-    return outputs * schema.target_std + schema.target_mean, layout
+    return (schema.target.restored(outputs) if isinstance(schema.target, Number) else outputs), layout
 
 
 def theirs(model: Any, tokenizer: Any, kind: str, second: list[str] | None, layout: Layout) -> Tensor:
@@ -169,8 +169,7 @@ def test_tags_at_the_places_of_words(tmp_path: Path) -> None:
     write_folder(tmp_path / "out", config, network.state_dict(), schema)
     model, tokenizer = loaded(tmp_path / "out", "tags")
     sentences = [["The", "cats", "sat", "."], ["dogs"]]
-    assert schema.reading is not None
-    texts, _ = encode_tags(schema.tokenizers["text"], schema.reading, TagRows("", str, sentences))
+    texts, _ = encode_tags(schema.tokenizers["text"], schema, TagRows("", str, sentences))
     batch = {name: torch.from_numpy(array) for name, array in texts.batch("input", torch.arange(2).numpy()).items()}
     made_of = tokenizer(sentences, is_split_into_words=True, padding=True, return_tensors="pt")
     with torch.no_grad():

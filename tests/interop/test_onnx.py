@@ -22,7 +22,7 @@ onnx = pytest.importorskip("onnx", reason="onnx is not installed (pip install 'd
 runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed (pip install 'deepcanon[onnx]')")
 pytest.importorskip("onnxscript", reason="onnxscript is not installed (pip install 'deepcanon[onnx]')")
 
-NETWORKS = [s.name for s in SYSTEMS if s.loop == "gradient" and s.task == "classification" and "image" in s.inputs]
+NETWORKS = [s.name for s in SYSTEMS if s.loop == "gradient" and s.task == "classification" and "pixels" in s.encodings]
 
 
 def answers(path: str | Path, inputs: np.ndarray) -> np.ndarray:

@@ -17,7 +17,7 @@ from canon import recipe as recipes
 from canon.config import parse
 from canon.errors import CanonError
 from canon.objectives.choosing import choose, fitting
-from canon.objectives.table import BY_NAME, OBJECTIVES
+from canon.objectives.table import OBJECTIVES, by_name
 from canon.registry import SYSTEMS, find
 from canon.tasks import TASKS
 
@@ -47,6 +47,7 @@ ORACLES = {
     "labels": "tests/systems/test_classifier.py::test_one_step_is_the_gradients",
     "likelihood": "tests/systems/test_ngram.py::test_perplexity_and_likeliest_word_by_brute_force",
 }
+BY_NAME = by_name()
 PAIRS = [(own.name, task) for own in OBJECTIVES for task in own.tasks]
 
 

@@ -10,7 +10,8 @@ import torch
 
 from canon.data.batching.draws import EVALUATION, Draws
 from canon.data.batching.passages import Passages
-from canon.data.schema import Schema
+from canon.data.encodings.passages import PassageSchema
+from canon.data.targets import HiddenTokens
 from canon.data.text.framing import Specials
 from canon.data.text.tokenizers import Tokenizer
 from canon.nn.ragged import Layout
@@ -22,7 +23,7 @@ from tests.objectives.choices import choice
 
 TOKENIZER = Tokenizer.train([" ".join(f"w{number:02d}" for number in range(70))], "word", mask=True)
 SPECIALS: Specials = TOKENIZER.specials
-SCHEMA = Schema("passages", (), "tokens", typical=(20,), tokenizers={"text": TOKENIZER})
+SCHEMA = PassageSchema(HiddenTokens(), typical=(20,), tokenizers={"text": TOKENIZER})
 TASKS = {"masked": math.log(70), "relation": math.log(2), "order": math.log(9), "distance": math.log(3)}
 
 

@@ -18,7 +18,8 @@ from torch import Tensor, nn
 import canon as library
 from canon import recipe as recipes
 from canon import registry
-from canon.data.schema import Reading, Schema
+from canon.data.encodings.framed import FramedSchema
+from canon.data.targets import TARGETS
 from canon.data.text.tokenizers import Tokenizer
 from canon.errors import CanonError
 from canon.interop.backbones import find
@@ -151,7 +152,7 @@ def test_the_auxiliary_objective_by_hand(kind: str) -> None:
     mean over each sequence's next tokens, and over sequences by their targets. Scores tell the same numbers."""
     made = network("gpt", kind=kind, auxiliary=0.5)
     plain = network("gpt", kind=kind)
-    schema = Schema("tokens", (), kind, ("a", "b"), reading=Reading("gpt", 64))  # type: ignore[arg-type]
+    schema = FramedSchema(TARGETS[kind](("a", "b")), framing="gpt", limit=64)
     chosen = (choice("finetune", "fine-tuning", auxiliary=share) for share in (0.5, 0.0))
     task, other = (Task(own, Config(kind=kind), schema) for own in chosen)  # type: ignore[arg-type]
     batch = auxiliary_batch(kind)

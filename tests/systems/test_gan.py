@@ -15,7 +15,11 @@ from torch import Tensor, nn
 
 import canon
 from canon import tasks
-from canon.data.schema import Encoder, Schema
+from canon.data.columns import Encoder
+from canon.data.encodings.features import FeatureSchema
+from canon.data.encodings.pixels import PixelSchema
+from canon.data.schema import Schema
+from canon.data.targets import Nothing
 from canon.errors import CanonError
 from canon.nn.counting import count_parameters
 from canon.objectives import adversarial
@@ -25,7 +29,7 @@ from canon.tasks.generation import Generation
 from canon.training.trainer import train
 from tests.objectives.choices import choice
 
-TABLE = Schema("features", (3,), encoders=tuple(Encoder(name, "number") for name in "abc"))
+TABLE = FeatureSchema(Nothing(), (3,), encoders=tuple(Encoder(name, "number") for name in "abc"))
 
 
 def game(
@@ -234,7 +238,7 @@ def test_sizes_that_cannot_be_made_are_one_sentence(sides: tuple[int, int]) -> N
 
 def test_two_passes_keep_the_statistics_of_data_and_samples_apart() -> None:
     """D's logit of data must not depend on the samples beside it."""
-    schema = Schema("image", (1, 8, 8), std=(16.0,), white=16)
+    schema = PixelSchema(Nothing(), (1, 8, 8), std=(16.0,), white=16)
     network, task = game("dcgan:tiny", schema)
     x, z = torch.rand(8, 1, 8, 8), torch.rand(8, 16)
     first, _ = network(z, "discriminator", task.scaled(x))

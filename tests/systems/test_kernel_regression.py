@@ -11,10 +11,11 @@ import torch
 from sklearn.metrics.pairwise import rbf_kernel
 from torch import Tensor
 
-from canon.data.schema import Schema
+from canon.data.encodings.features import FeatureSchema
+from canon.data.targets import Number
 from canon.systems.sequence.kernel_regression import Config, KernelRegression
 
-SCHEMA = Schema(input="features", shape=(3,), target="number", target_mean=5.0, target_std=2.0)
+SCHEMA = FeatureSchema(Number(mean=5.0, std=2.0), (3,))
 
 
 def build(rows: int = 20, features: int = 3, **changes: Any) -> tuple[KernelRegression, Tensor, Tensor]:

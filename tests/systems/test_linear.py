@@ -25,10 +25,11 @@ from torch import Tensor, nn
 
 import canon
 from canon import tasks
-from canon.data.schema import Schema
+from canon.data.encodings.features import FeatureSchema
+from canon.data.targets import Class
 from canon.objectives.margin import soft_margin
 from canon.registry import find
-from canon.training.plan import read_data
+from canon.training.data import read_data
 from canon.training.run import Run
 from canon.training.trainer import train
 from tests.learners import data_of
@@ -83,7 +84,7 @@ def test_softmax_regression_by_hand() -> None:
     target = rng.integers(0, 4, 7)
     network = canon.create("softmax-regression", shape=(2, 3), num_classes=4).double()
     network.load_state_dict({"output.weight": torch.tensor(weight), "output.bias": torch.tensor(bias)})
-    task = tasks.create(find("softmax-regression")[0], None, Schema("features", (2, 3), "class", tuple("abcd")))
+    task = tasks.create(find("softmax-regression")[0], None, FeatureSchema(Class(tuple("abcd")), (2, 3)))
     batch = {"input": torch.tensor(inputs), "target": torch.tensor(target)}
     loss = task.loss(network, batch, "all")
     loss.backward()
@@ -360,7 +361,7 @@ def test_rounds_follow_the_equations(classes: int) -> None:
         np.testing.assert_allclose(model.weights_N, weight, rtol=1e-8)
     outputs = model.outputs({"input": rows})
     np.testing.assert_allclose(outputs["logits"], scores, rtol=1e-9, atol=1e-12)
-    task = tasks.create(find("adaboost")[0], None, Schema("features", (4,), "class", tuple("abcd"[:K])))
+    task = tasks.create(find("adaboost")[0], None, FeatureSchema(Class(tuple("abcd"[:K])), (4,)))
     losses = task.losses(outputs, {"target": torch.from_numpy(target)}).numpy()
     # The identities of boosting: losses are the weights without their normalisers, and their mean is a product.
     np.testing.assert_allclose(losses / losses.sum(), weight, rtol=1e-8)

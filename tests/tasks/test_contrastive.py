@@ -15,7 +15,9 @@ import torch
 from torch import Tensor, nn
 
 from canon.data.batching.augment import Draws, augmenter
+from canon.data.encodings.pixels import PixelSchema
 from canon.data.schema import Schema
+from canon.data.targets import Class, Nothing
 from canon.errors import CanonError
 from canon.objectives.contrastive import nt_xent
 from canon.registry import find
@@ -23,7 +25,7 @@ from canon.tasks.contrastive import Contrastive, _GatherRows, probe_accuracy
 from tests.objectives.choices import choice
 
 ROOT = Path(__file__).parents[2]
-SCHEMA = Schema("image", (1, 8, 8), "class", ("a", "b", "c"), std=(16.0,), white=16)
+SCHEMA = PixelSchema(Class(("a", "b", "c")), (1, 8, 8), std=(16.0,), white=16)
 
 
 def task(schema: Schema = SCHEMA, temperature: float = 0.1, **changes: object) -> tuple[Contrastive, nn.Module]:
@@ -143,7 +145,7 @@ def test_scores_equal_loops_over_groups_of_at_most_256() -> None:
 
 
 def test_without_labels_the_loss_decides() -> None:
-    made, network = task(Schema("image", (1, 8, 8)))
+    made, network = task(PixelSchema(Nothing(), (1, 8, 8)))
     assert made.monitor == "loss" and made.names() == ("loss", "alignment", "uniformity")
     with torch.no_grad():
         outputs = made.run(network, {"input": images()})

@@ -13,7 +13,8 @@ from torch import Tensor
 
 from canon import metrics
 from canon.data.batching.framed import Asked, Values, objects
-from canon.data.schema import Reading, Schema
+from canon.data.encodings.framed import FramedSchema
+from canon.data.targets import Choice, Class, Number, Span, Tags, Target
 from canon.nn.ragged import Layout
 from canon.systems.pretrained.finetune import Config
 from canon.tasks.finetune import FineTune
@@ -21,19 +22,15 @@ from canon.tasks.finetune_spans import best_spans, merge
 from canon.tasks.finetune_tags import is_entities
 from tests.objectives.choices import choice
 
+ABC = Class(("a", "b", "c"))
+
 
 def task(
-    target: Any,
-    classes: tuple[str, ...] = (),
-    reading: Reading | None = None,
-    counts: tuple[int, ...] = (),
-    objective: dict[str, Any] | None = None,
-    **settings: Any,
+    target: Target, framing: str = "bert", monitor: str = "", objective: dict[str, Any] | None = None, **settings: Any
 ) -> FineTune:
-    more = {"target_mean": 2.0, "target_std": 4.0} if target == "number" else {}
-    schema = Schema("tokens", (), target, classes, reading=reading or Reading("bert", 64), counts=counts, **more)
+    schema = FramedSchema(target, framing=framing, limit=64, monitor=monitor)
     chosen = choice("finetune", "fine-tuning", **(objective or {}))
-    return FineTune(chosen, Config(kind=target, **settings), schema)
+    return FineTune(chosen, Config(kind=target.name, **settings), schema)  # type: ignore[arg-type]
 
 
 def host(*values: int) -> Tensor:
@@ -51,12 +48,12 @@ def test_classes_by_hand() -> None:
     """−w_y log softmax(f)_y; balanced weights n / (C n_y) have the mean 1 over the training targets."""
     logits = [[1.0, 2.0, 0.5], [0.0, -1.0, 3.0]]
     batch = {"target": host(1, 0), "part_lengths": host(1, 1)}
-    plain = task("class", ("a", "b", "c"))
+    plain = task(ABC)
     losses = plain.kind.losses(torch.tensor(logits), batch)
     wanted = [-log_softmax(logits[0], 1), -log_softmax(logits[1], 0)]
     assert losses.tolist() == pytest.approx(wanted, rel=1e-6) and plain.count(batch) == 2
     counts = (6, 3, 1)
-    weighted = task("class", ("a", "b", "c"), counts=counts, objective={"class_weights": "balanced"})
+    weighted = task(Class(ABC.classes, counts=counts), objective={"class_weights": "balanced"})
     weights = [10 / (3 * count) for count in counts]
     assert np.average(weights, weights=counts) == pytest.approx(1)
     assert weighted.kind.losses(torch.tensor(logits), batch).tolist() == pytest.approx(
@@ -69,7 +66,7 @@ def test_scores_of_classes() -> None:
 
     generator = np.random.default_rng(0)
     logits, target = generator.normal(size=(50, 3)), generator.integers(0, 3, 50)
-    own = task("class", ("a", "b", "c"))
+    own = task(ABC)
     outputs = own.kind.outputs(torch.tensor(logits), {"target": torch.tensor(target), "part_lengths": host(*[1] * 50)})
     found = own.score(outputs, {"target": target})
     guess = logits.argmax(1)
@@ -101,21 +98,18 @@ def test_correlations_are_scipys_and_scikit_learns(seed: int) -> None:
 
 def test_numbers_by_hand() -> None:
     """(f − (y − ȳ)/s)² in the unit of the standard deviation; scores in the data's own."""
-    own = task("number")
+    own = task(Number(mean=2.0, std=4.0))
     batch = {"target": torch.tensor([6.0, 0.0]), "part_lengths": host(1, 1)}
     outputs = own.kind.outputs(torch.tensor([[0.5], [0.5]]), batch)
     assert outputs["loss"].tolist() == [0.25, 1.0]
     assert own.rows(outputs, 1) == [{"prediction": 4.0}, {"prediction": 4.0}]
     assert own.score(outputs, {"target": np.array([6.0, 0.0])})["mse"] == 10.0
-    assert (
-        own.monitor == "spearman"
-        and task("class", ("a",), Reading("bert", 9, monitor="matthews")).monitor == "matthews"
-    )
+    assert own.monitor == "spearman" and task(Class(("a",)), monitor="matthews").monitor == "matthews"
 
 
 def test_choices_by_hand() -> None:
     """Softmax over each example's own choices, of which there may be different numbers."""
-    own = task("choice")
+    own = task(Choice())
     scores = [1.0, 3.0, 2.0, 0.0, 1.0]
     batch = {"target": host(1, 2), "part_lengths": host(2, 3)}
     outputs = own.kind.outputs(torch.tensor(scores)[:, None], batch)
@@ -133,7 +127,7 @@ def test_choices_by_hand() -> None:
 
 def test_tags_by_hand() -> None:
     """Three sentences, the second in two sequences; a tag that training lacks has no loss and is wrong."""
-    own = task("tags", ("B-X", "I-X", "O"))
+    own = task(Tags(("B-X", "I-X", "O")))
     logits = torch.tensor([[3.0, 0, 0], [0, 3, 0], [0, 0, 3], [0, 0, 3], [3, 0, 0.0]])
     batch = {
         "target": host(0, 1, 2, -1, 2),
@@ -231,7 +225,7 @@ def spans_batch() -> tuple[Tensor, dict[str, Tensor]]:
 
 def test_span_loss_by_hand() -> None:
     """Half the sum of both ends' −log softmax over all tokens of a window; one for each window."""
-    own = task("span", reading=Reading("bert", 64, unanswerable=True))
+    own = task(Span(unanswerable=True))
     logits, batch = spans_batch()
     start = 0
     wanted = []
@@ -245,7 +239,7 @@ def test_span_loss_by_hand() -> None:
 @pytest.mark.parametrize("framing", ["bert", "xlnet"])
 def test_answers_by_brute_force(framing: str) -> None:
     """The best pair over the windows of a question; none scores the least of its windows at the frame's own token."""
-    own = task("span", reading=Reading(framing, 64, unanswerable=True))
+    own = task(Span(unanswerable=True), framing)
     logits, batch = spans_batch()
     outputs = own.kind.outputs(logits, batch)
     windows = [logits[2:5], logits[7:9]]
@@ -268,14 +262,14 @@ def test_an_answer_is_cut_from_the_documents_own_characters() -> None:
     best[:, 0] = torch.tensor([4.0, 0, 1])
     best[:, 1] = torch.tensor([1.0, 3, 3])
     outputs = {"best": best, "none": torch.tensor([3.0, 5.0]), "loss": torch.ones(2), "count": torch.ones(2)}
-    own = task("span", reading=Reading("bert", 64, unanswerable=True))
+    own = task(Span(unanswerable=True))
     rows = own.records(outputs, {"asked": asked}, top=3)
     assert [row["prediction"] for row in rows] == ["Émile  Zola", ""] and rows[0]["id"] == "q1"
     assert [answer["answer"] for answer in rows[0]["top"]] == ["Émile  Zola", "", "1840"]
     assert rows[0]["none_over_best"] == -1.0
     found = own.score(outputs, {"asked": asked})
     assert found == {"loss": 1.0, "exact_match": 1.0, "f1": 1.0, "answer_f1": 1.0, "no_answer_accuracy": 1.0}
-    strict = task("span", reading=Reading("bert", 64, unanswerable=True), null_threshold=2.0)
+    strict = task(Span(unanswerable=True), null_threshold=2.0)
     assert strict.records(outputs, {"asked": asked}, top=1)[0]["prediction"] == ""
-    always = task("span")  # SQuAD 1.1: there is always an answer
+    always = task(Span())  # SQuAD 1.1: there is always an answer
     assert [row["prediction"] for row in always.records(outputs, {"asked": asked}, top=1)] == ["Émile  Zola"] * 2

@@ -9,7 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from canon.data.encodings.bags import BagSchema
+from canon.data.encodings.features import FeatureSchema
+from canon.data.encodings.sequences import SequenceSchema
+from canon.data.encodings.windows import WindowSchema
 from canon.data.schema import Schema
+from canon.data.targets import Class, Labels, NextToken, Number, OtherText
 from canon.data.text.tokenizers import Tokenizer
 from canon.data.text.vocabularies import BOS, UNK
 from canon.tasks import TASKS
@@ -28,28 +33,28 @@ def shares_loss(targets: np.ndarray) -> float:
     return float(np.mean([-math.log(counts[value] / len(targets)) for value in targets.tolist()]))
 
 
-def task(name: str, objective: str = "cross-entropy", config: dict[str, Any] | None = None, **schema: Any) -> Any:
-    return TASKS[name](choice(objective, name), SimpleNamespace(**(config or {})), Schema(**schema))
+def task(name: str, schema: Schema, objective: str = "cross-entropy", **config: Any) -> Any:
+    return TASKS[name](choice(objective, name), SimpleNamespace(**config), schema)
 
 
 def of_text(name: str, **config: Any) -> Any:
     objective = "bidirectional" if name.startswith("bidirectional") else "cross-entropy"
-    return task(name, objective, config=config, input="text", shape=(), target="next", tokenizers={"text": TOKENIZER})
+    return task(name, WindowSchema(NextToken(), tokenizers={"text": TOKENIZER}), objective, **config)
 
 
 def of_pairs() -> Any:
     tokenizers = {"source": TOKENIZER, "target": TOKENIZER}
-    return task("transduction", input="pairs", shape=(), target="sequence", tokenizers=tokenizers)
+    return task("transduction", SequenceSchema(OtherText(), tokenizers=tokenizers))
 
 
 def of_classes(name: str, objective: str = "", **config: Any) -> Any:
-    goal = "labels" if name == "labels" else "class"
-    objective = objective or {"labels": "labels"}.get(name, "cross-entropy")
-    return task(name, objective, config, input="features", shape=(2,), target=goal, classes=CLASSES)
+    if name == "labels":
+        return task(name, BagSchema(Labels(CLASSES)), "labels", **config)
+    return task(name, FeatureSchema(Class(CLASSES), (2,)), objective or "cross-entropy", **config)
 
 
 def of_numbers(objective: str) -> Any:
-    return task("regression", objective, input="features", shape=(2,), target="number", target_mean=2.0, target_std=0.5)
+    return task("regression", FeatureSchema(Number(mean=2.0, std=0.5), (2,)), objective)
 
 
 SCALED = (NUMBERS - 2.0) / 0.5

@@ -17,7 +17,9 @@ from canon.data.batching.draws import EVALUATION, Draws
 from canon.data.batching.loader import Examples, Loader, Shuffled
 from canon.data.batching.passages import Passages
 from canon.data.batching.several_tasks import TASKS
+from canon.data.encodings.passages import PassageSchema
 from canon.data.schema import Schema
+from canon.data.targets import HiddenTokens
 from canon.data.text.framing import Specials
 from canon.data.text.tokenizers import Tokenizer
 from canon.errors import CanonError
@@ -39,7 +41,7 @@ def data(sentences: int = 6, documents: int = 60, length: int = 32) -> tuple[Sch
         begins = chance.integers(0, 60, sentences)
         texts = [" ".join(WORDS[(start + i) % 60] for i in range(chance.integers(4, 9))) for start in begins]
         made.append([tokenizer.encode([text])[0].tolist() for text in texts])
-    schema = Schema("passages", (), "tokens", typical=(length,), tokenizers={"text": tokenizer})
+    schema = PassageSchema(HiddenTokens(), typical=(length,), tokenizers={"text": tokenizer})
     return schema, Passages.of(made, length, tokenizer.specials, tokenizer.size)
 
 
