@@ -231,6 +231,45 @@ class TakesVocabulary(Protocol):
 
 
 @runtime_checkable
+class Attends(Protocol):
+    """A network whose attention weights can be looked at, by layer: arguments are those of its forward."""
+
+    def attention(self, *inputs: Any) -> dict[str, Tensor]: ...
+
+
+@runtime_checkable
+class Encodes(Protocol):
+    """A pre-trained network: hidden states of all layers for texts end to end, and one vector of a text from them."""
+
+    def encode(self, token_N: Tensor, layout: Any, segment_N: Tensor | None = None) -> Any: ...
+
+    def pool(self, hidden_ND: Tensor, layout: Any) -> Tensor: ...
+
+
+@runtime_checkable
+class Directed(Protocol):
+    """A network that says whether it reads from left to right."""
+
+    causal: ClassVar[bool]
+
+
+@runtime_checkable
+class Draws(Protocol):
+    """A network that draws while it learns, and has a loss of what it drew."""
+
+    def drawing(self, noise: Any = None) -> Any: ...
+
+    def extra_loss(self, token_losses_M: Tensor, target: Any, drawing: Any) -> Tensor: ...
+
+
+@runtime_checkable
+class Compiles(Protocol):
+    """A part that torch.compile takes, where `compiles` says so."""
+
+    compiles: ClassVar[bool]
+
+
+@runtime_checkable
 class TakesRows(Protocol):
     """A network that is made of the training rows themselves."""
 

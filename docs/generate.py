@@ -20,7 +20,7 @@ from typing import Any
 
 from pydantic_core import PydanticUndefined
 
-from canon import recipe, registry
+from canon import registry
 from canon.data import encodings
 from canon.data.encodings.passages import PASSAGES
 from canon.metrics.records import METRICS
@@ -32,6 +32,7 @@ from canon.registry.recipes import recipe_records
 from canon.runs import records as run_records
 from canon.tasks import TASKS
 from canon.tasks.records import TASK_RECORDS
+from canon.train_config import Group, TrainConfig
 
 ROOT = Path(__file__).parent.parent
 _BLOCK = re.compile(r"(<!-- generated: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -227,10 +228,10 @@ def blocks() -> dict[str, Callable[[Path], str]]:
         "systems-zh": partial(system_table, chinese=True),
         "recipes": recipe_table,
         "metrics": metric_table,
-        "train": lambda page: settings_table(recipe.TrainConfig, "train."),
+        "train": lambda page: settings_table(TrainConfig, "train."),
         "optimizer": optimizer_table,
         "schedule": lambda page: settings_table(Schedule, "optimizer.schedule."),
-        "groups": lambda page: settings_table(recipe.Group, "optimizer.groups."),
+        "groups": lambda page: settings_table(Group, "optimizer.groups."),
         "objectives": objective_table,
         "objective-settings": objective_settings,
     }

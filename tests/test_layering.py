@@ -26,6 +26,7 @@ ROOMS = [
     ("tasks",),
     ("systems",),
     ("optim",),
+    ("train_config",),
     ("recipe",),
     ("runs",),
     ("interop",),

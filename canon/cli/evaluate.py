@@ -48,6 +48,7 @@ def evaluate(
     json: Json = False,
 ) -> None:
     """Score a run's best weights on its test set, or on other labelled data."""
+    from canon.tasks.labels import LabelTask
     from canon.use.model import load
 
     if Path(run).is_file():
@@ -65,7 +66,7 @@ def evaluate(
     if top is not None or threshold is not None:
         set_threshold(model.task, threshold, top)
     scores = model.evaluate(data or None, split=split)
-    table = getattr(model.task, "table", [])  # of tasks that judge each label by itself
+    table = model.task.table if isinstance(model.task, LabelTask) else []
     if labels and not table:
         raise CanonError(f"--labels is for systems that give labels to documents; {run} is not of one.")
     for remark in model.task.remarks if table else ():

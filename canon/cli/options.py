@@ -32,7 +32,9 @@ THRESHOLD = "Labels of a document: give only those of at least this probability.
 
 def set_threshold(task: Any, threshold: float | None, top: int | None = None) -> None:
     """What a task predicts of the labels it ranks; a sentence where it ranks none."""
-    if not hasattr(task, "threshold"):
+    from canon.tasks.labels import LabelTask
+
+    if not isinstance(task, LabelTask):
         raise CanonError("--top and --threshold are for systems that give labels to documents (canon list systems).")
     if threshold is not None and not 0 <= threshold <= 1:
         raise CanonError(f"--threshold must be a probability, 0 to 1, got {threshold:g}.")

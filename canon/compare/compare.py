@@ -114,7 +114,7 @@ def _plan(names: Sequence[str], data: str, budget: Budget | None, changes: Table
     read: dict[tuple, Data] = {}
     for name in names:
         recipe = recipes.load(name, data, changes)
-        network = recipe.train.init, getattr(recipe.config, "backbone", "")  # which a tokenizer may belong to
+        network = recipe.train.init, vars(recipe.config).get("backbone")  # which a tokenizer may belong to
         key = recipe.data, recipe.system.encodings, recipe.system.task, *network
         if key not in read:
             read[key] = read_data(recipe)

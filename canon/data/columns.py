@@ -13,7 +13,8 @@ from typing import Literal
 import numpy as np
 
 from canon.data.checking.measure import distinct
-from canon.data.formats.tables import Table, canonical, parse_number
+from canon.data.formats.cells import parse_number
+from canon.data.formats.tables import Table, canonical
 from canon.data.progress import bar
 from canon.errors import CanonError
 

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from canon import figures
+from canon.contracts import Attends
 from canon.data.batching.sequences import Ragged
 from canon.data.targets import HiddenTokens, NextToken
 from canon.data.text.framing import frame
@@ -94,7 +95,7 @@ class Attention(NamedTuple):
 def attention(model: Model, text: str, target: str | None = None) -> Attention:
     """The weights while the network says `target`, or by itself, for the source `text`; or reads `text`."""
     network, name = model.network, model.run.recipe.system.name
-    if not hasattr(network, "attention"):
+    if not isinstance(model.network, Attends):
         raise CanonError(f"{model.run.path} is a run of {name}, which has no attention to look at.")
     network.eval()
     device = next(network.parameters()).device

@@ -46,9 +46,8 @@ def filters(model: Model, layer: str = "") -> Filters:
     else:
         weighted = ((n, m) for n, m in network.named_modules() if isinstance(m, nn.Conv2d | nn.Linear))
         chosen, module = next(weighted, ("", network))
-    weight = getattr(module, "weight", None)
-    if isinstance(module, nn.Conv2d) and weight is not None:
-        return Filters(chosen, "convolution", weight.detach().float().cpu().numpy())
+    if isinstance(module, nn.Conv2d):
+        return Filters(chosen, "convolution", module.weight.detach().float().cpu().numpy())
     if isinstance(module, nn.Linear) and len(shape) == 3 and module.in_features == math.prod(shape):
         rows = module.weight.detach().float().cpu().numpy()
         return Filters(chosen, "dense", rows.reshape(len(rows), *shape))

@@ -86,7 +86,7 @@ def gradients(model: Model, split: str = "train", length: int = 0) -> Gradients:
         with torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):
             steps: list[Curve] = []
             text = columns["input"]
-            if isinstance(text, Windows) and isinstance(getattr(network, "recurrence", None), Recurrent):
+            if isinstance(text, Windows) and any(isinstance(part, Recurrent) for part in network.children()):
                 steps = through_time(network, *_streams(text, length or text.window, device))
             examples = Examples(columns, model.schema, device, model.task.compose)
             rows = min(_MOST_EXAMPLES, num_examples(columns))

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from canon import recipe as recipes
 from canon.config import Table
+from canon.contracts import Encodes, TakesVocabulary
 from canon.data.encodings.framed import FRAMED, Backbone
 from canon.data.schema import Schema
 from canon.data.text.tokenizers import Tokenizer
@@ -69,7 +70,7 @@ def _of_run(path: Path) -> Found:
         system, vocab_size = own["backbone"], own["vocab_size"]
         own = {"vocab_size": vocab_size, **own["settings"]}
         tensors = {name.removeprefix("backbone."): t for name, t in tensors.items() if name.startswith("backbone.")}
-    reads = FRAMED.name in recipe.system.encodings or hasattr(recipe.system.load()[1], "pool")
+    reads = FRAMED.name in recipe.system.encodings or issubclass(recipe.system.load()[1], Encodes)
     if "text" not in schema.tokenizers or not reads:
         raise CanonError(f"from: {path} is a run of {recipe.system.name}, which is no pre-trained network for texts.")
     tokenizer = schema.tokenizers["text"]
@@ -115,7 +116,7 @@ def reading_of(recipe: Recipe, run: Path | None) -> Backbone:
     """What the network of a recipe asks of its texts; its tokeniser is the one that `run` has kept, if there is one."""
     with torch.device("meta"):
         network: Any = build_backbone(recipe.config)
-    source, spells = recipe.train.init or recipe.config.backbone, hasattr(network, "take_vocabulary")
+    source, spells = recipe.train.init or recipe.config.backbone, isinstance(network, TakesVocabulary)
     tokenizer = None
     if run is not None and (run / "vocab" / "text.json").is_file():
         # The tokeniser of random weights is made of the data again, so that other data shows.

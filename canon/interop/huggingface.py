@@ -124,7 +124,7 @@ def tensors_to_start_from(
 ) -> tuple[Tensors, tuple[str, ...]]:
     """What a folder gives to a network with these settings, and notes; a sentence where they do not go together."""
     found = read_folder(source)
-    own = {name: getattr(config, name) for name in _SIZES if name in found.settings and hasattr(config, name)}
+    own = {name: getattr(config, name) for name in _SIZES if name in found.settings and name in vars(config)}
     if unlike := [name for name, value in own.items() if value != found.settings[name]]:
         theirs = ", ".join(f"{name} = {found.settings[name]}" for name in unlike)
         ours = ", ".join(f"{name} = {own[name]}" for name in unlike)
@@ -138,7 +138,7 @@ def tensors_to_start_from(
             f"train.init: {source} was trained with its own tokenizer of {found.tokenizer.size:,} tokens, which is not "
             f"the data's, of {tokenizer.size:,}: leave data.tokenizer out."
         )
-    rows, wanted = found.settings["vocab_size"], getattr(config, "vocab_size", 0)
+    rows, wanted = found.settings["vocab_size"], vars(config).get("vocab_size", 0)
     if not own or rows == wanted:
         return found.tensors, found.notes
     if not wanted <= rows <= _rounded(wanted):

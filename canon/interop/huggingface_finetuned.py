@@ -23,7 +23,7 @@ from torch import Tensor
 
 from canon.config import Table
 from canon.data.schema import Schema
-from canon.data.targets import Number
+from canon.data.targets import TARGETS, Choice, Class, Number, Span
 from canon.data.text.tokenizers import Tokenizer
 from canon.errors import CanonError
 from canon.interop.huggingface import FAMILIES, save_folder, special_ids
@@ -81,7 +81,7 @@ def write_folder(path: str | Path, config: Config, tensors: Mapping[str, Tensor]
         theirs[norm] = _into_norm(theirs[norm], weight_CD, bias_C, architecture)
         theirs["score.weight"] = weight_CD.float()
     else:
-        head = "qa_outputs" if kind == "span" else "classifier"
+        head = "qa_outputs" if TARGETS[kind] is Span else "classifier"
         theirs |= {f"{head}.weight": weight_CD.float(), f"{head}.bias": bias_C.float()}
     table = {**family.config_to(told), "architectures": [architecture], "classifier_dropout": config.dropout}
     save_folder(Path(path), system.name, settings, table | _labels(kind, config, schema), theirs, tokenizer)
@@ -91,7 +91,7 @@ def write_folder(path: str | Path, config: Config, tensors: Mapping[str, Tensor]
 def _architecture(backbone: str, kind: str, config: Config) -> str:
     """The class of transformers that computes what the network does; a sentence where there is none."""
     can = ", ".join(f"{name} ({', '.join(kinds)})" for name, kinds in ARCHITECTURES.items())
-    pools = config.pooling != "own" and kind in ("class", "number", "choice")
+    pools = config.pooling != "own" and TARGETS[kind] in (Class, Number, Choice)
     if config.layers != (-1,) or config.mix or config.lstm or pools:
         raise CanonError(
             "No class of transformers has what system.layers, system.mix, system.lstm or system.pooling put before the "
@@ -108,10 +108,10 @@ def _architecture(backbone: str, kind: str, config: Config) -> str:
 def _labels(kind: str, config: Config, schema: Schema) -> Table:
     """What config.json says of the outputs; nothing of places and choices."""
     told: Table = {"problem_type": _PROBLEMS[kind]} if kind in _PROBLEMS else {}
-    if kind in ("span", "choice"):
+    if TARGETS[kind] in (Span, Choice):
         return told
     names = schema.classes or tuple(map(str, range(config.num_classes)))
-    if kind == "number":
+    if TARGETS[kind] is Number:
         names = (schema.target.label or kind,)
     codes = {name: code for code, name in enumerate(names)}
     return {**told, "num_labels": len(names), "id2label": {str(c): n for n, c in codes.items()}, "label2id": codes}

@@ -75,14 +75,14 @@ class ZeroPadShortcut(nn.Module):
         return f"new_channels={self.new_channels}, stride={self.stride}"
 
 
-def shortcut_for(kind: Shortcut, channels: int, out: int, stride: int) -> nn.Module | None:
+def shortcut_for(option: Shortcut, channels: int, out: int, stride: int) -> nn.Module | None:
     """s(x) of y = F(x) + s(x) by the paper's option: A zeros, B a 1×1 convolution where shapes differ, C everywhere."""
-    if kind == "none":
+    if option == "none":
         return None
     same = channels == out and stride == 1
-    if same and kind != "C":
+    if same and option != "C":
         return nn.Identity()
-    if kind == "A":
+    if option == "A":
         return ZeroPadShortcut(out - channels, stride)
     return nn.Sequential(PointwiseConv2d(channels, out, stride, bias=False), BatchNorm2d(out))
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from torch import nn
 
+from canon.contracts import Compiles
+
 PAYS_FROM = 2e12  # operations of a step: below, the host is the slower one (measured on an H200)
 
 
 def parts(network: nn.Module) -> list[nn.Module]:
-    return [module for module in network.modules() if getattr(module, "compiles", False)]
+    return [module for module in network.modules() if isinstance(module, Compiles) and module.compiles]
 
 
 def compile_parts(network: nn.Module) -> None:

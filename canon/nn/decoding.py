@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -39,6 +39,7 @@ WIDEST = 1000  # beam
 _INFINITY = float("inf")
 
 
+@runtime_checkable
 class EncoderDecoder(Protocol):
     """What turns one sequence into another (canon.systems.sequence)."""
 
@@ -47,6 +48,7 @@ class EncoderDecoder(Protocol):
     def step(self, token_B: Tensor, state: State) -> tuple[Tensor, State]: ...
 
 
+@runtime_checkable
 class LanguageModel(Protocol):
     """What goes on with a text: `read` gives the state behind its first tokens (there may be none), with room for so
     many more where that has to be made in advance."""

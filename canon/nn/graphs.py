@@ -14,7 +14,7 @@ Shapes: B texts, T tokens of a prompt, K steps between two looks, R places in re
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -29,6 +29,7 @@ _WARM = 2  # steps before a recording, in which libraries make their workspaces
 _FEW = 8  # texts, up to which weights are read again from the cache for each of them
 
 
+@runtime_checkable
 class Recordable(Protocol):
     """What a network needs (canon.systems.pretrained.causal)."""
 

@@ -15,6 +15,8 @@ from typing import Literal, TypedDict
 import numpy as np
 
 from canon.config import Table
+from canon.contracts import Attends
+from canon.data.encodings.features import FeatureSchema
 from canon.data.schema import Columns, Data
 from canon.errors import CanonError
 from canon.inspect.attention import attention
@@ -116,7 +118,8 @@ def gather(run: Run, data: Data | None = None) -> Facts:
     _, settings = effective_settings(run.read_recipe())
     seen = _seen(run, data, bool(result))
     step = int(result.get("steps") or max((row["step"] for row in rows), default=0))
-    kinds = Counter(encoder.kind for encoder in run.schema.encoders)
+    schema = run.schema
+    kinds = Counter(encoder.kind for encoder in schema.encoders) if isinstance(schema, FeatureSchema) else {}
     return {
         "path": str(run.path),
         "recipe": recipe.name,
@@ -235,7 +238,7 @@ def _seen(run: Run, data: Data | None, finished: bool) -> _Seen:
         return seen
     if isinstance(model.task, Transduction):
         seen.predictions = _texts(model.task, model, data.splits["test"])
-        if hasattr(model.network, "attention"):
+        if isinstance(model.network, Attends):
             rows = seen.predictions["values"]["rows"]
             seen.attention = attention(model, rows[len(rows) // 2]["given"]).to_json()
     else:
@@ -251,14 +254,13 @@ def _of_rows(model: Model, test: Columns) -> Predictions | None:
     inputs, index = test["input"], np.arange(min(_MOST_EXAMPLES, total))
     rows = inputs[index] if isinstance(inputs, np.ndarray) else inputs.take(index)
     true = np.asarray(test["target"])[index]
-    if hasattr(task, "scores") and len(schema.classes) <= _MOST_CLASSES:
-        predicted = task.scores(model.learner.outputs({"input": rows})).argmax(dim=1).numpy()
-        counts = confusion(true, predicted, len(schema.classes)).tolist()
+    outputs = model.learner.outputs({"input": rows})
+    if (scores := task.scores(outputs)) is not None and len(schema.classes) <= _MOST_CLASSES:
+        counts = confusion(true, scores.argmax(dim=1).numpy(), len(schema.classes)).tolist()
         values: Table = {"classes": list(schema.classes), "counts": counts}
         return {"kind": "confusion", "examples": len(true), "of": total, "values": values}
-    if schema.target == "number":
-        predicted = task.predictions(model.learner.outputs({"input": rows}))  # type: ignore[attr-defined]
-        values = {"label": schema.label, "true": true.tolist(), "predicted": predicted.tolist()}
+    if (predicted := task.numbers(outputs)) is not None:
+        values = {"label": schema.target.label, "true": true.tolist(), "predicted": predicted.tolist()}
         return {"kind": "numbers", "examples": len(true), "of": total, "values": values}
     return None
 

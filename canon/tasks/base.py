@@ -122,6 +122,14 @@ class Task(ABC):
         """What is to be seen at an evaluation: PNG files, by the folder of the run that they go to."""
         return {}
 
+    def scores(self, outputs: Outputs) -> Tensor | None:
+        """[n, C] a score per class, where classes are predicted."""
+        return None
+
+    def numbers(self, outputs: Outputs) -> np.ndarray | None:
+        """[n] in the units of the data, where a number is predicted."""
+        return None
+
     @abstractmethod
     def rows(self, outputs: Outputs, top: int) -> list[dict[str, Any]]:
         """Predictions as records to print."""

@@ -68,11 +68,12 @@ class FineTune(Task):
             )
         self.auxiliary = settings.auxiliary
         self.typical, self.monitor = schema.typical, schema.monitor or self.kind.monitor
-        # What the report draws: a confusion matrix of classes, numbers beside the right ones.
-        if isinstance(self.kind, Classes):
-            self.scores = self.kind.scores
-        if isinstance(self.kind, Numbers):
-            self.predictions = self.kind.numbers
+
+    def scores(self, outputs: Outputs) -> Tensor | None:
+        return self.kind.scores(outputs) if isinstance(self.kind, Classes) else None
+
+    def numbers(self, outputs: Outputs) -> np.ndarray | None:
+        return self.kind.numbers(outputs) if isinstance(self.kind, Numbers) else None
 
     def example(self) -> tuple[Any, ...]:
         length = (self.typical or (_TYPICAL,))[0]

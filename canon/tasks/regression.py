@@ -31,14 +31,14 @@ class Regression(Task):
     def losses(self, outputs: Outputs, batch: Batch) -> Tensor:
         return self.objective.losses(outputs["logits"].squeeze(1), self.target.scaled(batch["target"]))
 
-    def predictions(self, outputs: Outputs) -> np.ndarray:
+    def numbers(self, outputs: Outputs) -> np.ndarray:
         return self.target.restored(outputs["logits"].double().squeeze(1)).numpy()
 
     def names(self) -> tuple[str, ...]:
         return ("loss", "mse", "mae", "r2")
 
     def metrics(self, outputs: Outputs, targets: np.ndarray) -> dict[str, float]:
-        predicted = self.predictions(outputs)
+        predicted = self.numbers(outputs)
         return {
             "mse": metrics.mean_squared_error(targets, predicted),
             "mae": metrics.mean_absolute_error(targets, predicted),
@@ -49,4 +49,4 @@ class Regression(Task):
         return {"a constant": self.objective.floor(self.target.scaled(targets.astype(float)))}
 
     def rows(self, outputs: Outputs, top: int) -> list[dict[str, Any]]:
-        return [{"prediction": float(number)} for number in self.predictions(outputs)]
+        return [{"prediction": float(number)} for number in self.numbers(outputs)]

@@ -17,8 +17,10 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
 
 from canon import metrics
+from canon.contracts import Draws
 from canon.data.batching.loader import Batch
 from canon.data.batching.sequences import Ragged
 from canon.data.schema import Columns, Schema, TokenSchema
@@ -50,7 +52,7 @@ class Transduction(Task):
         self.symbols = self._target.kind == "split"
         self.monitor = "wer" if self.symbols else "bleu"
         # Decoding stops here: half as long again as anything in the training set.
-        self.limit = getattr(config, "max_length", 0) or math.ceil(1.5 * max(schema.longest, default=20)) + 5
+        self.limit = vars(config).get("max_length", 0) or math.ceil(1.5 * max(schema.longest, default=20)) + 5
 
     def example(self) -> tuple[Any, ...]:
         source, target = (Layout(torch.tensor([length])) for length in self.typical or (20, 20))
@@ -68,11 +70,10 @@ class Transduction(Task):
         return int(batch["target_lengths"].sum())
 
     def loss(self, network: nn.Module, batch: Batch, phase: str) -> Tensor:
-        plain: Any = getattr(network, "module", network)
-        if not hasattr(plain, "drawing"):
+        plain = network.module if isinstance(network, DistributedDataParallel) else network
+        if not isinstance(plain, Draws):
             logits_MV, _ = self.teach(network, batch)
             return self.objective.total(logits_MV, batch["target"])
-        # A network that draws, and has a loss of what it drew.
         drawing = plain.drawing(None if self.share is None else (self.generator, self.share))
         logits_MV, target = self.teach(network, batch, drawing=drawing)
         losses_M = self.objective.losses(logits_MV, batch["target"])

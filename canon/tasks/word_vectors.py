@@ -71,7 +71,7 @@ class WordVectors(Task):
 
     def floors(self, targets: np.ndarray) -> dict[str, float]:
         """Where everything is as likely as not, each of a pair's outputs costs log 2."""
-        if getattr(self.config, "loss", "") != "negative-sampling":
+        if vars(self.config).get("loss") != "negative-sampling":
             return {}
         return {"even odds": (1 + self.config.negatives) * math.log(2)}
 

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from canon.contracts import World
 from canon.errors import CanonError
-from canon.recipe import TrainConfig
+from canon.train_config import TrainConfig
 
 # Dense bf16/fp16 tensor-core rate in FLOP/s, from the makers' data sheets.
 _PEAKS = {

@@ -13,7 +13,7 @@ from torch import Tensor
 from canon.contracts import World
 from canon.errors import CanonError
 from canon.optim.clipping import clip_by_norm, clip_by_value
-from canon.recipe import TrainConfig
+from canon.train_config import TrainConfig
 from canon.training.phases import Phase
 from canon.training.sharding import local
 

@@ -106,7 +106,7 @@ def _stream(
 
 
 def _records(language: Language) -> bool:
-    return language.device.type == "cuda" and hasattr(language.network, "fixed_step")
+    return language.device.type == "cuda" and isinstance(language.network, graphs.Recordable)
 
 
 class _Text:

@@ -252,7 +252,7 @@ def _random(
     config = system.configure(preset, settings, {f"system.{key}": "--set" for key in settings})
     seed_step(0, 0, 0, torch.device("cpu"))
     network = build(system, config)
-    if not hasattr(config, "shape"):  # a network that reads text
+    if "shape" not in vars(config):  # a network that reads text
         return Network(source, system, preset, config, network.state_dict(), PassageSchema(HiddenTokens()))
     schema = _schema(source, config, classes, mean or (0.0,), std or (1.0,))
     return Network(source, system, preset, config, network.state_dict(), schema)
@@ -260,7 +260,7 @@ def _random(
 
 def _schema(source: str, config: Any, classes: Sequence[str], mean: Sequence[float], std: Sequence[float]) -> Schema:
     """What is known of the data of a network that canon did not train."""
-    count = getattr(config, "num_classes", 0)
+    count = vars(config).get("num_classes", 0)
     if classes and len(classes) != count:
         raise CanonError(f"--classes has {len(classes)} names, but {source} tells {count} classes apart.")
     if len(set(classes)) < len(classes):

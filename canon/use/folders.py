@@ -46,7 +46,7 @@ class FolderRun(Run):
     @property
     def data_settings(self) -> Table:
         """The [data] section that suits the network."""
-        room = getattr(self.config, "max_positions", 0) or _LENGTH + _FRAME
+        room = vars(self.config).get("max_positions", 0) or _LENGTH + _FRAME
         return {"tokenizer": str(self.path), "max_length": max(min(_LENGTH, room - _FRAME), 1)}
 
     @cached_property

@@ -20,12 +20,12 @@ from canon.data.encodings.passages import PassageSchema
 from canon.data.targets import NextToken
 from canon.data.text.vocabularies import EOS
 from canon.errors import CanonError
-from canon.nn.decoding import FORBIDDEN
+from canon.nn.decoding import FORBIDDEN, LanguageModel
 from canon.use.model import Model
 
 
 def is_language_model(model: Model) -> bool:
-    return isinstance(model.schema.target, NextToken) or hasattr(model.network, "read")
+    return isinstance(model.schema.target, NextToken) or isinstance(model.network, LanguageModel)
 
 
 class Language:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from canon.data.text.framing import frame
 from canon.data.text.tokenizers import Tokenizer
 from canon.data.text.vocabularies import BOS, EOS, UNK
 from canon.errors import CanonError
-from canon.nn.decoding import FORBIDDEN
+from canon.nn.decoding import FORBIDDEN, EncoderDecoder
 from canon.use.model import Model
 
 _LONGEST = 2048  # tokens of a source where the network has no limit: attention's memory grows with their square
@@ -50,9 +50,10 @@ class Sides(NamedTuple):
         if isinstance(model.schema, SequenceSchema):
             limits = source_limit(model), model.task.limit  # type: ignore[attr-defined]
             return cls(tokenizers["source"], tokenizers["target"], *limits)
-        if not isinstance(model.schema, PassageSchema) or not hasattr(model.network, "init_state"):
+        if not isinstance(model.schema, PassageSchema) or not isinstance(model.network, EncoderDecoder):
             raise CanonError(f"{model.run.path} is a run of {recipe.system.name}, which translates nothing.")
-        text, rows = tokenizers["text"], len(model.network.embedding.token.weight)
+        network: Any = model.network
+        text, rows = tokenizers["text"], len(network.embedding.token.weight)
         own = text.specials
         begin, end = own.require("pad", "T5's decoder"), own.require("eos", "T5's decoder")
         forbid = [*(set(own.all.tolist()) - {end, *own.sentinels}), *range(text.size, rows)]
@@ -70,7 +71,7 @@ def source_limit(model: Model) -> int:
     """Most tokens of a source with <eos>: what training left out as too long, or has no position for."""
     recipe = model.run.recipe
     limit = recipe.data.max_length
-    learned = getattr(recipe.config, "positions", "") == "learned"
+    learned = vars(recipe.config).get("positions") == "learned"
     return min(limit, recipe.config.max_positions) if learned else limit
 
 

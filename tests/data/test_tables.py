@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 
 from canon.data.config import DataConfig
 from canon.data.formats import tables
-from canon.data.formats.tables import canonical, parse_number, read_table
+from canon.data.formats.cells import parse_number
+from canon.data.formats.tables import canonical, read_table
 from canon.errors import CanonError
 
 CONFIG = DataConfig()

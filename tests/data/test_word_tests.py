@@ -16,7 +16,7 @@ from canon.data import catalogue
 from canon.data.config import DataConfig
 from canon.data.encodings.word_ids import WordIdSchema
 from canon.data.formats import word_tests
-from canon.data.formats.word_tests import kind_of, read_analogies, read_pairs, read_tests
+from canon.data.formats.word_tests import Form, form_of, read_analogies, read_pairs, read_tests
 from canon.data.read import labelled
 from canon.data.schema import num_examples
 from canon.data.text.words import Words
@@ -61,12 +61,12 @@ def test_analogies(tmp_path: Path) -> None:
 )
 def test_pairs_however_they_are_parted(tmp_path: Path, text: str) -> None:
     assert read_pairs(write(tmp_path / "p.tsv", text)) == RATED
-    assert kind_of(tmp_path / "p.tsv") == "pairs"
+    assert form_of(tmp_path / "p.tsv") is Form.PAIRS
     assert read_pairs(write(tmp_path / "p.tsv.gz", gzip.compress(text.encode()))) == RATED
 
 
 def test_a_test_is_told_from_a_text(tmp_path: Path) -> None:
-    assert kind_of(write(tmp_path / "q.txt", QUESTIONS)) == "analogies"
+    assert form_of(write(tmp_path / "q.txt", QUESTIONS)) is Form.ANALOGIES
     for text in (
         "",
         "just a text of some words\nand more of it\n",
@@ -74,7 +74,7 @@ def test_a_test_is_told_from_a_text(tmp_path: Path) -> None:
         ": no questions\n",
         "x y 3\nno pair",
     ):
-        assert kind_of(write(tmp_path / "t.txt", text)) == ""
+        assert form_of(write(tmp_path / "t.txt", text)) is None
 
 
 def published(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,8 +23,8 @@ from canon import recipe as recipes
 from canon.data.config import DataConfig
 from canon.optim.schedules import Schedule
 from canon.optim.settings import OPTIMIZERS
-from canon.recipe import Group, TrainConfig
 from canon.registry import SYSTEMS
+from canon.train_config import Group, TrainConfig
 from canon.training.run import Run
 
 ROOT = Path(__file__).parents[2]

@@ -18,8 +18,9 @@ import numpy as np
 
 from canon.data.columns import choose_text
 from canon.data.formats import json_lines
+from canon.data.formats.cells import csv_rows, delimiter_of, header_of, json_cell, ragged
 from canon.data.formats.files import CHUNK, COMPRESSIONS, bad_bytes, decoder, ending, open_bytes, read_bytes, utf8
-from canon.data.formats.tables import Table, _delimiter, _header, _json_cell, csv_rows, ragged
+from canon.data.formats.tables import Table
 from canon.data.schema import FileRecord
 from canon.data.text.vocabularies import half_character
 from canon.errors import CanonError
@@ -136,7 +137,7 @@ class Texts:
             if self.column in row:
                 found = True
                 cell = row[self.column]
-                text = cell if isinstance(cell, str) else _json_cell(path, place, self.column, cell)
+                text = cell if isinstance(cell, str) else json_cell(path, place, self.column, cell)
                 yield text.replace("\0", " ")
         if not found:
             raise CanonError(f'{path} has no column "{self.column}", which is the text.')
@@ -148,11 +149,11 @@ class Texts:
         return json_lines.objects(path, self.encoding) if ending(path) in json_lines.ENDINGS else self._csv_rows(path)
 
     def _csv_rows(self, path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-        delimiter = _delimiter(path, self.delimiter)
+        delimiter = delimiter_of(path, self.delimiter)
         names = self.names
         for line, cells in csv_rows(path, self.encoding, delimiter):
             if not names:
-                names = _header(path, line, cells, delimiter)
+                names = header_of(path, line, cells, delimiter)
                 continue
             if len(cells) != len(names):
                 raise ragged(path, line, cells, names)

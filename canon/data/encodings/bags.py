@@ -18,11 +18,12 @@ from canon.data.batching.documents import Labels as LabelColumn
 from canon.data.batching.sequences import offsets_of, places_of
 from canon.data.checking.measure import ANY_HAN
 from canon.data.encodings.base import Ask, Encoding, finish
+from canon.data.formats.cells import parse_number
 from canon.data.formats.fasttext_lines import SPACE, without_labels
 from canon.data.formats.files import ending, lines
 from canon.data.formats.rows import TextRows
 from canon.data.formats.tables import ENDINGS as TABLES
-from canon.data.formats.tables import canonical, parse_number
+from canon.data.formats.tables import canonical
 from canon.data.kinds.examples import ExampleSource
 from canon.data.kinds.labelled import LABELLED, Chosen, choose_columns, open_table, text_rows
 from canon.data.paths import file_of

@@ -20,8 +20,9 @@ from canon.data.batching.framed import Texts, Values, objects
 from canon.data.columns import class_names, listed
 from canon.data.encodings.base import Ask, Encoding, finish, with_statistics
 from canon.data.encodings.framing_rows import encode_choices, encode_spans, encode_tags, encode_texts
+from canon.data.formats.cells import parse_number
 from canon.data.formats.rows import ChoiceRows, Rows, SpanRows, TagRows, TextRows
-from canon.data.formats.tables import Table, canonical, parse_number
+from canon.data.formats.tables import Table, canonical
 from canon.data.kinds import Kind
 from canon.data.kinds.choices import CHOICES
 from canon.data.kinds.examples import ExampleKind, ExampleSource
@@ -101,10 +102,7 @@ class FramedEncoding(Encoding):
         """Split and framed for the network that `ask.start` describes."""
         assert isinstance(source, ExampleSource)
         backbone: Backbone = ask.start
-        source = _without_empty(source)
-        target, codes = _target(source, ask)
-        chosen, rule = _choose(source, config, codes)
-        parts = {name: source.parts[part].take(taken) for name, (part, taken) in chosen.items()}
+        source, target, parts, rule = divide(source, config, ask)
         tokenizer, note = _tokenizer(config, backbone, parts["train"])
         schema = FramedSchema(
             _measured(target, parts),
@@ -159,6 +157,24 @@ class FramedEncoding(Encoding):
 
 
 FRAMED = FramedEncoding()
+
+
+class Divided(NamedTuple):
+    """A source in rows, before they are framed."""
+
+    source: ExampleSource
+    target: Target
+    parts: dict[str, Rows]  # of train, valid and test
+    rule: dict[str, str]  # how they were chosen
+
+
+def divide(source: ExampleSource, config: Any, ask: Ask) -> Divided:
+    """The rows of each split, without empty texts, and what is to be predicted of them."""
+    source = _without_empty(source)
+    target, codes = _target(source, ask)
+    chosen, rule = _choose(source, config, codes)
+    parts = {name: source.parts[part].take(taken) for name, (part, taken) in chosen.items()}
+    return Divided(source, target, parts, rule)
 
 
 def _without_empty(source: ExampleSource) -> ExampleSource:

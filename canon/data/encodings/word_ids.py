@@ -95,7 +95,7 @@ class WordIds(Encoding):
     def labelled(self, schema: WordIdSchema, source: str, config: Any) -> Columns:
         """A test of word vectors, or a text (its test part, where it has one)."""
         place = Path(source).expanduser()
-        if source in word_tests.NAMES or (place.is_file() and word_tests.kind_of(place)):
+        if source in word_tests.NAMES or (place.is_file() and word_tests.form_of(place)):
             return {"tests": word_tests.read_tests([source])}
         if source == word_tests.SET:
             return {"tests": word_tests.read_tests(word_tests.NAMES)}

@@ -9,26 +9,23 @@ A large table is held once, as text: what is made of a column is made block by b
 
 from __future__ import annotations
 
-import csv
 import io
-import json
-import sys
 from collections.abc import Iterator, Sequence
-from itertools import chain, islice, pairwise
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from canon.data.checking import measure
 from canon.data.formats import json_lines
+from canon.data.formats.cells import csv_rows, delimiter_of, header_of, json_cell, parse_number, ragged
 from canon.data.formats.files import CHUNK, ending, read_bytes, utf8, whole_lines
 from canon.data.settings import Columns
 from canon.errors import CanonError, reason, unknown
 
 JSON_ENDINGS = json_lines.ENDINGS
 ENDINGS = (".csv", ".tsv", ".tab", ".parquet", *JSON_ENDINGS)
-MISSING = frozenset(("", "na", "n/a", "#n/a", "nan", "null", "none"))  # in columns of numbers, any case
 SMALL = 1 << 22  # cells of a table whose columns are kept once they were made numbers
 BLOCK = 1 << 16  # cells that are looked at at a time
 MANY_COLUMNS, FEW_ROWS = 1000, 200  # a table of more columns and fewer rows is read by Python
@@ -194,7 +191,7 @@ class Table:
         if ending(path) in JSON_ENDINGS:
             lines = enumerate(whole_lines(path, config.encoding), start=1)
             return (number for number, line in lines if line.strip())
-        rows = csv_rows(path, config.encoding, _delimiter(path, config.delimiter))
+        rows = csv_rows(path, config.encoding, delimiter_of(path, config.delimiter))
         return (number for number, _ in islice(rows, int(self._header), None))
 
     def mistake(self, row: int, text: str) -> CanonError:
@@ -205,14 +202,6 @@ class Table:
             sentence = str(unknown("column", name, self.names)).replace(f'"{name}"', f'"{name}" in {self.path}', 1)
             raise CanonError(f"{setting}: {sentence[0].lower()}{sentence[1:]}")
         return name
-
-
-def parse_number(text: str) -> float | None:
-    """The number a cell holds, NaN if it is missing, None if it is something else."""
-    try:
-        return float(text) if "_" not in text else None
-    except ValueError:
-        return np.nan if text.strip().lower() in MISSING else None
 
 
 def _plain_numbers(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
@@ -267,40 +256,14 @@ def read_table(path: Path, config: Columns, names: Sequence[str] = ()) -> Table:
 # CSV and TSV
 
 
-def _delimiter(path: Path, delimiter: str) -> str:
-    if len(delimiter) > 1 or delimiter in ("\n", "\r", '"', "\0"):
-        raise CanonError(f"data.delimiter must be one character, no quote or line's end, got {delimiter!r}.")
-    return delimiter or ("\t" if ending(path) in (".tsv", ".tab") else ",")
-
-
-def csv_rows(path: Path, encoding: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    """(number of its first line, cells) of each row, header included, blank lines left out."""
-    quoting: Literal[0, 3] = csv.QUOTE_NONE if delimiter == "\t" else csv.QUOTE_MINIMAL
-    csv.field_size_limit(sys.maxsize)
-    rows = csv.reader(whole_lines(path, encoding), delimiter=delimiter, quoting=quoting, strict=True)
-    line = 1
-    try:
-        for cells in rows:
-            if cells:
-                yield line, cells
-            line = rows.line_num + 1
-    except csv.Error as mistake:
-        raise CanonError(f"{path}, line {line}: {mistake} (a quote that is not closed?).") from None
-
-
-def ragged(path: Path, line: int, cells: Sequence[str], names: Sequence[str]) -> CanonError:
-    have, want = _count(len(cells), "cell"), _count(len(names), "column")
-    return CanonError(f"{path}, line {line}: {have}, but there are {want}.")
-
-
 def _read_csv(path: Path, config: Columns, names: tuple[str, ...]) -> Table:
-    delimiter = _delimiter(path, config.delimiter)
+    delimiter = delimiter_of(path, config.delimiter)
     rows = csv_rows(path, config.encoding, delimiter)
     first = next(rows, None)
     if first is None:
         raise CanonError(f"{path} is empty.")
     line, cells = first
-    header = names or _header(path, line, cells, delimiter)
+    header = names or header_of(path, line, cells, delimiter)
     body = chain([first], rows) if names else rows
     skip = 0 if names else line + sum(cell.count("\n") for cell in cells)
     peeked = list(islice(body, FEW_ROWS)) if len(header) > MANY_COLUMNS else []
@@ -312,31 +275,6 @@ def _read_csv(path: Path, config: Columns, names: tuple[str, ...]) -> Table:
     if not len(table):
         raise CanonError(f"{path} has a header but no rows.")
     return table
-
-
-def _header(path: Path, line: int, cells: list[str], delimiter: str) -> tuple[str, ...]:
-    names = tuple(cell.strip() for cell in cells)
-    if len(names) == 1:
-        for other in ";\t,|":
-            if other != delimiter and other in names[0]:
-                raise CanonError(f'{path} has one column, "{names[0]}"; if {other!r} parts them, set data.delimiter.')
-    known: dict[str, int] = {}
-    for index, name in enumerate(names):
-        if not name:
-            hint = "(pandas writes one unless told index=False)" if index == 0 else ""
-            raise CanonError(
-                f"{path}, line {line}: column {index + 1} has no name; name it or remove it {hint}".strip() + "."
-            )
-        first = known.setdefault(name, index) + 1
-        if first <= index:
-            raise CanonError(f'{path}, line {line}: columns {first} and {index + 1} are both named "{name}".')
-    numbers = [value for value in map(parse_number, names) if value is not None and np.isfinite(value)]
-    # A row of numbers is data, unless they count up (years, or the 0, 1, 2 … of a data frame).
-    if len(numbers) * 2 >= len(names) and any(b - a != 1 for a, b in pairwise(numbers)):
-        raise CanonError(
-            f'{path}, line {line}: "{names[0]}" is not a column\'s name; the first line must name the columns.'
-        )
-    return names
 
 
 class _Utf8(io.RawIOBase):
@@ -401,13 +339,6 @@ def _slow_columns(path: Path, rows: Iterator[tuple[int, list[str]]], header: tup
     return {name: np.array(column, dtype=object) for name, column in zip(header, columns, strict=True)}
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" + ("" if number == 1 else "s")
-
-
-# JSON lines and Parquet
-
-
 def _read_jsonl(path: Path, config: Columns) -> Table:
     columns: dict[str, list[str]] = {}
     count = 0
@@ -415,7 +346,7 @@ def _read_jsonl(path: Path, config: Columns) -> Table:
         for name, value in row.items():
             column = columns.setdefault(name, [])
             column.extend([""] * (count - len(column)))  # rows before this one that did not have the name
-            column.append(_json_cell(path, number, name, value))
+            column.append(json_cell(path, number, name, value))
         count += 1
     if not count:
         raise CanonError(f"{path} is empty.")
@@ -423,17 +354,6 @@ def _read_jsonl(path: Path, config: Columns) -> Table:
         raise CanonError(f"{path} has no columns: every object is empty.")
     arrays = {name: np.array(column + [""] * (count - len(column)), dtype=object) for name, column in columns.items()}
     return Table(path, arrays, config)
-
-
-def _json_cell(path: Path, line: int, name: str, value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    if value is None:
-        return ""
-    if isinstance(value, list | dict):
-        held = "a list" if isinstance(value, list) else "an object"
-        raise CanonError(f'{path}, line {line}: "{name}" holds {held}; a cell is text, a number, true, false or null.')
-    return json.dumps(value)
 
 
 def _read_parquet(path: Path, config: Columns) -> Table:

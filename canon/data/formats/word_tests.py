@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from itertools import islice
 from pathlib import Path
 
@@ -62,10 +63,10 @@ def read_tests(sources: Sequence[str]) -> Tests:
     pairs: dict[str, list[Pair]] = {}
     analogies: dict[str, dict[str, list[Question]]] = {}
     for name, path in find_tests(sources).items():
-        kind = kind_of(path)
-        if kind == "analogies":
+        form = form_of(path)
+        if form is Form.ANALOGIES:
             analogies[name] = read_analogies(path)
-        elif kind == "pairs":
+        elif form is Form.PAIRS:
             pairs[name] = read_pairs(path)
         else:
             raise CanonError(f"data.tests: {path} is no test; {_FORM}.")
@@ -105,15 +106,20 @@ def _locate(source: str) -> tuple[str, Path]:
     return stem, path
 
 
-def kind_of(path: Path) -> str:
-    """analogies, pairs, or "" if most of the file's first lines are neither; one that is wrong is for the reader."""
+class Form(Enum):
+    PAIRS = auto()
+    ANALOGIES = auto()
+
+
+def form_of(path: Path) -> Form | None:
+    """None if most of the file's first lines are neither; one that is wrong is for the reader."""
     if ending(path) == ".parquet":
-        return ""
+        return None
     first = [line.strip() for line in islice(file_lines(path), PEEK)]
     first = [line for line in first if line and not line.startswith("#")]
     if len(first) > 1 and first[0].startswith(":") and len(first[1].split()) == 4:
-        return "analogies"
-    return "pairs" if 2 * sum(_pair(line) is not None for line in first) > len(first) else ""
+        return Form.ANALOGIES
+    return Form.PAIRS if 2 * sum(_pair(line) is not None for line in first) > len(first) else None
 
 
 def read_analogies(path: Path) -> dict[str, list[Question]]:

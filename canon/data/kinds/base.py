@@ -14,10 +14,10 @@ from canon.data.catalogue.builtin import read_builtin
 from canon.data.checking.report import CheckReport
 from canon.data.columns import choose_label, is_text
 from canon.data.corpus.text_blocks import Texts
+from canon.data.formats.cells import parse_number
 from canon.data.formats.files import ending
 from canon.data.formats.images import visible
 from canon.data.formats.tables import ENDINGS as TABLES
-from canon.data.formats.tables import parse_number
 from canon.data.schema import FileRecord
 from canon.data.settings import Common
 from canon.data.source import Source, TableSource, split_of

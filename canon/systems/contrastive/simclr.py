@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from canon import registry
 from canon.config import settings
+from canon.data.encodings.pixels import PIXELS
 from canon.errors import CanonError
 from canon.systems.settings import Natural, Positive, Shape
 
@@ -50,7 +51,7 @@ class SimCLR(nn.Module):
 def headless(name: str, shape: Shape) -> tuple[nn.Module, int]:
     """A classifier of images without its last linear layer, and how many features that layer took."""
     system, preset = registry.find(name)
-    if system.loop != "gradient" or system.task != "classification" or "pixels" not in system.encodings:
+    if system.loop != "gradient" or system.task != "classification" or PIXELS.name not in system.encodings:
         raise CanonError(f"system.encoder must be a network that classifies images, as resnet:18; {name} is not one.")
     network: nn.Module = system.load()[1](system.configure(preset, {"shape": list(shape)}))
     layers = list(network.named_modules())

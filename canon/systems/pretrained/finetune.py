@@ -24,6 +24,8 @@ from torch import Tensor, nn
 
 from canon import registry
 from canon.config import settings
+from canon.contracts import Directed, Encodes, TakesVocabulary
+from canon.data.targets import TARGETS, Choice, Class, Number, Span, Tags
 from canon.errors import CanonError
 from canon.nn.mix import ScalarMix
 from canon.nn.packed import Linear
@@ -82,27 +84,30 @@ class Language(NamedTuple):
 class FineTune(nn.Module):
     def __init__(self, config: Config) -> None:
         super().__init__()
-        self.kind = config.kind or "class"
+        self.asked = TARGETS[config.kind] if config.kind else Class
         self.backbone: Any = build_backbone(config)
         self.layers, self.layer_decay, self.frozen = config.layers, config.layer_decay, config.frozen
         alone = self.layers == (-1,) and not config.lstm and not config.mix
         self.pools = alone and config.pooling == "own"  # by the backbone's own way
-        self.whole = self.kind in ("class", "number", "choice")  # one vector of a sequence is asked for
+        self.whole = self.asked in (Class, Number, Choice)  # one vector of a sequence is asked for
         for name in (*_PRETRAINING, *(() if self.pools and self.whole else (_POOLING,))):
             _drop(self.backbone, name)
         features = self.backbone.dim * (1 if config.mix else len(self.layers))
         self.mix = ScalarMix(num_states(self.backbone)) if config.mix else None
         self.lstm = Recurrent("lstm", features, config.lstm, bidirectional=True) if config.lstm else None
         self.dropout = nn.Dropout(config.dropout)
-        outputs = {"class": config.num_classes, "tags": config.num_classes, "span": 2}.get(self.kind, 1)
+        outputs = {Class: config.num_classes, Tags: config.num_classes, Span: 2}.get(self.asked, 1)
         self.head = Linear(2 * config.lstm or features, outputs)
         nn.init.normal_(self.head.weight, std=_STD)
         nn.init.zeros_(self.head.bias)
         self._check(config)
         if config.frozen:
             self.backbone.requires_grad_(False)
-        if hasattr(self.backbone, "take_vocabulary"):  # one that spells its words
-            self.take_vocabulary = self.backbone.take_vocabulary
+
+    def take_vocabulary(self, vocabulary: Any) -> None:
+        """For a backbone that spells its words."""
+        if isinstance(self.backbone, TakesVocabulary):
+            self.backbone.take_vocabulary(vocabulary)
 
     def _check(self, config: Config) -> None:
         states = num_states(self.backbone)
@@ -118,7 +123,8 @@ class FineTune(nn.Module):
                 f"system.layers = {list(self.layers)} leaves out the last layer, which then cannot learn: set "
                 "system.frozen = true too."
             )
-        if config.auxiliary and not getattr(self.backbone, "causal", False):
+        directed = isinstance(self.backbone, Directed) and self.backbone.causal
+        if config.auxiliary and not directed:
             raise CanonError(
                 f"objective.auxiliary is for networks that read from left to right, as gpt does and {config.backbone} "
                 "does not: leave it out."
@@ -151,7 +157,7 @@ class FineTune(nn.Module):
             x_NF = self.lstm.ragged(x_NF, layout)[0]
         if self.whole:
             x_NF = self.backbone.pool(x_NF, layout) if self.pools else layout.mean(x_NF)
-        elif self.kind == "tags" and places_P is not None:
+        elif self.asked is Tags and places_P is not None:
             x_NF = x_NF.index_select(0, places_P)
         outputs = self.head(self.dropout(x_NF)).float()
         return outputs if share_S is None else (outputs, self.language(token_N, hidden[-1], layout, share_S))
@@ -192,7 +198,7 @@ def backbone_config(config: Config) -> tuple[registry.System, Any]:
     """The pre-trained system, and all its settings."""
     system, preset = registry.find(config.backbone)
     _, cls = system.load()
-    if not hasattr(cls, "encode") or not hasattr(cls, "pool"):
+    if not issubclass(cls, Encodes):
         raise CanonError(f"system.backbone: {system.name} cannot be fine-tuned; pre-trained networks can, as bert.")
     return system, system.configure(preset, {"vocab_size": config.vocab_size, **config.settings})
 
