@@ -18,10 +18,10 @@ from typing import Any
 
 from common import SMALL, arguments, installed, trained, write_result
 
+from canon import recipe as recipes
 from canon.data.batching.documents import Documents, Labels
-from canon.data.config import DataConfig
-from canon.data.read import read
 from canon.data.schema import Data
+from canon.training.data import read_data
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,7 @@ WORKS = {
     "chnsenticorp, words": Work("chnsenticorp", "jieba", 0.5, 10),
     "chnsenticorp, bigrams": Work("chnsenticorp", "jieba", 0.5, 10, word_ngrams=2),
 }
+SYSTEM = "fasttext-classifier:base"
 LOSSES = {"softmax": "softmax", "hierarchical-softmax": "hs", "one-vs-all": "ova"}
 
 
@@ -84,15 +85,14 @@ def fasttext_once(work: Work, train: Path, test: Path, threads: int, seed: int) 
 
 
 def canon_once(work: Work, train: Path, test: Path, threads: int, seed: int) -> dict[str, float]:
+    recipe = recipes.load(SYSTEM, str(train), {"data.valid": 0.0, "data.test": 0.0})
     begun = time.perf_counter()  # the run of the call before has read other parts: no words are kept from it
-    size = len(
-        read(DataConfig(source=str(train), valid=0.0, test=0.0), ("document",), "labels").splits["train"]["input"]
-    )
+    size = len(read_data(recipe).splits["train"]["input"])
     reading = time.perf_counter() - begun
     settings = {key: value for key, value in asdict(work).items() if key not in ("source", "tokenizer", "epochs")}
     run, learning = trained(
         train.parent,
-        "fasttext-classifier:base",
+        SYSTEM,
         train,
         {
             **{f"system.{key}": value for key, value in settings.items()},
@@ -135,7 +135,8 @@ def main() -> None:
     results = {}
     with tempfile.TemporaryDirectory() as folder:
         for name, work in works.items():
-            data = read(DataConfig(source=work.source, tokenizer=work.tokenizer, valid=0.0), ("document",), "labels")
+            cut = {"data.tokenizer": work.tokenizer, "data.valid": 0.0}
+            data = read_data(recipes.load(SYSTEM, work.source, cut))
             train, test = (write_lines(data, split, Path(folder) / f"{split}.txt") for split in ("train", "test"))
             documents = data.splits["train"]["input"]
             assert isinstance(documents, Documents)

@@ -83,11 +83,11 @@ def _teach_to_end(network: Any, sentences: list[Tensor], lengths: Tensor) -> Non
 
 def run_case(path: str) -> Case:
     """A trained Transformer and the first sentences of its test set."""
-    from canon.training.plan import read_data
+    from canon.training.data import read_data
     from canon.use.model import load
 
     model = load(path)
-    source: Any = read_data(model.run.recipe).splits["test"]["input"]
+    source: Any = read_data(model.run.recipe, model.run.path).splits["test"]["input"]
     sentences = [torch.from_numpy(source[row]).long() for row in range(min(SENTENCES, len(source)))]
     return Case(model.network.eval().cpu(), model.run.recipe.config, sentences)
 

@@ -17,11 +17,11 @@ import torch
 from common import SMALL, arguments, interleaved, show_ratios, summary, write_result
 from torch import Tensor
 
+import canon
 from canon import recipe as recipes
 from canon.nn.ragged import Layout
-from canon.registry import find
 from canon.systems.pretrained.elmo import ELMo
-from canon.training.plan import read_data
+from canon.training.data import read_data
 
 
 def plain(network: ELMo, token_BT: Tensor) -> Tensor:
@@ -68,8 +68,7 @@ def main() -> None:
     data = read_data(recipes.load("pretrained/elmo", str(SMALL / "text.txt") if options.quick else ""))
     vocabulary = data.schema.tokenizers["text"].vocabulary
     torch.manual_seed(0)
-    settings = {"vocab_size": len(vocabulary), "softmax_words": 4, "dropout": 0.0}
-    network = ELMo(find("elmo")[0].configure(options.preset, settings))
+    network = canon.create(f"elmo:{options.preset}", vocab_size=len(vocabulary), softmax_words=4, dropout=0.0)
     network.take_vocabulary(vocabulary)
     network.to(device)
     tokens = np.asarray(data.splits["train"]["input"].tokens)  # type: ignore[union-attr]

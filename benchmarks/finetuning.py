@@ -17,13 +17,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from canon.data.finetune_open import open_labelled
-from canon.data.finetune_rows import ChoiceRows, Rows, TagRows, TextRows
-from canon.data.read_finetune import choose_rows, classes_of, codes_of, numbers_of
 from common import SMALL, arguments, write_result
 
-from canon import metrics
+from canon import metrics, tasks
 from canon.data.config import DataConfig
+from canon.data.encodings import Ask
+from canon.data.encodings.framed import FRAMED, Divided, codes_of, divide, numbers_of
+from canon.data.formats.rows import ChoiceRows, TagRows, TextRows
+from canon.data.kinds import open_for
+from canon.data.kinds.examples import ExampleSource
+from canon.data.targets import Number, Span
 from canon.interop.backbones import find
 from canon.training.run import Run
 from canon.training.trainer import train
@@ -70,14 +73,12 @@ def fit(name: str, source: str, weights: str, seed: int, lr: float, limit: int, 
     return float(run.result["scores"]["test"][SETS[name][0]])
 
 
-def split(name: str, limit: int) -> tuple[dict[str, Rows], tuple[str, ...], str]:
-    """The rows that a run trains and is tested on, their classes, and what is asked."""
-    config = DataConfig(source=name, limit=limit)
-    opened = open_labelled(config)
-    rows = {part: opened.rows(part) for part in opened.source.parts}
-    classes, codes = classes_of(opened, rows)
-    chosen, _ = choose_rows(opened, config, codes)
-    return {part: rows[source].take(taken) for part, (source, taken) in chosen.items()}, classes, opened.kind
+def split(name: str, limit: int) -> Divided:
+    """The rows that a run trains and is tested on, and what is asked of them."""
+    config, ask = DataConfig(source=name, limit=limit), Ask(tasks.TASKS["fine-tuning"].targets)
+    source = open_for(FRAMED.kinds(ask), config)
+    assert isinstance(source, ExampleSource)
+    return divide(source, config, ask)
 
 
 def bag_of_words(name: str, limit: int) -> float | None:
@@ -85,11 +86,11 @@ def bag_of_words(name: str, limit: int) -> float | None:
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.linear_model import LogisticRegression, Ridge
 
-    parts, classes, kind = split(name, limit)
+    _, target, parts, _ = split(name, limit)
     fitted, tested = parts["train"], parts["test"]
     if isinstance(fitted, TagRows) and isinstance(tested, TagRows):
         return _most_frequent_tags(fitted, tested, SETS[name][0])
-    if kind == "span":
+    if isinstance(target, Span):
         return None
     chinese = any("一" <= character <= "鿿" for character in "".join(fitted.texts()[:100]))
     maker = TfidfVectorizer(analyzer="char" if chinese else "word", ngram_range=(1, 2), sublinear_tf=True, min_df=2)
@@ -106,12 +107,12 @@ def bag_of_words(name: str, limit: int) -> float | None:
         return _choices(fitted, tested, features)
     assert isinstance(fitted, TextRows) and isinstance(tested, TextRows)
     x, z = features(fitted.first, fitted.second), features(tested.first, tested.second)
-    if kind == "number":
-        told = Ridge(alpha=1.0).fit(x, numbers_of(fitted)).predict(z)
-        return metrics.spearman(numbers_of(tested), told)
-    told = LogisticRegression(max_iter=1000, C=4.0).fit(x, codes_of(fitted, classes)).predict(z)
-    right = codes_of(tested, classes)
-    return metrics.matthews(right, told) if SETS[name][0] == "matthews" else metrics.accuracy(right, told)
+    if isinstance(target, Number):
+        predicted = Ridge(alpha=1.0).fit(x, numbers_of(fitted)).predict(z)
+        return metrics.spearman(numbers_of(tested), predicted)
+    predicted = LogisticRegression(max_iter=1000, C=4.0).fit(x, codes_of(fitted, target.classes)).predict(z)
+    right = codes_of(tested, target.classes)
+    return metrics.matthews(right, predicted) if SETS[name][0] == "matthews" else metrics.accuracy(right, predicted)
 
 
 def _choices(fitted: ChoiceRows, tested: ChoiceRows, features: Any) -> float:

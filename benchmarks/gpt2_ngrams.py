@@ -15,18 +15,20 @@ from typing import Any
 import numpy as np
 from common import SMALL, arguments, write_result
 
+import canon
 from canon import recipe as recipes
 from canon.data.batching.sequences import Windows
+from canon.data.encodings.windows import WindowSchema
+from canon.data.schema import Data
 from canon.data.text.framing import frame
-from canon.systems.words.ngram import Config, NGram
-from canon.training.plan import read_data
+from canon.training.data import read_data
 from canon.training.run import Run
 from canon.training.trainer import train
 
-MODELS = {
-    "bigram, interpolated": Config(order=2),
-    "trigram, interpolated": Config(order=3),
-    "5-gram, Kneser–Ney": Config(order=5, smoothing="kneser-ney"),
+MODELS: dict[str, dict[str, Any]] = {
+    "bigram, interpolated": {"order": 2},
+    "trigram, interpolated": {"order": 3},
+    "5-gram, Kneser–Ney": {"order": 5, "smoothing": "kneser-ney"},
 }
 TINY: dict[str, Any] = {
     **{f"system.{key}": value for key, value in {"dim": 16, "num_layers": 1, "num_heads": 2, "hidden": 32}.items()},
@@ -42,9 +44,10 @@ def sequences(passages: Any) -> tuple[np.ndarray, np.ndarray]:
     return framed.tokens_N, predicted_N
 
 
-def loss_of(config: Config, vocab_size: int, train_N: np.ndarray, test_N: np.ndarray, predicted_N: np.ndarray) -> float:
-    learner = NGram(Config(vocab_size=vocab_size, order=config.order, smoothing=config.smoothing))
-    learner.begin({"input": Windows(train_N, len(train_N))}, seed=0, batch=1, steps=0)
+def loss_of(settings: dict[str, Any], train_N: np.ndarray, test_N: np.ndarray, predicted_N: np.ndarray) -> float:
+    learner = canon.create("ngram", **settings)
+    text = {"input": Windows(train_N, len(train_N))}
+    learner.begin(Data("the same tokens", WindowSchema(), {"train": text}), batch=1, steps=0)
     step = 1
     while learner.step(step):
         step += 1
@@ -68,8 +71,8 @@ def main() -> None:
     test_N, predicted_N = sequences(data.splits["test"]["input"])
     vocab_size = data.schema.tokenizers["text"].size
     print(f"{len(train_N):,} tokens to learn from, {predicted_N.sum():,} to predict")
-    for name, config in MODELS.items():
-        losses[name] = loss_of(config, vocab_size, train_N, test_N, predicted_N)
+    for name, settings in MODELS.items():
+        losses[name] = loss_of({"vocab_size": vocab_size, **settings}, train_N, test_N, predicted_N)
     for name, loss in losses.items():
         print(f"{name:24} loss {loss:.3f}  perplexity {math.exp(loss):.1f}")
     result = {"tokens": len(train_N), "predicted": int(predicted_N.sum()), "test_loss": losses}

@@ -26,7 +26,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from canon import recipe as recipes
 from canon.systems.building import build
-from canon.training.plan import read_data
+from canon.training.data import read_data
 
 BATCH = 64
 CHANGES = {"train.device": "cpu", "train.threads": 1, "data.valid": 0.0}

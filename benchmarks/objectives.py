@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from functools import partial
 from itertools import count
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,8 @@ from canon.data.batching.composer import Composer
 from canon.data.batching.draws import Draws
 from canon.data.batching.passages import SENTENCE, WORD, Passages
 from canon.data.text.framing import Specials
+from canon.objectives.record import Choice
+from canon.objectives.table import by_name
 
 SPECIALS = Specials(pad=0, unk=1, cls=2, sep=3, mask=4, bos=2, eos=3, sentinels=tuple(range(5, 105)))
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
@@ -47,9 +48,14 @@ def column(length: int, size: int) -> Passages:
     return Passages(tokens, begins, sentences, documents, length, SPECIALS, 30_000)
 
 
-def compose(composer: Composer, rows: np.ndarray, batch: int, steps: count[int]) -> None:
+def composer(name: str, settings: dict[str, Any], passages: Passages) -> Composer:
+    record = by_name()[name]
+    return Composer(Choice(record, record.tasks["pretraining"](**settings)).create(), passages)
+
+
+def compose(batches: Composer, rows: np.ndarray, batch: int, steps: count[int]) -> None:
     step = next(steps)
-    composer(np.random.default_rng(step).choice(rows, batch), np.arange(batch), Draws(1, step))
+    batches(np.random.default_rng(step).choice(rows, batch), np.arange(batch), Draws(1, step))
 
 
 def main() -> None:
@@ -59,7 +65,7 @@ def main() -> None:
     full = np.flatnonzero(passages.lengths > 0.9 * length)
     print(f"{batch} passages of {passages.lengths[full].mean():.0f} tokens, milliseconds: median (least–greatest)")
     calls = {
-        name: partial(compose, Composer(objective, SimpleNamespace(**settings), passages), full, batch, count())
+        name: partial(compose, composer(objective, settings, passages), full, batch, count())
         for name, (objective, settings) in CASES.items()
     }
     times = summary(interleaved(calls, repeats=repeats, warmup=3))

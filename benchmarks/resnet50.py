@@ -21,7 +21,8 @@ from torch import Tensor, nn
 import canon
 from canon.data.batching import loader as loading
 from canon.data.batching.loader import Examples, Loader, Shuffled
-from canon.data.schema import Schema
+from canon.data.encodings.pixels import PixelSchema
+from canon.data.targets import Class
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 Batches = Callable[[], tuple[Tensor, Tensor]]
@@ -66,7 +67,7 @@ def from_memory(sizes: Sizes) -> Batches:
         "input": draws.integers(0, 256, (sizes.images, *shape), dtype=np.uint8),
         "target": draws.integers(0, 1000, sizes.images),
     }
-    schema = Schema("image", shape, "class", mean=(124.0, 117.0, 104.0), std=(58.0, 57.0, 57.0))
+    schema = PixelSchema(Class(), shape, mean=(124.0, 117.0, 104.0), std=(58.0, 57.0, 57.0))
     loading._RESIDENT_SHARE = 0.0
     examples = Examples(columns, schema, DEVICE)
     loader = Loader(examples, Shuffled(len(columns["target"]), sizes.batch, seed=0))

@@ -22,14 +22,14 @@ from common import SMALL, arguments, write_result
 from torch import Tensor, nn
 
 from canon import recipe as recipes
-from canon.data.batching.loader import Examples, order_of
+from canon.data.batching.loader import Examples
 from canon.data.batching.sequences import Ragged
 from canon.data.schema import num_examples
 from canon.nn.positions import sinusoids
 from canon.nn.ragged import Layout, layout_of
 from canon.systems.sequence.transformer import Transformer
+from canon.training.data import read_data
 from canon.training.graphs import Graphs
-from canon.training.plan import read_data
 from tests.parity.test_transformer import torch_transformer
 
 TOKENS, DROPOUT = 4096, 0.1
@@ -141,7 +141,7 @@ def main() -> None:
     recipe = recipe.fitted(data.schema.sizes())
     columns = data.splits["train"]
     examples = Examples(columns, data.schema, device)
-    order = order_of(columns, 0, tokens_per_batch, seed=0)
+    order = data.schema.order(columns, 0, tokens_per_batch, seed=0)
     torch.manual_seed(0)
     ours = Transformer(recipe.config).to(device)
     theirs = Padded(ours.cpu(), recipe.config).to(device)

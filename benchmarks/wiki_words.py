@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from canon.data.read_corpus import open_corpus
 from common import arguments, trained
 
 from canon.data.config import DataConfig
 from canon.data.formats.files import read_text
 from canon.data.formats.word_tests import Tests, read_tests
+from canon.data.kinds import open_as
+from canon.data.kinds.text import TEXT
 from canon.metrics.vectors import analogy_accuracy, similarity_correlation
 from canon.use.vectors import Vectors
 
@@ -53,8 +54,8 @@ def write_text(folder: Path, options: argparse.Namespace) -> Text:
         pairs = [(f"w{number}", f"w{number + 1}", float(number)) for number in range(1, 10)]  # which mean nothing
         tests = Tests({"pairs": pairs}, {})
     else:
-        source = open_corpus(DataConfig(source="wiki-words"))
-        words = " ".join(read_text(path) for path in source.parts["train"].inputs.files).split()
+        source = open_as(TEXT, DataConfig(source="wiki-words"))
+        words = " ".join(read_text(path) for path in source.parts["train"].files).split()
         words = words[: options.words or None]
         tests = read_tests(("wordsim353", "simlex999", "questions-words"))
     path = folder / "words.txt"

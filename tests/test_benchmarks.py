@@ -1,8 +1,10 @@
-"""Every benchmark runs: `--quick` ends well, prints something and leaves the stored results as they are."""
+"""Every benchmark runs: `--quick` ends well, prints something and leaves the stored results as they are; the files that
+benchmarks name are there."""
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -31,3 +33,9 @@ def test_quick(path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip()
     assert results() == before
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.py")), ids=lambda path: path.stem)
+def test_named_files_are_there(path: Path) -> None:
+    names = re.findall(r"\b(?:canon|tests)/[^\s{\"`:,]*\.\w+", path.read_text(encoding="utf-8"))
+    assert [name for name in names if not list(ROOT.glob(name))] == []
