@@ -126,7 +126,7 @@ def gather(run: Run, data: Data | None = None) -> Facts:
         "system": {"name": recipe.system_name, "title": recipe.system.title, "paper": recipe.system.paper},
         "seed": recipe.train.seed,
         "step": step,
-        "total_steps": recipe.total_steps(int(recorded["examples"]["train"])),
+        "total_steps": recipe.total_steps(int(recorded["examples"].get("train", 0))),
         "ended": result.get("ended", ""),
         "monitor": recipe.train.monitor or TASKS[recipe.system.task].monitor,
         "warnings": seen.warnings,

@@ -378,7 +378,7 @@ def test_filters_and_features(name: str, model: Callable[[str], Model], given: C
 
 @each_network
 def test_attention(name: str, model: Callable[[str], Model]) -> None:
-    own, text = model(name), "seven six" if BY_NAME[name].inputs != ("passages",) else "The next number is one."
+    own, text = model(name), "seven six" if BY_NAME[name].encodings != ("passages",) else "The next number is one."
     if name not in ATTEND:
         with pytest.raises(CanonError, match="no attention to look at"):
             attention.attention(own, text)

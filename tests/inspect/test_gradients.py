@@ -18,7 +18,7 @@ from canon import create
 from canon.data.batching.loader import Examples
 from canon.errors import CanonError
 from canon.inspect.gradients import Curve, Gradients, gradients, gradients_figure, through_time
-from canon.training.plan import read_data
+from canon.training.data import read_data
 from canon.training.trainer import train
 from canon.use.model import load
 

@@ -180,7 +180,7 @@ def test_confusion_matrix_is_scikit_learns(runs: dict[str, Run]) -> None:
     for name in ("digits", "boost"):
         run = runs[name]
         model = load(run.path)
-        from canon.training.plan import read_data
+        from canon.training.data import read_data
 
         test = read_data(run.recipe).splits["test"]
         predicted = [model.schema.classes.index(row["prediction"]) for row in model.predict(np.asarray(test["input"]))]

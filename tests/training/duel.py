@@ -41,7 +41,7 @@ SYSTEM = System(
     chapter="linear",
     paper="none",
     module="tests.training.duel:Duel",
-    inputs=("image",),
+    encodings=("pixels",),
     task="turn-taking",
     objective="turns",
 )

@@ -19,8 +19,13 @@ from canon import recipe as recipes
 from canon import registry, tasks
 from canon.config import settings
 from canon.contracts import Agent, Context, Environment, Environments, Episodes, MakesEnvironment, Moved, Space, World
-from canon.data.schema import Columns, Data, FileRecord, Schema
+from canon.data.encodings.features import FeatureSchema
+from canon.data.schema import Columns, Data, FileRecord
+from canon.data.targets import Nothing
 from canon.errors import CanonError
+from canon.objectives import table as objectives
+from canon.objectives.record import Objective
+from canon.objectives.settings import NoSettings
 from canon.registry import System
 from canon.report.run import write_report
 from canon.tasks.base import Outputs, Task
@@ -85,7 +90,7 @@ def corridor(*_: object) -> CorridorData:
         "valid": {"input": CorridorEpisodes(1000 + np.arange(40))},
         "test": {"input": CorridorEpisodes(2000 + np.arange(200))},
     }
-    return CorridorData("corridor", Schema("features", ()), splits, (FileRecord("corridor", 0, "0"),))
+    return CorridorData("corridor", FeatureSchema(Nothing()), splits, (FileRecord("corridor", 0, "0"),))
 
 
 @settings
@@ -144,7 +149,7 @@ class QLearning(Agent):
 
 
 class Control(Task):
-    target = "none"
+    targets = (Nothing,)
     monitor = "return"
     rising = ("return",)
 
@@ -170,10 +175,19 @@ SYSTEM = System(
     chapter="control",
     paper="none",
     module="tests.training.test_environment:QLearning",
-    inputs=("features",),
+    encodings=("features",),
     task="toy-control",
-    objective="none",
+    objective="toy-td",
     loop="environment",
+)
+OBJECTIVE = Objective(
+    name="toy-td",
+    title="Temporal difference",
+    formula="|r + γ max Q(s', ·) − Q(s, a)|",
+    paper="none",
+    tasks={"toy-control": NoSettings},
+    columns=(),
+    outputs=(),
 )
 TRAIN = {
     "steps": 60,
@@ -189,7 +203,8 @@ TRAIN = {
 
 @pytest.fixture(autouse=True)
 def toy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(registry._BY_NAME, "toy-q", SYSTEM)
+    monkeypatch.setattr(registry, "SYSTEMS", (*registry.SYSTEMS, SYSTEM))
+    monkeypatch.setattr(objectives, "OBJECTIVES", (*objectives.OBJECTIVES, OBJECTIVE))
     monkeypatch.setitem(tasks.TASKS, "toy-control", Control)
     monkeypatch.setattr(trainer, "read_data", corridor)
     monkeypatch.setattr(model, "read_data", corridor)
@@ -340,7 +355,7 @@ def test_data_without_examples_needs_steps(tmp_path: Path) -> None:
 
 
 REFUSED: dict[str, tuple[Callable[[], Data], World, str]] = {
-    "a table": (lambda: Data("a table", Schema("features", ()), {}), World(), "a table is not an environment"),
+    "a table": (lambda: Data("a table", FeatureSchema(Nothing()), {}), World(), "a table is not an environment"),
     "processes": (corridor, World(torch.device("cpu"), 0, 2), "which one process does"),
 }
 
@@ -355,4 +370,4 @@ def test_what_an_agent_cannot_learn_from_is_a_sentence(what: str) -> None:
 
 def test_the_toys_are_what_the_contracts_ask_for() -> None:
     assert isinstance(corridor(), MakesEnvironment) and isinstance(corridor().splits["test"]["input"], Episodes)
-    assert not isinstance(Data("x", Schema("features", ()), {}), MakesEnvironment)
+    assert not isinstance(Data("x", FeatureSchema(Nothing()), {}), MakesEnvironment)

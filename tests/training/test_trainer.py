@@ -57,9 +57,9 @@ def test_the_logged_loss_is_the_mean_over_targets(tmp_path: Path) -> None:
 
 @pytest.fixture
 def duel_recipe(monkeypatch: pytest.MonkeyPatch) -> recipes.Recipe:
-    monkeypatch.setitem(registry._BY_NAME, "duel", duel.SYSTEM)
+    monkeypatch.setattr(registry, "SYSTEMS", (*registry.SYSTEMS, duel.SYSTEM))
     monkeypatch.setitem(tasks.TASKS, "turn-taking", duel.TurnTaking)
-    monkeypatch.setitem(objectives.BY_NAME, "turns", duel.OBJECTIVE)
+    monkeypatch.setattr(objectives, "OBJECTIVES", (*objectives.OBJECTIVES, duel.OBJECTIVE))
     table = {
         "system": {"name": "duel"},
         "data": {"source": "digits", "limit": 200},

@@ -13,8 +13,9 @@ from PIL import Image
 from sklearn.metrics import accuracy_score, f1_score, log_loss, mean_squared_error, r2_score, roc_auc_score
 
 import canon
+from canon.data.targets import Number
 from canon.errors import CanonError
-from canon.training.plan import read_data
+from canon.training.data import read_data
 from canon.training.trainer import train
 from canon.use.model import Model
 
@@ -196,7 +197,9 @@ def test_numbers_are_predicted_in_the_units_of_the_data(made: Path) -> None:
     test = read_data(model.run.recipe).splits["test"]
     state = {name: tensor.double().numpy() for name, tensor in model.network.state_dict().items()}
     scaled = np.asarray(test["input"]) @ state["output.weight"][0] + state["output.bias"][0]
-    wanted = scaled * model.schema.target_std + model.schema.target_mean
+    target = model.schema.target
+    assert isinstance(target, Number)
+    wanted = scaled * target.std + target.mean
     told = [row["prediction"] for row in model.predict(np.asarray(test["input"]))]
     np.testing.assert_allclose(told, wanted, rtol=1e-5)
     found = model.evaluate()

@@ -21,7 +21,7 @@ from canon.data.text.vocabularies import BOS, EOS
 from canon.errors import CanonError
 from canon.metrics import corpus_bleu
 from canon.nn.ragged import Layout
-from canon.training.plan import read_data
+from canon.training.data import read_data
 from canon.training.trainer import train
 from canon.use.complete import complete
 from canon.use.export import convert
