@@ -7,4 +7,4 @@ from canon.data.schema import Columns, Data, Schema
 
 def data_of(columns: Columns) -> Data:
     """Data whose training split these columns are."""
-    return Data("columns", Schema("features", ()), {"train": columns})
+    return Data("columns", Schema(), {"train": columns})

@@ -16,9 +16,11 @@ from scipy import stats
 from sklearn.metrics import f1_score, precision_recall_fscore_support
 
 from canon.contracts import Context
+from canon.data import targets
 from canon.data.batching.documents import Distinct, Documents, Labels, hashes
 from canon.data.config import DataConfig
-from canon.data.schema import Columns, Schema
+from canon.data.encodings.bags import BagSchema
+from canon.data.schema import Columns
 from canon.data.text.words import Words
 from canon.errors import CanonError
 from canon.systems.words.classifier import Classifier, Config
@@ -28,6 +30,7 @@ from canon.tasks.labels import LabelTask
 from canon.training.run import Run
 from canon.training.trainer import train
 from tests.learners import data_of
+from tests.objectives.choices import choice
 from tests.reading import read_as
 
 LOSSES = {"softmax": "softmax", "hierarchical-softmax": "hs", "one-vs-all": "ova", "negative-sampling": "ns"}
@@ -155,7 +158,7 @@ def test_accuracy_is_that_of_fasttext(tmp_path: Path) -> None:
         lines[split].write_text("".join(f"{names[row]} {texts[row]}\n" for row in order))
     assert data.schema.words is not None
     config = Config(vocab_size=data.schema.words.size, num_classes=15, dim=50, lr=0.5, word_ngrams=2, buckets=100_000)
-    task = LabelTask("labels", config, data.schema)
+    task = LabelTask(choice("labels", "labels"), config, data.schema)
     size, epochs = len(data.splits["train"]["input"]), 10
     ours, theirs = [], []
     for seed in range(3):
@@ -506,10 +509,10 @@ def test_scores_are_scikit_learns() -> None:
         "probabilities": torch.from_numpy(np.take_along_axis(shares, order, axis=1)),
         "loss": torch.from_numpy(rng.random(n)),
     }
-    schema = Schema("document", (), "labels", tuple("abcdefg"))
+    schema = BagSchema(targets.Labels(tuple("abcdefg")))
     ranks = np.argsort(order, axis=1)
     for top, threshold in ((None, None), (2, None), (None, 0.6), (3, 0.7)):
-        task = LabelTask("labels", Config(num_classes=7), schema)
+        task = LabelTask(choice("labels", "labels"), Config(num_classes=7), schema)
         task.top, task.threshold = top, threshold
         found = task.score(outputs, {"target": own})
         most = top or (1 if threshold is None else size)
@@ -541,7 +544,7 @@ def test_precision_and_recall_are_fasttexts(tmp_path: Path) -> None:
     arrays = {"input": model.get_input_matrix()[order], "output": model.get_output_matrix()[rows]}
     counts = torch.ones(5, dtype=torch.int64)
     learner.restore({"model": {name: torch.from_numpy(a) for name, a in arrays.items()} | {"label_counts": counts}}, {})
-    task = LabelTask("labels", config, data.schema)
+    task = LabelTask(choice("labels", "labels"), config, data.schema)
     found = task.score(learner.outputs(data.splits["train"]), data.splits["train"])
     count, precision, recall = model.f.test(str(path), 1, 0.0)
     assert count == 300 and found["accuracy"] == pytest.approx(precision)

@@ -310,7 +310,7 @@ def test_weights_of_a_folder_bit_for_bit(canon: Callable[..., Any]) -> None:
         if name.startswith("backbone."):  # frozen
             assert torch.equal(tensor, theirs.tensors[name.removeprefix("backbone.")]), name
     log = (run.path / "log.txt").read_text()
-    assert 'The task: a class (column "label") of a text ("text")' in log
+    assert 'The text is the column "text", the label is the column "label"' in log and "The task: a class." in log
     assert "made anew: head.weight, head.bias." in log and "left out: head.dense.weight" in log
     assert run.schema.tokenizers["text"].to_json() == theirs.tokenizer.to_json()  # type: ignore[union-attr]
     shutil.rmtree(path)

@@ -14,8 +14,8 @@ from scipy import stats
 
 from canon.contracts import Context, World
 from canon.data.corpus.corpus import MARK, Corpus
+from canon.data.encodings.word_ids import WordIdSchema
 from canon.data.formats import word_tests
-from canon.data.schema import Schema
 from canon.data.text.words import Words
 from canon.errors import CanonError
 from canon.kernels.cpu import word2vec as kernels
@@ -24,6 +24,7 @@ from canon.systems.words.sampling import alias_table, huffman, keep_shares, nois
 from canon.systems.words.word2vec import Config, Word2Vec
 from canon.tasks.word_vectors import WordVectors
 from tests.learners import data_of
+from tests.objectives.choices import choice
 
 WAYS = [
     pytest.param({"architecture": "skip-gram", "update": "window"}, id="window"),
@@ -506,8 +507,7 @@ def test_pairwise_cbow_is_refused() -> None:
 
 
 def task_of(corpus: Corpus) -> WordVectors:
-    schema = Schema("corpus", (), words=corpus.words)
-    return WordVectors("negative-sampling", Config(), schema)
+    return WordVectors(choice("negative-sampling", "word-vectors"), Config(), WordIdSchema(words=corpus.words))
 
 
 def test_scores_are_the_mean_loss_and_the_tests() -> None:

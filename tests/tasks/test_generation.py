@@ -159,7 +159,7 @@ def test_mixtures_have_the_moments_of_their_density(name: str) -> None:
     within = 0.9973 if len(mixture.columns) == 1 else 1 - np.exp(-4.5)  # of a normal, within 3σ
     assert mixture.share_of_modes(rows).sum() == pytest.approx(within, abs=0.004)
     first, second = (read_as(DataConfig(source=name), "features", target=Nothing) for _ in range(2))
-    assert first.fingerprint() == second.fingerprint() and first.schema.target == "none"
+    assert first.fingerprint() == second.fingerprint() and first.schema.target == Nothing()
 
 
 # Runs
