@@ -71,7 +71,7 @@ class BidirectionalLanguageModel(LanguageModel):
         return {name: (found | sides)[name] for name in self.names()}
 
     def floors(self, targets: np.ndarray) -> dict[str, float]:
-        known = getattr(self.config, "softmax_words", 0) or self._tokenizer.size
+        known = self.config.softmax_words or self._tokenizer.size
         return tokens.floors(np.where(targets < known, targets, UNK), min(known, self._tokenizer.size))
 
     def rows(self, outputs: Outputs, top: int) -> list[dict[str, Any]]:

@@ -54,7 +54,7 @@ class FineTune(Task):
 
     def __init__(self, choice: Choice, config: Any, schema: Schema) -> None:
         super().__init__(choice, config, schema)
-        name = schema.target if schema.target in KINDS else getattr(config, "kind", "") or "class"
+        name = schema.target if schema.target in KINDS else config.kind or "class"
         settings: FineTuning = choice.settings
         weights_C = class_weights(settings.class_weights, schema.classes, schema.counts)
         self.kind = KINDS[name](choice.create(weights_C), config, schema)

@@ -72,7 +72,7 @@ class LabelTask(Task):
     ) -> dict[str, float]:
         """F1 over all predictions and over labels that occur; and the table of each label."""
         size = len(self.schema.classes)
-        separate = getattr(self.config, "loss", "") == "one-vs-all"
+        separate = self.config.loss == "one-vs-all"
         top = self.top or (size if separate or self.threshold is not None else 1)
         threshold = (0.5 if separate and self.top is None else 0.0) if self.threshold is None else self.threshold
         predicted_nK = (np.arange(ranked_nK.shape[1]) < top) & (shares_nK >= threshold)
@@ -98,7 +98,7 @@ class LabelTask(Task):
     def floors(self, targets: np.ndarray) -> dict[str, float]:
         """Of examples with one label each."""
         shares_L = np.bincount(targets, minlength=len(self.schema.classes)) / len(targets)
-        loss = getattr(self.config, "loss", "softmax")
+        loss = self.config.loss
         if loss == "one-vs-all":
             return {"label shares": sum(metrics.entropy([share, 1 - share], base=np.e) for share in shares_L.tolist())}
         if loss == "negative-sampling":

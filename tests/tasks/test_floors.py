@@ -39,7 +39,9 @@ def of_text(name: str, **config: Any) -> Any:
 
 def of_pairs() -> Any:
     tokenizers = {"source": TOKENIZER, "target": TOKENIZER}
-    return task("transduction", input="pairs", shape=(), target="sequence", tokenizers=tokenizers)
+    return task(
+        "transduction", config={"max_length": 0}, input="pairs", shape=(), target="sequence", tokenizers=tokenizers
+    )
 
 
 def of_classes(name: str, objective: str = "", **config: Any) -> Any:
@@ -55,7 +57,12 @@ def of_numbers(objective: str) -> Any:
 SCALED = (NUMBERS - 2.0) / 0.5
 CASES = {
     "language model": (of_text("language-model"), TOKENS, math.log(TOKENIZER.size), shares_loss(TOKENS)),
-    "both ways": (of_text("bidirectional-language-model"), TOKENS, math.log(TOKENIZER.size), shares_loss(TOKENS)),
+    "both ways": (
+        of_text("bidirectional-language-model", softmax_words=0),
+        TOKENS,
+        math.log(TOKENIZER.size),
+        shares_loss(TOKENS),
+    ),
     # Only 7 words have an output of their own: the others, 7 and 8, count as unknown.
     "both ways, few words": (
         of_text("bidirectional-language-model", softmax_words=7),
