@@ -80,6 +80,7 @@ _LISTS = {
     "objectives": _objectives,
     "optimizers": _optimizers,
 }
+_LONG = {"objectives": ("formula", "paper")}  # columns that only --json has: docs/losses.md prints them
 
 
 def list_(
@@ -90,7 +91,10 @@ def list_(
     if what not in _LISTS:
         raise unknown("list", what, _LISTS)
     rows = _LISTS[what]()
-    (print_json if json else print_table)(rows)
+    if json:
+        print_json(rows)
+    else:
+        print_table([{key: row[key] for key in row if key not in _LONG.get(what, ())} for row in rows])
 
 
 def register(app: typer.Typer) -> None:

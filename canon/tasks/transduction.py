@@ -52,7 +52,7 @@ class Transduction(Task):
         self.symbols = self._target.kind == "split"
         self.monitor = "wer" if self.symbols else "bleu"
         # Decoding stops here: half as long again as anything in the training set.
-        self.limit = vars(config).get("max_length", 0) or math.ceil(1.5 * max(schema.longest, default=20)) + 5
+        self.limit = config.max_length or math.ceil(1.5 * max(schema.longest, default=20)) + 5
 
     def example(self) -> tuple[Any, ...]:
         source, target = (Layout(torch.tensor([length])) for length in self.typical or (20, 20))

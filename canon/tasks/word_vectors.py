@@ -9,7 +9,7 @@ Shapes: V words, D dimensions.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from torch import Tensor
@@ -23,6 +23,14 @@ from canon.metrics.vectors import analogy_accuracy, similarity_correlation
 from canon.tasks.base import Outputs, Task
 
 _TESTS = ("wordsim353", "simlex999", "questions-words", "CA8-morphological", "CA8-semantic")
+
+
+@runtime_checkable
+class DrawsNoise(Protocol):
+    """The settings of a learner that may tell words from noise."""
+
+    loss: str
+    negatives: int
 
 
 class WordVectors(Task):
@@ -71,9 +79,9 @@ class WordVectors(Task):
 
     def floors(self, targets: np.ndarray) -> dict[str, float]:
         """Where everything is as likely as not, each of a pair's outputs costs log 2."""
-        if vars(self.config).get("loss") != "negative-sampling":
-            return {}
-        return {"even odds": (1 + self.config.negatives) * math.log(2)}
+        if isinstance(self.config, DrawsNoise) and self.config.loss == "negative-sampling":
+            return {"even odds": (1 + self.config.negatives) * math.log(2)}
+        return {}
 
     def rows(self, outputs: Outputs, top: int) -> list[dict[str, Any]]:
         """A word's vector; none for a word that is not known."""

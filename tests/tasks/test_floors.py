@@ -44,7 +44,7 @@ def of_text(name: str, **config: Any) -> Any:
 
 def of_pairs() -> Any:
     tokenizers = {"source": TOKENIZER, "target": TOKENIZER}
-    return task("transduction", SequenceSchema(OtherText(), tokenizers=tokenizers))
+    return task("transduction", SequenceSchema(OtherText(), tokenizers=tokenizers), max_length=0)
 
 
 def of_classes(name: str, objective: str = "", **config: Any) -> Any:
@@ -60,7 +60,12 @@ def of_numbers(objective: str) -> Any:
 SCALED = (NUMBERS - 2.0) / 0.5
 CASES = {
     "language model": (of_text("language-model"), TOKENS, math.log(TOKENIZER.size), shares_loss(TOKENS)),
-    "both ways": (of_text("bidirectional-language-model"), TOKENS, math.log(TOKENIZER.size), shares_loss(TOKENS)),
+    "both ways": (
+        of_text("bidirectional-language-model", softmax_words=0),
+        TOKENS,
+        math.log(TOKENIZER.size),
+        shares_loss(TOKENS),
+    ),
     # Only 7 words have an output of their own: the others, 7 and 8, count as unknown.
     "both ways, few words": (
         of_text("bidirectional-language-model", softmax_words=7),

@@ -22,7 +22,7 @@ SYMBOLS = "a b c d"
 def task(longest: tuple[int, ...] = (), kind: Any = "split", **config: object) -> Transduction:
     tokenizers = {side: Tokenizer.train([SYMBOLS], kind) for side in ("source", "target")}
     schema = Schema("pairs", (), "sequence", longest=longest, tokenizers=tokenizers)
-    return Transduction(choice("cross-entropy", "transduction"), SimpleNamespace(**config), schema)
+    return Transduction(choice("cross-entropy", "transduction"), SimpleNamespace(**{"max_length": 0, **config}), schema)
 
 
 @pytest.mark.parametrize(
