@@ -128,7 +128,8 @@ class Schema:
     @classmethod
     def _of(cls, added: dict[str, Any], **core: Any) -> Self:
         """From what `_added` gave, read back."""
-        return cls(**core, **{key: tuple(value) if isinstance(value, list) else value for key, value in added.items()})
+        plain: dict[str, Any] = {key: tuple(each) if isinstance(each, list) else each for key, each in added.items()}
+        return cls(**core, **plain)
 
     @classmethod
     def open(cls, folder: Path) -> Schema:

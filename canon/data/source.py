@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from canon.data.schema import FileRecord
-from canon.errors import CanonError
 
 if TYPE_CHECKING:
     from canon.data.kinds.base import Kind
@@ -87,21 +86,3 @@ def split_of(path: Path) -> str:
         if any(word in names for word in words):
             return split
     return ""
-
-
-def one_of_each_split(folder: Path, files: list[Path], what: str) -> dict[str, Path]:
-    """train.csv, valid.csv and test.csv among some files of a folder; or the only one."""
-    if len(files) == 1:
-        return {"train": files[0]}
-    by_split: dict[str, Path] = {}
-    for file in files:
-        split = split_of(file)
-        if split in by_split:
-            raise CanonError(
-                f"{folder}: {by_split[split].name} and {file.name} both seem to be the {split} part; keep one."
-            )
-        if split:
-            by_split[split] = file
-    if "train" not in by_split:
-        raise CanonError(f"{folder} has {len(files)} {what} and none is named train; give the file.")
-    return by_split

@@ -105,7 +105,7 @@ def to_record(target: Target) -> dict[str, Any]:
 
 
 def from_record(record: dict[str, Any]) -> Target:
-    values = {key: tuple(value) if isinstance(value, list) else value for key, value in record.items()}
+    values: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in record.items()}
     name = values.pop("name")
     if name not in TARGETS:
         raise unknown("target", str(name), TARGETS)

@@ -22,7 +22,7 @@ from canon.data.formats.rows import ChoiceRows, Rows, SpanRows, TagRows, TextRow
 from canon.data.formats.squad import is_squad, read_squad
 from canon.data.formats.tables import ENDINGS as TABLES
 from canon.data.kinds.choices import choice_rows, choose_columns
-from canon.data.kinds.labelled import Chosen, open_table, text_rows
+from canon.data.kinds.labelled import TextColumns, open_table, text_rows
 from canon.data.paths import file_of
 from canon.data.targets import Choice, Class, Number, Span, Tags
 from canon.data.text.tokenizers import is_wide
@@ -65,7 +65,7 @@ def _from_file(schema: FramedSchema, path: Path, config: Any) -> Rows:
         table = open_table(path, config)
         columns = schema.columns
         if not isinstance(schema.target, Choice):
-            rows = text_rows(table, Chosen(columns))
+            rows = text_rows(table, TextColumns(columns))
             _refuse_empty(rows)
             return rows
         if (choices := choose_columns(table)) is None:
@@ -146,7 +146,7 @@ def _refuse_empty(rows: TextRows) -> None:
 
 
 def _merged(parts: Sequence[Rows]) -> Any:
-    """Rows of one kind behind each other."""
+    """Rows of one kind after each other."""
     if len(parts) == 1:
         return parts[0]
     first = parts[0]

@@ -85,8 +85,8 @@ class ParallelKind(Kind):
 
 
 def _source(name: str, parts: dict[str, pairs.Read], files: tuple, notes: tuple[str, ...] = ()) -> Source:
-    told = tuple(note for _, more in parts.values() for note in more)
-    return Source(name, {split: read for split, (read, _) in parts.items()}, files, (*notes, *told))
+    more = tuple(note for _, own in parts.values() for note in own)
+    return Source(name, {split: read for split, (read, _) in parts.items()}, files, (*notes, *more))
 
 
 PARALLEL = ParallelKind()
