@@ -154,9 +154,7 @@ class LabelledKind(ExampleKind):
         )
 
     def check(self, report: CheckReport, config: Any) -> Source:
-        from canon.data.kinds import open_as
-
-        source = open_as(self, config)
+        source = self.source(config)
         count_labelled(report, config, source)
         return source
 

@@ -77,9 +77,7 @@ class ParallelKind(Kind):
 
     def check(self, report: CheckReport, config: Any) -> Source:
         """Two files that do not fit together are a mistake that nothing can be counted after."""
-        from canon.data.kinds import open_as
-
-        source = open_as(self, config)
+        source = self.source(config)
         count_pairs(report, config, source)
         return source
 
