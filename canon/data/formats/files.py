@@ -186,27 +186,3 @@ def utf8(path: Path, encoding: str = "utf-8") -> Iterator[bytes]:
         yield b"" if first == BOM else first
         while chunk := stream.read(CHUNK):
             yield chunk
-
-
-class Utf8File(io.RawIOBase):
-    """The file as UTF-8 with \\n for every line's end, to be read by pyarrow; counts its quotes on the way."""
-
-    def __init__(self, path: Path, encoding: str) -> None:
-        self._pieces, self._held, self.quotes = utf8(path, encoding), b"", 0
-
-    def readable(self) -> bool:
-        return True
-
-    def read(self, size: int = -1) -> bytes:
-        """So much as is asked for, less only at the end: pyarrow takes a short block for a whole one."""
-        held, length = [self._held], len(self._held)
-        while (length < size or size < 0) and (piece := next(self._pieces, None)) is not None:
-            while piece.endswith(b"\r") and (more := next(self._pieces, None)) is not None:
-                piece += more
-            self.quotes += piece.count(b'"')
-            held.append(piece.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if b"\r" in piece else piece)
-            length += len(held[-1])
-        found = b"".join(held)
-        size = size if size >= 0 else length
-        self._held = found[size:]
-        return found[:size]

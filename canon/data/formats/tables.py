@@ -10,6 +10,7 @@ A large table is held once, as text: what is made of a column is made block by b
 from __future__ import annotations
 
 import csv
+import io
 import json
 import sys
 from collections.abc import Iterator, Sequence
@@ -21,7 +22,7 @@ import numpy as np
 
 from canon.data.checking import measure
 from canon.data.formats import json_lines
-from canon.data.formats.files import CHUNK, Utf8File, ending, read_bytes, whole_lines
+from canon.data.formats.files import CHUNK, ending, read_bytes, utf8, whole_lines
 from canon.data.settings import Columns
 from canon.errors import CanonError, reason, unknown
 
@@ -338,6 +339,30 @@ def _header(path: Path, line: int, cells: list[str], delimiter: str) -> tuple[st
     return names
 
 
+class _Utf8(io.RawIOBase):
+    """The file as UTF-8 with \\n for every line's end, to be read by pyarrow; counts its quotes on the way."""
+
+    def __init__(self, path: Path, encoding: str) -> None:
+        self._pieces, self._held, self.quotes = utf8(path, encoding), b"", 0
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        """So much as is asked for, less only at the end: pyarrow takes a short block for a whole one."""
+        held, length = [self._held], len(self._held)
+        while (length < size or size < 0) and (piece := next(self._pieces, None)) is not None:
+            while piece.endswith(b"\r") and (more := next(self._pieces, None)) is not None:
+                piece += more
+            self.quotes += piece.count(b'"')
+            held.append(piece.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if b"\r" in piece else piece)
+            length += len(held[-1])
+        found = b"".join(held)
+        size = size if size >= 0 else length
+        self._held = found[size:]
+        return found[:size]
+
+
 def _arrow_columns(
     path: Path, encoding: str, delimiter: str, header: tuple[str, ...], skip: int
 ) -> dict[str, Any] | None:
@@ -347,7 +372,7 @@ def _arrow_columns(
         from pyarrow import csv as arrow
     except ImportError:
         return None
-    quoted, source = delimiter != "\t", Utf8File(path, encoding)
+    quoted, source = delimiter != "\t", _Utf8(path, encoding)
     block = max(CHUNK, len(header) << 13)  # some rows
     try:
         blocks = arrow.open_csv(
