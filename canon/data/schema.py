@@ -128,8 +128,8 @@ class Schema:
     @classmethod
     def _of(cls, added: dict[str, Any], **core: Any) -> Self:
         """From what `_added` gave, read back."""
-        plain: dict[str, Any] = {key: tuple(each) if isinstance(each, list) else each for key, each in added.items()}
-        return cls(**core, **plain)
+        values: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in added.items()}
+        return cls(**core, **values)
 
     @classmethod
     def open(cls, folder: Path) -> Schema:
