@@ -157,8 +157,8 @@ def _refuse_missing(table: Table, name: str, missing: str) -> None:
     if missing == "error" and facts.missing:
         text = table.text(name, facts.first_missing).strip()
         state = f'is "{text}"' if text else "is empty"
-        told = f'column "{name}" {state}; give a number, or set data.missing = "mean".'
-        raise table.mistake(facts.first_missing, told)
+        advice = 'give a number, or set data.missing = "mean".'
+        raise table.mistake(facts.first_missing, f'column "{name}" {state}; {advice}')
 
 
 def _short(text: str) -> str:

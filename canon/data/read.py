@@ -8,19 +8,19 @@ from typing import Any
 
 from canon.data import encodings
 from canon.data.encodings import Ask, Encoding
-from canon.data.kinds import accepts, open_as, open_for
+from canon.data.kinds import Kind, kind_for
 from canon.data.schema import Columns, Data, Schema
 from canon.errors import CanonError
 
 
 def read(config: Any, reads: Sequence[Encoding], ask: Ask) -> Data:
     """Everything of `config.source`, split and encoded by the first of the encodings that can be given its kind."""
+    encoding_of: dict[Kind, Encoding] = {}
     for encoding in reads:
         for kind in encoding.kinds(ask):
-            if accepts(kind, config):
-                return encoding.fit(open_as(kind, config), config, ask)
-    open_for([kind for encoding in reads for kind in encoding.kinds(ask)], config, ask.system)
-    raise AssertionError("open_for refuses what no kind accepts")
+            encoding_of.setdefault(kind, encoding)
+    kind = kind_for(list(encoding_of), config, ask.system)
+    return encoding_of[kind].fit(kind.source(config), config, ask)
 
 
 def inputs(schema: Schema, sources: Sequence[str | Path], config: Any, text: bool = False) -> tuple[Columns, list[str]]:

@@ -20,7 +20,6 @@ from canon.data import catalogue
 from canon.data.catalogue import CATALOGUE, Dataset, File, fetch, locate
 from canon.data.config import DataConfig
 from canon.data.formats.text import documents
-from canon.data.kinds import open_as
 from canon.data.kinds.text import TEXT
 from canon.errors import CanonError
 from tests.reading import read_as
@@ -71,7 +70,7 @@ def test_fetch_then_read(server: str, folder: Path, monkeypatch: pytest.MonkeyPa
     assert fetch("toy") == folder / "toy" == locate("toy")
     assert [path.name for path in (folder / "toy").iterdir()] == ["good.txt"]
     assert (folder / "toy" / "good.txt").read_bytes() == CONTENT
-    text = open_as(TEXT, DataConfig(source="toy")).parts["train"]
+    text = TEXT.source(DataConfig(source="toy")).parts["train"]
     assert len(list(documents(text.files[0]))) == 10000
 
 
@@ -132,7 +131,7 @@ def test_files_may_be_compressed(folder: Path, monkeypatch: pytest.MonkeyPatch, 
     packed = {".gz": gzip.compress, ".xz": lzma.compress}.get(name[-3:], bytes)(CONTENT)
     (folder / "toy" / name).write_bytes(packed)
     assert fetch("toy") == folder / "toy"
-    source = open_as(TEXT, DataConfig(source="toy"))
+    source = TEXT.source(DataConfig(source="toy"))
     assert source.files[0].sha256 == hashlib.sha256(packed).hexdigest()
 
 
@@ -141,7 +140,7 @@ def test_a_changed_file_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch
     (folder / "toy").mkdir(parents=True)
     (folder / "toy" / "good.txt.gz").write_bytes(gzip.compress(CONTENT + b"x"))
     with pytest.raises(CanonError, match=r"good\.txt\.gz is not the published file \(sha256 "):
-        open_as(TEXT, DataConfig(source="toy"))
+        TEXT.source(DataConfig(source="toy"))
 
 
 def test_the_folder_is_canon_data_or_the_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

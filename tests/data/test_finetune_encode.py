@@ -21,7 +21,7 @@ from canon.data.encodings.framing_rows import (
     shorten,
 )
 from canon.data.formats.rows import Answer, ChoiceRows, SpanRows, TagRows, TextRows
-from canon.data.read import inputs, read
+from canon.data.read import inputs, labelled, read
 from canon.data.schema import Data, Schema
 from canon.data.targets import Choice, Class, Number, Span, Tags, Target
 from canon.data.text.framing import FRAMINGS
@@ -368,3 +368,26 @@ def test_texts_to_predict_in_every_form() -> None:
     assert isinstance(texts, Texts) and len(texts) == 4
     assert len({tuple(own) for own in sequences(texts)}) == 1
     assert names[2:] == ["more.csv, line 2", "more.txt, line 1"]
+
+
+def test_fasttext_lines_are_read_and_predicted() -> None:
+    """Texts with labels are one kind: lines to learn from; lines, a table, an object and a text to predict."""
+    import json
+    from pathlib import Path
+
+    data = read_rows(["__label__x one two", "__label__y three", "__label__x two"], "train.txt", valid=0.0, test=0.0)
+    assert data.schema.classes == ("x", "y") and data.schema.target.counts == (2, 1) and data.schema.columns == ()
+    Path("more.txt").write_text("__label__y one two\n")
+    Path("more.csv").write_text("stars,text\n5,one two\n")
+    sources = ["one two", json.dumps({"text": "one two"}), "more.txt", "more.csv"]
+    columns, names = inputs(data.schema, sources, DataConfig())
+    texts = columns["input"]
+    assert isinstance(texts, Texts) and names[2:] == ["more.txt, line 1", "more.csv, line 2"]
+    assert all(texts.sequence(row).tolist() == texts.sequence(0).tolist() for row in range(4))
+    other = labelled(data.schema, "more.txt", DataConfig(source="train.txt"))
+    assert np.asarray(other["target"]).tolist() == [1]
+
+
+def test_several_labels_are_not_a_class() -> None:
+    with pytest.raises(CanonError, match=r"train\.txt, line 2: "):
+        read_rows(["__label__x one", "__label__x __label__y two"], "train.txt", valid=0.0, test=0.0)

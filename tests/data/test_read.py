@@ -15,7 +15,6 @@ from sklearn.preprocessing import StandardScaler
 from canon.data.config import DataConfig
 from canon.data.encodings import Ask, find
 from canon.data.encodings.pixels import PixelSchema
-from canon.data.kinds import open_as
 from canon.data.kinds.text import TEXT
 from canon.data.read import read
 from canon.data.schema import Schema
@@ -198,7 +197,7 @@ def test_python_texts_are_english_and_code(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(builtin, "_modules", lambda: iter([Path(json.__file__), Path(csv.__file__)]))
 
     def texts(name: str) -> list[str]:
-        return list(open_as(TEXT, DataConfig(source=name)).parts["train"].documents)
+        return list(TEXT.source(DataConfig(source=name)).parts["train"].documents)
 
     assert texts("python-source") == [Path(module.__file__).read_text() for module in (json, csv)]
     assert (json.dump.__doc__ or "")[:60].strip() in "\n".join(texts("python-docs"))

@@ -28,7 +28,7 @@ from canon.data.checking.report import CheckReport
 from canon.data.checking.word_counts import count_words
 from canon.data.config import DataConfig
 from canon.data.encodings.framed import FRAMED
-from canon.data.kinds import open_as, open_for
+from canon.data.kinds import open_for
 from canon.data.kinds.text import TEXT as RUNNING
 from canon.data.paths import file_of
 from canon.errors import CanonError
@@ -375,7 +375,7 @@ def read_all(path: Path) -> None:
         lambda: read_as(config, "sequences"),
         lambda: open_for(FRAMED.reads, config),
         lambda: read_as(config, "bags"),
-        lambda: count_words(CheckReport(""), config, open_as(RUNNING, config)),
+        lambda: count_words(CheckReport(""), config, RUNNING.source(config)),
     ):
         try:
             way()

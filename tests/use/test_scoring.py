@@ -19,6 +19,10 @@ import numpy as np
 import pytest
 import torch
 
+from canon.data.encodings.passages import PassageSchema
+from canon.data.encodings.windows import WindowSchema
+from canon.data.schema import Schema
+from canon.data.targets import HiddenTokens, NextToken
 from canon.data.text.tokenizers import Tokenizer
 from canon.data.text.vocabularies import EOS
 from canon.errors import CanonError
@@ -54,9 +58,12 @@ def native_tokenizer() -> Tokenizer:
     return Tokenizer.from_json(inner.to_str(), native=True)
 
 
-def stand_in(network: Any, tokenizer: Tokenizer, name: str, kind: str = "passages", target: str = "tokens") -> Any:
+def stand_in(network: Any, tokenizer: Tokenizer, name: str, running: bool = False) -> Any:
     recipe = SimpleNamespace(system=SimpleNamespace(name=name, loop="gradient"))
-    schema = SimpleNamespace(input=kind, target=target, tokenizers={"text": tokenizer})
+    tokenizers = {"text": tokenizer}
+    schema: Schema = PassageSchema(HiddenTokens(), tokenizers=tokenizers)
+    if running:
+        schema = WindowSchema(NextToken(), tokenizers=tokenizers)
     return SimpleNamespace(run=SimpleNamespace(path=Path("run"), recipe=recipe), schema=schema, network=network.eval())
 
 
@@ -94,7 +101,7 @@ def running() -> Any:
     tokenizer = Tokenizer.train(sentences(200), "word")
     torch.manual_seed(3)
     network = sharpen(rnn_lm.RNNLM(rnn_lm.Config(vocab_size=tokenizer.size, dim=8, hidden=8, num_layers=1)))
-    return stand_in(network, tokenizer, "rnn-lm", "text", "next")
+    return stand_in(network, tokenizer, "rnn-lm", running=True)
 
 
 @pytest.fixture
@@ -116,7 +123,7 @@ def theirs_of(network: gpt2.GPT2) -> Any:
 def gains_of(model: Any, ids: list[int]) -> np.ndarray:
     """log p [T, V] behind each of some tokens, by transformers, or by an RNN over the whole text."""
     with torch.no_grad():
-        if model.schema.target == "next":
+        if isinstance(model.schema.target, NextToken):
             logits = model.network(torch.tensor([ids]), None)[0][0]
         else:
             logits = theirs_of(model.network)(torch.tensor([ids])).logits[0]
@@ -130,12 +137,12 @@ def by_hand(model: Any, context: str, continuation: str) -> tuple[float, int, bo
     ids = tokenizer.encode([context + continuation])[0].tolist()
     assert ids[: len(before)] == before
     first = len(before)
-    if model.schema.target == "next":
+    if isinstance(model.schema.target, NextToken):
         ids, first = [EOS, *ids], first + 1
     elif not first and tokenizer.native:
         ids, first = [0, *ids], 1
     first = max(first, 1)
-    if model.schema.target != "next" and len(ids) > LIMIT + 1:
+    if not isinstance(model.schema.target, NextToken) and len(ids) > LIMIT + 1:
         ids, first = ids[-(LIMIT + 1) :], first - (len(ids) - LIMIT - 1)
     gains = gains_of(model, ids[:-1])
     own = [gains[place - 1, ids[place]] for place in range(first, len(ids))]

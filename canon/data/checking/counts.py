@@ -1,4 +1,4 @@
-"""The counting behind `check`, one function per kind of data, each filling its part of the report.
+"""The counting of `check`, one function per kind of data, each filling its part of the report.
 
 A mistake in the data becomes a warning and the counting goes on. Text is streamed.
 """

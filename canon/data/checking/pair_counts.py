@@ -1,4 +1,4 @@
-"""The counting behind `canon check` for parallel text: sizes, lengths, what a test part has that train has not, and
+"""The counting of `canon check` for parallel text: sizes, lengths, what a test part has that train has not, and
 whether source and target belong together."""
 
 from __future__ import annotations
@@ -77,23 +77,23 @@ def describe_pairs(
     }
     for side, tokenizer in (("source", source_tokenizer), ("target", target_tokenizer)):
         texts: list[str] = getattr(pairs, side)
-        told: dict[str, Any] = {
+        counted: dict[str, Any] = {
             "characters": measure.quantiles(Counter(map(len, texts))) if texts else {},
             "words": measure.quantiles(Counter(len(measure.words(text)) for text in texts)) if texts else {},
         }
         if tokenizer is not None:
             ids, lengths = tokenizer.encode(texts)
-            told["tokens"] = measure.quantiles(Counter(lengths.tolist())) if texts else {}
-            told["unknown_tokens"] = float((ids == UNK).mean()) if len(ids) else 0.0
+            counted["tokens"] = measure.quantiles(Counter(lengths.tolist())) if texts else {}
+            counted["unknown_tokens"] = float((ids == UNK).mean()) if len(ids) else 0.0
         if train is not None:
             known: list[str] = getattr(train, side)
             letters, words = set[str](), set[str]()
             for text in known:
                 letters.update(text)
                 words.update(measure.words(text))
-            told["unknown_characters"] = measure.unknown_rate(texts, letters)
-            told["unknown_words"] = measure.unknown_rate((measure.words(text) for text in texts), words)
-        described[side] = told
+            counted["unknown_characters"] = measure.unknown_rate(texts, letters)
+            counted["unknown_words"] = measure.unknown_rate((measure.words(text) for text in texts), words)
+        described[side] = counted
     if train is not None:
         described["overlap"] = measure.overlap(measure.digests(train.source), measure.digests(pairs.source))
     return described

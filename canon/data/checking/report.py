@@ -58,12 +58,12 @@ class CheckReport:
             shown.append("  lines       " + ", ".join(f"{count:,} {name}" for name, count in self.lines.items()))
         for unit, values in self.lengths.items():
             shown.append(f"  {unit:<11} " + ", ".join(f"{name} {value:,}" for name, value in values.items()))
-        for split, told in self.pairs.items():
-            fits = "" if told["alignment"] is None else f", alignment {told['alignment']:.2f}"
+        for split, counted in self.pairs.items():
+            fits = "" if counted["alignment"] is None else f", alignment {counted['alignment']:.2f}"
             for side in ("source", "target"):
-                words = ", ".join(f"{name} {value:,}" for name, value in told[side]["words"].items())
+                words = ", ".join(f"{name} {value:,}" for name, value in counted[side]["words"].items())
                 shown.append(f"  {split:<11} {side} words {words}")
-            shown.append(f"  {split:<11} target / source characters {told['ratio'].get('median', 0):.2f}{fits}")
+            shown.append(f"  {split:<11} target / source characters {counted['ratio'].get('median', 0):.2f}{fits}")
         if self.corpus:
             shown.append("  corpus      " + ", ".join(f"{count:,} {name}" for name, count in self.corpus.items()))
         if self.passages:

@@ -25,7 +25,7 @@ from canon.data.formats.rows import TextRows
 from canon.data.formats.tables import ENDINGS as TABLES
 from canon.data.formats.tables import canonical
 from canon.data.kinds.examples import ExampleSource
-from canon.data.kinds.labelled import LABELLED, Chosen, choose_columns, open_table, text_rows
+from canon.data.kinds.labelled import LABELLED, TextColumns, choose_columns, open_table, text_rows
 from canon.data.paths import file_of
 from canon.data.schema import Columns, Data, Schema
 from canon.data.settings import Vocabulary
@@ -148,7 +148,7 @@ class Bags(Encoding):
             if ending(path) in TABLES:
                 table = open_table(path, config)
                 columns = schema.columns or choose_columns(table, "", config.features).texts
-                more, what = text_rows(table, Chosen(columns)).joined(), "row"
+                more, what = text_rows(table, TextColumns(columns)).joined(), "row"
             else:
                 more, what = [without_labels(line) for line in lines(path, config.encoding)], "line"
             texts += more

@@ -17,12 +17,14 @@ from canon.data.encodings.framed import FramedSchema
 from canon.data.formats import json_lines
 from canon.data.formats.choices import LETTERS, is_choices, parse_choice, read_choices
 from canon.data.formats.conll import is_conll, read_conll
+from canon.data.formats.fasttext_lines import is_labelled, without_labels
 from canon.data.formats.files import ending, lines
 from canon.data.formats.rows import ChoiceRows, Rows, SpanRows, TagRows, TextRows
 from canon.data.formats.squad import is_squad, read_squad
 from canon.data.formats.tables import ENDINGS as TABLES
+from canon.data.kinds import labelled
 from canon.data.kinds.choices import choice_rows, choose_columns
-from canon.data.kinds.labelled import Chosen, open_table, text_rows
+from canon.data.kinds.labelled import TextColumns, open_table, text_rows
 from canon.data.paths import file_of
 from canon.data.targets import Choice, Class, Number, Span, Tags
 from canon.data.text.tokenizers import is_wide
@@ -63,15 +65,17 @@ def _from_file(schema: FramedSchema, path: Path, config: Any) -> Rows:
         return replace(read_choices(path, config.encoding), answers=None)
     if ending(path) in TABLES and isinstance(schema.target, Class | Number | Choice):
         table = open_table(path, config)
-        columns = schema.columns
         if not isinstance(schema.target, Choice):
-            rows = text_rows(table, Chosen(columns))
+            rows = text_rows(table, TextColumns(schema.columns or labelled.choose_columns(table).texts))
             _refuse_empty(rows)
             return rows
         if (choices := choose_columns(table)) is None:
             raise CanonError(f"{table.path} has no columns of choices.")
         return replace(choice_rows(table, choices), answers=None)
-    numbered = [(number, line) for number, line in enumerate(lines(path, config.encoding), start=1) if line.strip()]
+    read = lines(path, config.encoding)
+    if isinstance(schema.target, Class) and is_labelled(path, config.encoding):
+        read = map(without_labels, read)
+    numbered = [(number, line) for number, line in enumerate(read, start=1) if line.strip()]
     if not numbered:
         raise CanonError(f"{path} is empty.")
     merged = _merged([_from_text(schema, line, f"{path}, line {number}") for number, line in numbered])
@@ -113,7 +117,7 @@ def _from_object(schema: FramedSchema, row: dict[str, Any], where: str) -> Rows:
     if isinstance(schema.target, Choice):
         question, choices, labels, _ = parse_choice(row, where)
         return ChoiceRows(where, lambda index: "", [question], [choices], None, [labels])
-    wanted = ("question", "context") if isinstance(schema.target, Span) else schema.columns
+    wanted = ("question", "context") if isinstance(schema.target, Span) else schema.columns or ("text",)
     for name in wanted:
         if not isinstance(row.get(name), str) or not row[name].strip():
             raise CanonError(f'{where}: there is no "{name}"; an object has {", ".join(wanted)}.')
@@ -146,7 +150,7 @@ def _refuse_empty(rows: TextRows) -> None:
 
 
 def _merged(parts: Sequence[Rows]) -> Any:
-    """Rows of one kind behind each other."""
+    """Rows of one kind after each other."""
     if len(parts) == 1:
         return parts[0]
     first = parts[0]

@@ -3,7 +3,7 @@
 Two texts that are too long together are cut from the longer one, as Hugging Face's `longest_first`; a sentence in words
 is cut between words into several sequences; a document goes through in windows that overlap (Devlin et al. 2019,
 section 4.2, as in their code). A word's tag is asked at its first piece (section 5.3). An answer's first piece is the
-first that ends behind its first character, its last piece the last that begins before its end; a window without the
+first that ends after its first character, its last piece the last that begins before its end; a window without the
 answer, or a question without one, points to the frame's own token: [CLS], or where that comes last, the last token.
 Shapes: n examples, S sequences, N tokens, W words of a sentence, P pieces of a document.
 """
@@ -120,7 +120,7 @@ def joined(words: Sequence[str]) -> tuple[str, np.ndarray]:
 
 
 def first_pieces(starts_W: np.ndarray, spans_P2: np.ndarray) -> np.ndarray:
-    """The first piece of each word [W]: the first that ends behind its first character. A word that left no piece (a
+    """The first piece of each word [W]: the first that ends after its first character. A word that left no piece (a
     control character) shares one with its neighbour."""
     found_W = np.searchsorted(np.maximum.accumulate(spans_P2[:, 1]), starts_W, side="right")
     return np.minimum(found_W, len(spans_P2) - 1)
@@ -156,7 +156,7 @@ def encode_tags(tokenizer: Tokenizer, reading: Reading, rows: TagRows) -> tuple[
 
 
 def _word_cuts(pieces_W: np.ndarray, num_pieces: int, room: int) -> list[tuple[int, int, int, int]]:
-    """(first word, behind the last, first piece, behind the last) of each sequence; a word longer than a whole sequence
+    """(first word, after the last, first piece, after the last) of each sequence; a word longer than a whole sequence
     is cut."""
     if num_pieces <= room:
         return [(0, len(pieces_W), 0, num_pieces)]
@@ -173,7 +173,7 @@ def _word_cuts(pieces_W: np.ndarray, num_pieces: int, room: int) -> list[tuple[i
 
 
 def _end(pieces_W: np.ndarray, word: int, num_pieces: int) -> int:
-    """The piece behind the words before `word`."""
+    """The piece after the words before `word`."""
     return int(pieces_W[word]) if word < len(pieces_W) else num_pieces
 
 
@@ -224,7 +224,7 @@ def encode_spans(
     places = Places(np.repeat(starts_S, length_S) + inside, np.repeat(begin_S, length_S) + inside, length_S)
     texts = _as_texts(framed, np.bincount(owner_S, minlength=len(rows)), places)
     own = [spans[offsets_D[index] : offsets_D[index + 1]] for index in range(len(documents))]
-    told = objects(
+    questions = objects(
         [
             Asked(
                 rows.keys[row] if rows.keys else str(row + 1),
@@ -237,7 +237,7 @@ def encode_spans(
     )
     cut = int((texts.parts_n > 1).sum())
     if rows.answers is None:
-        return texts, told, None, cut
+        return texts, questions, None, cut
     null_S = np.zeros_like(framed.lengths_B) if starts_with_own(reading.framing) else framed.lengths_B - 1
     target_S2 = np.stack([null_S, null_S], axis=1)
     for row, answers in enumerate(rows.answers):
@@ -248,7 +248,7 @@ def encode_spans(
         for window in range(texts.starts_n[row], texts.starts_n[row + 1]):
             if begin_S[window] <= first and last < begin_S[window] + length_S[window]:
                 target_S2[window] = starts_S[window] + np.array([first, last]) - begin_S[window]
-    return texts, told, Values(target_S2.astype(np.int64), texts.parts_n), cut
+    return texts, questions, Values(target_S2.astype(np.int64), texts.parts_n), cut
 
 
 def starts_with_own(framing: str) -> bool:

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 SAMPLE = 1 << 25  # bytes of text that a vocabulary is learnt from
 FEW = 20  # documents; with fewer, passages are held out
-LEAST = 2  # tokens of a document that something can be told of
+LEAST = 2  # tokens of a document that something can be predicted of
 VERSION = 1  # of the vocabularies that are kept
 
 
@@ -193,15 +193,15 @@ def _split(parts: Mapping[str, Passages], shares: Mapping[str, float]) -> tuple[
     return {name: whole[name] for name in ("train", "valid", "test") if name in whole and len(whole[name])}, how
 
 
-def _counted(told: Told) -> list[str]:
-    unknown_share = f"; {told.unknown / max(told.tokens, 1):.2%} are unknown" if told.unknown else ""
+def _counted(text: Told) -> list[str]:
+    unknown_share = f"; {text.unknown / max(text.tokens, 1):.2%} are unknown" if text.unknown else ""
     notes = [
-        f"The text has {told.documents:,} documents, {told.sentences:,} sentences and {told.tokens:,} tokens"
+        f"The text has {text.documents:,} documents, {text.sentences:,} sentences and {text.tokens:,} tokens"
         f"{unknown_share}."
     ]
-    if 2 * told.several < told.documents:
+    if 2 * text.several < text.documents:
         notes.append(
-            f"Only {told.several / told.documents:.0%} of the documents have several sentences, which objectives with "
+            f"Only {text.several / text.documents:.0%} of the documents have several sentences, which objectives with "
             "next sentences need; blank lines part documents, or line ends where there are none."
         )
     return notes
@@ -229,7 +229,7 @@ class Survey:
 def _tokenizer(
     config: Any, own: Sequence[str], text: Texts, shares: Mapping[str, float], sentinels: int
 ) -> tuple[Tokenizer, list[str], int]:
-    """The tokeniser, what is to be told of it, and the bytes of the text where they were counted."""
+    """The tokeniser, notes on it, and the bytes of the text where they were counted."""
     kind = config.tokenizer or (own[0] if own else "bpe")
     if kind == "jieba":
         raise CanonError(

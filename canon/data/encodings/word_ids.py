@@ -124,22 +124,22 @@ WORD_IDS = WordIds()
 
 
 def _notes(built: Built, config: Any, keep: Words | None) -> list[str]:
-    told, words = built.told, built.words
+    text, words = built.told, built.words
     kept = int(words.counts.sum())
     seen = "seen once or more" if config.min_count == 1 else f"seen {config.min_count:,} times or more"
-    different = f"{'over ' if told.forgotten else ''}{told.different:,} different"
-    lines = f"{told.sentences:,} line{'' if told.sentences == 1 else 's'}"
+    different = f"{'over ' if text.forgotten else ''}{text.different:,} different"
+    lines = f"{text.sentences:,} line{'' if text.sentences == 1 else 's'}"
     notes = [
-        f"The text has {told.words:,} words, {different}, in {lines}.",
+        f"The text has {text.words:,} words, {different}, in {lines}.",
         f"{words.size:,} words are kept ({seen}): {kept / max(words.total, 1):.1%} of the training text.",
     ]
     if keep:
         notes[1] = f"{words.size:,} words are kept: the {keep.size:,} of before, and new ones {seen}."
-    if told.left:
-        notes.append(f"{told.left:,} words are too long for one (over 1,000 bytes) and are left out.")
-    if told.forgotten:
+    if text.left:
+        notes.append(f"{text.left:,} words are too long for one (over 1,000 bytes) and are left out.")
+    if text.forgotten:
         notes.append(
-            f"There are too many different words to count all: some seen under {told.forgotten} times are forgotten."
+            f"There are too many different words to count all: some seen under {text.forgotten} times are forgotten."
         )
     return notes
 
@@ -150,5 +150,5 @@ def _described(splits: dict[str, Columns], rule: dict[str, str]) -> list[str]:
         corpus = columns["input"]
         assert isinstance(corpus, Corpus)
         places.append(f"{len(corpus):,} {name}")
-    how = "; ".join(f"{name}: {told}" for name, told in rule.items())
+    how = "; ".join(f"{name}: {text}" for name, text in rule.items())
     return [f"Places (words and line ends): {', '.join(places)}{f' ({how})' if how else ''}."]

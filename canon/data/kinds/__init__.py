@@ -27,7 +27,7 @@ from canon.data.paths import find_path, named_set
 from canon.data.source import Source
 from canon.errors import CanonError, unknown
 
-__all__ = ["KINDS", "Kind", "accepts", "find", "kind_of", "open_as", "open_for"]
+__all__ = ["KINDS", "Kind", "accepts", "find", "kind_for", "kind_of", "open_for"]
 
 KINDS: tuple[Kind, ...] = (
     QUESTIONS,
@@ -89,16 +89,15 @@ def accepts(kind: Kind, config: Any) -> str:
     return kind.sniff_text(path, config) if home in (TEXT, None) else ""
 
 
-def open_as(kind: Kind, config: Any) -> Source:
-    """The source as a kind that accepts it."""
-    record = named_set(config.source)
-    return kind.open_set(record, config) if record is not None else kind.open(find_path(config.source), config)
-
-
 def open_for(kinds: Sequence[Kind], config: Any, system: str = "This system") -> Source:
     """The source as the first of the kinds that `system` reads and that accept it."""
+    return kind_for(kinds, config, system).source(config)
+
+
+def kind_for(kinds: Sequence[Kind], config: Any, system: str) -> Kind:
+    """The first of the kinds that `system` reads and that accept the source."""
     for kind in kinds:
         if accepts(kind, config):
-            return open_as(kind, config)
+            return kind
     wanted = " or ".join(dict.fromkeys(kind.plural for kind in kinds))
     raise CanonError(f"{system} reads {wanted}, but {config.source} is {kind_of(config).singular}.")

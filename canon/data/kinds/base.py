@@ -18,6 +18,7 @@ from canon.data.formats.cells import parse_number
 from canon.data.formats.files import ending
 from canon.data.formats.images import visible
 from canon.data.formats.tables import ENDINGS as TABLES
+from canon.data.paths import find_path, named_set
 from canon.data.schema import FileRecord
 from canon.data.settings import Common
 from canon.data.source import Source, TableSource, split_of
@@ -73,17 +74,18 @@ class Kind(ABC):
 
     def examine(self, config: Any, home: Source | None) -> Source:
         """The source as `open` gives it, for a verdict; `home` is the same data as its own kind, where that is open."""
-        from canon.data.kinds import open_as
+        return self.source(config)
 
-        return open_as(self, config)
+    def source(self, config: Any) -> Source:
+        """What `config.source` names, as this kind, which accepts it."""
+        record = named_set(config.source)
+        return self.open_set(record, config) if record is not None else self.open(find_path(config.source), config)
 
     def open(self, path: Path, config: Any) -> Source:
         """A file or folder, with the files of data.valid and data.test in place of its own parts."""
         source = self.read(path, config)
         for name, given in (("valid", config.valid), ("test", config.test)):
             if isinstance(given, str) and given:
-                from canon.data.paths import find_path
-
                 other = self.read(find_path(given, named=False), replace(config, valid=0.0, test=0.0), source)
                 source = self.with_part(source, name, other, Path(given).name)
         return replace(source, kind=self)

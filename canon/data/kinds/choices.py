@@ -28,7 +28,7 @@ _CHOICE = re.compile(r"(ending|choice|option|answer|sol)[ _]?([0-9]|[a-e])")
 _LETTERED = re.compile(r"\(([A-J1-9])\)\s*")
 
 
-class Chosen(NamedTuple):
+class ChoiceColumns(NamedTuple):
     """The columns of a table that are read."""
 
     question: tuple[str, ...]  # SWAG has two: the question, and the beginning of every ending
@@ -89,7 +89,7 @@ class ChoiceKind(ExampleKind):
         report.classes[name] = dict(sorted(Counter(f"{len(texts)} choices" for texts in rows.choices).items()))
 
 
-def choose_columns(table: Table, label: str = "") -> Chosen | None:
+def choose_columns(table: Table, label: str = "") -> ChoiceColumns | None:
     """By the names of the columns; None for a table without choices."""
     plain = {name.strip().lower(): name for name in reversed(table.names)}
     matching = sorted((name for name in plain if _CHOICE.fullmatch(name)), key=lambda name: name[-1])
@@ -99,15 +99,15 @@ def choose_columns(table: Table, label: str = "") -> Chosen | None:
         question = [plain[name] for name in ("sent1", "sent2") if name in plain]
         question = question or [plain[name] for name in QUESTIONS if name in plain][:1]
         if question:
-            return Chosen(tuple(question), right, tuple(plain[name] for name in matching))
+            return ChoiceColumns(tuple(question), right, tuple(plain[name] for name in matching))
     if "choices" in plain and _LETTERED.search(str(table.texts(plain["choices"])[0])):
         stem = next((plain[name] for name in ("question stem", "question_stem", "question") if name in plain), "")
         if stem:
-            return Chosen((stem,), right, (plain["choices"],))
+            return ChoiceColumns((stem,), right, (plain["choices"],))
     return None
 
 
-def choice_rows(table: Table, columns: Chosen) -> ChoiceRows:
+def choice_rows(table: Table, columns: ChoiceColumns) -> ChoiceRows:
     for name in (*columns.question, *columns.choices):
         if name not in table.names:
             raise CanonError(f'{table.path} has no column "{name}", which is one of the question and its choices.')

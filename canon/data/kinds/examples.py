@@ -61,9 +61,7 @@ class ExampleKind(Kind):
 
     def check(self, report: CheckReport, config: Any) -> Source:
         """Examples and lengths of each part as it lies, and what is asked."""
-        from canon.data.kinds import open_as
-
-        source = open_as(self, config)
+        source = self.source(config)
         report.kind = self.plural
         texts: list[str] = []
         for name, rows in source.parts.items():

@@ -77,14 +77,12 @@ class ImageKind(Kind):
         return cifar.read_cifar(place)
 
     def check(self, report: CheckReport, config: Any) -> Source | None:
-        from canon.data.kinds import open_as
-
         if named_set(config.source) is None:
             path = find_path(config.source)
             if path.is_dir() and (config.format if config.format in self.formats else _form(path)) == "images":
                 count_image_files(report, config, path)
         try:
-            source = open_as(self, config)
+            source = self.source(config)
         except CanonError as mistake:
             if not report.kind:  # nothing was counted yet: there is no report to give
                 raise

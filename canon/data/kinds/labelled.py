@@ -66,7 +66,7 @@ class LabelledSettings(Columns):
     label_separator: str = Field(default="", description="separates several labels in a cell of a table, as in ;")
 
 
-class Chosen(NamedTuple):
+class TextColumns(NamedTuple):
     """The columns of a table that are read."""
 
     texts: tuple[str, ...]  # of one text, or of two
@@ -133,7 +133,7 @@ class LabelledKind(ExampleKind):
         train = source.parts["train"]
         columns = choose_columns(train, config.label or source.label, config.features or source.features)
         if isinstance(like, ExampleSource) and like.columns:
-            columns = Chosen(like.columns, like.label)
+            columns = TextColumns(like.columns, like.label)
         if not columns.label:
             raise CanonError(f"{train.path} has no column beside its text to be the label.")
         how = columns, config.label_separator, texts
@@ -155,9 +155,7 @@ class LabelledKind(ExampleKind):
         )
 
     def check(self, report: CheckReport, config: Any) -> Source:
-        from canon.data.kinds import open_as
-
-        source = open_as(self, config)
+        source = self.source(config)
         count_labelled(report, config, source)
         return source
 
@@ -188,11 +186,11 @@ def _bare(path: Path, config: Any) -> tuple[str, ...]:
     return ()
 
 
-def choose_columns(table: Table, label: str = "", wanted: Sequence[str] = ()) -> Chosen:
+def choose_columns(table: Table, label: str = "", wanted: Sequence[str] = ()) -> TextColumns:
     """The texts and the label of a table; `label` and `wanted` (columns of text) are wishes."""
     plain = {name.strip().lower(): name for name in reversed(table.names)}
     texts = _text_columns(table, plain, label, wanted)
-    return Chosen(texts, _label_column(table, plain, label, texts))
+    return TextColumns(texts, _label_column(table, plain, label, texts))
 
 
 def _label_column(table: Table, plain: dict[str, str], label: str, texts: tuple[str, ...]) -> str:
@@ -232,7 +230,7 @@ def _are_numbers(table: Table, label: str) -> bool:
     return fractions or several or label.strip().lower() in NUMBERS
 
 
-def text_rows(table: Table, columns: Chosen, separator: str = "", texts: bool = True) -> TextRows:
+def text_rows(table: Table, columns: TextColumns, separator: str = "", texts: bool = True) -> TextRows:
     """The examples of a part; its labels are None where it lacks their column. texts: whether they are read."""
     for name in columns.texts:
         if name not in table.names:

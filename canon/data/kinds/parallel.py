@@ -78,16 +78,14 @@ class ParallelKind(Kind):
 
     def check(self, report: CheckReport, config: Any) -> Source:
         """Two files that do not fit together are a mistake that nothing can be counted after."""
-        from canon.data.kinds import open_as
-
-        source = open_as(self, config)
+        source = self.source(config)
         count_pairs(report, config, source)
         return source
 
 
 def _source(name: str, parts: dict[str, pairs.Read], files: tuple, notes: tuple[str, ...] = ()) -> Source:
-    told = tuple(note for _, more in parts.values() for note in more)
-    return Source(name, {split: read for split, (read, _) in parts.items()}, files, (*notes, *told))
+    more = tuple(note for _, own in parts.values() for note in own)
+    return Source(name, {split: read for split, (read, _) in parts.items()}, files, (*notes, *more))
 
 
 PARALLEL = ParallelKind()

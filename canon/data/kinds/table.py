@@ -35,9 +35,7 @@ class TableKind(Kind):
         return TableSource(record.name, parts, records_of(files), label=record.label, features=record.features)
 
     def check(self, report: CheckReport, config: Any) -> Source:
-        from canon.data.kinds import open_as
-
-        source = open_as(self, config)
+        source = self.source(config)
         assert isinstance(source, TableSource)
         count_table(report, config, source)
         return source

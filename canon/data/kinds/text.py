@@ -84,9 +84,7 @@ class TextKind(Kind):
         return replace(home, kind=self)
 
     def check(self, report: CheckReport, config: Any) -> Source | None:
-        from canon.data.kinds import open_as
-
-        source = open_as(self, config)
+        source = self.source(config)
         assert isinstance(source, TextSource)
         count_text(report, config, source)
         if not report.warnings:  # it can be read
