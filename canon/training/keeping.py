@@ -15,7 +15,7 @@ from canon.training.run import Run
 
 
 class Keeper:
-    """warn: is told what had to be passed over."""
+    """warn: called with a sentence where a checkpoint had to be passed over."""
 
     def __init__(self, run: Run, system: str, warn: Callable[[str], None]) -> None:
         self._run, self._system, self._warn = run, system, warn

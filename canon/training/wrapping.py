@@ -20,7 +20,7 @@ _COMPILE_FROM = 1000  # steps: compiling takes tens of seconds, which a shorter 
 @dataclass(frozen=True)
 class Wrapped:
     models: dict[str, nn.Module]  # the network as each phase runs it
-    in_graphs: bool  # whether torch.compile makes CUDA graphs of it, and is to be told where a step begins
+    in_graphs: bool  # whether torch.compile makes CUDA graphs of it, which wants to know where a step begins
 
 
 def wrap(

@@ -103,11 +103,11 @@ class Model:
         if data is not None:
             columns = labelled(self.schema, data, self.run.recipe.data)
         else:
-            own = read_data(self.run.recipe, self.run.path)
-            self.run.check_same_data(own)
-            if split not in own.splits:
-                raise unknown("split", split, own.splits)
-            columns = own.splits[split]
+            read = read_data(self.run.recipe, self.run.path)
+            self.run.check_same_data(read)
+            if split not in read.splits:
+                raise unknown("split", split, read.splits)
+            columns = read.splits[split]
         scores = defined(self.task.score(self.learner.outputs(columns), columns))
         known = () if isinstance(self.run, FolderRun) else ((self.run.result or {}).get("scores", {})).values()
         names = dict.fromkeys((*(name for of in known for name in of), *scores))

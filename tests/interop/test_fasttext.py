@@ -14,6 +14,7 @@ import fasttext as theirs
 import numpy as np
 import pytest
 
+from canon.contracts import Context
 from canon.data.text.words import Words
 from canon.errors import CanonError
 from canon.interop import fasttext as ours
@@ -209,7 +210,7 @@ def test_vectors_become_a_run_and_come_back(options: dict[str, Any], folder: Pat
     assert name == "fasttext" and labels == ()
     system, _ = find(name)
     config = system.configure("", changes)
-    learner = system.load()[1](config)
+    learner = system.load()[1](config, Context())
     learner.restore({"model": {key: torch.from_numpy(array) for key, array in tensors.items()}}, {})
     learner.take_words(words)
     for word in [*words.words, *UNKNOWN]:
