@@ -22,6 +22,7 @@ from canon.training.run import Run
 from canon.training.trainer import train
 from canon.use.model import load
 
+PAIRS = Path(__file__).parents[1] / "battery" / "pairs.tsv"
 EXPECTING = """
 [system]
 name = "mlp:tiny"
@@ -132,6 +133,20 @@ def test_the_page_is_drawn_from_json_alone(runs: dict[str, Run], name: str) -> N
     loaded = json.loads(json.dumps(gathered))
     assert loaded == gathered
     assert report.render(loaded, draw=True) == text_of(runs[name])
+
+
+def test_texts_and_attention_are_facts(tmp_path: Path) -> None:
+    """Of a Transformer: its page from JSON alone, what it said beside what is right, weights that sum to 1."""
+    changes = {"data.tokenizer": "split", "data.target_tokenizer": "split", "train.tokens": 70, "train.steps": 6}
+    run = train("transformer:tiny", str(PAIRS), tmp_path / "run", changes=changes, quiet=True)
+    text = write_report(run).read_text()
+    loaded = json.loads(json.dumps(facts.gather(run)))
+    assert report.render(loaded, draw=True) == text and "<h3>Attention</h3>" in text
+    rows = loaded["predictions"]["values"]["rows"]
+    right = dict(line.split("\t") for line in PAIRS.read_text().splitlines())
+    assert rows and all(row["right"] == [right[row["given"]]] for row in rows)
+    for head in loaded["attention"]["maps"]:
+        assert np.sum(head["weights"], axis=1) == pytest.approx(np.ones(len(head["queries"])), abs=1e-4)
 
 
 def test_facts_are_those_of_the_files(runs: dict[str, Run]) -> None:
