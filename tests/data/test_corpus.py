@@ -253,7 +253,7 @@ def test_memory_does_not_grow_with_the_text(tmp_path: Path) -> None:
 import resource, sys
 from pathlib import Path
 from canon.data.config import DataConfig
-from canon.data.corpus import build
+from canon.data.corpus.corpus import build
 words, found = build(Path(sys.argv[1]), DataConfig(), threads=2)
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, len(found))
 """
@@ -743,7 +743,7 @@ import sys
 sys.modules[{missing!r}] = None
 from pathlib import Path
 from canon.data.config import DataConfig
-from canon.data.corpus import build
+from canon.data.corpus.corpus import build
 try:
     build(Path("t.txt"), DataConfig(tokenizer={"jieba" if missing == "jieba" else "split"!r}))
 except ValueError as mistake:
