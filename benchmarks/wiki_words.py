@@ -16,7 +16,6 @@ from common import arguments, trained
 from canon.data.config import DataConfig
 from canon.data.formats.files import read_text
 from canon.data.formats.word_tests import Tests, read_tests
-from canon.data.kinds import open_as
 from canon.data.kinds.text import TEXT
 from canon.metrics.vectors import analogy_accuracy, similarity_correlation
 from canon.use.vectors import Vectors
@@ -54,7 +53,7 @@ def write_text(folder: Path, options: argparse.Namespace) -> Text:
         pairs = [(f"w{number}", f"w{number + 1}", float(number)) for number in range(1, 10)]  # which mean nothing
         tests = Tests({"pairs": pairs}, {})
     else:
-        source = open_as(TEXT, DataConfig(source="wiki-words"))
+        source = TEXT.source(DataConfig(source="wiki-words"))
         words = " ".join(read_text(path) for path in source.parts["train"].files).split()
         words = words[: options.words or None]
         tests = read_tests(("wordsim353", "simlex999", "questions-words"))

@@ -88,7 +88,7 @@ class BarKind(Kind):
         raise CanonError(f"{record.name} is no set of bars.")
 
     def check(self, report: CheckReport, config: Any) -> Source:
-        source = kinds.open_as(self, config)
+        source = self.source(config)
         report.kind, report.splits = self.name, {"train": len(source.parts["train"])}
         return source
 
