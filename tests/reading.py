@@ -13,6 +13,7 @@ from canon.data.read import read
 from canon.data.schema import Data
 from canon.data.targets import Class, HiddenTokens, Labels, NextToken, Nothing, OtherText, Target
 from canon.data.text.vocabularies import EOS
+from canon.tasks import TASKS
 
 USUAL: dict[str, type[Target]] = {
     "features": Class,
@@ -44,24 +45,4 @@ def texts_of(data: Data) -> dict[str, list[str]]:
 
 def check_as(config: Any) -> CheckReport:
     """`check` with what every task can predict."""
-    try:
-        from canon.tasks import TASKS
-
-        return check(config, lambda name: TASKS[name].targets)
-    except ImportError:
-        from canon.data.targets import Choice, Number, Span, Tags
-
-        every = {
-            "classification": (Class,),
-            "regression": (Number,),
-            "contrastive": (Nothing, Class),
-            "generation": (Nothing, Class),
-            "transduction": (OtherText,),
-            "language-model": (NextToken,),
-            "bidirectional-language-model": (NextToken,),
-            "pretraining": (HiddenTokens,),
-            "word-vectors": (Nothing,),
-            "labels": (Labels,),
-            "fine-tuning": (Class, Number, Tags, Span, Choice),
-        }
-        return check(config, every.__getitem__)
+    return check(config, lambda name: TASKS[name].targets)
