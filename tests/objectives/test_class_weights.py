@@ -17,7 +17,8 @@ from sklearn.metrics import log_loss
 from sklearn.utils.class_weight import compute_class_weight
 
 from canon import tasks
-from canon.data.schema import Schema
+from canon.data.encodings.features import FeatureSchema
+from canon.data.targets import Class
 from canon.errors import CanonError
 from canon.objectives.classes import ClassLoss, class_weights
 from canon.registry import find
@@ -37,7 +38,7 @@ def logits(K: int = 3) -> torch.Tensor:
 
 def loss_of(asked: object, name: str = "cross-entropy", counts: tuple[int, ...] = COUNTS, **more: object) -> ClassLoss:
     chosen = choice(name, "classification", class_weights=asked, **more)
-    schema = Schema("features", (3,), "class", CLASSES[: len(counts)], counts=counts)
+    schema = FeatureSchema(Class(CLASSES[: len(counts)], counts=counts), (3,))
     task = tasks.create(find("mlp")[0], None, schema, chosen)
     return task.objective  # type: ignore[attr-defined, no-any-return]
 
@@ -129,7 +130,7 @@ def test_a_run_comes_to_scikit_learns_optimum(rare: Path, tmp_path: Path) -> Non
     run = train("linear/cancer-logistic", str(rare), tmp_path / "run", changes=changes, quiet=True)
     plain = {key: value for key, value in changes.items() if not key.startswith("objective")}
     other = train("linear/cancer-logistic", str(rare), tmp_path / "plain", changes=plain, quiet=True)
-    from canon.training.plan import read_data
+    from canon.training.data import read_data
 
     columns = read_data(run.recipe, run.path).splits["train"]
     features, label = np.asarray(columns["input"]), np.asarray(columns["target"])

@@ -9,7 +9,8 @@ from torch import nn
 
 import canon
 from canon import tasks
-from canon.data.schema import Schema
+from canon.data.encodings.pixels import PixelSchema
+from canon.data.targets import Class
 from canon.nn import count_parameters, summarize
 from canon.registry import find
 from canon.systems.vision.googlenet import Inception
@@ -71,7 +72,7 @@ def test_losses_on_the_side_are_added() -> None:
     for module in network.modules():
         if isinstance(module, nn.Dropout):
             module.p = 0.0
-    schema = Schema("image", (1, 8, 8), "class", tuple("0123456789"))
+    schema = PixelSchema(Class(tuple("0123456789")), (1, 8, 8))
     task = tasks.create(system, config, schema)
     batch = {"input": torch.randn(8, 1, 8, 8), "target": torch.arange(8)}
     found = task.loss(network, batch, "all")

@@ -19,6 +19,8 @@ from canon import tasks
 from canon.data.batching.loader import Examples
 from canon.data.catalogue.synthetic import MIXTURES
 from canon.data.config import DataConfig
+from canon.data.encodings.features import FeatureSchema
+from canon.data.encodings.pixels import PixelSchema
 from canon.data.schema import Schema
 from canon.data.targets import Nothing
 from canon.registry import find
@@ -49,7 +51,7 @@ def table(**columns: list[Any]) -> str:
 @pytest.mark.parametrize(("mean", "std", "white"), [((0.0,), (16.0,), 16), ((72.9,), (90.0,), 255)])
 def test_pixels_go_to_tanh_and_back(mean: tuple[float], std: tuple[float], white: int) -> None:
     """Black is −1, white is 1, and what the network would have to make is written as the very pixels."""
-    schema = Schema("image", (1, 4, 4), mean=mean, std=std, white=white)
+    schema = PixelSchema(Nothing(), (1, 4, 4), mean=mean, std=std, white=white)
     pixels = np.arange(5 * 16).reshape(5, 1, 4, 4) % (white + 1)
     pixels[0, 0, 0, :2] = 0, white
     batch = next(Examples({"input": pixels.astype(np.uint8)}, schema, CPU).in_order(8))
@@ -79,7 +81,7 @@ def test_a_named_label_is_not_generated() -> None:
 
 @pytest.mark.parametrize("prior", ["uniform", "normal"])
 def test_noise_is_a_function_of_the_place_in_the_global_batch(prior: str) -> None:
-    task = task_of(Schema("features", (2,)), prior=prior)
+    task = task_of(FeatureSchema(Nothing(), (2,)), prior=prior)
 
     def draw(start: int, stop: int) -> torch.Tensor:
         task.generator, task.share = torch.Generator().manual_seed(3), (start, stop, 1000)
@@ -100,7 +102,7 @@ def normals(mean: float, rows: int, seed: int) -> np.ndarray:
 
 
 def test_samples_from_the_data_cannot_be_told() -> None:
-    task = task_of(Schema("features", (1,)))
+    task = task_of(FeatureSchema(Nothing(), (1,)))
     found = task.metrics({"samples": torch.from_numpy(normals(0, 4000, 1))}, normals(0, 4000, 2))
     assert found["two_sample_accuracy"] == pytest.approx(0.5, abs=0.03)
     assert found["loss"] == pytest.approx(-log(4), abs=0.01)
@@ -108,7 +110,7 @@ def test_samples_from_the_data_cannot_be_told() -> None:
 
 def test_loss_is_the_paper_s_criterion() -> None:
     """C(G) = −log 4 + 2 JSD, for N(0, 1) and N(2, 1) by numerical integration; accuracy Φ(1)."""
-    task = task_of(Schema("features", (1,)))
+    task = task_of(FeatureSchema(Nothing(), (1,)))
     found = task.metrics({"samples": torch.from_numpy(normals(2, 4000, 1))}, normals(0, 4000, 2))
     x = np.linspace(-8, 10, 20_001)
     p, q = (np.exp(-((x - mean) ** 2) / 2) / np.sqrt(2 * np.pi) for mean in (0, 2))
@@ -118,7 +120,7 @@ def test_loss_is_the_paper_s_criterion() -> None:
 
 
 def test_images_are_judged_by_a_network() -> None:
-    schema = Schema("image", (1, 4, 4), std=(16.0,), white=16)
+    schema = PixelSchema(Nothing(), (1, 4, 4), std=(16.0,), white=16)
     random = np.random.default_rng(0)
     real = random.integers(0, 17, (600, 1, 4, 4)).astype(np.uint8)
     task = task_of(schema)

@@ -9,8 +9,9 @@ import pytest
 import sklearn.metrics as sk
 import torch
 
+from canon.data import targets
 from canon.data.batching.documents import Labels
-from canon.data.schema import Schema
+from canon.data.encodings.bags import BagSchema
 from canon.tasks.labels import LabelTask
 from tests.objectives.choices import choice
 
@@ -25,9 +26,8 @@ SHARES = [0.5, 0.2, 0.1, 0.1, 0.06, 0.04]
     [(None, None, 1), (2, None, 2), (None, 0.1, 4), (3, 0.15, 2), (1, 0.1, 1)],
 )
 def test_averages_are_scikit_learns(top, threshold, predicted) -> None:
-    task = LabelTask(
-        choice("labels", "labels"), SimpleNamespace(loss="softmax"), Schema("document", (), "labels", tuple("uvwxyz"))
-    )
+    schema = BagSchema(targets.Labels(tuple("uvwxyz")))
+    task = LabelTask(choice("labels", "labels"), SimpleNamespace(loss="softmax"), schema)
     task.top, task.threshold = top, threshold
     outputs = {
         "labels": torch.tensor(RANKED),

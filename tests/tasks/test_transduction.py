@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from canon.data.batching.sequences import Ragged
-from canon.data.schema import Schema
+from canon.data.encodings.sequences import SequenceSchema
+from canon.data.targets import OtherText
 from canon.data.text.tokenizers import Tokenizer
 from canon.data.text.vocabularies import EOS, PAD
 from canon.tasks.transduction import Transduction
@@ -21,7 +22,7 @@ SYMBOLS = "a b c d"
 
 def task(longest: tuple[int, ...] = (), kind: Any = "split", **config: object) -> Transduction:
     tokenizers = {side: Tokenizer.train([SYMBOLS], kind) for side in ("source", "target")}
-    schema = Schema("pairs", (), "sequence", longest=longest, tokenizers=tokenizers)
+    schema = SequenceSchema(OtherText(), longest=longest, tokenizers=tokenizers)
     return Transduction(choice("cross-entropy", "transduction"), SimpleNamespace(**{"max_length": 0, **config}), schema)
 
 
