@@ -134,7 +134,7 @@ def test_a_run_comes_to_scikit_learns_optimum(rare: Path, tmp_path: Path) -> Non
 
     columns = read_data(run.recipe, run.path).splits["train"]
     features, label = np.asarray(columns["input"]), np.asarray(columns["target"])
-    assert run.schema.counts == tuple(np.bincount(label).tolist())
+    assert run.schema.target.counts == tuple(np.bincount(label).tolist())
     for path, kind in ((run.path, "balanced"), (other.path, None)):
         oracle = LogisticRegression(C=np.inf, class_weight=kind, tol=1e-10, max_iter=10_000).fit(features, label)
         network = load(path).network  # type: ignore[union-attr]
