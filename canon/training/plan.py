@@ -15,7 +15,7 @@ from canon.config import Table
 from canon.contracts import Context, Learner, TakesVocabulary, World
 from canon.data.batching.loader import steps_per_epoch
 from canon.data.batching.passages import Passages
-from canon.data.batching.sequences import Ragged, Windows
+from canon.data.batching.sequences import Uneven, Windows
 from canon.data.schema import Data, Schema, num_examples
 from canon.data.targets import HiddenTokens, NextToken
 from canon.errors import CanonError, border, unknown
@@ -155,6 +155,6 @@ def floors_of(task: tasks.Task, data: Data) -> dict[str, float]:
     columns = data.splits.get("train", {})
     of_text = isinstance(data.schema.target, NextToken | HiddenTokens)
     targets = columns.get("target", columns.get("input") if of_text else None)
-    if isinstance(targets, Windows | Ragged | Passages):
+    if isinstance(targets, Windows | Uneven | Passages):
         targets = targets.tokens
     return task.floors(targets) if isinstance(targets, np.ndarray) and len(targets) else {}

@@ -552,6 +552,8 @@ def test_every_kind_trains_evaluates_predicts_and_resumes(kind: str, canon: Call
     losses = [row["train/loss"] for row in run.metrics() if "train/loss" in row]
     assert losses[-1] < losses[0]
     assert run.result is not None and metric in run.result["scores"]["test"]
+    log = (run.path / "log.txt").read_text()
+    assert log.count("The task: ") == 1 and ("A guess by" in log) == (kind in ("class", "number", "tags"))
     evaluated = canon("evaluate", "run", "--json")
     assert json.loads(evaluated.out) == pytest.approx(run.result["scores"]["test"])
     other = json.loads(canon("evaluate", "run", "--data", data, "--json").out)

@@ -114,7 +114,8 @@ class FramedEncoding(Encoding):
             monitor=source.monitor,
         )
         splits: dict[str, Columns] = {}
-        notes = [f"The task: {target.what}.", note]
+        task = f"The task: {target.what}."
+        notes = ["" if task in source.notes else task, note]
         for name, part in parts.items():
             splits[name], more = columns_of(schema, part)
             notes += [f"{name}: {text}" for text in more]
