@@ -17,7 +17,7 @@ import numpy as np
 from canon.config import Table
 from canon.contracts import Attends
 from canon.data.encodings.features import FeatureSchema
-from canon.data.schema import Columns, Data
+from canon.data.schema import Columns, Data, take
 from canon.errors import CanonError
 from canon.inspect.attention import attention
 from canon.recipe import effective_settings
@@ -276,7 +276,7 @@ def _texts(task: Transduction, model: Model, test: Columns) -> Predictions:
     """What the network says of some test examples from all over the set, beside what is right."""
     total = len(test["input"])
     index = np.linspace(0, total - 1, min(_MOST_SHOWN, total)).astype(np.int64)
-    some: Columns = {name: c[index] if isinstance(c, np.ndarray) else c.take(index) for name, c in test.items()}
+    some: Columns = take(test, index)
     rows = [
         {"given": given, "said": said, "right": list(right)}
         for given, said, right in task.shown(model.learner.outputs(some), some)

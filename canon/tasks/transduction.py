@@ -23,7 +23,7 @@ from canon import metrics
 from canon.contracts import Draws
 from canon.data.batching.loader import Batch
 from canon.data.batching.sequences import Ragged
-from canon.data.schema import Columns, Schema, TokenSchema
+from canon.data.schema import Columns, Schema, TokenSchema, take
 from canon.data.targets import OtherText
 from canon.data.text.vocabularies import BOS, EOS, PAD
 from canon.nn import decoding
@@ -152,7 +152,7 @@ class Transduction(Task):
     def samples(self, outputs: Outputs, columns: Columns) -> list[str]:
         size = len(columns["input"])
         rows = np.linspace(0, size - 1, min(_SHOWN, size)).astype(np.int64)
-        some = {name: c[rows] if isinstance(c, np.ndarray) else c.take(rows) for name, c in columns.items()}
+        some = take(columns, rows)
         return [
             f"  {given} → {said}" + ("" if said in right else f"   (right: {right[0]})")
             for given, said, right in self.shown({"decoded": outputs["decoded"][torch.from_numpy(rows)]}, some)

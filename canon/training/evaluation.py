@@ -5,15 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from canon.contracts import World
 from canon.data.batching.loader import Examples, shares
-from canon.data.batching.sequences import Windows
-from canon.data.corpus.corpus import Corpus
-from canon.data.schema import Columns, num_examples
 from canon.tasks.base import Outputs, Task
 from canon.training.devices import shared_generator
 
@@ -71,12 +67,3 @@ class Evaluation:
                     merged[name] = torch.empty((stop - first, *values.shape[1:]))
                 merged[name][places] = values.float().cpu()
         return merged
-
-
-def some(columns: Columns, limit: int) -> Columns:
-    """At most `limit` rows, from all over a split, whose order may mean something; of a running text its beginning."""
-    if num_examples(columns) <= limit:
-        return columns
-    running = isinstance(columns["input"], Windows | Corpus)
-    index = np.arange(limit) if running else np.linspace(0, num_examples(columns) - 1, limit).astype(np.int64)
-    return {name: c[index] if isinstance(c, np.ndarray) else c.take(index) for name, c in columns.items()}

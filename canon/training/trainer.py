@@ -13,7 +13,7 @@ from pathlib import Path
 
 from canon.config import Table
 from canon.contracts import World
-from canon.data.schema import Data, check_vocabulary, num_examples
+from canon.data.schema import Data, check_vocabulary, num_examples, some
 from canon.errors import CanonError, Unforeseen, sentence
 from canon.recipe import Recipe
 from canon.runs import files
@@ -23,7 +23,6 @@ from canon.training.console import Console
 from canon.training.curves import Curves
 from canon.training.data import earlier_words, read_data
 from canon.training.devices import enter_world, leave_world, reset_peak_memory
-from canon.training.evaluation import some
 from canon.training.keeping import Keeper
 from canon.training.origin import start_from_elsewhere
 from canon.training.ownership import Ownership

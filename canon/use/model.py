@@ -13,7 +13,7 @@ import torch
 from canon.contracts import KeepsVectors, World
 from canon.data.progress import bar
 from canon.data.read import inputs, labelled
-from canon.data.schema import Columns
+from canon.data.schema import Columns, take
 from canon.data.targets import NextToken, Nothing
 from canon.errors import CanonError, unknown
 from canon.interop.huggingface import is_folder
@@ -93,7 +93,7 @@ class Model:
         with bar("predicting", size) as progress:
             for start in range(0, size, at_once):
                 rows = np.arange(start, min(start + at_once, size))
-                taken = {name: c[rows] if isinstance(c, np.ndarray) else c.take(rows) for name, c in columns.items()}
+                taken = take(columns, rows)
                 yield self.learner.outputs(taken), taken
                 progress.advance(len(rows))
 

@@ -15,11 +15,11 @@ from canon import recipe as recipes
 from canon import registry, tasks
 from canon.contracts import World
 from canon.data.batching.sequences import Ragged
+from canon.data.schema import some
 from canon.errors import CanonError
 from canon.objectives import table as objectives
 from canon.runs import checkpoint
 from canon.training import devices, trainer
-from canon.training.evaluation import some
 from canon.training.plan import build
 from canon.training.run import Run
 from canon.training.trainer import train
