@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "benchmarks"
 BENCHMARKS = [path for path in sorted(FOLDER.glob("*.py")) if "__main__" in path.read_text(encoding="utf-8")]
-SLOW = {"faults", "mutants", "portable"}  # they run tests, or dozens of trainings
+SLOW = {"faults", "kernels", "mutants", "portable"}  # they run tests, dozens of trainings, or commands without kernels
 
 
 def by_length(path: Path) -> object:
