@@ -18,6 +18,7 @@ import torch
 from safetensors.numpy import load_file
 
 from canon import kernels
+from canon.contracts import Context, World
 from canon.nn import choosing, packed
 from canon.nn.attention.compiled import compiles
 from canon.nn.decoding import beam, begin, greedy
@@ -118,7 +119,7 @@ def test_a_gpu_learns_no_word_vectors(off: None, monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr("canon.systems.words.word2vec._LONG", 100)
     learner: Word2Vec = learner_of(topics(20))
-    learner.device = torch.device("cuda")
+    learner.context = Context(world=World(torch.device("cuda")))
     assert not learner.on_gpu()
     monkeypatch.setattr(kernels, "_ENABLED", True)
     assert learner.on_gpu()
