@@ -28,13 +28,13 @@ SHORT = {"train.steps": 3, "train.batch": 8, "train.threads": 1}
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with good.csv and three runs: `run` (MLP on it), `soft` (the same data) and `digits` (images)."""
+    """A folder with good.csv and three runs: `run` (MLP on it), `soft` (the same data) and `pictures` (images)."""
     folder = tmp_path_factory.mktemp("made")
     with contextlib.chdir(folder):
         Path("good.csv").write_text(GOOD)
         train("mlp:tiny", "good.csv", "run", changes=SHORT, quiet=True)
         train("softmax-regression", "good.csv", "soft", changes=SHORT, quiet=True)
-        train("lenet:tiny", "", "digits", changes=SHORT | {"data.limit": 40}, quiet=True)
+        train("lenet:tiny", "", "pictures", changes=SHORT | {"data.limit": 40}, quiet=True)
     return folder
 
 
@@ -263,7 +263,7 @@ MISTAKES: dict[str, Row] = {
     ),
     "not an image": (
         file("bad.png", "not a picture"),
-        ("predict", "digits", "bad.png"),
+        ("predict", "pictures", "bad.png"),
         "bad.png is not an image that can be read; remove it or replace it.",
     ),
     "not an image in a folder": (

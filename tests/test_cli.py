@@ -215,3 +215,11 @@ def test_as_a_program(tmp_path: Path) -> None:
     bad = subprocess.run([sys.executable, "-m", "canon", "list", "sistems"], capture_output=True, text=True)
     assert (bad.returncode, bad.stdout) == (2, "")
     assert bad.stderr == 'canon: No list "sistems"; did you mean systems?\n'
+
+
+def test_a_folder_goes_before_a_named_set_and_says_so(canon: Callable[..., Any]) -> None:
+    Path("digits").mkdir()
+    Path("digits/train.csv").write_text(ROWS)
+    told = canon("train", "softmax-regression", "--data", "digits", "--out", "run", *TINY)
+    assert told.code == 0 and "digits is the file or folder of that name here, not the named set." in told.err
+    assert json.loads(Path("run/data.json").read_text())["files"][0]["name"] == "digits/train.csv"

@@ -373,7 +373,7 @@ def test_filters_and_features(name: str, model: Callable[[str], Model], given: C
     assert together.sources == rows.alone and len(together.values) == len(rows.alone)
     one = features.features(own, rows.alone[3:4])
     np.testing.assert_allclose(one.values[0], together.values[3], rtol=1e-4, atol=1e-5)
-    assert features.features_figure(one, own.schema.white).get_axes()
+    assert features.features_figure(one).get_axes()
 
 
 @each_network

@@ -114,7 +114,7 @@ def test_features_command(runs: Path, pictures: list[str], canon: Callable[..., 
     assert [len(row["features"]) for row in told["images"]] == [6, 6, 6]
     assert told["images"][0]["source"] == pictures[0]
     many = features(package.load(runs / "lenet"), pictures * 5, "features.3")
-    assert "first 12 of 15 images" in str(features_figure(many, 16)._suptitle)
+    assert "first 12 of 15 images" in str(features_figure(many)._suptitle)
 
 
 def test_inspect_refuses(runs: Path, pictures: list[str], canon: Callable[..., Any]) -> None:

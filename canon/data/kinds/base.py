@@ -78,8 +78,13 @@ class Kind(ABC):
 
     def source(self, config: Any) -> Source:
         """What `config.source` names, as this kind, which accepts it."""
-        record = named_set(config.source)
-        return self.open_set(record, config) if record is not None else self.open(find_path(config.source), config)
+        if (record := named_set(config.source)) is not None:
+            return self.open_set(record, config)
+        source = self.open(find_path(config.source), config)
+        if config.source not in catalogue.CATALOGUE:
+            return source
+        note = f"{config.source} is the file or folder of that name here, not the named set."
+        return replace(source, notes=(note, *source.notes))
 
     def open(self, path: Path, config: Any) -> Source:
         """A file or folder, with the files of data.valid and data.test in place of its own parts."""
