@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 
-from canon.data.checking.measure import distinct
+from canon.data.checking.measure import distinct, words
 from canon.data.formats.cells import parse_number
 from canon.data.formats.tables import Table, canonical
 from canon.data.progress import bar
@@ -20,6 +20,8 @@ from canon.errors import CanonError
 
 LABELS = ("label", "target", "class", "y")  # names of columns that hold what is to be predicted
 MOST_CATEGORIES = 1000
+PEEK = 1000  # rows of a table that are looked at
+WORDY = 3  # words of a cell from which on it is no name of a class
 
 
 @dataclass(frozen=True)
@@ -105,11 +107,19 @@ def is_category(table: Table, name: str, rows: np.ndarray, missing: str) -> bool
 
 
 def is_text(table: Table, name: str) -> bool:
-    """Whether a column has texts rather than numbers or categories: most of its rows are different."""
+    """Whether a column has texts rather than numbers or categories: most rows are different, or have several words."""
     if not table.facts(name).bad:
         return False
     count = distinct(table.digests(name))
-    return count > MOST_CATEGORIES or count > max(len(table) / 2, 2)
+    if count > MOST_CATEGORIES or count > max(len(table) / 2, 2):
+        return True
+    return is_wordy(list(table.stream(name, np.arange(min(len(table), PEEK)))))
+
+
+def is_wordy(cells: Sequence[str]) -> bool:
+    """Whether texts have several words on average; a Chinese character is one."""
+    filled = [cell for cell in cells if cell.strip()]
+    return bool(filled) and sum(len(words(cell)) for cell in filled) >= WORDY * len(filled)
 
 
 def refuse(table: Table, names: Sequence[str], categories: set[str], missing: str) -> None:

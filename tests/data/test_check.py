@@ -211,3 +211,17 @@ def test_nothing_to_report_on(tmp_path: Path) -> None:
         check_as(DataConfig(source=str(tmp_path / "e.csv")))
     (tmp_path / "e.txt").write_text("\n\n")
     assert "there is no text." in look(tmp_path / "e.txt").warnings
+
+
+def test_check_and_train_agree_on_a_table_of_repeated_texts(tmp_path: Path) -> None:
+    """Sentences that come again and again are text, and names of several letters are not."""
+    verbs, things = {"love": "good", "hate": "bad"}, ("film", "book")
+    moods = [f"I {verb} this {thing} very much,{mood}" for verb, mood in verbs.items() for thing in things]
+    (tmp_path / "moods.csv").write_text("\n".join(["comment,mood", *moods * 8]) + "\n")
+    assert {"fasttext-classifier", "finetune"} <= set(look(tmp_path / "moods.csv").suits)
+    assert len(read_as(DataConfig(source=str(tmp_path / "moods.csv")), "bags").splits["train"]["input"]) > 20
+    flowers = [f"{name},{size}" for name in ("iris-versicolor", "iris-virginica-alba") for size in range(8)]
+    (tmp_path / "flowers.csv").write_text("\n".join(["species,size", *flowers]) + "\n")
+    assert "fasttext-classifier" not in look(tmp_path / "flowers.csv").suits
+    with pytest.raises(CanonError, match=r"reads texts with labels, but .* is a table"):
+        read_as(DataConfig(source=str(tmp_path / "flowers.csv")), "bags")

@@ -12,7 +12,7 @@ from canon.data import catalogue
 from canon.data.catalogue import Dataset
 from canon.data.catalogue.builtin import read_builtin
 from canon.data.checking.report import CheckReport
-from canon.data.columns import choose_label, is_text
+from canon.data.columns import LABELS, PEEK, is_wordy
 from canon.data.corpus.text_blocks import Texts
 from canon.data.formats.cells import parse_number
 from canon.data.formats.files import ending
@@ -21,12 +21,10 @@ from canon.data.formats.tables import ENDINGS as TABLES
 from canon.data.paths import find_path, named_set
 from canon.data.schema import FileRecord
 from canon.data.settings import Common
-from canon.data.source import Source, TableSource, split_of
+from canon.data.source import Source, split_of
 from canon.errors import CanonError
 
-PEEK = 1000  # rows of a table that are looked at
 TEXTS = ("sentence", "text", "review", "content", "comment", "tweet", "text_a", "title", "body")  # names of columns
-LONG = 10  # characters of a cell from which on it is no name of a class
 
 
 class Kind(ABC):
@@ -152,14 +150,6 @@ def records_of(files: dict[str, Path]) -> tuple[FileRecord, ...]:
     return tuple({record.name: record for record in map(FileRecord.of, files.values())}.values())
 
 
-def require_text(source: TableSource, config: Any) -> None:
-    """Refuses a table without a column of text beside its label."""
-    train = source.parts["train"]
-    label, _ = choose_label(train, config.label or source.label)
-    if not any(is_text(train, name) for name in train.names if name != label):
-        raise CanonError(f"{source.name} has no column of text.")
-
-
 def first_rows(path: Path, config: Any, count: int) -> list[dict[str, Any]]:
     """The first rows of a table, or of the training part of a folder: cells by name."""
     file = files_of(path, TABLES, "tables")[0]["train"]
@@ -178,6 +168,8 @@ def text_column(path: Path, config: Any, names: Collection[str] = ()) -> str:
     except CanonError as mistake:  # which opening it will say
         return str(mistake)
     for name in dict.fromkeys(name for row in rows for name in row):
+        if name == config.label or name.strip().lower() in LABELS:
+            continue
         cells = [cell for row in rows if isinstance(cell := row.get(name), str)]
         if name.strip().lower() in {*TEXTS, *names} or looks_like_text(cells):
             return f'{path.name} has text in the column "{name}"'
@@ -185,9 +177,9 @@ def text_column(path: Path, config: Any, names: Collection[str] = ()) -> str:
 
 
 def looks_like_text(cells: Sequence[str]) -> bool:
-    """Whether most cells are not numbers, and they are long or mostly different."""
+    """Whether most cells are not numbers, and they are mostly different or have several words."""
     filled = [cell for cell in cells if cell.strip()]
     words = [cell for cell in filled if parse_number(cell) is None]
     if not words or 2 * len(words) < len(filled):
         return False
-    return len(set(words)) > max(len(words) / 2, 2) or sum(map(len, words)) / len(words) >= LONG
+    return len(set(words)) > max(len(words) / 2, 2) or is_wordy(words)

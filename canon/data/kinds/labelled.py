@@ -27,7 +27,7 @@ from canon.data.formats.images import visible
 from canon.data.formats.rows import TextRows
 from canon.data.formats.tables import ENDINGS as TABLES
 from canon.data.formats.tables import Table, read_table
-from canon.data.kinds.base import TEXTS, files_of, holds_tables, records_of, require_text, text_column
+from canon.data.kinds.base import TEXTS, files_of, holds_tables, records_of, text_column
 from canon.data.kinds.examples import ExampleKind, ExampleSource, usable
 from canon.data.kinds.table import TABLE
 from canon.data.settings import Columns
@@ -124,7 +124,6 @@ class LabelledKind(ExampleKind):
         """Of a table without its texts, which take room."""
         if not isinstance(home, TableSource):
             return super().examine(config, home)
-        require_text(home, config)
         return usable(replace(self.of_tables(home, config, texts=False), kind=self))
 
     def of_tables(

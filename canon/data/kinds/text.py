@@ -21,7 +21,7 @@ from canon.data.corpus.text_blocks import Texts
 from canon.data.formats import text
 from canon.data.formats.files import ending
 from canon.data.formats.tables import ENDINGS as TABLES
-from canon.data.kinds.base import Kind, require_text, text_column
+from canon.data.kinds.base import Kind, text_column
 from canon.data.schema import FileRecord
 from canon.data.settings import Columns
 from canon.data.source import Source, TableSource, TextSource, split_of
@@ -80,7 +80,6 @@ class TextKind(Kind):
         """Of a table, whether it has text, which is not read."""
         if not isinstance(home, TableSource):
             return super().examine(config, home)
-        require_text(home, config)
         return replace(home, kind=self)
 
     def check(self, report: CheckReport, config: Any) -> Source | None:
