@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from common import SMALL, arguments, write_result
 
-from canon import metrics, tasks
+from canon import metrics
 from canon.data.config import DataConfig
 from canon.data.encodings import Ask
 from canon.data.encodings.framed import FRAMED, Divided, codes_of, divide, numbers_of
@@ -28,6 +28,7 @@ from canon.data.kinds import open_for
 from canon.data.kinds.examples import ExampleSource
 from canon.data.targets import Number, Span
 from canon.interop.backbones import find
+from canon.tasks import table as tasks
 from canon.training.run import Run
 from canon.training.trainer import train
 

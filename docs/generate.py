@@ -30,8 +30,8 @@ from canon.optim.settings import OPTIMIZERS
 from canon.registry import System
 from canon.registry.recipes import recipe_records
 from canon.runs import records as run_records
-from canon.tasks import TASKS
 from canon.tasks.records import TASK_RECORDS
+from canon.tasks.table import TASKS
 from canon.train_config import Group, TrainConfig
 
 ROOT = Path(__file__).parent.parent

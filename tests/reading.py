@@ -13,7 +13,7 @@ from canon.data.read import read
 from canon.data.schema import Data
 from canon.data.targets import Class, HiddenTokens, Labels, NextToken, Nothing, OtherText, Target
 from canon.data.text.vocabularies import EOS
-from canon.tasks import TASKS
+from canon.tasks.records import TASK_RECORDS
 
 USUAL: dict[str, type[Target]] = {
     "features": Class,
@@ -45,4 +45,4 @@ def texts_of(data: Data) -> dict[str, list[str]]:
 
 def check_as(config: Any) -> CheckReport:
     """`check` with what every task can predict."""
-    return check(config, lambda name: TASKS[name].targets)
+    return check(config, lambda name: TASK_RECORDS[name].targets)

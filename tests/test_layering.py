@@ -73,7 +73,15 @@ def test_the_walk_sees_an_upward_import(tmp_path: Path) -> None:
     assert imports(wrong) == {"cli", "training"}
 
 
-@pytest.mark.parametrize("statement", ["import canon", "import canon.registry, canon.recipe", "import canon.cli"])
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "import canon",
+        "import canon.registry, canon.recipe, canon.objectives.table, canon.tasks.records",
+        "import canon.cli",
+        "import canon.data.config, canon.data.checking.check",
+    ],
+)
 def test_starting_imports_no_torch(statement: str) -> None:
     heavy = ("torch", "sklearn", "pandas", "matplotlib")
     code = f"{statement}; import sys; print([name for name in {heavy} if name in sys.modules])"

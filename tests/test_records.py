@@ -10,8 +10,8 @@ import pytest
 from canon import metrics
 from canon.metrics.records import METRICS, Metric
 from canon.registry import SYSTEMS
-from canon.tasks import TASKS
 from canon.tasks.records import TASK_RECORDS
+from canon.tasks.table import TASKS
 
 
 def test_every_task_has_a_record_and_every_record_a_task() -> None:
@@ -26,6 +26,7 @@ def test_the_scores_of_a_task_are_the_metrics_that_its_class_names(name: str) ->
     # "masked" is a part of ERNIE 2.0's pre-training whose accuracy is token_accuracy.
     assert rising == set(TASKS[name].rising) - {"masked_accuracy"}
     assert TASKS[name].monitor in {"loss", *scores}
+    assert TASK_RECORDS[name].targets == TASKS[name].targets
 
 
 @pytest.mark.parametrize("record", METRICS.values(), ids=lambda record: record.name)

@@ -20,7 +20,7 @@ def check(
     """Read your data: counts, duplicates, lengths, missing values, and which systems it suits."""
     from canon.data.checking.check import check as examine
     from canon.data.config import DataConfig
-    from canon.tasks import TASKS
+    from canon.tasks.records import TASK_RECORDS
 
     changes = changes_of(set_)
     for key in changes:
@@ -28,7 +28,7 @@ def check(
             raise CanonError(f"canon check takes only data settings, as in --set data.label=stars; got {key}.")
     table = {key.removeprefix("data."): value for key, value in changes.items()}
     config = parse(DataConfig, {**table, "source": source}, "data", dict.fromkeys(changes, "--set"))
-    report = examine(config, lambda task: TASKS[task].targets)
+    report = examine(config, lambda task: TASK_RECORDS[task].targets)
     if json:
         print_json(asdict(report))
     else:

@@ -55,7 +55,7 @@ def _picture(name: str) -> Figure:
 
 def _curves(paths: list[str], metric: str) -> Figure:
     from canon.report import curves
-    from canon.tasks import TASKS
+    from canon.tasks.table import TASKS
     from canon.training.run import Run
 
     runs = {path: Run.open(path) for path in paths}

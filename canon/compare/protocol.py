@@ -10,7 +10,7 @@ from canon.config import Table, parse_assignment
 from canon.data.schema import Data, num_examples
 from canon.errors import CanonError, unknown
 from canon.recipe import Recipe
-from canon.tasks import TASKS
+from canon.tasks.table import TASKS
 from canon.training.run import Run
 
 UNITS = ("examples", "steps", "epochs", "seconds")

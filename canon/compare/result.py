@@ -11,7 +11,7 @@ from canon.compare.statistics import LEVEL, Difference, Spread, holm, paired, sp
 from canon.config import Table
 from canon.errors import CanonError
 from canon.report.page import duration
-from canon.tasks import TASKS
+from canon.tasks.table import TASKS
 from canon.training.run import Run
 
 _COSTS = ("parameters", "seconds", "examples_per_second", "memory_bytes", "examples")

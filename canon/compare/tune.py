@@ -31,7 +31,7 @@ from canon.report.run import write_report
 from canon.runs import files
 from canon.runs.checkpoint import point
 from canon.storage import write_text
-from canon.tasks import TASKS
+from canon.tasks.table import TASKS
 from canon.training.data import read_data
 from canon.training.run import Run
 from canon.training.trainer import train

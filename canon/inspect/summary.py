@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from canon import recipe as recipes
-from canon import registry, tasks
+from canon import registry
 from canon.config import Table, assign, read_toml
 from canon.data import encodings
 from canon.data.targets import TARGETS
@@ -23,6 +23,8 @@ from canon.inspect.stages import Stage, on_meta
 from canon.interop import elmo, huggingface
 from canon.nn.counting import Summary
 from canon.registry import System
+from canon.tasks import table as tasks
+from canon.tasks.base import Task
 from canon.training.run import Run
 from canon.use.folders import FolderRun
 
@@ -153,7 +155,7 @@ def _description(
     return Description(system, name, metrics, expected, settings, input_shape, network, stages, scores, folder)
 
 
-def task_of(system: System, config: Any) -> tasks.Task:
+def task_of(system: System, config: Any) -> Task:
     """The task on data of the sizes that the settings have."""
     sizes: Table = {each.name: getattr(config, each.name) for each in fields(config)}
     classes = tuple(map(str, range(sizes.get("num_classes", 0))))

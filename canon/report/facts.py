@@ -21,7 +21,7 @@ from canon.data.schema import Columns, Data, take
 from canon.errors import CanonError
 from canon.inspect.attention import attention
 from canon.recipe import effective_settings
-from canon.tasks import TASKS
+from canon.tasks.table import TASKS
 from canon.tasks.transduction import Transduction
 from canon.training.data import read_data
 from canon.training.plan import floors_of

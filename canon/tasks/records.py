@@ -4,6 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from canon.data.targets import (
+    Choice,
+    Class,
+    HiddenTokens,
+    Labels,
+    NextToken,
+    Nothing,
+    Number,
+    OtherText,
+    Span,
+    Tags,
+    Target,
+)
 from canon.metrics.records import METRICS
 
 
@@ -32,6 +45,7 @@ class TaskRecord:
     predicts: str
     predicts_zh: str
     scores: tuple[Score, ...]
+    targets: tuple[type[Target], ...]  # what it can predict; the first that the data has is taken
     per: str = ""  # what the loss is the mean over, where that is not the example
     loss: str = ""  # formula of the loss that scores, where it is not the mean of the objective's
     scoring: str = ""  # how validation differs from training, beside what is learned from
@@ -54,6 +68,7 @@ RECORDS = (
             Score("f1_macro"),
             Score("auc", where="two classes only"),
         ),
+        (Class,),
     ),
     TaskRecord(
         "regression",
@@ -65,6 +80,7 @@ RECORDS = (
             Score("mae"),
             Score("r2"),
         ),
+        (Number,),
     ),
     TaskRecord(
         "contrastive",
@@ -76,6 +92,7 @@ RECORDS = (
             Score("alignment"),
             Score("uniformity"),
         ),
+        (Class, Nothing),
         scoring="in groups of at most 256 images; two views of each, made with the same noise in every run",
     ),
     TaskRecord(
@@ -88,6 +105,7 @@ RECORDS = (
             Score("modes"),
             Score("high_quality"),
         ),
+        (Nothing,),
         loss="C(G) = E log D(x) + E log(1 − D(G(z))) of a fresh classifier D, that of the two-sample test, on held-out "
         "points; −log 4 = −1.386 at best",
     ),
@@ -107,6 +125,7 @@ RECORDS = (
             Score("per", where="as above"),
             Score("bleu", where="where the target is text", best=True),
         ),
+        (OtherText,),
         per="per target token",
         scoring="without label smoothing; metrics from greedy decoding (in result.json: with `system.beam`)",
     ),
@@ -120,6 +139,7 @@ RECORDS = (
             Score("token_accuracy"),
             Score("bits_per_character", where="where tokens are characters"),
         ),
+        (NextToken,),
         per="per token",
     ),
     TaskRecord(
@@ -133,6 +153,7 @@ RECORDS = (
             Score("backward_perplexity"),
             Score("token_accuracy", note="mean of both directions"),
         ),
+        (NextToken,),
         per="per token, the mean of both directions",
     ),
     TaskRecord(
@@ -153,6 +174,7 @@ RECORDS = (
             Score("distance_loss", where=_ERNIE),
             Score("distance_accuracy", where=_ERNIE),
         ),
+        (HiddenTokens,),
     ),
     TaskRecord(
         "word-vectors",
@@ -166,6 +188,7 @@ RECORDS = (
             Score("CA8-morphological", formula="the same of these analogies"),
             Score("CA8-semantic", formula="the same of these analogies"),
         ),
+        (Nothing,),
     ),
     TaskRecord(
         "labels",
@@ -184,6 +207,7 @@ RECORDS = (
             Score("precision@5", where="where there are more than five labels"),
             Score("recall@5", where="as above"),
         ),
+        (Labels,),
     ),
     TaskRecord(
         "fine-tuning",
@@ -207,6 +231,7 @@ RECORDS = (
             Score("answer_f1", of=_UNANSWERABLE),
             Score("no_answer_accuracy", of=_UNANSWERABLE),
         ),
+        (Class, Number, Choice, Tags, Span),
     ),
 )
 

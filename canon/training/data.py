@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from canon import tasks
 from canon.data import encodings
 from canon.data.batching.composer import Pretext
 from canon.data.encodings import Ask, Encoding
@@ -20,6 +19,7 @@ from canon.data.targets import TARGETS
 from canon.data.text.words import Words
 from canon.errors import CanonError
 from canon.recipe import Recipe
+from canon.tasks import table as tasks
 from canon.training.run import EARLIER
 
 _WEIGHT_FILES = (".safetensors", ".pt", ".pth", ".bin")

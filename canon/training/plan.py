@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from canon import recipe as recipes
-from canon import tasks
 from canon.config import Table
 from canon.contracts import Context, Learner, TakesVocabulary, World
 from canon.data.batching.loader import steps_per_epoch
@@ -21,6 +20,8 @@ from canon.data.targets import HiddenTokens, NextToken
 from canon.errors import CanonError, border, unknown
 from canon.recipe import Recipe
 from canon.systems.building import build as build_system
+from canon.tasks import table as tasks
+from canon.tasks.base import Task
 from canon.training.data import with_backbone
 from canon.training.devices import seed_step
 from canon.training.environment import Playing
@@ -84,7 +85,7 @@ def _value(table: Table, key: str) -> Any:
 
 def build(
     recipe: Recipe, schema: Schema, world: World, pause: Callable[[], None] = lambda: None
-) -> tuple[Learner, tasks.Task]:
+) -> tuple[Learner, Task]:
     """The learner of a recipe whose sizes are those of `schema`, and its task. pause: see Context."""
     task = tasks.create(recipe.system, recipe.config, schema, recipe.objective)
     for phase in recipe.optimizers:
@@ -114,7 +115,7 @@ class Prepared:
     size: int  # examples of an epoch; 0 where experience is made, not read
     total: int  # steps
     learner: Learner
-    task: tasks.Task
+    task: Task
     monitor: str  # the metric that decides which checkpoint is best
 
 
@@ -150,7 +151,7 @@ def _resolved(recipe: Recipe, data: Data, size: int) -> Recipe:
     return recipe.fitted({**data.schema.sizes(), "num_examples": size}).resolved(size, per_epoch)
 
 
-def floors_of(task: tasks.Task, data: Data) -> dict[str, float]:
+def floors_of(task: Task, data: Data) -> dict[str, float]:
     """The losses of guesses that look at no input, by name."""
     columns = data.splits.get("train", {})
     of_text = isinstance(data.schema.target, NextToken | HiddenTokens)

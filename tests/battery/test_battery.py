@@ -20,9 +20,9 @@ from safetensors.torch import load_file
 
 import canon
 from canon import recipe as recipes
-from canon import tasks
 from canon.data.batching.draws import Draws
 from canon.data.batching.loader import Examples
+from canon.tasks import table as tasks
 from canon.training.data import read_data
 from canon.training.run import Run
 from tests.battery.runs import BY_NAME, NAMES, TWELVE, built_in_recipes, fit, in_float64, short

@@ -16,12 +16,12 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 from sklearn.utils.class_weight import compute_class_weight
 
-from canon import tasks
 from canon.data.encodings.features import FeatureSchema
 from canon.data.targets import Class
 from canon.errors import CanonError
 from canon.objectives.classes import ClassLoss, class_weights
 from canon.registry import find
+from canon.tasks import table as tasks
 from canon.training.run import Run
 from canon.training.trainer import train
 from canon.use.model import load

@@ -19,7 +19,7 @@ from canon.errors import CanonError
 from canon.objectives.choosing import choose, fitting
 from canon.objectives.table import OBJECTIVES, by_name
 from canon.registry import SYSTEMS, find
-from canon.tasks import TASKS
+from canon.tasks.table import TASKS
 
 ROOT = Path(__file__).parents[2]
 # Of every objective, a test that compares it with another implementation, a closed form or brute force.

@@ -14,7 +14,6 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 import canon
-from canon import tasks
 from canon.data.columns import Encoder
 from canon.data.encodings.features import FeatureSchema
 from canon.data.encodings.pixels import PixelSchema
@@ -25,6 +24,7 @@ from canon.nn.counting import count_parameters
 from canon.objectives import adversarial
 from canon.registry import find
 from canon.systems.adversarial.dcgan import count_doublings
+from canon.tasks import table as tasks
 from canon.tasks.generation import Generation
 from canon.training.trainer import train
 from tests.objectives.choices import choice

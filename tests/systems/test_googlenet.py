@@ -8,12 +8,12 @@ import torch.nn.functional as F
 from torch import nn
 
 import canon
-from canon import tasks
 from canon.data.encodings.pixels import PixelSchema
 from canon.data.targets import Class
 from canon.nn import count_parameters, summarize
 from canon.registry import find
 from canon.systems.vision.googlenet import Inception
+from canon.tasks import table as tasks
 
 
 def on_meta(name: str, **changes: object) -> nn.Module:

@@ -24,11 +24,11 @@ from sklearn.tree import DecisionTreeClassifier
 from torch import Tensor, nn
 
 import canon
-from canon import tasks
 from canon.data.encodings.features import FeatureSchema
 from canon.data.targets import Class
 from canon.objectives.margin import soft_margin
 from canon.registry import find
+from canon.tasks import table as tasks
 from canon.training.data import read_data
 from canon.training.run import Run
 from canon.training.trainer import train

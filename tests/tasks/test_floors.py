@@ -17,7 +17,7 @@ from canon.data.schema import Schema
 from canon.data.targets import Class, Labels, NextToken, Number, OtherText
 from canon.data.text.tokenizers import Tokenizer
 from canon.data.text.vocabularies import BOS, UNK
-from canon.tasks import TASKS
+from canon.tasks.table import TASKS
 from tests.objectives.choices import choice
 
 TOKENIZER = Tokenizer.train(["a b c d e"], "split")

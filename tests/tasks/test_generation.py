@@ -15,7 +15,6 @@ import pytest
 import torch
 from PIL import Image
 
-from canon import tasks
 from canon.data.batching.loader import Examples
 from canon.data.catalogue.synthetic import MIXTURES
 from canon.data.config import DataConfig
@@ -26,6 +25,7 @@ from canon.data.targets import Nothing
 from canon.registry import find
 from canon.report.run import write_report
 from canon.tasks import pictures
+from canon.tasks import table as tasks
 from canon.tasks.generation import Generation
 from canon.training.run import Run
 from canon.training.trainer import train

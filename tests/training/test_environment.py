@@ -16,7 +16,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from canon import recipe as recipes
-from canon import registry, tasks
+from canon import registry
 from canon.config import settings
 from canon.contracts import Agent, Context, Environment, Environments, Episodes, MakesEnvironment, Moved, Space, World
 from canon.data.encodings.features import FeatureSchema
@@ -28,6 +28,7 @@ from canon.objectives.record import Objective
 from canon.objectives.settings import NoSettings
 from canon.registry import System
 from canon.report.run import write_report
+from canon.tasks import table as tasks
 from canon.tasks.base import Outputs, Task
 from canon.training import trainer
 from canon.training.environment import Copies, Playing

@@ -12,13 +12,14 @@ import torch
 from safetensors.torch import load_file
 
 from canon import recipe as recipes
-from canon import registry, tasks
+from canon import registry
 from canon.contracts import World
 from canon.data.batching.sequences import Ragged
 from canon.data.schema import some
 from canon.errors import CanonError
 from canon.objectives import table as objectives
 from canon.runs import checkpoint
+from canon.tasks import table as tasks
 from canon.training import devices, trainer
 from canon.training.plan import build
 from canon.training.run import Run
