@@ -10,6 +10,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 from common import ROOT, arguments, instruction_sets
 
@@ -24,7 +26,9 @@ def main() -> None:
     failed = False
     for threads in (1,) if options.quick else (1, 2):  # the quicker ones first
         for name, environment in instruction_sets().items():
-            settings = {**os.environ, **environment, "OMP_NUM_THREADS": str(threads)}
+            # torch.compile would take what it keeps of another instruction set for its own.
+            kept = str(Path(tempfile.gettempdir()) / f"torchinductor_{name}")
+            settings = {**os.environ, **environment, "OMP_NUM_THREADS": str(threads), "TORCHINDUCTOR_CACHE_DIR": kept}
             # Threads that wait for each other's core take many times as long: two threads, one process.
             processes = ["--numprocesses", "0" if options.quick else str(2 // threads)]
             ended = subprocess.run([*command, *processes], env=settings, cwd=ROOT, capture_output=True, text=True)
