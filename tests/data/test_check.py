@@ -217,7 +217,7 @@ def test_check_and_train_agree_on_a_table_of_repeated_texts(tmp_path: Path) -> N
     """Sentences that come again and again are text, and names of several letters are not."""
     verbs, things = {"love": "good", "hate": "bad"}, ("film", "book")
     moods = [f"I {verb} this {thing} very much,{mood}" for verb, mood in verbs.items() for thing in things]
-    (tmp_path / "moods.csv").write_text("\n".join(["comment,mood", *moods * 8]) + "\n")
+    (tmp_path / "moods.csv").write_text("\n".join(["remark,mood", *moods * 8]) + "\n")
     assert {"fasttext-classifier", "finetune"} <= set(look(tmp_path / "moods.csv").suits)
     assert len(read_as(DataConfig(source=str(tmp_path / "moods.csv")), "bags").splits["train"]["input"]) > 20
     flowers = [f"{name},{size}" for name in ("iris-versicolor", "iris-virginica-alba") for size in range(8)]
