@@ -14,6 +14,7 @@ $(READY): requirements.lock pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	@$(BIN)/python -c 'import torchvision' 2>/dev/null || echo "torchvision was built for another torch than is installed: only what compares with it is affected."
 	touch $@
 
 demo: setup

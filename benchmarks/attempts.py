@@ -1,4 +1,4 @@
-"""What attacks are made of: command lines in copies of this process, failing file operations, damage, trainings.
+"""The parts of attacks: command lines in copies of this process, failing file operations, damage, trainings.
 
 Importing torch takes longer than most attempts, so each runs in a fork of a process that has imported it. File
 operations are seen by an audit hook, which may count them, fail them, or kill the process.
@@ -21,6 +21,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from common import own_cache
 
 from canon import command
 from tests.battery.runs import BY_NAME, short
@@ -67,7 +69,7 @@ def canon(folder: Path, *arguments: str, hook: Callable[[str], None] | None = No
 
 
 def start(folder: Path, *arguments: str, hook: Callable[[str], None] | None = None, fsize: int = 0) -> int:
-    # Its output lies beside the folder, under a name of its own: two may run in one folder.
+    # The output has a unique name beside the folder: two may run in one folder.
     sys.stdout.flush()
     child = os.fork()
     if child:
@@ -81,7 +83,7 @@ def start(folder: Path, *arguments: str, hook: Callable[[str], None] | None = No
             os.dup2(handle, number)
         sys.stdout, sys.stderr = (io.TextIOWrapper(io.FileIO(number, "w"), "utf-8") for number in (1, 2))
         os.chdir(folder)
-        os.environ["CANON_DATA"] = str(folder / "sets")
+        os.environ |= {"CANON_DATA": str(folder / "sets"), **own_cache(folder)}
         sys.argv = ["canon", *arguments]
         if fsize:
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -270,17 +272,17 @@ class Reference(NamedTuple):
 def references(place: Path) -> dict[str, Reference]:
     """Each kind trained once, undisturbed, with the number of its file operations."""
     sources: dict[str, Path] = {}
-    found = {}
+    trained = {}
     for kind, needed in KINDS.items():
         folder = place / "reference" / kind
         folder.mkdir(parents=True)
         if needed and needed not in sources:
-            made = place / "source" / needed
-            made.mkdir(parents=True)
+            origin = place / "source" / needed
+            origin.mkdir(parents=True)
             line = ["train", BY_NAME[needed].recipe, "--out", "source", "--quiet", *settings(needed, 4)]
-            outcome = canon(made, *line)
+            outcome = canon(origin, *line)
             assert outcome.code == 0, outcome.err
-            sources[needed] = made / "source"
+            sources[needed] = origin / "source"
         source = sources.get(needed)
         if source:
             shutil.copytree(source, folder / "source", symlinks=True)
@@ -288,5 +290,5 @@ def references(place: Path) -> dict[str, Reference]:
         with counter.open("ab", buffering=0) as numbers:
             outcome = canon(folder, *train_line(kind), hook=counting(numbers))
         assert outcome.code == 0, (kind, outcome.err)
-        found[kind] = Reference(source, folder / "run", counter.stat().st_size)
-    return found
+        trained[kind] = Reference(source, folder / "run", counter.stat().st_size)
+    return trained

@@ -68,15 +68,15 @@ def breaks_of(file: str) -> list[Break]:
     for text in source.splitlines(keepends=True):
         starts.append(starts[-1] + len(text))
     lines = source.decode().splitlines()
-    found = []
+    breaks = []
     for node, kind, new in _sites(ast.parse(source), file):
         line: int = node.lineno
         if any(COST.search(text) for text in lines[line - 1 : node.end_lineno]):
             continue
         start = starts[line - 1] + node.col_offset
         stop = starts[node.end_lineno - 1] + node.end_col_offset
-        found.append(Break(file, line, kind, start, stop, new))
-    return found
+        breaks.append(Break(file, line, kind, start, stop, new))
+    return breaks
 
 
 def _sites(tree: ast.AST, file: str) -> Iterator[tuple[Any, str, str]]:

@@ -19,7 +19,7 @@ from typing import Any
 from common import SMALL, arguments, installed, trained, write_result
 
 from canon import recipe as recipes
-from canon.data.batching.documents import Documents, Labels
+from canon.data.batching.documents import Documents, LabelLists
 from canon.data.schema import Data
 from canon.training.data import read_data
 
@@ -53,14 +53,14 @@ LOSSES = {"softmax": "softmax", "hierarchical-softmax": "hs", "one-vs-all": "ova
 
 def write_lines(data: Data, split: str, path: Path) -> Path:
     """A split in fastText's form, its words as canon cut them."""
-    documents, labels = data.splits[split]["input"], Labels.of(data.splits[split]["target"])
+    documents, labels = data.splits[split]["input"], LabelLists.of(data.splits[split]["target"])
     assert isinstance(documents, Documents)
     words = documents.distinct.words
     with path.open("wb") as file:
         for row in range(len(documents)):
             codes = documents.codes_N[documents.offsets[row] : documents.offsets[row + 1] - 1]  # without </s>
-            own = " ".join(f"__label__{data.schema.classes[label]}" for label in labels[row])
-            file.write(own.encode() + b" " + b" ".join(words[code] for code in codes) + b"\n")
+            marks = " ".join(f"__label__{data.schema.classes[label]}" for label in labels[row])
+            file.write(marks.encode() + b" " + b" ".join(words[code] for code in codes) + b"\n")
     return path
 
 

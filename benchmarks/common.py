@@ -1,9 +1,9 @@
 """What every benchmark shares: arguments, fair timing, printing, the machine it ran on, and one JSON file per result.
 
-Every benchmark has `--quick`: tiny sizes and no downloads, to see in seconds that it works; it writes nothing.
+Every benchmark has `--quick`: tiny sizes and no downloads, to check in seconds that it works; it writes nothing.
 `interleaved` times several callables in turn (a, b, c, a, b, c, …), so that a busy neighbour slows all of them alike;
-`write_result` stores what was measured with the machine, the date and the versions under benchmarks/results/.
-Importing this makes canon and the tests' oracles of this tree importable.
+`write_result` stores the measurements with the machine, the date and the versions under benchmarks/results/.
+Importing this module makes canon and the tests' oracles of this tree importable.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
 SMALL = ROOT / "tests" / "battery"  # texts, pairs and labels of a few kilobytes, for --quick
 sys.path.insert(0, str(ROOT))
-# Environments by which a process calculates as an older processor does: torch, oneDNN, MKL, OpenBLAS and numba.
+# Environments in which a process computes like an older processor: torch, oneDNN, MKL, OpenBLAS and numba.
 _OLDER = {
     "avx2": {
         "ATEN_CPU_CAPABILITY": "avx2",
@@ -56,12 +56,20 @@ _OLDER = {
 def arguments(text: str | None) -> argparse.ArgumentParser:
     """The parser of a benchmark whose docstring is `text`."""
     parser = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="tiny sizes, to see that it works; writes nothing")
+    parser.add_argument("--quick", action="store_true", help="tiny sizes, to check that it works; writes nothing")
     return parser
 
 
+def own_cache(folder: str | Path) -> dict[str, str]:
+    """Environment in which canon keeps in `folder` what it makes of data; kernels compiled before are used."""
+    from canon.storage import cache_folder
+
+    kernels = os.environ.get("NUMBA_CACHE_DIR") or str(cache_folder() / "kernels")
+    return {"CANON_CACHE": str(folder), "NUMBA_CACHE_DIR": kernels}
+
+
 def installed(module: str) -> bool:
-    """Whether an opponent can be imported; where it cannot, this is printed."""
+    """Whether an opponent can be imported; if not, the reason is printed."""
     try:
         importlib.import_module(module)
     except Exception as error:  # also one that is there but was built for another torch
@@ -71,7 +79,7 @@ def installed(module: str) -> bool:
 
 
 def trained(folder: str | Path, recipe: str, data: str | Path, changes: Mapping[str, Any]) -> tuple[Run, float]:
-    """A finished run somewhere in `folder`, without evaluations and checkpoints before its end; its steps' seconds."""
+    """A finished run in `folder`, without evaluations and checkpoints before its end, and the seconds of its steps."""
     from canon.training.trainer import train
 
     rare = {"train.evaluate_every": 1 << 40, "train.checkpoint_every": 1 << 40, "data.valid": 0.0}
@@ -81,7 +89,7 @@ def trained(folder: str | Path, recipe: str, data: str | Path, changes: Mapping[
 
 
 def instruction_sets() -> dict[str, dict[str, str]]:
-    """The environment of every instruction set that this machine has: its own, and what is older."""
+    """The environment of every instruction set of this machine: the native one, and the older ones."""
     import torch
 
     older = {"AVX512": ["avx2", "sse4"], "AVX2": ["sse4"]}.get(torch.backends.cpu.get_cpu_capability(), [])
@@ -89,7 +97,7 @@ def instruction_sets() -> dict[str, dict[str, str]]:
 
 
 def processor() -> str:
-    """The processor's own name, where the system tells it."""
+    """The processor's name, if the system reports it."""
     info = Path("/proc/cpuinfo")
     if info.exists():
         for line in info.read_text().splitlines():
@@ -171,7 +179,7 @@ def show_ratios(times: Mapping[str, Mapping[str, float]], against: str) -> dict[
 def write_result(
     name: str, result: Mapping[str, Any], options: argparse.Namespace, packages: Iterable[str] = ("numpy",)
 ) -> None:
-    """benchmarks/results/NAME.json: the command, the machine, then what was measured; nothing with --quick."""
+    """Writes benchmarks/results/NAME.json: command, machine and measurements; nothing with --quick."""
     if options.quick:
         return
     RESULTS.mkdir(parents=True, exist_ok=True)

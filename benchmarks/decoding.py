@@ -53,7 +53,7 @@ def random_case(preset: str, vocab: int, seed: int = 0) -> Case:
                 parameter.add_(
                     torch.randn(parameter.shape, generator=generator) * 0.3 * parameter.std().nan_to_num(0.1)
                 )
-        last = network.decoder.blocks[-1].feed_forward_norm  # behind it come the logits
+        last = network.decoder.blocks[-1].feed_forward_norm  # the logits come after it
         for parameter in last.parameters():
             parameter.mul_(_SHARPER)
     lengths = (13 + 4 * torch.randn(SENTENCES, generator=generator)).round().clamp(5, 30).long()
@@ -74,7 +74,7 @@ def _teach_to_end(network: Any, sentences: list[Tensor], lengths: Tensor) -> Non
     network(torch.cat(sentences), source, F.pad(token_BT[:, :-1], (1, 0), value=BOS).flatten(), target)
     handle.remove()
     x_TBD = outputs[0].unflatten(0, token_BT.shape).transpose(0, 1)
-    highest_TB = network.source_embedding(x_TBD).amax(-1)
+    highest_TB = network.source_embedding.logits(x_TBD).amax(-1)
     late_TB = 2 * (torch.arange(len(x_TBD))[:, None] - lengths + 0.5).clamp(-5, 5)
     x, wanted = x_TBD.flatten(0, 1).double(), (highest_TB + late_TB).flatten().double()
     gram = x.T @ x + 1e-3 * len(x) * torch.eye(x.shape[1], dtype=torch.float64)
@@ -98,18 +98,18 @@ def _start(network: Any, sentences: list[Tensor], limit: int) -> decoding.Start:
 
 
 def ours(case: Case, width: int, batch: int, limit: int) -> list[list[int]]:
-    found: list[list[int]] = []
+    outputs: list[list[int]] = []
     with frozen(case.network):
         for first in range(0, len(case.sentences), batch):
             sentences = case.sentences[first : first + batch]
             start = _start(case.network, sentences, limit)
             decoded = decoding.beam(case.network.step, start, width, length_penalty=0.0)
-            found += [decoded[row, 0] for row in range(len(sentences))]
-    return found
+            outputs += [decoded[row, 0] for row in range(len(sentences))]
+    return outputs
 
 
 def theirs(case: Case, marian: Any, width: int, batch: int, limit: int) -> list[list[int]]:
-    found: list[list[int]] = []
+    outputs: list[list[int]] = []
     for first in range(0, len(case.sentences), batch):
         sentences = case.sentences[first : first + batch]
         layout = Layout(torch.tensor([len(sentence) for sentence in sentences]))
@@ -122,8 +122,8 @@ def theirs(case: Case, marian: Any, width: int, batch: int, limit: int) -> list[
             **({"length_penalty": 0.0, "early_stopping": False} if width > 1 else {}),
         )
         for row in rows[:, 1:].tolist():
-            found.append(row[: row.index(EOS)] if EOS in row else row)
-    return found
+            outputs.append(row[: row.index(EOS)] if EOS in row else row)
+    return outputs
 
 
 def main() -> None:

@@ -30,7 +30,8 @@ from common import installed, interleaved, rates, write_result
 from wiki_words import THREADS, Learned, Text, learn, options_of, quality, write_text
 
 from canon.data.config import DataConfig
-from canon.data.corpus.corpus import build
+from canon.data.corpus.corpus import build_parts
+from canon.data.corpus.text_blocks import TextStream
 
 NAMES = {"skip-gram": "skipgram", "cbow": "cbow"}
 
@@ -54,7 +55,8 @@ def reading_seconds(text: Text) -> float:
     """Of the text into word numbers, from the file and nothing else."""
     shutil.rmtree(text.path.parent / "corpora", ignore_errors=True)
     begun = time.perf_counter()
-    build(text.path, DataConfig(source=str(text.path), tokenizer="split", min_count=5), threads=THREADS)
+    config = DataConfig(source=str(text.path), tokenizer="split", min_count=5)
+    build_parts({"train": TextStream((text.path,))}, config, {}, threads=THREADS)
     return time.perf_counter() - begun
 
 

@@ -34,7 +34,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from common import RESULTS, ROOT, arguments, write_result
+from common import RESULTS, ROOT, arguments, own_cache, write_result
 
 os.environ["OMP_NUM_THREADS"] = "1"
 
@@ -223,7 +223,7 @@ def interrupts(group: Group, place: Path, known: dict[str, Reference], count: in
         child = subprocess.Popen(
             [sys.executable, "-m", "canon", *verbs[verb]],
             cwd=folder,
-            env={**os.environ, "PYTHONPATH": str(ROOT), "CANON_DATA": str(folder / "sets")},
+            env={**os.environ, "PYTHONPATH": str(ROOT), "CANON_DATA": str(folder / "sets"), **own_cache(folder)},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -334,7 +334,7 @@ def ranks(group: Group, place: Path, known: dict[str, Reference], count: int, dr
         child = subprocess.Popen(
             [*torchrun, *line],
             cwd=folder,
-            env={**os.environ, "PYTHONPATH": str(ROOT), "CANON_DATA": str(folder / "sets")},
+            env={**os.environ, "PYTHONPATH": str(ROOT), "CANON_DATA": str(folder / "sets"), **own_cache(folder)},
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )

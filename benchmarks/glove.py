@@ -25,10 +25,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import arguments, write_result
+from common import arguments, own_cache, write_result
 from wiki_words import Text, judged, write_text
 
-from canon.data.corpus.cooccurrence_counts import ENTRY
+from canon.data.corpus.cooccurrence import ENTRY
 from canon.data.formats.word_tests import Tests
 from canon.training.run import Run
 from canon.use.vectors import Vectors
@@ -51,7 +51,7 @@ def timed(command: list[str], folder: Path, source: Path | None = None, target: 
             stdout=taken,
             stderr=said,
             cwd=folder,
-            env={**os.environ, "CANON_DATA": f"{folder}/data"},
+            env={**os.environ, **own_cache(folder)},
         )
         _, status, used = os.wait4(process.pid, 0)
         seconds = time.perf_counter() - start

@@ -55,8 +55,10 @@ def recorded(recorder: graphs.Recorder, prompt_BT: Tensor, length: int) -> Tenso
 def theirs(model: Any, prompt_BT: Tensor, length: int) -> Tensor:
     mask_BT = torch.ones_like(prompt_BT)
     options = {"do_sample": False, "eos_token_id": None, "pad_token_id": 0}
-    found = model.generate(prompt_BT, attention_mask=mask_BT, max_new_tokens=length, min_new_tokens=length, **options)
-    return found[:, prompt_BT.shape[1] :].cpu()
+    tokens_BT = model.generate(
+        prompt_BT, attention_mask=mask_BT, max_new_tokens=length, min_new_tokens=length, **options
+    )
+    return tokens_BT[:, prompt_BT.shape[1] :].cpu()
 
 
 def kernels(network: gpt2.GPT2, prompt_BT: Tensor) -> int:
@@ -72,9 +74,9 @@ def kernels(network: gpt2.GPT2, prompt_BT: Tensor) -> int:
     return sum(event.count for event in profile.key_averages())
 
 
-def equal_until(found: Tensor, wanted: Tensor) -> int:
+def equal_until(tokens: Tensor, wanted: Tensor) -> int:
     """Tokens before the first that differs, of the row where it comes first."""
-    same_BT = (found == wanted).long().cumprod(1)
+    same_BT = (tokens == wanted).long().cumprod(1)
     return int(same_BT.sum(1).min())
 
 
@@ -87,7 +89,7 @@ def measure(name: str, options: argparse.Namespace, config: gpt2.Config, device:
     length = options.length
     wanted = theirs(model, prompt_BT, length)
     candidates: dict[str, Callable[[], Any]] = {}
-    found: dict[str, Any] = {}
+    measured: dict[str, Any] = {}
     for way in options.ways:
         begun = time.perf_counter()
         if way == "plain":
@@ -97,7 +99,7 @@ def measure(name: str, options: argparse.Namespace, config: gpt2.Config, device:
             recorder = graphs.Recorder(network, options.batch, capacity, device, every=_EVERY)
             candidates[way] = lambda recorder=recorder: recorded(recorder, prompt_BT, length)  # type: ignore[misc]
         tokens_BT = candidates[way]()
-        found[way] = {
+        measured[way] = {
             "first_seconds": round(time.perf_counter() - begun, 2),
             "equal_tokens": equal_until(tokens_BT, wanted),
         }
@@ -106,17 +108,17 @@ def measure(name: str, options: argparse.Namespace, config: gpt2.Config, device:
     for way in candidates:
         rate = options.batch * length / seconds[way]["median_s"]
         ratio = seconds["transformers"]["median_s"] / seconds[way]["median_s"]
-        found[way] = {
-            **found.get(way, {}),
+        measured[way] = {
+            **measured.get(way, {}),
             **seconds[way],
             "tokens_per_second": round(rate, 1),
             "ratio": round(ratio, 2),
         }
-        print(f"{name:9s} {way:13s} {rate:9.1f} tokens/s  {ratio:6.2f} × transformers  {found[way]}", flush=True)
-    found["different_tokens"] = len(wanted.unique())
+        print(f"{name:9s} {way:13s} {rate:9.1f} tokens/s  {ratio:6.2f} × transformers  {measured[way]}", flush=True)
+    measured["different_tokens"] = len(wanted.unique())
     if options.kernels and device.type == "cuda":
-        found["kernels_of_a_step"] = kernels(network, prompt_BT)
-    return found
+        measured["kernels_of_a_step"] = kernels(network, prompt_BT)
+    return measured
 
 
 def main() -> None:

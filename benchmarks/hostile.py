@@ -1,4 +1,4 @@
-"""What faults.py gives canon to read: a good file of every format, to be damaged, and bad command lines."""
+"""Input of faults.py: a good file of every format, to be damaged, and bad command lines."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _BAD_SETS = (
 
 
 def command_lines(run: str) -> Iterator[tuple[str, list[str]]]:
-    """Bad command lines, by verb: each option with each bad value, bad settings, and arguments that are not there."""
+    """Bad command lines, by verb: each option with each bad value, bad settings, and arguments that do not exist."""
     import typer
 
     from canon.cli import app, register_verbs

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from common import ROOT, arguments, interleaved, show_ratios, summary, write_result
+from common import ROOT, arguments, interleaved, own_cache, show_ratios, summary, write_result
 
 
 class Group(NamedTuple):
@@ -130,7 +130,7 @@ def run(command: str, folder: Path, way: str, clocks: dict[str, list[float]] | N
     shutil.rmtree(out.parent, ignore_errors=True)
     out.parent.mkdir()
     given = command.replace("OUT", str(out)).split()[1:]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "CANON_KERNELS": way, "CANON_DATA": str(folder / "data")}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "CANON_KERNELS": way, **own_cache(folder)}
     line = [sys.executable, "-m", "canon", *given]
     done = subprocess.run(line, cwd=folder, env=environment, capture_output=True, text=True)
     if done.returncode:

@@ -100,8 +100,8 @@ def imports_of(file: str) -> frozenset[str]:
 
 @cache
 def _files() -> dict[str, str]:
-    found = [path.relative_to(ROOT) for room in ("canon", "tests") for path in (ROOT / room).rglob("*.py")]
-    return {_module(path): str(path) for path in found}
+    files = [path.relative_to(ROOT) for room in ("canon", "tests") for path in (ROOT / room).rglob("*.py")]
+    return {_module(path): str(path) for path in files}
 
 
 @cache
@@ -249,8 +249,8 @@ def summary(records: list[dict[str, Any]]) -> dict[str, Any]:
     rooms: dict[str, list[bool]] = defaultdict(list)
     for record in records:
         rooms[record["room"]].append(noticed(record))
-    table = {room: {"tried": len(own), "noticed": sum(own)} for room, own in sorted(rooms.items())}
-    tried = [one for own in rooms.values() for one in own]
+    table = {room: {"tried": len(noticed), "noticed": sum(noticed)} for room, noticed in sorted(rooms.items())}
+    tried = [one for noticed in rooms.values() for one in noticed]
     return {
         "tried": len(tried),
         "noticed": sum(tried),

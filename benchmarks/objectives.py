@@ -19,7 +19,7 @@ from canon.data.batching.composer import Composer
 from canon.data.batching.draws import Draws
 from canon.data.batching.passages import SENTENCE, WORD, Passages
 from canon.data.text.framing import Specials
-from canon.objectives.record import Choice
+from canon.objectives.record import ObjectiveChoice
 from canon.objectives.table import by_name
 
 SPECIALS = Specials(pad=0, unk=1, cls=2, sep=3, mask=4, bos=2, eos=3, sentinels=tuple(range(5, 105)))
@@ -50,7 +50,7 @@ def column(length: int, size: int) -> Passages:
 
 def composer(name: str, settings: dict[str, Any], passages: Passages) -> Composer:
     record = by_name()[name]
-    return Composer(Choice(record, record.tasks["pretraining"](**settings)).create(), passages)
+    return Composer(ObjectiveChoice(record, record.tasks["pretraining"](**settings)).create(), passages)
 
 
 def compose(batches: Composer, rows: np.ndarray, batch: int, steps: count[int]) -> None:

@@ -1,9 +1,9 @@
 """BERT and GPT-2 against transformers: `python benchmarks/pretraining.py`.
 
 Whole training steps (forward, loss, backward, fused AdamW), one after the other in one process. On a GPU BERT-base and
-GPT-2 124 M in bfloat16, both compiled; on a CPU bert:tiny and bert:small in float32, none compiled. BERT's batches have
-real lengths, 59 % of the longest in the mean: transformers pads them, canon does not. GPT-2 reads 32 texts of 1,024
-tokens. Counted are tokens that are not padding; memory is the peak of each by itself.
+GPT-2 124 M in bfloat16, both compiled; on a CPU bert:tiny and bert:small in float32, not compiled. BERT's batches have
+realistic lengths, on average 59 % of the longest: transformers pads them, canon does not. GPT-2 reads 32 texts of 1,024
+tokens. Padding does not count as tokens; the peak memory is measured for each network alone.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import statistics
 import time
 from collections.abc import Callable
 from functools import partial
-from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -38,17 +37,17 @@ Step = Callable[[int], Tensor]
 
 def lengths(batch: int, longest: int) -> Tensor:
     """Uniform from 0.18 · longest to longest, the longest among them."""
-    found = torch.linspace(2 * FILL - 1, 1.0, batch).mul(longest).round().long()
-    return found[torch.randperm(batch)]
+    evenly = torch.linspace(2 * FILL - 1, 1.0, batch).mul(longest).round().long()
+    return evenly[torch.randperm(batch)]
 
 
 def batches(batch: int, longest: int, vocabulary: int, count: int) -> list[dict[str, Any]]:
-    made = []
+    data = []
     for _ in range(count):
         layout = Layout(lengths(batch, longest), DEVICE)
         token_N = torch.randint(1000, vocabulary, (layout.total,), device=DEVICE)
         places_M = (torch.rand(layout.total, device=DEVICE) < SHARE).nonzero()[:, 0]
-        made.append(
+        data.append(
             {
                 "input": token_N,
                 "input_lengths": layout.lengths,
@@ -58,33 +57,32 @@ def batches(batch: int, longest: int, vocabulary: int, count: int) -> list[dict[
                 "segment": torch.zeros_like(token_N),
             }
         )
-    return made
+    return data
 
 
 def stepper(network: nn.Module, loss: Callable[[Any], Tensor], data: list[dict[str, Any]], longest: int = 0) -> Step:
-    """longest: forward and backward pass are CUDA graphs, as the trainer has them."""
+    """longest: if not 0, forward and backward pass are CUDA graphs on a GPU, as in the trainer."""
     optimizer = torch.optim.AdamW(network.parameters(), lr=1e-4, fused=True)
 
     def work(batch: Any) -> Tensor:
         with torch.autocast(DEVICE.type, torch.bfloat16, enabled=ON_CUDA):
-            found = loss(batch)
-        found.backward()
-        return found.detach()
+            total = loss(batch)
+        total.backward()
+        return total.detach()
 
-    labels: Any = SimpleNamespace(of_sequences=("next",), observed={})
-    graphs = Graphs(work, list(network.parameters()), longest, labels) if longest and ON_CUDA else None
+    graphs = Graphs(work, [*network.parameters()], longest, of_sequences=("next",)) if longest and ON_CUDA else None
 
     def step(index: int) -> Tensor:
         batch = data[index % len(data)]
         if graphs is None:
-            found = work(batch)
+            value = work(batch)
         else:
             graphs.clear()
-            found = graphs(batch)
+            value = graphs(batch)
         optimizer.step()
         if graphs is None:
             optimizer.zero_grad(set_to_none=True)
-        return found
+        return value
 
     return step
 
@@ -95,11 +93,9 @@ def canon_bert(data: list[dict[str, Any]], longest: int, preset: str) -> Step:
         compile_parts(network)
 
     def loss(one: dict[str, Any]) -> Tensor:
-        out = network(
-            one["input"], layout_of(one), segment_N=one["segment"], places_M=one["places"], target_M=one["target"]
-        )
-        told = (one["target"] >= 0).sum()
-        return out["loss"] / told + F.cross_entropy(out["next"].float(), one["next"], ignore_index=-100)
+        out = network(one["input"], layout_of(one), segment_N=one["segment"], places_M=one["places"])
+        total = network.token_losses(out["hidden"], one["target"]).total
+        return total / (one["target"] >= 0).sum() + F.cross_entropy(out["next"].float(), one["next"], ignore_index=-100)
 
     return stepper(network, loss, data, longest)
 
@@ -149,8 +145,8 @@ def canon_gpt2(token_BT: Tensor) -> Step:
     }
 
     def loss(one: dict[str, Any]) -> Tensor:
-        out = network(one["input"], layout_of(one), places_M=one["places"], target_M=one["target"])
-        return out["loss"] / (batch * (length - 1))
+        hidden_MD = network(one["input"], layout_of(one), places_M=one["places"])["hidden"]
+        return network.token_losses(hidden_MD, one["target"]).total / (batch * (length - 1))
 
     return stepper(network, loss, [one], length)
 
@@ -168,7 +164,7 @@ def wait() -> None:
 
 
 def timed(make: Callable[[], Step], warm: int, steps: int, rounds: int, tokens: int) -> dict[str, Any]:
-    """Tokens per second (median of rounds) and the peak of memory, with nothing else on the device."""
+    """Tokens per second (median of rounds) and peak memory, with nothing else on the device."""
     gc.collect()
     if ON_CUDA:
         torch.cuda.empty_cache()
@@ -200,7 +196,7 @@ def timed(make: Callable[[], Step], warm: int, steps: int, rounds: int, tokens: 
 
 
 def flops_bert(data: dict[str, Any]) -> float:
-    """Of a training step on what is not padding: 6 for each weight and token, attention, and the head's places."""
+    """FLOPs of a training step without padding: 6 for each weight and token, attention, and the head's places."""
     layout = layout_of(data)
     body = 12 * (4 * 768 * 768 + 2 * 768 * 3072)
     scores = 12 * 12 * 768 * int((layout.lengths**2).sum())
@@ -258,7 +254,7 @@ def main() -> None:
 
 
 def compared(name: str, measured: dict[str, Any], flops_per_token: float) -> dict[str, Any]:
-    """What was measured, with the ratios and the share of the device's peak; printed."""
+    """Adds the ratios and the share of the device's peak to the measurements, and prints them."""
     if ON_CUDA and flops_per_token:
         measured["share_of_peak"] = round(measured["canon"]["tokens_per_second"] * flops_per_token / PEAK, 3)
     if "transformers" in measured:

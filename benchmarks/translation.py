@@ -1,7 +1,7 @@
 """Training on Multi30k against torch.nn.Transformer: `python benchmarks/translation.py` (needs Multi30k in CANON_DATA).
 
 One network (transformer:small, weights copied across, dropout 0.1) trained by two ways in turns: canon's batches of
-4,096 target tokens, sentences of like length together and no padding; and torch's own modules as tutorials use them,
+4,096 target tokens, sentences of similar length together and no padding; and torch's own modules as tutorials use them,
 batches of as many sentences drawn at random and padded to the longest. Counted are target tokens that are not padding.
 Batches are made before the clock runs, for both: the trainer's loader and torch's make them in the background.
 On one batch both have the same loss (checked before anything is timed, without dropout).
@@ -102,9 +102,9 @@ def stepper(
 
     def work(batch: Any) -> Tensor:
         with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
-            found = loss(network, batch)
-        found.backward()
-        return found.detach()
+            total = loss(network, batch)
+        total.backward()
+        return total.detach()
 
     # As the trainer does it: on a GPU, forward and backward pass are CUDA graphs.
     graphs = Graphs(work, list(network.parameters()), longest) if longest and device.type == "cuda" else None
@@ -159,15 +159,15 @@ def main() -> None:
 
     count = options.steps * 2
     longest = max(int(column.lengths.max()) for column in columns.values() if isinstance(column, Ragged))
-    own = [examples.take(order.indices(position)) for position in range(count)]
+    composed = [examples.take(order.indices(position)) for position in range(count)]
     other = [
         examples.take(torch.from_numpy(draws.permutation(num_examples(columns))[:sentences])) for _ in range(count)
     ]
-    own_batches = cycle([(batch, len(batch["target"])) for batch in own])
+    our_batches = cycle([(batch, len(batch["target"])) for batch in composed])
     other_batches = cycle([(padded(batch, device), len(batch["target"])) for batch in other])
     steps = {
         "torch.nn.Transformer, padded": stepper(theirs, padded_loss, other_batches, device),
-        "canon": stepper(ours, canon_loss, own_batches, device, longest),
+        "canon": stepper(ours, canon_loss, our_batches, device, longest),
     }
     rates: dict[str, list[float]] = {name: [] for name in steps}
     if device.type == "cuda":

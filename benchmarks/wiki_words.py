@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from common import arguments, trained
+from common import arguments, own_cache, trained
 
 from canon.data.config import DataConfig
 from canon.data.formats.files import read_text
@@ -59,7 +59,7 @@ def write_text(folder: Path, options: argparse.Namespace) -> Text:
         tests = read_tests(("wordsim353", "simlex999", "questions-words"))
     path = folder / "words.txt"
     path.write_text("\n".join(" ".join(words[i : i + LINE]) for i in range(0, len(words), LINE)) + "\n")
-    os.environ["CANON_DATA"] = str(folder / "data")  # what canon counts of this text is not kept
+    os.environ |= own_cache(folder)  # what canon counts of this text is not kept
     return Text(path, len(words), tests)
 
 

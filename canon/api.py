@@ -72,7 +72,7 @@ def train_run(
 
 
 def load(path: str | Path, **options: Any) -> Model | Vectors:
-    """What a run can do: predict, evaluate, network, vectors. Of another tool's file of word vectors, these.
+    """A run, which can predict, evaluate and more; or the vectors of another tool's file of word vectors.
 
     options: of a file, those of canon.use.vectors.Vectors.open, as in load("glove.txt", limit=100_000).
     """
@@ -86,7 +86,7 @@ def load(path: str | Path, **options: Any) -> Model | Vectors:
                     raise unknown("option", name, known)
             return Vectors.open(path, **options)
         if options:
-            raise CanonError(f"{path} is no file of word vectors, so {next(iter(options))} cannot be chosen.")
+            raise CanonError(f"{path} is not a file of word vectors, which alone has the option {next(iter(options))}.")
         from canon.use.model import load as load_model
 
         return load_model(path)
@@ -94,15 +94,15 @@ def load(path: str | Path, **options: Any) -> Model | Vectors:
 
 @contextmanager
 def _in_sentences() -> Iterator[None]:
-    """What the machine or the input refuses is a CanonError for Python callers too; a bug keeps its own error."""
+    """Python callers too get a CanonError for what the machine or the input refuses; a bug keeps its error."""
     try:
         yield
     except CanonError:
         raise
     except Exception as error:
-        if not (said := sentence(error)):
+        if not (message := sentence(error)):
             raise
-        raise CanonError(said) from error
+        raise CanonError(message) from error
 
 
 def _text(what: str, value: object) -> str:

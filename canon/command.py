@@ -21,7 +21,7 @@ def main() -> None:
         sys.unraisablehook = _unraisable
         _mend_streams()
         code = run()
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is done; only the interpreter's own leaving is left
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is done; only the interpreter's shutdown remains
     except KeyboardInterrupt:
         code = 130
     # An interrupt inside exec of a text (namedtuple, dataclass) leaves a mark by which Python would end as if killed.
@@ -39,7 +39,7 @@ def run() -> int:
 
 
 def _mend_streams() -> None:
-    """What was closed before we began is empty, and text that the terminal cannot show is escaped, as in JSON."""
+    """Opens streams that were closed before we began, and escapes text that the terminal cannot show, as in JSON."""
     if sys.stdin is None:
         sys.stdin = os.fdopen(os.open(os.devnull, os.O_RDONLY))
     if sys.stdout is None:
@@ -57,7 +57,7 @@ def _carry_out() -> int:
 
 
 def _report(error: BaseException) -> int:
-    """Says what ended the command, if there is anything to say; returns the exit code."""
+    """Prints what ended the command, if a user needs to know; returns the exit code."""
     if isinstance(error, BrokenPipeError) or isinstance(error.__context__, BrokenPipeError):
         return 141  # typer makes an exit of it
     # An interrupt inside an import or a callback may come out as another error.
@@ -93,7 +93,7 @@ def _usage(error: BaseException) -> str:
 
 
 def _say(text: str) -> None:
-    """One line, whatever a name in it holds: a line's end, a terminal's commands, half a character."""
+    """Prints one line, even if a name in it has a line's end, a terminal's commands or half a character."""
     line = "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in f"canon: {text}")
     try:
         print(line, file=sys.stderr, flush=True)
@@ -136,13 +136,13 @@ def _keep_traceback(error: BaseException) -> str:
 def _interrupt(_number: int, _frame: object) -> None:
     global _interrupted
     if _interrupted:
-        os._exit(130)  # asked for twice: whatever holds the first one back is left
+        os._exit(130)  # the second interrupt: do not wait for what holds the first one back
     _interrupted = True
     raise KeyboardInterrupt
 
 
 def _unraisable(problem: sys.UnraisableHookArgs) -> None:
-    """Of an interrupt inside a callback or a finaliser Python prints a traceback and goes on; we leave quietly."""
+    """Python prints a traceback for an interrupt inside a callback or finaliser and goes on; we exit quietly."""
     if isinstance(problem.exc_value, KeyboardInterrupt):
         os._exit(130)
     sys.__unraisablehook__(problem)

@@ -21,7 +21,7 @@ from canon.errors import CanonError, border, unknown
 T = TypeVar("T")
 Table = dict[str, Any]
 Origins = dict[str, str]  # "train.steps" -> "--set"
-SHORT = {"from": "train.init"}  # what may be said without its section
+SHORT = {"from": "train.init"}  # settings that may be given without their section
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(Field,))
@@ -107,6 +107,11 @@ _WANTED = {
     "tuple_type": "a list",
     "dict_type": "a table",
     "dataclass_type": "a table",
+    "greater_than": "greater than {gt}",
+    "greater_than_equal": "at least {ge}",
+    "less_than_equal": "at most {le}",
+    "less_than": "less than {lt}",
+    "too_short": "a list of at least {min_length}",
 }
 
 
@@ -114,41 +119,30 @@ def _sentence(cls: type, mistake: ValidationError, section: str, origins: Origin
     error = mistake.errors()[0]
     # Branches of a union appear in the location as type names; only what the user wrote is a key or an index.
     parts = [str(part) for part in error["loc"] if not isinstance(part, str) or part.isidentifier()]
-    own = [part for part in parts if part.isdigit() or part not in ("str", "int", "float", "bool", "none")]
-    key = ".".join([section, *own]) if section else ".".join(own)
+    place = [part for part in parts if part.isdigit() or part not in ("str", "int", "float", "bool", "none")]
+    key = ".".join([section, *place] if section else place)
     kind, got = error["type"], error["input"]
     if kind in ("unexpected_keyword_argument", "extra_forbidden"):
         prefix = f"{section}." if section else ""
-        names = [prefix + field.name for field in fields(cls)]
-        return unknown("setting", key, names)
-    if kind == "missing" and own[-1].isdigit():  # a list that ends too soon
+        return unknown("setting", key, [prefix + field.name for field in fields(cls)])
+    if kind == "missing" and place[-1].isdigit():  # a list that ends too soon
         key = key.rpartition(".")[0]
-        wanted = f"a list of at least {int(own[-1]) + 1}"
+        wanted = f"a list of at least {int(place[-1]) + 1}"
         return CanonError(f"{key} must be {wanted}, got {list(got)!r}{_origin(key, origins)}.")
     if kind in ("missing", "missing_argument", "missing_keyword_only_argument"):
         how = f": give it in the recipe or by --set {key}=…" if section else ""
         return CanonError(f"{key} is missing{how}.")
+    if kind == "value_error":
+        return CanonError(error["msg"].removeprefix("Value error, "))
     context = error.get("ctx", {})
-    if kind == "greater_than":
-        wanted = "a positive number" if context["gt"] == 0 else f"greater than {context['gt']}"
-    elif kind in ("greater_than_equal", "less_than_equal", "less_than"):
-        words = {"greater_than_equal": "at least", "less_than_equal": "at most", "less_than": "less than"}
-        wanted = f"{words[kind]} {next(iter(context.values()))}"
+    if kind == "greater_than" and context["gt"] == 0:
+        annotation = get_type_hints(cls, include_extras=True).get(place[0] if place else "", "")
+        wanted = "a positive whole number" if "int" in str(annotation) else "a positive number"
     elif kind == "literal_error":
         wanted = f"one of {context['expected'].replace(' or ', ', ')}"
-    elif kind == "value_error":
-        return CanonError(error["msg"].removeprefix("Value error, "))
-    elif kind == "too_short":
-        wanted = f"a list of at least {context['min_length']}"
     else:
-        wanted = _WANTED.get(kind, error["msg"].lower())
-    if kind == "greater_than" and _is_whole(cls, own):
-        wanted = wanted.replace("positive number", "positive whole number")
+        wanted = _WANTED[kind].format(**context) if kind in _WANTED else error["msg"].lower()
     return CanonError(f"{key} must be {wanted}, got {got!r}{_origin(key, origins)}.")
-
-
-def _is_whole(cls: type, path: list[str]) -> bool:
-    return "int" in str(get_type_hints(cls, include_extras=True).get(path[0] if path else "", ""))
 
 
 def _origin(key: str, origins: Origins) -> str:

@@ -1,6 +1,7 @@
-"""What the rooms of the house agree on: what learns, what it is given, and what it may be able to do.
+"""What all parts of canon agree on: what learns, what it receives, and which abilities it may have.
 
-An ability is a protocol that a class names; code asks `isinstance`, never for an attribute by its name.
+An ability is a protocol that a class names as its base; code asks `isinstance`, never for an attribute by its name.
+Abilities of tasks are in canon.tasks.base.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 IGNORE = -100  # a label that no loss counts, as in torch
 
 
-# ---- what a learner is given
+# ---- what a learner receives
 
 
 def _cpu() -> torch.device:
@@ -29,8 +30,8 @@ def _cpu() -> torch.device:
 
 @dataclass(frozen=True)
 class World:
-    """The processes that train together, seen from this one. Here it is the only one; canon.training.devices has the
-    world of several."""
+    """The processes that train together, seen from this one. Here it is the only one; see canon.training.devices for
+    several."""
 
     device: torch.device = field(default_factory=_cpu)
     rank: int = 0
@@ -49,7 +50,7 @@ class World:
         return rows
 
     def wait(self) -> None:
-        """Returns when all processes have come here."""
+        """Returns when all processes have called it."""
 
 
 def _no_optimizer(_parameters: object, phase: str, _paces: object = None) -> Any:
@@ -58,16 +59,15 @@ def _no_optimizer(_parameters: object, phase: str, _paces: object = None) -> Any
 
 @dataclass(frozen=True)
 class Context:
-    """What a learner is made with beside its settings. `Context()` is enough to build one and to try it."""
+    """What a learner is built with beside its settings. `Context()` is enough to build one and to try it."""
 
     recipe: Any = None  # canon.recipe.Recipe: of a run
-    schema: Any = None  # canon.data.schema.Schema: what the data is, with its words, where data has been read
+    schema: Any = None  # canon.data.schema.Schema: of data that has been read
     world: World = field(default_factory=World)
     seed: int = 0  # of everything that is drawn
-    # (named parameters, phase, paces) to the optimiser that the recipe chose, with its schedule:
-    # canon.training.phases.Phase
+    # (named parameters, phase, paces) → canon.training.phases.Phase: the recipe's optimiser with its schedule
     optimizer: Callable[..., Any] = _no_optimizer
-    # Called between the parts of a long evaluation, on all processes as often; what it raises ends the evaluation.
+    # Called between the parts of a long evaluation, equally often on all processes; what it raises ends the evaluation.
     pause: Callable[[], None] = lambda: None
 
 
@@ -78,7 +78,7 @@ class Learning(ABC):
     """Something that learns in steps and whose whole state is tensors and JSON: what learners and agents share."""
 
     flops_per_example: float = 0.0  # of learning from one example; 0: not counted
-    unit: tuple[float, str] = (1.0, "examples")  # what is counted per second, and how many of them an example has
+    unit: tuple[float, str] = (1.0, "examples")  # what is counted per second: how many an example has, and their name
 
     def __init__(self, config: Any, context: Context) -> None:
         self.config, self.context = config, context
@@ -97,7 +97,7 @@ class Learning(ABC):
 
     @abstractmethod
     def tensors(self) -> dict[str, dict[str, Tensor]]:
-        """Everything that was learned: "model" is enough to predict, the rest is needed to go on."""
+        """Everything that was learned: "model" is enough to predict, the rest is needed to resume."""
 
     @abstractmethod
     def state(self) -> dict[str, Any]:
@@ -105,10 +105,10 @@ class Learning(ABC):
 
     @abstractmethod
     def restore(self, tensors: dict[str, dict[str, Tensor]], state: dict[str, Any]) -> None:
-        """Goes back to where `tensors` and `state` come from; "model" alone is enough to predict."""
+        """Takes `tensors` and `state` of an earlier moment; "model" alone is enough to predict."""
 
     def penalty(self) -> float:
-        """The regulariser of the structural risk, at the weights as they are."""
+        """The regulariser of the structural risk, at the current weights."""
         return 0.0
 
 
@@ -117,17 +117,19 @@ class Learner(Learning):
     system with loop="learner" in the registry is such a class itself and learns in its own way. Runs, curves,
     checkpoints, resume and all verbs are the same for all."""
 
+    careful: bool = False  # whether `outputs` may decode by a slow search: for final scores and for predictions
+
     @abstractmethod
     def begin(self, data: Any, batch: int, steps: int) -> None:
-        """Takes what it learns from out of the data (canon.data.schema.Data), examples per step, and steps; called
+        """Takes what it learns from out of the data (canon.data.schema.Data), examples per step, and steps. Called
         before the first step, not for prediction."""
 
     @abstractmethod
     def outputs(self, columns: Mapping[str, Any]) -> dict[str, Tensor]:
-        """The outputs for all rows of a split, on the CPU; what they mean is the task's affair."""
+        """The outputs for all rows of a split, on the CPU; the task knows what they mean."""
 
 
-# ---- experience that is made
+# ---- experience by acting
 
 
 class Space(NamedTuple):
@@ -138,8 +140,8 @@ class Space(NamedTuple):
 
 
 class Moved(NamedTuple):
-    """What follows an action. An episode is over where it is terminated or truncated; only `terminated` says that
-    nothing could have followed."""
+    """What follows an action. An episode is over where it is terminated or truncated; only after `terminated` could
+    nothing have followed."""
 
     observation: Any
     reward: float
@@ -148,22 +150,22 @@ class Moved(NamedTuple):
 
 
 class Environment(Protocol):
-    """One copy of something to act in. All its chances come from the seed given to `reset`. Every episode must end:
-    whatever has no limit of steps is given one by whoever opens it."""
+    """One copy of something to act in. All its randomness comes from the seed of `reset`. Every episode must end:
+    whoever opens an environment without a limit of steps sets one."""
 
     observation: Space
     num_actions: int
 
     def reset(self, seed: int | None = None) -> Any:
-        """The first observation of an episode; without a seed the chances go on from where they are."""
+        """The first observation of an episode; without a seed the random numbers continue."""
 
     def step(self, action: int) -> Moved: ...
 
     def state(self) -> dict[str, Any]:
-        """Everything, generators too, as JSON: `restore` of it goes on exactly."""
+        """Everything, generators too, as JSON: after `restore` of it the episode continues exactly."""
 
     def restore(self, state: dict[str, Any]) -> Any:
-        """Goes back to `state`; returns the observation there."""
+        """Takes an earlier `state`; returns its observation."""
 
 
 @runtime_checkable
@@ -184,18 +186,18 @@ class Episodes(MakesEnvironment, Protocol):
 
 
 class Environments(Protocol):
-    """Several copies side by side, each of which begins again where it ends (canon.training.environment.Copies)."""
+    """Several copies side by side, each of which starts again where it ends (canon.training.environment.Copies)."""
 
     observation: Space
     num_actions: int
-    copies: list[Any]  # the environments themselves, for agents that know more of them
+    copies: list[Any]  # the environments themselves, for agents that know more about them
     observations: np.ndarray  # [N, …] where the copies are now
 
     def step(self, actions_N: np.ndarray) -> Transitions: ...
 
 
 class Transitions(NamedTuple):
-    """One step of each copy. `after` is what followed the action, also where the copy has begun again since."""
+    """One step of each copy. `after` is what followed the action, also where the copy has started again since."""
 
     before: np.ndarray
     actions: np.ndarray
@@ -206,8 +208,8 @@ class Transitions(NamedTuple):
 
 
 class Agent(Learning):
-    """What learns by acting: a system with loop="environment". It acts in its copies as often in a step as it likes;
-    canon.training.environment keeps them, plays it to score it, and makes it a learner."""
+    """What learns by acting: a system with loop="environment". In a step it acts in its copies as often as it likes;
+    canon.training.environment keeps the copies, scores the agent by playing, and makes it a learner."""
 
     copies: int = 1  # environments that it acts in side by side
 
@@ -217,7 +219,7 @@ class Agent(Learning):
 
     @abstractmethod
     def act(self, observations_N: np.ndarray) -> np.ndarray:
-        """The best actions [N] it knows, for evaluation; nothing is learned."""
+        """The best actions [N] that it knows, for evaluation, without learning."""
 
 
 # ---- abilities of networks and learners
@@ -232,7 +234,7 @@ class TakesVocabulary(Protocol):
 
 @runtime_checkable
 class Attends(Protocol):
-    """A network whose attention weights can be looked at, by layer: arguments are those of its forward."""
+    """A network whose attention weights can be inspected, by layer; the arguments are those of its forward."""
 
     def attention(self, *inputs: Any) -> dict[str, Tensor]: ...
 
@@ -247,15 +249,33 @@ class Encodes(Protocol):
 
 
 @runtime_checkable
+class NamesTokens(Protocol):
+    """A network whose forward gives features of some places as "hidden": the tokens that they name, and the losses of
+    targets (canon.nn.token_loss.TokenLoss), for which not all logits are held at once."""
+
+    def logits(self, hidden_MD: Tensor) -> Tensor: ...
+
+    def token_losses(self, hidden_MD: Tensor, target_M: Tensor) -> Any: ...
+
+
+@runtime_checkable
+class TakesTurns(Protocol):
+    """A network of which each phase of a training step runs another part."""
+
+    def turn(self, phase: str) -> Any:
+        """A module whose forward is what that phase learns from."""
+
+
+@runtime_checkable
 class Directed(Protocol):
-    """A network that says whether it reads from left to right."""
+    """A network that declares whether it reads from left to right."""
 
     causal: ClassVar[bool]
 
 
 @runtime_checkable
-class Draws(Protocol):
-    """A network that draws while it learns, and has a loss of what it drew."""
+class LearnsByDrawing(Protocol):
+    """A network that draws random choices while it learns, and has a loss for them."""
 
     def drawing(self, noise: Any = None) -> Any: ...
 
@@ -264,28 +284,45 @@ class Draws(Protocol):
 
 @runtime_checkable
 class Compiles(Protocol):
-    """A part that torch.compile takes, where `compiles` says so."""
+    """A part that torch.compile can compile, where `compiles` is true."""
 
     compiles: ClassVar[bool]
 
 
 @runtime_checkable
 class TakesRows(Protocol):
-    """A network that is made of the training rows themselves."""
+    """A network that keeps the training rows themselves."""
 
     def take(self, rows: dict[str, Tensor], schema: Any) -> None: ...
 
 
 @runtime_checkable
+class Suggests(Protocol):
+    """A system that knows good settings for data of a given size, which a recipe need not give then."""
+
+    @classmethod
+    def suggest(cls, recipe: Any, schema: Any, size: int) -> dict[str, Any]:
+        """Settings by section.key; `size` is the number of training examples. optimizer.lr is a rate for Adam."""
+
+
+@runtime_checkable
 class Penalized(Protocol):
-    """A network with a regulariser that the mean loss is added to."""
+    """A network with a regulariser, which is added to the mean loss."""
 
     def penalty(self) -> Tensor: ...
 
 
 @runtime_checkable
-class Recordable(Protocol):
-    """A network whose pass can be a CUDA graph, where `records` says so: all of it works on tokens end to end."""
+class Paced(Protocol):
+    """A network whose parameters do not all learn alike."""
+
+    def paces(self) -> dict[str, tuple[float, bool]]:
+        """By a parameter's name the share of the rate that it learns with, and whether it decays."""
+
+
+@runtime_checkable
+class GraphRecordable(Protocol):
+    """A network whose pass can be recorded as a CUDA graph, where `records` is true: it works on tokens end to end."""
 
     records: ClassVar[bool]
 
@@ -298,11 +335,11 @@ class KeepsVectors(Protocol):
         """The vectors to use: float32 [V, D], row i for word i."""
 
     def vector(self, word: str) -> np.ndarray | None:
-        """The vector of any word [D]; None for one that this system cannot know."""
+        """The vector of any word [D]; None for a word that this system cannot represent."""
 
 
 @runtime_checkable
 class AdoptsVectors(Protocol):
-    """A learner that can begin with vectors learned elsewhere."""
+    """A learner that can start with vectors learned elsewhere."""
 
     def adopt(self, tensors: dict[str, Tensor], words: Any) -> None: ...

@@ -16,7 +16,7 @@ from pathlib import Path
 
 
 class CanonError(ValueError):
-    """A mistake of the user's, or something that the machine refused, in one sentence."""
+    """A user's mistake, or something that the machine refused, in one sentence."""
 
 
 class Unforeseen(Exception):
@@ -29,7 +29,7 @@ class Unforeseen(Exception):
 
 @contextmanager
 def border(where: str | Path, cannot: str = "cannot be read") -> Iterator[None]:
-    """Inside, input comes in that canon did not make: any error is a CanonError that names it."""
+    """For code that reads foreign input: any error inside becomes a CanonError that names the input."""
     try:
         yield
     except CanonError:
@@ -60,7 +60,7 @@ def reason(error: BaseException) -> str:
     return text or type(error).__name__
 
 
-# How torch and numpy say that a size is beyond the machine: their errors have no type of their own.
+# How torch and numpy report that a size is beyond the machine: there is no type for these errors.
 _TOO_LARGE = re.compile(
     r"can't allocate memory|not enough memory|out of memory|Unable to allocate|[Ss]torage size calculation overflowed"
     r"|array is too big|Maximum allowed (size|dimension) exceeded|bad allocation|std::bad_alloc|numel: integer"
@@ -77,7 +77,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def sentence(error: BaseException) -> str:
-    """What an error that the machine or the input caused means for the user; "" for one that only a bug explains."""
+    """The sentence for an error that the machine or the input caused; "" for one that only a bug explains."""
     if isinstance(error, CanonError):
         return str(error)
     if is_out_of_memory(error):
@@ -93,7 +93,7 @@ def sentence(error: BaseException) -> str:
 
 
 def unknown(what: str, name: str, known: Iterable[str]) -> CanonError:
-    """The sentence for a name that is not in a list: the nearest right one, or all of them when there are few."""
+    """The error for a name that is not in a list: it suggests the nearest name, or lists all if there are few."""
     names = sorted(known)
     near = _nearest(name, names)
     if near:

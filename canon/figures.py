@@ -72,6 +72,11 @@ def new_figure(rows: int = 1, cols: int = 1, size: tuple[float, float] = (6.4, 4
         return figure, figure.subplots(rows, cols, squeeze=False)
 
 
+def legend(axes: Any) -> None:
+    """What the lines are, beside the axes: it never covers them."""
+    axes.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0), borderaxespad=0.0, handlelength=1.6)
+
+
 def to_svg(figure: Figure) -> str:
     """The figure as an <svg> element to stand inside a page."""
     text = _bytes(figure, "svg").decode()

@@ -6,8 +6,6 @@ Values come, each over the one before, from the settings' defaults, the system's
 
 from __future__ import annotations
 
-import json
-import re
 from dataclasses import dataclass, field, fields, replace
 from math import ceil
 from pathlib import Path
@@ -17,25 +15,26 @@ import tomli_w
 
 from canon import registry
 from canon.config import SHORT, Origins, Table, assign, parse, read_toml
+from canon.contracts import Suggests
 from canon.errors import CanonError, border, unknown
 from canon.objectives import choosing as objectives
-from canon.objectives.record import Choice
+from canon.objectives.record import ObjectiveChoice
 from canon.optim.schedules import Schedule
-from canon.optim.settings import OPTIMIZERS
-from canon.optim.settings import Settings as OptimizerSettings
+from canon.optim.settings import OPTIMIZERS, OptimizerSettings
+from canon.recipe_text import EFFECTIVE, effective_settings, inline, values_of
+from canon.registry.ideas import no_system
 from canon.registry.recipes import RECIPES
 from canon.train_config import Group, TrainConfig
 
 DEFAULT = "sequence/pronounce"
-_EFFECTIVE = ": every effective value and where it came from."
 _DEFAULT_OPTIMIZER = "adam"
 _REPLACED = "replaced by "
-# Of two settings for one thing the later choice replaces the earlier.
+# Of settings for one thing the later choice replaces the earlier.
 EITHER = {
-    "train.steps": "train.epochs",
-    "train.epochs": "train.steps",
-    "train.batch": "train.tokens",
-    "train.tokens": "train.batch",
+    "train.steps": ("train.epochs", "train.least_steps"),
+    "train.epochs": ("train.steps", "train.least_steps"),
+    "train.batch": ("train.tokens",),
+    "train.tokens": ("train.batch",),
 }
 
 
@@ -54,13 +53,14 @@ class Recipe:
     preset: str
     config: Any  # the system's own settings
     data: Any  # canon.data.config.DataConfig
-    objective: Choice
+    objective: ObjectiveChoice
     train: TrainConfig
     optimizer: OptimizerChoice
     optimizers: dict[str, OptimizerChoice]  # of phases that differ from `optimizer`
     expect: Table
     table: Table  # as parsed, before defaults
     origins: Origins = field(default_factory=dict)
+    choice: str = ""  # a sentence on why this system is trained, where a user named only the data
 
     @property
     def system_name(self) -> str:
@@ -73,7 +73,7 @@ class Recipe:
 
     @property
     def replaced(self) -> dict[str, str]:
-        """Settings of the recipe in whose place another was given, and which."""
+        """Settings of the recipe that another setting replaced, and which."""
         return {key: origin for key, origin in self.origins.items() if origin.startswith(_REPLACED)}
 
     def optimizer_for(self, phase: str) -> OptimizerChoice:
@@ -84,11 +84,12 @@ class Recipe:
         known = {f.name for f in fields(self.config)}
         changes = {key: value for key, value in sizes.items() if key in known}
         for key, value in changes.items():
-            said = self.origins.get(f"system.{key}", "default")
-            fixed = said not in ("default", "the data") and not said.startswith("preset ")
-            if fixed and getattr(self.config, key) != value:
-                asked = getattr(self.config, key)
-                raise CanonError(f"system.{key} is {asked!r} (from {said}), but the data says {value!r}: leave it out.")
+            origin, asked = self.origins.get(f"system.{key}", "default"), getattr(self.config, key)
+            fixed = origin not in ("default", "the data") and not origin.startswith("preset ")
+            if fixed and asked != value:
+                raise CanonError(
+                    f"system.{key} is {asked!r} (from {origin}), but the data has {value!r}: leave it out."
+                )
         origins = self.origins | {f"system.{key}": "the data" for key in changes}
         return replace(self, config=replace(self.config, **changes), origins=origins)
 
@@ -102,8 +103,9 @@ class Recipe:
         batch = min(train.batch or num_examples, num_examples)
         if train.tokens:
             batch = max(round(num_examples / per_epoch), 1)
-        if per_epoch and train.epochs:
-            train = replace(train, steps=ceil(train.epochs * per_epoch), epochs=None)
+        if train.epochs and (per_epoch or train.least_steps):
+            passes = ceil(train.epochs * (per_epoch or num_examples / batch))
+            train = replace(train, steps=max(passes, train.least_steps), epochs=None)
         total = train.steps or ceil((train.epochs or 0) * num_examples / batch)
         evaluate = train.evaluate_every or max(10, total // 20)
         changes: Table = {
@@ -120,21 +122,29 @@ class Recipe:
         return replace(self, train=replace(train, **changes), origins=origins)
 
     def with_monitor(self, name: str) -> Recipe:
-        """Judged by another metric than its task's, because the data lacks what that one needs."""
+        """With another metric to choose the best checkpoint by, because the data lacks what the task's metric needs."""
         origins = self.origins | {"train.monitor": "the data"}
         return replace(self, train=replace(self.train, monitor=name), origins=origins)
+
+    def doing(self, task: str) -> Recipe:
+        """For another task of its system, which the data asks for."""
+        if task == self.system.task:
+            return self
+        system, origins = self.system.doing(task), self.origins | {"objective.name": "the data"}
+        objective = objectives.choose(system, self.preset, self.table.get("objective", {}), origins)
+        return replace(self, system=system, objective=objective, origins=origins)
 
     def total_steps(self, num_examples: int) -> int:
         return self.train.steps or ceil((self.train.epochs or 0) * num_examples / self.train.batch)
 
     def expected(self) -> Table:
-        """What this recipe is known to reach, unless something that decides it was changed."""
+        """The scores that this recipe is known to reach; empty if a setting that decides them was changed."""
         harmless = {"train.seed", "train.tensorboard", "train.keep", "train.checkpoint_every", "train.threads"}
         changed = [key for key, origin in self.origins.items() if origin in ("--set", "--data")]
         return {} if set(changed) - harmless else self.expect
 
     def _origin(self, key: str) -> str:
-        """Of a table, what changed anything inside it last."""
+        """Where a setting comes from; a table of which any part was set comes from there."""
         inside = [origin for name, origin in self.origins.items() if name.startswith(f"{key}.") and origin == "--set"]
         return inside[0] if inside else self.origins.get(key, "default")
 
@@ -142,42 +152,25 @@ class Recipe:
         """Every effective value with where it came from; can be read back as a recipe."""
         choice = self.optimizer
         sections: dict[str, Table] = {
-            "system": {"name": self.system_name, **_values(self.config)},
-            "data": {key: value for key, value in _values(self.data).items() if key in _data_settings(self.system)},
-            "objective": {"name": self.objective.name, **_values(self.objective.settings)},
-            "train": _values(self.train),
+            "system": {"name": self.system_name, **values_of(self.config)},
+            "data": {key: value for key, value in values_of(self.data).items() if key in _data_settings(self.system)},
+            "objective": {"name": self.objective.name, **values_of(self.objective.settings)},
+            "train": values_of(self.train),
             "optimizer": _optimizer_table(choice),
         }
-        lines = [f"# {self.name}{_EFFECTIVE}"]
+        lines = [f"# {self.name}{EFFECTIVE}"]
         for section, table in sections.items():
             lines.append(f"\n[{section}]")
             for key, value in table.items():
                 several = isinstance(value, list | dict)  # on one line, so that its origin fits beside it
-                text = f"{key} = {_inline(value)}" if several else tomli_w.dumps({key: value}).strip()
+                text = f"{key} = {inline(value)}" if several else tomli_w.dumps({key: value}).strip()
                 lines.append(f"{text}  # {self._origin(f'{section}.{key}')}")
         for phase, other in self.optimizers.items():
-            whole = {"groups": [], **_optimizer_table(other)}  # no groups is said too: not those of [optimizer]
+            whole = {"groups": [], **_optimizer_table(other)}  # an empty list too, or those of [optimizer] would hold
             lines.append("\n" + tomli_w.dumps({"optimizers": {phase: whole}}).strip())
         if self.expect:
             lines.append("\n" + tomli_w.dumps({"expect": self.expect}).strip())
         return "\n".join(lines) + "\n"
-
-
-def effective_settings(text: str) -> tuple[str, dict[str, list[tuple[str, str, str]]]]:
-    """What `to_toml` wrote: the recipe's name, and by section (key, value, origin); "" for a recipe of other making."""
-    lines = text.splitlines()
-    if not lines or not lines[0].endswith(_EFFECTIVE):
-        return "", {}
-    part = ""
-    found: dict[str, list[tuple[str, str, str]]] = {}
-    for line in lines[1:]:
-        if line.startswith("["):
-            part = line.strip("[]")
-        elif " = " in line and not part.startswith("expect"):
-            setting, mark, origin = line.rpartition("  # ")
-            key, _, value = (setting if mark else line).partition(" = ")
-            found.setdefault(part, []).append((key, value, origin if mark else ""))
-    return lines[0].removeprefix("# ").removesuffix(_EFFECTIVE), found
 
 
 def names() -> list[str]:
@@ -192,12 +185,24 @@ def recipe_of(run: str) -> str:
 
 def load(name: str = "", data: str = "", changes: Table | None = None) -> Recipe:
     """The recipe called `name`: one of canon's, a TOML file, or a system's own default recipe."""
-    table, title, noted = _find(name or DEFAULT)
+    table, title, noted = _find(name or DEFAULT, bool(data))
+    by_system = bool(name) and not _matching(name) and _is_system(name)
     with border(title, "is not a recipe"):
-        return _changed(table, title, noted, data, changes or {})
+        return _changed(table, title, noted, data, by_system, changes or {})
 
 
-def _changed(table: Table, title: str, noted: Origins, data: str, changes: Table) -> Recipe:
+def _goes_along(key: str, value: Any, by_system: bool) -> bool:
+    """Whether a setting of [data] goes with a recipe to other data: all do but those on the layout of its files. Where
+    a user has named a system, its recipe is only an example, and what suits any data goes along."""
+    from canon.data.config import DataConfig, is_layout
+
+    if by_system:
+        return key in ("valid", "test", "seed", "missing", "encoding", "limit")
+    known = key in DataConfig.__pydantic_fields__  # another is an error of its own
+    return not (known and is_layout(key)) and not (key in ("valid", "test") and isinstance(value, str))
+
+
+def _changed(table: Table, title: str, noted: Origins, data: str, by_system: bool, changes: Table) -> Recipe:
     """A recipe's table with other data and with changes."""
     for short in SHORT.keys() & table.keys():
         assign(table, SHORT[short], table.pop(short))
@@ -206,37 +211,34 @@ def _changed(table: Table, title: str, noted: Origins, data: str, changes: Table
     origins |= noted
     _check_sections(table)
     if data:
-        table["data"] = {key: value for key, value in table.get("data", {}).items() if key in _PORTABLE}
-        kept = {f"data.{key}" for key in table["data"]}
-        origins = {key: value for key, value in origins.items() if not key.startswith("data.") or key in kept}
-        assign(table, "data.source", data)
-        origins["data.source"] = "--data"
+        table["data"] = {
+            key: value for key, value in table.get("data", {}).items() if _goes_along(key, value, by_system)
+        }
+        origins = _kept(origins, table, "data") | {"data.source": "--data"}
+        table["data"]["source"] = data
     # A name decides which other settings there are, so names come first.
     for key, value in sorted(changes.items(), key=lambda change: _NAMES.get(change[0], len(_NAMES))):
         if "." not in key:
             raise CanonError(f"--set takes section.key=value, as in --set train.steps=100; got {key}.")
-        other = EITHER.get(key, "")
-        if other not in changes and table.get("train", {}).pop(other.removeprefix("train."), None) is not None:
-            origins[other] = f"{_REPLACED}{key}"
+        for other in EITHER.get(key, ()):
+            if other not in changes and table.get("train", {}).pop(other.removeprefix("train."), None) is not None:
+                origins[other] = f"{_REPLACED}{key}"
         if key == "system.name" and value != table.get("system", {}).get("name"):
             # Another system or preset has its own settings, and its own objective.
             table["system"] = {}
             table.pop("objective", None)
-            origins = {k: v for k, v in origins.items() if not k.startswith(("system.", "objective."))}
+            origins = _kept(origins, table, "system", "objective")
         if key == "objective.name" and value != objectives.name_in(table):
             table["objective"] = {}
-            origins = {k: v for k, v in origins.items() if not k.startswith("objective.")}
+            origins = _kept(origins, table, "objective")
         if key == "optimizer.name" and value != table.get("optimizer", {}).get("name"):
-            # Another optimiser has other settings; only the rate's plan is common to all.
             table["optimizer"] = _common(table.get("optimizer", {}))
-            kept = {f"optimizer.{k}" for k in table["optimizer"]}
-            origins = {k: v for k, v in origins.items() if k in kept or not re.fullmatch(r"optimizer\.\w+", k)}
+            origins = _kept(origins, table, "optimizer")
         assign(table, key, value)
         origins = {k: v for k, v in origins.items() if not k.startswith(f"{key}.")} | {key: "--set"}
     return build(table, title, origins)
 
 
-_PORTABLE = ("valid", "test", "seed", "missing", "encoding", "limit")  # data settings that suit any other source
 _SECTIONS = ("system", "data", "objective", "train", "optimizer", "optimizers", "expect")
 _NAMES = {"system.name": 0, "objective.name": 1, "optimizer.name": 2}  # in this order
 
@@ -251,12 +253,13 @@ def build(table: Table, title: str, origins: Origins) -> Recipe:
     system, preset = registry.find(name)
     for key in system.presets.get(preset, {}):
         origins.setdefault(f"system.{key}", f"preset {preset}")
+    system = objectives.doing(system, table.get("objective", {}))
     objective = objectives.choose(system, preset, table.get("objective", {}), origins)
     chosen = objectives.shaped(chosen, system, objective, origins)
     train = parse(TrainConfig, table.get("train", {}), "train", origins)
     if train.steps and train.epochs:
         raise CanonError("train.steps and train.epochs are both given; give one of them.")
-    if not train.steps and not train.epochs:
+    if not train.steps and not train.epochs and not issubclass(system.load()[1], Suggests):
         raise CanonError("Neither train.steps nor train.epochs is given; add --set train.epochs=10.")
     optimizer, expect = table.get("optimizer", {}), table.get("expect", {})
     _check_expect(expect)
@@ -288,22 +291,18 @@ def _data_settings(system: registry.System) -> set[str]:
 
 
 def _data(table: Table, system: registry.System, origins: Origins) -> Any:
-    """The section [data]; a setting that belongs to other data than the system reads is an error that says to which.
-    What a recipe had for another system than was chosen is left out, and so are another version's defaults."""
+    """The section [data]. A setting of data that the system does not read is an error that says whose setting it is,
+    unless the recipe gave it for another system than was chosen, or it is the default of another version."""
     from canon.data.config import DataConfig, owners
 
-    usable = _data_settings(system)
-    config = parse(DataConfig, table, "data", origins)
-    for key in table.keys() - usable:
-        origin = origins.get(f"data.{key}", "")
-        if origin == "default" or (origin.startswith("recipe ") and origins.get("system.name") == "--set"):
-            table = {name: value for name, value in table.items() if name != key}
-            origins.pop(f"data.{key}", None)
-            continue
-        raise CanonError(
-            f"data.{key} is a setting of {' and of '.join(owners(key))}, which {system.name} does not read."
-        )
-    return config if not table else parse(DataConfig, table, "data", origins)
+    parse(DataConfig, table, "data", origins)  # an unknown name or a wrong value comes first
+    foreign = table.keys() - _data_settings(system)
+    for key in foreign:
+        origin = origins.pop(f"data.{key}", "")
+        if origin != "default" and not (origin.startswith("recipe ") and origins.get("system.name") == "--set"):
+            whose = " and of ".join(owners(key))
+            raise CanonError(f"data.{key} is a setting of {whose}, which {system.name} does not read; leave it out.")
+    return parse(DataConfig, {key: table[key] for key in table if key not in foreign}, "data", origins)
 
 
 def _check_sections(table: Table) -> None:
@@ -333,7 +332,7 @@ def _optimizer(table: Table, section: str, origins: Origins) -> OptimizerChoice:
 
 
 def _common(optimizer: Table) -> Table:
-    """What another optimiser takes over: it has settings of its own; only the plan of the rates is common to all."""
+    """What another optimiser takes over: only the plan of the rates is common to all."""
     return {key: value for key, value in optimizer.items() if key in ("schedule", "groups")}
 
 
@@ -361,8 +360,24 @@ def _numbers(value: Any, count: int) -> bool:
     return isinstance(value, list) and len(value) == count and all(type(item) in (int, float) for item in value)
 
 
-def _find(name: str) -> tuple[Table, str, Origins]:
-    """The recipe's table, its name and, of a run's own recipe, the origins noted there."""
+def is_known(name: str) -> bool:
+    """Whether `load` takes this for a recipe or a system."""
+    return name.endswith(".toml") or bool(_matching(name)) or _is_system(name)
+
+
+def _matching(name: str) -> list[str]:
+    """The recipes that come with canon and have this name, whole or without the chapter."""
+    return [known for known in names() if name in (known, known.split("/")[1])]
+
+
+def _is_system(name: str) -> bool:
+    return name.partition(":")[0] in {system.name for system in registry.SYSTEMS}
+
+
+def _find(name: str, other_data: bool = False) -> tuple[Table, str, Origins]:
+    """The recipe's table, its name and, of a run's own recipe, the origins noted there.
+
+    other_data: whether the data is not the recipe's own."""
     path = Path(name)
     if path.suffix == ".toml":
         if not path.is_file():
@@ -371,22 +386,22 @@ def _find(name: str) -> tuple[Table, str, Origins]:
         title, sections = effective_settings(path.read_text(encoding="utf-8"))
         noted = {f"{part}.{key}": origin for part, rows in sections.items() for key, _, origin in rows if origin}
         return table, title or path.stem, noted
-    known = names()
-    matching = [known_name for known_name in known if name in (known_name, known_name.split("/")[1])]
+    matching = _matching(name)
     if len(matching) == 1:
         return read_toml(RECIPES / f"{matching[0]}.toml"), matching[0], {}
     if len(matching) > 1:
-        raise CanonError(f'"{name}" may be {" or ".join(matching)}; give the whole name.')
-    systems = [system.name for system in registry.SYSTEMS]
-    if name.partition(":")[0] in systems:
-        system, _ = registry.find(name)
-        table = read_toml(RECIPES / f"{system.recipe}.toml")
-        if name != table["system"]["name"]:
+        raise CanonError(f'"{name}" can mean {" or ".join(matching)}; give the whole name.')
+    if _is_system(name):
+        system, preset = registry.find(name)
+        title = (other_data and system.data_recipe) or system.recipe
+        table = read_toml(RECIPES / f"{title}.toml")
+        if preset and name != table["system"]["name"]:
             table["system"] = {"name": name}
             table.pop("objective", None)
             table.pop("expect", None)
-        return table, system.recipe, {}
-    raise unknown("recipe or system", name, [*known, *(n.split("/")[1] for n in known), *systems])
+        return table, title, {}
+    systems = (system.name for system in registry.SYSTEMS)
+    raise no_system("recipe or system", name, [*names(), *(one.split("/")[1] for one in names()), *systems])
 
 
 def _note(origins: Origins, table: Table, origin: str, prefix: str = "") -> None:
@@ -396,25 +411,15 @@ def _note(origins: Origins, table: Table, origin: str, prefix: str = "") -> None
             _note(origins, value, origin, f"{prefix}{key}.")
 
 
-def _values(record: Any) -> Table:
-    """A settings record as a TOML table; TOML has no null, so what is None is left out."""
-    rows = {f.name: getattr(record, f.name) for f in fields(record)}
-    return {key: list(value) if isinstance(value, tuple) else value for key, value in rows.items() if value is not None}
+def _kept(origins: Origins, table: Table, *sections: str) -> Origins:
+    """Without the settings that these sections no longer have."""
+
+    def is_gone(section: str, key: str = "", *_inside: str) -> bool:
+        return section in sections and bool(key) and key not in table.get(section, {})
+
+    return {key: origin for key, origin in origins.items() if not is_gone(*key.split("."))}
 
 
 def _optimizer_table(choice: OptimizerChoice) -> Table:
-    groups = {"groups": [_values(group) for group in choice.groups]} if choice.groups else {}
-    return {"name": choice.name, **_values(choice.settings), "schedule": _values(choice.schedule), **groups}
-
-
-def _inline(value: Any) -> str:
-    if isinstance(value, dict):
-        return "{ " + ", ".join(f"{_key(key)} = {_inline(item)}" for key, item in value.items()) + " }"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(_inline(item) for item in value) + "]"
-    return json.dumps(value, ensure_ascii=False)
-
-
-def _key(name: str) -> str:
-    """As TOML writes it: in quotes where it is not one word."""
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=False)
+    groups = {"groups": [values_of(group) for group in choice.groups]} if choice.groups else {}
+    return {"name": choice.name, **values_of(choice.settings), "schedule": values_of(choice.schedule), **groups}

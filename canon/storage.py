@@ -1,4 +1,4 @@
-"""Every file that canon writes is whole or absent, and every JSON that it reads is checked: the one helper for both.
+"""Every file that canon writes is whole or absent, and every JSON file that it reads is checked: helpers for both.
 
 A file is written beside its place, synced, and renamed: after a failure (a full disk, Ctrl-C, a kill) the earlier file
 is as it was. What a killed process left beside a file is removed by the next writer of that file. Only the standard
@@ -21,6 +21,28 @@ from typing import Any
 from canon.errors import CanonError, border, reason
 
 _BESIDE = ".writing"  # .NAME.PID.writing is what process PID has not finished
+
+
+def cache_folder() -> Path:
+    """Where all is kept that can be made or fetched again: CANON_CACHE, else canon in the user's cache."""
+    if given := os.environ.get("CANON_CACHE"):
+        return Path(given).expanduser()
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "canon"
+
+
+def clear_cache(names: tuple[str, ...]) -> None:
+    """Empties parts of the cache."""
+    for name in names:
+        if (path := cache_folder() / name).exists():
+            try:
+                shutil.rmtree(path)
+            except OSError as failure:
+                raise CanonError(f"{path} cannot be removed: {reason(failure)}.") from failure
+
+
+def size_of(folder: Path) -> int:
+    """The bytes of all files in a folder."""
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
 @contextmanager
@@ -89,7 +111,7 @@ def writing_folder(path: Path) -> Iterator[Path]:
 
 
 def _refusal(failure: Exception) -> OSError | UnicodeError | None:
-    """What the system refused; safetensors reports it as an error of its own, with the number in its text."""
+    """What the system refused; safetensors reports it as another error, with the number in its text."""
     if isinstance(failure, OSError | UnicodeError):
         return failure
     number = None if isinstance(failure, CanonError) else re.search(r"\(os error (\d+)\)", str(failure))
@@ -105,14 +127,14 @@ def cannot_write(path: Path, failure: OSError | UnicodeError) -> CanonError:
 
 
 def read_json(path: Path, check: Callable[[Any], Any] | None = None) -> Any:
-    """What a JSON file holds, or what `check` makes of it; a file that cannot be read or is not so is a CanonError."""
+    """The content of a JSON file, passed through `check`; a file that cannot be read or checked is a CanonError."""
     with border(path):
-        found = json.loads(path.read_bytes())
-        return found if check is None else check(found)
+        content = json.loads(path.read_bytes())
+        return content if check is None else check(content)
 
 
 def parse_json(text: str | bytes, where: str | Path) -> Any:
-    """What a JSON text holds; `where` names it in a sentence."""
+    """The content of a JSON text; `where` names it in an error."""
     with border(where):
         return json.loads(text)
 
@@ -143,7 +165,7 @@ def _target(path: Path) -> Path | None:
 
 
 def _is_device(path: Path) -> bool:
-    """Whether it is there and is neither a file nor a folder (a pipe, a terminal), or is an open stream of ours."""
+    """Whether it exists but is neither a file nor a folder (a pipe, a terminal), or is one of our open streams."""
     stream = path.readlink() if path.is_symlink() else path
     if any(str(each.parent.resolve()).startswith("/proc/") for each in (path, stream)):
         return True
@@ -152,19 +174,19 @@ def _is_device(path: Path) -> bool:
 
 @contextmanager
 def _beside_targets(pairs: list[tuple[Path, Path]]) -> Iterator[None]:
-    """Makes room for parts beside their targets; after a failure the parts and the folders that were made are gone."""
-    made: list[Path] = []
+    """Makes the folders of the targets; after a failure removes the parts and the folders that it made."""
+    new: list[Path] = []
     try:
         for _, target in pairs:
             for folder in reversed([folder for folder in target.parents if not folder.exists()]):
                 folder.mkdir(exist_ok=True)
-                made.append(folder)
+                new.append(folder)
             _sweep(target)
         yield
     except BaseException:
         for part, _ in pairs:
             _remove(part)
-        for folder in reversed(made):
+        for folder in reversed(new):
             with suppress(OSError):
                 folder.rmdir()
         raise
@@ -220,8 +242,8 @@ def _is_alive(process: int) -> bool:
         os.kill(process, 0)
     except (ProcessLookupError, OverflowError):
         return False
-    except OSError:  # another user's
-        return True
+    except OSError:
+        pass  # another user's
     return True
 
 

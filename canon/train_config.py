@@ -1,4 +1,4 @@
-"""The sections [train] and [[optimizer.groups]] of a recipe: the budget, and which parameters learn otherwise."""
+"""The sections [train] and [[optimizer.groups]] of a recipe: the budget, and parameters with other rates."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ Seed = Annotated[int, Field(ge=0, lt=1 << 63)]
 class TrainConfig:
     steps: Positive | None = Field(default=None, description="optimiser steps; or give epochs")
     epochs: Passes | None = Field(default=None, description="passes over the training set")
+    least_steps: Natural = Field(default=0, description="with epochs: at least so many steps, for small training sets")
     seconds: Annotated[float, Field(gt=0)] | None = Field(default=None, description="stop after so much training time")
     batch: Natural = Field(default=64, description="examples per optimiser step over all devices; 0: all of them")
     tokens: Natural = Field(

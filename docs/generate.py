@@ -1,4 +1,4 @@
-"""Writes the tables that the pages have from the records: `python docs/generate.py`; --check says which are old.
+"""Writes the generated tables of the docs from the records: `python docs/generate.py`; --check lists the old ones.
 
 A table stands between `<!-- generated: NAME -->` and `<!-- end -->`. Names: systems, systems-zh, recipes, metrics,
 train, optimizer, schedule, groups, objectives, objective-settings, and for a system settings-NAME, logged-NAME,
@@ -65,9 +65,11 @@ def system_table(page: Path, chinese: bool) -> str:
 def recipe_table(page: Path) -> str:
     rows = []
     for record in recipe_records():
-        train, optimizer = record.settings["train"], record.settings.get("optimizer", {})
-        budget = f"{train['epochs']:g} epochs" if "epochs" in train else f"{train['steps']:,} steps"
-        batch = f"{train['tokens']:,} tokens" if "tokens" in train else f"{train.get('batch', 64) or 'all'}"
+        train, optimizer = record.settings.get("train", {}), record.settings.get("optimizer", {})
+        steps = f"{train['steps']:,} steps" if "steps" in train else "by the data"
+        budget = f"{train['epochs']:g} epochs" if "epochs" in train else steps
+        batch = f"{train.get('batch', 64 if train else 'by the data') or 'all'}"
+        batch = f"{train['tokens']:,} tokens" if "tokens" in train else batch
         expected = "<br>".join(
             f"{key.removeprefix('test/')} {low:.4g} to {high:.4g}" for key, (low, high) in record.expected.items()
         )
@@ -143,7 +145,7 @@ def objective_settings(page: Path) -> str:
 
 
 def logged(system: System) -> str:
-    """Every number that a run of the system leaves, by file."""
+    """Every number in the files of a run of the system."""
     task = TASK_RECORDS[system.task]
     gradient = system.loop == "gradient"
     metrics = dict(run_records.PROGRESS)
@@ -159,7 +161,8 @@ def logged(system: System) -> str:
         metrics |= run_records.SKIPPED
     same = ", ".join(filter(None, ["the same on the validation set", task.scoring]))
     metrics["valid/loss",] = same if gradient and "" in phases_of(system) else loss_of(system)
-    metrics |= {(f"valid/{score.metric}",): str(score) for score in task.scores}
+    scores = [score for name in system.tasks for score in TASK_RECORDS[name].scores]
+    metrics |= {(f"valid/{score.metric}",): str(score) for score in scores}
     timing, result = dict(run_records.TIMING), dict(run_records.RESULT)
     if not gradient:
         timing["share_of_peak",] = "0: its operations are not counted"
@@ -185,7 +188,7 @@ def deviations(system: System) -> str:
 
 
 def settings_table(cls: type, prefix: str, other: Mapping[str, Any] | None = None) -> str:
-    """other: defaults in place of the class's."""
+    """other: defaults that replace those of the class."""
     rows = []
     for field in fields(cls):  # type: ignore[arg-type]
         default = f"`{_toml(other[field.name])}`" if other and field.name in other else _default(field)
@@ -222,7 +225,7 @@ def _table(heads: tuple[str, ...], rows: list[list[str]]) -> str:
 
 
 def blocks() -> dict[str, Callable[[Path], str]]:
-    """What writes each block, by its name."""
+    """The function that writes each block, by its name."""
     writers: dict[str, Callable[[Path], str]] = {
         "systems": partial(system_table, chinese=False),
         "systems-zh": partial(system_table, chinese=True),
@@ -237,8 +240,8 @@ def blocks() -> dict[str, Callable[[Path], str]]:
     }
 
     def settings(page: Path, system: System) -> str:
-        own, objective = system.load()[0], by_name()[system.objective].tasks[system.task]
-        tables = [settings_table(own, "system."), preset_table(system)]
+        config, objective = system.load()[0], by_name()[system.objective].tasks[system.task]
+        tables = [settings_table(config, "system."), preset_table(system)]
         if system.loop != "learner" and fields(objective):  # type: ignore[arg-type]
             tables.insert(1, settings_table(objective, "objective.", system.objective_settings))
         return "\n".join(tables)
@@ -260,7 +263,7 @@ def renewed(page: Path, text: str) -> str:
     def write(match: re.Match[str]) -> str:
         head, name, end = match.groups()
         if name not in writers:
-            raise SystemExit(f"{page.relative_to(ROOT)}: there is no table {name}.")
+            raise SystemExit(f"{page.relative_to(ROOT)}: no table is called {name}.")
         return head + writers[name](page) + end
 
     return _BLOCK.sub(write, text)

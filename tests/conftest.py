@@ -12,15 +12,18 @@ from typing import NamedTuple
 import pytest
 
 from canon.data.catalogue import builtin, cmudict
+from canon.storage import cache_folder
 
 SHARE = 20  # one in so many of what built-in texts are made of
 
 
 @pytest.fixture(autouse=True)
 def _own_world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every test works in its own folder and sees only built-in data sets."""
+    """Every test works in its own folder and sees only built-in data sets; compiled kernels are shared."""
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(cache_folder() / "kernels"))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CANON_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("CANON_CACHE", str(tmp_path))
 
 
 @cache

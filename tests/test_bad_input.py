@@ -201,7 +201,7 @@ MISTAKES: dict[str, Row] = {
     "a shape that is not the data's": (
         no_change,
         ("train", "mlp", "--set", "system.shape=[3]", *FRESH),
-        "system.shape is (3,) (from --set), but the data says (1, 8, 8): leave it out.",
+        "system.shape is (3,) (from --set), but the data has (1, 8, 8): leave it out.",
     ),
     "nothing left to train": (
         no_change,
@@ -219,21 +219,16 @@ MISTAKES: dict[str, Row] = {
     "wrong encoding": (
         file("bad.csv", GOOD.encode() + "3,Orléans,a\n".encode("latin-1")),
         ("train", "mlp", "--data", "bad.csv", *FRESH),
-        "bad.csv, line 42: byte * (0xE9) is not utf-8; say how the file is encoded with data.encoding, as in latin-1.",
+        'bad.csv, line 42: byte * (0xE9) is not utf-8; set data.encoding to the encoding of the file, as in "latin-1".',
     ),
     "missing value": (
         csv(",P,a\n"),
-        ("train", "mlp", "--data", "bad.csv", *FRESH),
+        ("train", "mlp", "--data", "bad.csv", "--set", "data.missing=error", *FRESH),
         'bad.csv, line 42: column "age" is empty; give a number, or set data.missing = "mean".',
     ),
     "NaN": (
         csv("nan,P,a\n"),
-        ("train", "mlp", "--data", "bad.csv", *FRESH),
-        'bad.csv, line 42: column "age" is "nan"; give a number, or set data.missing = "mean".',
-    ),
-    "NaN to predict": (
-        csv("nan,P,a\n"),
-        ("predict", "run", "bad.csv"),
+        ("train", "mlp", "--data", "bad.csv", "--set", "data.missing=error", *FRESH),
         'bad.csv, line 42: column "age" is "nan"; give a number, or set data.missing = "mean".',
     ),
     "infinity": (
@@ -279,7 +274,7 @@ MISTAKES: dict[str, Row] = {
     "an image where a table was": (
         file("bad.png", "x"),
         ("predict", "run", "bad.png"),
-        "The run was trained on a table; bad.png is none of *.",
+        "The run was trained on a table, but bad.png is none of *.",
     ),
     "no such file to predict": (
         no_change,
@@ -290,12 +285,12 @@ MISTAKES: dict[str, Row] = {
     "run exists": (
         no_change,
         ("train", "mlp", "--out", "run", *TINY),
-        "run already exists: add --resume to go on with it, or give another name with --out.",
+        "run already exists: add --resume to continue it, or give another name with --out.",
     ),
     "run given without --resume": (
         no_change,
         ("train", "run"),
-        "run already exists: add --resume to go on with it, or give another name with --out.",
+        "run already exists: add --resume to continue it, or give another name with --out.",
     ),
     "resume by another system": (
         no_change,
@@ -315,17 +310,17 @@ MISTAKES: dict[str, Row] = {
     "data changed since": (
         file("good.csv", GOOD.replace("39,", "38,")),
         ("train", "run", "--resume", "--set", "train.steps=9"),
-        "good.csv changed since run began: restore it, or train anew with another --out.",
+        "good.csv changed since run began: restore it, or train again with another --out.",
     ),
     "data of another shape since": (
         another_table,
         ("train", "run", "--resume", "--set", "train.steps=9"),
-        "good.csv changed since run began: restore it, or train anew with another --out.",
+        "good.csv changed since run began: restore it, or train again with another --out.",
     ),
     "data changed since, to evaluate": (
         file("good.csv", GOOD.replace("39,", "38,")),
         ("evaluate", "run"),
-        "good.csv changed since run began: restore it, or train anew with another --out.",
+        "good.csv changed since run began: restore it, or train again with another --out.",
     ),
     "checkpoint of another system": (
         foreign_checkpoint,

@@ -10,7 +10,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from canon.cli import tokenizer
+from canon import cli
 from canon.data.text.tokenizers import Tokenizer
 from canon.errors import CanonError
 
@@ -21,10 +21,8 @@ LINES = ["The dogs ran over the hill.", "我们在学习机器翻译。", "A dog
 def app(tmp_path: Path) -> typer.Typer:
     Path("t.en").write_text("\n".join(LINES), encoding="utf-8")
     Path("t.tsv.gz").write_bytes(gzip.compress(("label\ttext\n" + "".join(f"1\t{line}\n" for line in LINES)).encode()))
-    made = typer.Typer(rich_markup_mode=None)
-    made.callback()(lambda: None)
-    tokenizer.register(made)
-    return made
+    cli.register_verbs()
+    return cli.app
 
 
 def call(app: typer.Typer, *arguments: str) -> str:

@@ -55,7 +55,8 @@ def test_evaluate_of_a_file(file: Path, canon: Callable[..., Any], tmp_path: Pat
     assert told == Vectors.open(file).evaluate(pairs) and set(told) == {"pairs"}
     code, _, err = canon("evaluate", file)
     assert (
-        code == 2 and err == f"canon: {file} is a file of word vectors: say what tests them, as in --data wordsim353.\n"
+        code == 2
+        and err == f"canon: {file} is a file of word vectors: name a test for them, as in --data wordsim353.\n"
     )
 
 
@@ -93,7 +94,7 @@ def test_a_word_that_is_not_there(file: Path, canon: Callable[..., Any]) -> None
 def test_notes_go_to_stderr_and_cut_files_need_partial(file: Path, canon: Callable[..., Any]) -> None:
     file.write_bytes(file.read_bytes()[:-20])
     code, _, err = canon("neighbors", file, "king")
-    assert code == 2 and "after 6 words; fetch it again, or read these with partial=True (--partial)." in err
+    assert code == 2 and "after 6 words; fetch it again, or read what is there with partial=True (--partial)." in err
     code, out, err = canon("neighbors", file, "king", "--partial", "--json")
     assert code == 0 and len(json.loads(out)[0]["neighbors"]) == 5
     assert err == f"{file} ends in the middle of a line, after 6 words; these were read.\n"
@@ -212,9 +213,9 @@ def test_what_convert_refuses(file: Path, runs: Path, tmp_path: Path, canon: Cal
         (file, "a.bin", "--to", "numpy"): 'a.bin: --to numpy writes .npy, not ".bin".',
         (runs / "word2vec", "a", "--to", "canon"): f"{runs}/word2vec is a run already.",
         (file, "a", "--to", "word2vex"): 'No format (--to) "word2vex"; did you mean word2vec?',
-        (tmp_path / "none", "a", "--to", "glove"): f"There is no run or file {tmp_path}/none.",
+        (tmp_path / "none", "a", "--to", "glove"): f"There is no run, file or folder {tmp_path}/none.",
         ("mlp:tiny", "a.onnx", "--to", "onnx", "--limit", 3): (
-            "mlp:tiny is no file of word vectors: leave out --dtype, --limit, --errors and --partial."
+            "mlp:tiny is not a file of word vectors: leave out --dtype, --limit, --errors and --partial."
         ),
     }.items():
         code, out, err = canon("convert", *arguments)

@@ -110,7 +110,6 @@ class LengthSchema(Schema):
 
 
 class LengthEncoding(Encoding):
-    name = "lengths"
     reads = (BARS,)
     settings = LengthSettings
     schema = LengthSchema

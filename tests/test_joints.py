@@ -24,9 +24,9 @@ JOINTS = {"kind", "kinds", "target", "targets", "encoding", "encodings", "input"
 # Objects that are not ours, which may or may not have something.
 FOREIGN = {
     "canon/data/catalogue/builtin.py",  # scikit-learn's bunches, nodes of Python's syntax trees
-    "canon/data/catalogue/download.py",  # errors of urllib
-    "canon/data/corpus/cooccurrence_counts.py",  # what an operating system has
-    "canon/data/corpus/word_counts.py",
+    "canon/data/catalogue/__init__.py",  # errors of urllib
+    "canon/data/corpus/cooccurrence.py",  # what an operating system has
+    "canon/data/corpus/threads.py",
     "canon/interop/vectors_stream.py",
     "canon/nn/limits.py",
     "canon/training/run.py",
@@ -101,6 +101,16 @@ def test_abilities_are_declared(path: Path) -> None:
 @pytest.mark.parametrize("path", [path for path in FILES if name_of(path) not in TABLES], ids=name_of)
 def test_files_are_short(path: Path) -> None:
     assert len(path.read_text(encoding="utf-8").splitlines()) <= MOST_LINES
+
+
+def test_a_class_name_means_one_thing() -> None:
+    """A system's settings alone are called Config in every system's file."""
+    places: dict[str, list[str]] = {}
+    for path in FILES:
+        for node in parsed(path).body:
+            if isinstance(node, ast.ClassDef) and node.name != "Config":
+                places.setdefault(node.name, []).append(name_of(path))
+    assert {name: files for name, files in places.items() if len(files) > 1} == {}
 
 
 def test_the_walk_sees_what_it_should() -> None:

@@ -27,6 +27,7 @@ ROOMS = [
     ("systems",),
     ("optim",),
     ("train_config",),
+    ("recipe_text",),
     ("recipe",),
     ("runs",),
     ("interop",),

@@ -276,7 +276,7 @@ def test_the_data_decides_sizes_and_a_contradiction_is_told() -> None:
     assert load("system.num_classes=3").fitted(sizes).config.num_classes == 3
     with pytest.raises(CanonError) as caught:
         load("system.num_classes=7").fitted(sizes)
-    assert str(caught.value) == "system.num_classes is 7 (from --set), but the data says 3: leave it out."
+    assert str(caught.value) == "system.num_classes is 7 (from --set), but the data has 3: leave it out."
     assert fitted.fitted({"shape": (8,)}).config.shape == (8,), "what the data said, other data may say otherwise"
 
 

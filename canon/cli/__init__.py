@@ -1,64 +1,88 @@
 """The command line: one small file per verb, arguments in, printing out; heavy imports inside the verb.
 
-What a verb throws is made a sentence by canon/command.py, which carries it out.
+A verb's docstring is its help: what it does, then its examples. canon/command.py runs the verb and turns what it raises
+into a sentence.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
+from inspect import getdoc
+from typing import Annotated, Any
+
 import typer
+import typer.core
+
+# MODULE:FUNCTION by what a person wants to do, in the order of the help.
+_VERBS = {
+    "Train and compare": ("train:train", "compare:compare", "tune:tune"),
+    "Know your data": ("check:check", "data:fetch", "data:cache", "tokenizer:train"),
+    "Use a run": (
+        *("predict:predict", "evaluate:evaluate", "translate:translate", "generate:generate"),
+        *("neighbors:neighbors", "neighbors:analogy", "convert:convert"),
+    ),
+    "Look inside": (
+        *("list_:list_", "describe:describe", "plot:plot", "inspect:filters", "inspect:features"),
+        *("inspect:attention", "inspect:gradients"),
+    ),
+}
+# Modules whose verbs are of two words, as in canon data fetch.
+_GROUPS = {
+    "inspect": "Look into a trained network: filters, features, attention, gradients.",
+    "tokenizer": "Learn vocabularies from your text.",
+    "data": "Fetch named data sets; see and empty the cache.",
+}
+
+
+class _Headed(typer.core.TyperGroup):
+    """The help of `canon`: verbs under the headings of `_VERBS`."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        for heading, places in _VERBS.items():
+            parts = (place.split(":") for place in places)
+            names = dict.fromkeys(module if module in _GROUPS else name.rstrip("_") for module, name in parts)
+            with formatter.section(heading):
+                formatter.write_dl([(name, self.commands[name].get_short_help_str(90)) for name in names])
+
 
 app = typer.Typer(
     name="canon",
+    cls=_Headed,
     help="Train, compare and use the classic systems of deep learning, on your own data with one command.",
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
 
 
+def _version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        print(f"canon {version('deepcanon')}")
+        raise typer.Exit
+
+
+def _main(
+    _asked: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Train, compare and use the classic systems of deep learning, on your own data with one command."""
+
+
 def register_verbs() -> None:
-    from canon.cli import (
-        analogy,
-        check,
-        compare,
-        convert,
-        data,
-        describe,
-        evaluate,
-        generate,
-        inspect,
-        list_,
-        neighbors,
-        plot,
-        predict,
-        tokenizer,
-        train,
-        translate,
-        tune,
-    )
     from canon.cli.options import checked
 
-    app.registered_commands.clear()  # a process may carry out several command lines, as tests do
+    app.registered_commands.clear()  # a process may run several command lines, as tests do
     app.registered_groups.clear()
-    verbs = (
-        train,
-        check,
-        evaluate,
-        predict,
-        translate,
-        generate,
-        neighbors,
-        analogy,
-        compare,
-        tune,
-        list_,
-        describe,
-        plot,
-        inspect,
-        convert,
-    )
-    for verb in (*verbs, tokenizer, data):
-        verb.register(app)
-    groups = (group.typer_instance for group in app.registered_groups)
-    for command in (*app.registered_commands, *(one for group in groups if group for one in group.registered_commands)):
-        command.callback = checked(command.callback)
+    app.callback()(_main)
+    groups = {name: typer.Typer(help=text, rich_markup_mode=None) for name, text in _GROUPS.items()}
+    for place in (place for places in _VERBS.values() for place in places):
+        module, _, name = place.partition(":")
+        verb = vars(import_module(f"canon.cli.{module}"))[name]
+        text, _, examples = (getdoc(verb) or "").partition("\n\nExamples:\n")
+        epilog = "\n\n".join(["Examples:", *examples.splitlines()])  # a paragraph each, else lines are joined
+        groups.get(module, app).command(name.rstrip("_"), help=text, epilog=epilog)(checked(verb))
+    for name, group in groups.items():
+        group.callback()(lambda: None)  # keeps a group of one verb a group
+        app.add_typer(group, name=name)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from canon.cli.options import Json, Sets, changes_of, print_json
+from canon.cli.options import Json, Sets, changes_of, print_result
 from canon.config import parse
 from canon.errors import CanonError
 
@@ -17,7 +17,11 @@ def check(
     set_: Sets = [],  # noqa: B006
     json: Json = False,
 ) -> None:
-    """Read your data: counts, duplicates, lengths, missing values, and which systems it suits."""
+    """Read your data: counts, duplicates, lengths, missing values, and which systems it suits.
+
+    Examples:
+    canon check reviews.csv --set data.label=stars
+    """
     from canon.data.checking.check import check as examine
     from canon.data.config import DataConfig
     from canon.tasks.records import TASK_RECORDS
@@ -29,11 +33,4 @@ def check(
     table = {key.removeprefix("data."): value for key, value in changes.items()}
     config = parse(DataConfig, {**table, "source": source}, "data", dict.fromkeys(changes, "--set"))
     report = examine(config, lambda task: TASK_RECORDS[task].targets)
-    if json:
-        print_json(asdict(report))
-    else:
-        print("\n".join(report.render()))
-
-
-def register(app: typer.Typer) -> None:
-    app.command(epilog="Example: canon check reviews.csv --set data.label=stars")(check)
+    print_result(json, asdict(report), "\n".join(report.render()))

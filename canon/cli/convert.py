@@ -1,4 +1,4 @@
-"""canon convert SRC DST --to torchvision|timm|huggingface|elmo|canon|onnx|word2vec|word2vec-text|glove|…"""
+"""canon convert SRC DST --to FORMAT"""
 
 from __future__ import annotations
 
@@ -11,29 +11,15 @@ import typer
 from canon.cli.neighbors import ERRORS_HELP, PARTIAL_HELP
 from canon.cli.options import Json, Sets, changes_of, print_json
 from canon.errors import CanonError, border
+from canon.interop.formats import FORMATS
 
 if TYPE_CHECKING:
     from canon.use.export import Converted
-    from canon.use.export_words import ConvertedWords
 
-_EPILOG = """Examples:
-
-canon convert resnet50.pth runs/resnet50 --to canon --classes names.txt
-
-canon convert runs/flowers flowers.safetensors --to timm
-
-canon convert runs/flowers flowers.onnx --to onnx
-
-canon convert bert-base-uncased runs/bert
-
-canon convert runs/bert bert-folder --to huggingface
-
-canon convert runs/elmo elmo-folder --to elmo
-
-canon convert runs/words words.bin --to word2vec
-
-canon convert glove.6B.100d.txt glove.safetensors --to safetensors --dtype float16"""
-_VECTORS = "word2vec, word2vec-text, glove, fasttext-vec, fasttext-bin, safetensors or numpy"
+_NETWORKS, _VECTORS = (
+    ", ".join(known.name for known in FORMATS if known.writes and content in known.holds)
+    for content in ("weights", "vectors")
+)
 
 
 def convert(
@@ -44,10 +30,7 @@ def convert(
         ),
     ],
     target: Annotated[Path, typer.Argument(metavar="DST", help="The file, folder or run directory to write.")],
-    to: Annotated[
-        str,
-        typer.Option(help=f"torchvision, timm, huggingface, elmo, canon or onnx; of word vectors canon, {_VECTORS}."),
-    ] = "",
+    to: Annotated[str, typer.Option(help=f"Of networks {_NETWORKS}; of word vectors {_VECTORS}.")] = "",
     system: Annotated[str, typer.Option(help="Of a file: the SYSTEM:preset it must be; default as its keys say.")] = "",
     set_: Sets = [],  # noqa: B006  typer reads it and never changes it
     classes: Annotated[Path | None, typer.Option(help="Of a file: names of its classes, one on each line.")] = None,
@@ -62,70 +45,73 @@ def convert(
     partial: Annotated[bool, typer.Option("--partial", help=PARTIAL_HELP)] = False,
     json: Json = False,
 ) -> None:
-    """Convert weights to and from torchvision, timm and Hugging Face, word vectors of all formats; to ELMo's, ONNX."""
+    """Convert weights and word vectors to and from the formats of other projects.
+
+    Examples:
+    canon convert resnet50.pth runs/resnet50 --to canon --classes names.txt
+    canon convert runs/flowers flowers.safetensors --to timm
+    canon convert runs/flowers flowers.onnx --to onnx
+    canon convert bert-base-uncased runs/bert
+    canon convert runs/bert bert-folder --to huggingface
+    canon convert runs/elmo elmo-folder --to elmo
+    canon convert runs/words words.bin --to word2vec
+    canon convert glove.6B.100d.txt glove.safetensors --to safetensors --dtype float16
+    """
+    from canon.interop.formats import FileChoices
+    from canon.interop.vectors import VectorOptions
     from canon.use import export
 
-    found = export.convert(
-        source,
-        target,
-        to,
-        system=system,
-        changes=changes_of(set_),
-        classes=_names(classes),
-        mean=_numbers("--mean", mean),
-        std=_numbers("--std", std),
-        scaled=not unscaled,
-        of_words=export.WordOptions(limit, dtype, errors, partial),
-    )
+    settings = {}
+    for key, value in changes_of(set_).items():
+        section, _, name = key.partition(".")
+        if section != "system" or not name:
+            raise CanonError(
+                f"canon convert takes only system settings, as in --set system.shape=[3,64,64]; got {key}."
+            )
+        settings[name] = value
+    pixels = _numbers("--mean", mean), _numbers("--std", std)
+    options = VectorOptions(None, limit, dtype, errors, partial)
+    choices = FileChoices(system, settings, _names(classes), *pixels, vectors=options, scaled=not unscaled)
+    converted = export.convert(source, target, to, choices)
     if json:
-        print_json(found.to_json())
-    elif isinstance(found, export.Converted):
-        _print(found)
+        print_json(converted.to_json())
+        return
+    if isinstance(converted, export.Converted):
+        _print_network(converted)
     else:
-        _print_words(found)
+        written = converted.written
+        print("\n".join([f"{written.kind}: {written.words:,} words of {written.dim} numbers", *written.notes]))
+    print(converted.target)
 
 
-def _print_words(found: ConvertedWords) -> None:
-    print(f"{found.kind}: {found.words:,} words of {found.dim} numbers")
-    for note in found.notes:
-        print(note)
-    print(found.target)
+def _print_network(converted: Converted) -> None:
+    network, origin = converted.network, converted.network.origin
+    sizes = f": {len(network.schema.classes)} classes, images of {'×'.join(map(str, network.schema.shape))}"
+    print(f"{network.name}{sizes if len(network.schema.shape) == 3 else ''}")
+    if origin is not None and origin.report is not None:
+        print(f"{len(origin.report.used)} tensors of {network.source} used, 0 missing, 0 unexpected")
+        if origin.left_out:
+            print(f"left out: {', '.join(origin.left_out)}")
+        if origin.made_new:
+            print(f"newly initialised: {', '.join(origin.made_new)}")
+    if converted.written.difference is not None:
+        print(f"onnxruntime and torch differ by {converted.written.difference:.1e} at most")
 
 
-def _print(found: Converted) -> None:
-    network, report = found.network, found.network.report
-    sizes = f"{len(network.schema.classes)} classes, images of {'×'.join(map(str, network.schema.shape))}"
-    told = f"{network.name}: {sizes}" if len(network.schema.shape) == 3 else network.name
-    print(told)
-    if report is not None:
-        print(f"{len(report.used)} tensors of {network.source} used, 0 missing, 0 unexpected")
-        if report.left_out:
-            print(f"left out: {', '.join(report.left_out)}")
-    if network.folder is not None and network.folder.found.anew:
-        print(f"made anew: {', '.join(network.folder.found.anew)}")
-    if found.difference is not None:
-        print(f"onnxruntime and torch differ by {found.difference:.1e} at most")
-    print(found.target)
-
-
-def _names(path: Path | None) -> list[str]:
+def _names(path: Path | None) -> tuple[str, ...]:
     if path is None:
-        return []
+        return ()
     if not path.is_file():
         raise CanonError(f"--classes: there is no file {path}.")
     with border(f"--classes: {path}"):
-        return [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+        return tuple(line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip())
 
 
-def _numbers(option: str, text: str) -> list[float]:
+def _numbers(option: str, text: str) -> tuple[float, ...]:
     try:
-        numbers = [float(part) for part in text.split(",")] if text else []
+        numbers = tuple(float(part) for part in text.split(",")) if text else ()
     except ValueError:
-        numbers = [nan]
+        numbers = (nan,)
     if not all(map(isfinite, numbers)):
         raise CanonError(f'{option} takes numbers with commas between, as in 124,116,104; got "{text}".')
     return numbers
-
-
-def register(app: typer.Typer) -> None:
-    app.command(epilog=_EPILOG)(convert)

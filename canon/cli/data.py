@@ -1,4 +1,4 @@
-"""canon data fetch NAME"""
+"""canon data fetch NAME; canon data cache [--clear]"""
 
 from __future__ import annotations
 
@@ -6,26 +6,43 @@ from typing import Annotated
 
 import typer
 
-from canon.cli.options import Json, print_json
+from canon.cli.options import Json, print_result
+
+MADE = ("corpora", "kernels")  # what canon makes itself
+PARTS = {"corpora": "text that was counted or tokenized", "kernels": "compiled kernels", "data": "fetched data sets"}
 
 
 def fetch(
-    name: Annotated[str, typer.Argument(help="A named set of canon list datasets.")],
+    name: Annotated[str, typer.Argument(help="The name of a set in canon list datasets.")],
     json: Json = False,
 ) -> None:
-    """Download a named data set, checked by its sha256."""
+    """Download a named data set and check its sha256.
+
+    Examples:
+    canon data fetch fashion-mnist
+    """
     from canon.data.catalogue import fetch as download
 
     path = download(name)
-    if json:
-        print_json({"dataset": name, "path": str(path)})
-    else:
-        print(path)
+    print_result(json, {"dataset": name, "path": str(path)}, path)
 
 
-def register(app: typer.Typer) -> None:
-    group = typer.Typer(help="Fetch named data sets.", rich_markup_mode=None)
-    # A callback keeps the group a group although it has one verb.
-    group.callback()(lambda: None)
-    group.command(epilog="Example: canon data fetch fashion-mnist")(fetch)
-    app.add_typer(group, name="data")
+def cache(
+    clear: Annotated[bool, typer.Option("--clear", help="Remove what can be made again: corpora and kernels.")] = False,
+    json: Json = False,
+) -> None:
+    """Show what canon keeps between commands: counted and tokenized text, compiled kernels, fetched sets.
+
+    Examples:
+    canon data cache
+    canon data cache --clear
+    """
+    from canon.storage import cache_folder, clear_cache, size_of
+
+    folder = cache_folder()
+    if clear:
+        clear_cache(MADE)
+    rows = [{"what": what, "megabytes": size_of(folder / name) / 1e6} for name, what in PARTS.items()]
+    print_result(json, {"folder": str(folder), "parts": rows}, rows)
+    if not json:
+        print(folder)

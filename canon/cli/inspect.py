@@ -6,15 +6,13 @@ import json as json_format
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from canon.cli.options import AsText, Json, print_json, rendered, save_figure
+from canon import figures
+from canon.cli.options import AsText, Json, print_json, print_result, rendered, save_figure
 from canon.storage import write_bytes, writing
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 RunDirectory = Annotated[str, typer.Argument(help="A run directory.")]
 Out = Annotated[Path | None, typer.Option(help="A .png, .svg or .pdf file; default NAME-….png here, none with --json.")]
@@ -26,12 +24,16 @@ def filters(
     out: Out = None,
     json: Json = False,
 ) -> None:
-    """Draw the filters of a convolution, or the weights of a dense layer as images."""
-    from canon.inspect import filters as looking
+    """Draw the filters of a convolution, or the weights of a dense layer as images.
+
+    Examples:
+    canon inspect filters runs/digits-lenet --out filters.png
+    """
+    from canon.inspect.filters import filters as read_filters
+    from canon.inspect.filters import filters_figure
     from canon.use.model import load
 
-    found = looking.filters(load(run), layer)
-    _give(run, "filters", lambda: looking.filters_figure(found), found.to_json, out, json)
+    _output(run, "filters", read_filters(load(run), layer), filters_figure, out, json)
 
 
 def features(
@@ -41,19 +43,22 @@ def features(
     out: Out = None,
     json: Json = False,
 ) -> None:
-    """Draw what a layer answers to images; with --json, its mean over places as a vector for each image."""
-    from canon.inspect import features as looking
+    """Draw a layer's activations for images; with --json, their mean over places as a vector for each image.
+
+    Examples:
+    canon inspect features runs/digits-lenet seven.png --layer features.2
+    """
+    from canon.inspect.features import features as activations_of
+    from canon.inspect.features import features_figure
     from canon.use.model import load
 
-    model = load(run)
-    features = looking.features(model, images, layer)
-    _give(run, "features", lambda: looking.features_figure(features), features.to_json, out, json)
+    _output(run, "features", activations_of(load(run), images, layer), features_figure, out, json)
 
 
 def attention(
     run: RunDirectory,
     text: Annotated[str, typer.Argument(help="The source, or the text that a language model reads.")],
-    target: Annotated[str | None, typer.Option(help="What is said; default: what the network says itself.")] = None,
+    target: Annotated[str | None, typer.Option(help="The target text; default: what the network puts out.")] = None,
     out: Annotated[
         Path | None, typer.Option(help="A .png, .svg or .pdf file; default NAME-attention.png here.")
     ] = None,
@@ -62,63 +67,60 @@ def attention(
     ] = None,
     as_text: AsText = False,
 ) -> None:
-    """Draw where a network looks: heads by layers of a Transformer, the alignment of a recurrent one."""
+    """Draw where a network looks: heads by layers of a Transformer, the alignment of a recurrent one.
+
+    Examples:
+    canon inspect attention runs/pronounce attention --out attention.png
+    """
     from canon.data.paths import text_of
-    from canon.inspect import attention as looking
+    from canon.inspect.attention import attention as attention_of
+    from canon.inspect.attention import attention_figure
     from canon.use.model import load
 
-    found = looking.attention(load(run), text_of(text, as_text), target)
+    weights = attention_of(load(run), text_of(text, as_text), target)
     name = f"{Path(run).resolve().name}-attention"
-    figure, weights = out or Path(f"{name}.png"), json or Path(f"{name}.json")
-    told = {"run": run, "figure": str(figure), **found.to_json()}
-    picture = rendered(lambda: looking.attention_figure(found), figure)
-    if str(weights) == "-":
+    figure, file = out or Path(f"{name}.png"), json or Path(f"{name}.json")
+    record = {"run": run, "figure": str(figure), **weights.to_json()}
+    picture = rendered(lambda: attention_figure(weights), figure)
+    if str(file) == "-":
         write_bytes(figure, picture)
-        print_json(told)
+        print_json(record)
     else:
-        with writing(figure, weights) as (figure_part, weights_part):
+        with writing(figure, file) as (figure_part, file_part):
             figure_part.write_bytes(picture)
-            weights_part.write_text(json_format.dumps(told, ensure_ascii=False) + "\n", encoding="utf-8")
-        print(f"{figure}\n{weights}")
-    if warning := found.labels().warning:
+            file_part.write_text(json_format.dumps(record, ensure_ascii=False) + "\n", encoding="utf-8")
+        print(f"{figure}\n{file}")
+    if warning := weights.labels().warning:
         print(warning, file=sys.stderr)
 
 
 def gradients(
     run: RunDirectory,
-    split: Annotated[str, typer.Option(help="Of the run's data: train, valid or test.")] = "train",
+    split: Annotated[str, typer.Option(help="Which split of the run's data: train, valid or test.")] = "train",
     length: Annotated[
         int, typer.Option(min=0, help="Recurrent language models: steps to go back; 0 is data.window.")
     ] = 0,
     out: Out = None,
     json: Json = False,
 ) -> None:
-    """Draw the norm of each parameter's gradient, and of a recurrent language model's back through time."""
-    from canon.inspect import gradients as looking
+    """Draw the norm of each parameter's gradient, and of a recurrent language model's back through time.
+
+    Examples:
+    canon inspect gradients runs/python-gru --length 100 --out flow.png
+    """
+    from canon.inspect.gradients import gradients as gradients_of
+    from canon.inspect.gradients import gradients_figure
     from canon.use.model import load
 
-    found = looking.gradients(load(run), split, length)
-    _give(run, "gradients", lambda: looking.gradients_figure(found), found.to_json, out, json)
+    _output(run, "gradients", gradients_of(load(run), split, length), gradients_figure, out, json)
 
 
-def _give(
-    run: str, what: str, draw: Callable[[], Figure], to_json: Callable[[], dict[str, Any]], out: Path | None, json: bool
+def _output(
+    run: str, what: str, result: Any, draw: Callable[[Any], figures.Figure], out: Path | None, json: bool
 ) -> None:
+    """Writes the figure of the result, if one is wanted, and prints its path or the JSON."""
     path = out if out or json else Path(f"{Path(run).resolve().name}-{what}.png")
     if path:
-        save_figure(draw, path)
-    if json:
-        print_json({"run": run, **({"figure": str(path)} if path else {}), **to_json()})
-    else:
-        print(path)
-
-
-def register(app: typer.Typer) -> None:
-    group = typer.Typer(
-        help="Look into a trained network: filters, features, attention, gradients.", rich_markup_mode=None
-    )
-    group.command(epilog="Example: canon inspect filters runs/digits-lenet --out filters.png")(filters)
-    group.command(epilog="Example: canon inspect features runs/digits-lenet seven.png --layer features.2")(features)
-    group.command(epilog="Example: canon inspect attention runs/pronounce attention --out attention.png")(attention)
-    group.command(epilog="Example: canon inspect gradients runs/python-gru --length 100 --out flow.png")(gradients)
-    app.add_typer(group, name="inspect")
+        save_figure(lambda: draw(result), path)
+    record = {"run": run, **({"figure": str(path)} if path else {}), **result.to_json()} if json else {}
+    print_result(json, record, str(path))

@@ -6,11 +6,13 @@ from typing import Annotated, Any
 
 import typer
 
-from canon.cli.options import Json, print_json, print_table
-from canon.errors import unknown
+from canon.cli.options import Json, print_result
+from canon.errors import CanonError, unknown
+
+Rows = list[dict[str, Any]]
 
 
-def _systems() -> list[dict[str, Any]]:
+def _systems() -> Rows:
     from canon.registry import SYSTEMS
 
     return [
@@ -18,7 +20,7 @@ def _systems() -> list[dict[str, Any]]:
             "system": system.name,
             "title": system.title,
             "chapter": system.chapter,
-            "task": system.task,
+            "task": " or ".join(system.tasks),
             "reads": ", ".join(system.encodings),
             "presets": ", ".join(system.presets),
         }
@@ -26,7 +28,7 @@ def _systems() -> list[dict[str, Any]]:
     ]
 
 
-def _recipes() -> list[dict[str, Any]]:
+def _recipes() -> Rows:
     from canon.registry.recipes import recipe_records
 
     return [
@@ -40,7 +42,7 @@ def _recipes() -> list[dict[str, Any]]:
     ]
 
 
-def _datasets() -> list[dict[str, Any]]:
+def _datasets() -> Rows:
     from canon.data.catalogue import CATALOGUE, locate
 
     return [
@@ -49,27 +51,27 @@ def _datasets() -> list[dict[str, Any]]:
     ]
 
 
-def _optimizers() -> list[dict[str, Any]]:
+def _optimizers() -> Rows:
     from canon.optim.settings import OPTIMIZERS
 
     return [{"optimizer": name, "lr": cls.lr, "paper": cls.paper} for name, cls in OPTIMIZERS.items()]
 
 
-def _objectives() -> list[dict[str, Any]]:
+def _objectives() -> Rows:
     from dataclasses import fields
 
     from canon.objectives.table import OBJECTIVES
 
     return [
         {
-            "objective": own.name,
-            "title": own.title,
-            "tasks": ", ".join(own.tasks),
-            "settings": ", ".join(dict.fromkeys(f.name for of_task in own.tasks.values() for f in fields(of_task))),
-            "formula": own.formula,
-            "paper": own.paper,
+            "objective": one.name,
+            "title": one.title,
+            "tasks": ", ".join(one.tasks),
+            "settings": ", ".join(dict.fromkeys(f.name for of_task in one.tasks.values() for f in fields(of_task))),
+            "formula": one.formula,
+            "paper": one.paper,
         }
-        for own in OBJECTIVES
+        for one in OBJECTIVES
     ]
 
 
@@ -85,17 +87,20 @@ _LONG = {"objectives": ("formula", "paper")}  # columns that only --json has: do
 
 def list_(
     what: Annotated[str, typer.Argument(help="systems, recipes, datasets, objectives or optimizers.")] = "systems",
+    only: Annotated[str, typer.Argument(metavar="[WORD]", help="Show only the rows that have this word.")] = "",
     json: Json = False,
 ) -> None:
-    """List what there is: systems, recipes, datasets, objectives, optimizers."""
+    """List the systems, recipes, datasets, objectives or optimizers; a second word shows only rows that have it.
+
+    Examples:
+    canon list recipes
+    canon list systems text
+    """
     if what not in _LISTS:
         raise unknown("list", what, _LISTS)
     rows = _LISTS[what]()
-    if json:
-        print_json(rows)
-    else:
-        print_table([{key: row[key] for key in row if key not in _LONG.get(what, ())} for row in rows])
-
-
-def register(app: typer.Typer) -> None:
-    app.command("list", epilog="Example: canon list recipes")(list_)
+    if only:
+        rows = [row for row in rows if any(only.lower() in str(cell).lower() for cell in row.values())]
+        if not rows:
+            raise CanonError(f'None of the {what} has "{only}"; canon list {what} shows all.')
+    print_result(json, rows, [{key: row[key] for key in row if key not in _LONG.get(what, ())} for row in rows])

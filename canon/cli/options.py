@@ -1,48 +1,69 @@
-"""Options that several verbs share."""
+"""What several verbs share: options, checks of their values, and printing."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from inspect import signature
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from shutil import get_terminal_size
+from typing import Annotated, Any
 
 import typer
 
+from canon import figures
 from canon.config import parse_assignment
 from canon.errors import CanonError
 from canon.storage import write_bytes
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-AsText = Annotated[bool, typer.Option("--text", help="What is given is a text, even if it looks like a path.")]
+AsText = Annotated[bool, typer.Option("--text", help="Take the argument as text, even if it looks like a path.")]
 Sets = Annotated[
     list[str], typer.Option("--set", metavar="KEY=VALUE", help="Change a setting, as in --set train.steps=100.")
 ]
+DataPath = Annotated[str, typer.Option(help="Your own data: a file, a folder or a named set.")]
+Threshold = Annotated[
+    float | None, typer.Option(help="The least probability of a document's labels, or of the second of two classes.")
+]
 
 
-THRESHOLD = "Labels of a document: give only those of at least this probability."
+def recipe_names(incomplete: str) -> list[str]:
+    """Recipes, systems and files that begin so, for the shell's completion."""
+    from canon import registry
+    from canon.recipe import names
+
+    known = [
+        *names(),
+        *(system.name for system in registry.SYSTEMS),
+        *(str(path) for path in Path(incomplete).parent.glob("*")),
+    ]
+    return [name for name in known if name.startswith(incomplete)]
 
 
 def set_threshold(task: Any, threshold: float | None, top: int | None = None) -> None:
-    """What a task predicts of the labels it ranks; a sentence where it ranks none."""
+    """Sets which of the labels that a task ranks it predicts."""
+    from canon.tasks.base import Decides
     from canon.tasks.labels import LabelTask
 
-    if not isinstance(task, LabelTask):
-        raise CanonError("--top and --threshold are for systems that give labels to documents (canon list systems).")
+    decides = isinstance(task, Decides) and task.decides and top is None
+    if not isinstance(task, LabelTask) and not decides:
+        raise CanonError(
+            "--top and --threshold are for systems that give labels to documents (canon list systems), --threshold "
+            "also for runs of two classes."
+        )
     if threshold is not None and not 0 <= threshold <= 1:
         raise CanonError(f"--threshold must be a probability, 0 to 1, got {threshold:g}.")
-    task.threshold, task.top = threshold, top
+    task.threshold = threshold
+    if isinstance(task, LabelTask):
+        task.top = top
 
 
 def checked(verb: Any) -> Any:
-    """A verb that refuses what no verb means: nan, inf, numbers that no machine counts to, empty arguments."""
+    """The verb, which now refuses values that no verb accepts: nan, inf, numbers beyond 64 bits, empty arguments."""
     required = [name for name, one in signature(verb).parameters.items() if one.default is one.empty]
 
     @wraps(verb)
@@ -60,30 +81,57 @@ def checked(verb: Any) -> Any:
     return call
 
 
+@contextmanager
+def stoppable(sentence: str = "") -> Iterator[None]:
+    """Where a signal stops training inside: prints the sentence, or the trainer's, and exits with the signal's code."""
+    from canon.training.trainer import Interrupted
+
+    try:
+        yield
+    except Interrupted as stop:
+        print(sentence or stop, file=sys.stderr)
+        sys.exit(stop.exit_code)
+
+
 def changes_of(assignments: list[str]) -> dict[str, Any]:
     return dict(parse_assignment(text) for text in assignments)
+
+
+def rendered(draw: Callable[[], figures.Figure], path: Path) -> bytes:
+    """A figure in the format that the path's ending names; without matplotlib, a CanonError."""
+    from canon.report.page import NO_FIGURES, can_draw
+
+    if not can_draw():
+        raise CanonError(NO_FIGURES)
+    return figures.render(draw(), path)
+
+
+def save_figure(draw: Callable[[], figures.Figure], path: Path) -> None:
+    write_bytes(path, rendered(draw, path))
+
+
+def print_result(json: bool, record: Any, shown: list[dict[str, Any]] | str | Path) -> None:
+    """The record as JSON, or what a person reads: a table of rows, or a line."""
+    if json:
+        print_json(record)
+    elif isinstance(shown, list):
+        print_table(shown)
+    else:
+        print(shown)
 
 
 def print_json(value: Any) -> None:
     print(json.dumps(value, ensure_ascii=False, indent=1))
 
 
-def save_figure(draw: Callable[[], Figure], path: Path) -> None:
-    """Draws and writes a figure."""
-    write_bytes(path, rendered(draw, path))
-
-
-def rendered(draw: Callable[[], Figure], path: Path) -> bytes:
-    """A figure in the format that the path's ending names; a sentence where nothing can be drawn."""
-    from canon.figures import render
-    from canon.report.page import NO_FIGURES, can_draw
-
-    if not can_draw():
-        raise CanonError(NO_FIGURES)
-    return render(draw(), path)
-
-
 def print_table(rows: list[dict[str, Any]]) -> None:
+    """Prints a table; lines that do not fit a terminal are cut."""
+    width = get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
+    for line in table_lines(rows):
+        print(line if len(line) <= width else line[: width - 1] + "…")
+
+
+def table_lines(rows: list[dict[str, Any]]) -> Iterator[str]:
     """Plain columns, as wide as they need to be; numbers to the right."""
     if not rows:
         return
@@ -96,7 +144,7 @@ def print_table(rows: list[dict[str, Any]]) -> None:
             text.rjust(width) if right else text.ljust(width)
             for text, width, right in zip(line, widths, numeric, strict=True)
         )
-        print("  ".join(aligned).rstrip())
+        yield "  ".join(aligned).rstrip()
 
 
 def _cell(value: Any) -> str:

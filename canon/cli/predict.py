@@ -1,43 +1,56 @@
-"""canon predict RUN [FILE …]"""
+"""canon predict RUN [FILE … | TEXT … | -] [--format table|csv|jsonl] [--out FILE]"""
 
 from __future__ import annotations
 
-import csv
-import sys
+from contextlib import ExitStack
 from typing import Annotated
 
 import typer
 
-from canon.cli.options import THRESHOLD, AsText, Json, print_json, set_threshold
+from canon.cli.options import AsText, Json, Threshold, set_threshold
+from canon.cli.streams import STANDARD_INPUT, Format, Out, format_of, standard_input_as_file, with_piped, write_rows
 
 
 def predict(
     run: Annotated[str, typer.Argument(help="A run directory.")],
     sources: Annotated[
-        list[str], typer.Argument(help="Tables, images or folders of images, or texts, as the run was trained on.")
-    ],
+        list[str] | None,
+        typer.Argument(
+            help="Tables, images or folders of images, or texts, as the run was trained on; without them, or with -, "
+            "standard input."
+        ),
+    ] = None,
     top: Annotated[int | None, typer.Option(min=1, help="How many classes to give for each; default 1.")] = None,
-    threshold: Annotated[float | None, typer.Option(help=THRESHOLD)] = None,
+    threshold: Threshold = None,
     as_text: AsText = False,
+    format: Format = "",
+    out: Out = None,
     json: Json = False,
 ) -> None:
-    """Predict with a run's best weights; one line per example."""
+    """Predict with a run's best weights; one line per example.
+
+    Examples:
+    canon predict runs/digits-mlp digits.csv --top 3
+    canon predict runs/reviews "A film to remember"
+    cat reviews.txt | canon predict runs/reviews - --out predicted.csv
+    """
+    from canon.data import encodings
     from canon.use.model import load
 
+    form = format_of(format, out, json)
+    given = with_piped(sources, f"a file or a text, as in canon predict {run} FILE")
     model = load(run)
     if threshold is not None:
         set_threshold(model.task, threshold)
-    rows = model.predict(sources, top or (1 if threshold is None else len(model.schema.classes)), as_text)
-    if json:
-        print_json(rows)
-        return
-    writer = csv.writer(sys.stdout, delimiter="\t", lineterminator="\n")
+    count = top or (1 if threshold is None else len(model.schema.classes))
+    with ExitStack() as stack:
+        piped = ""
+        if "-" in given and not as_text:
+            ending = encodings.find(model.schema.encoding).piped_ending
+            piped = str(stack.enter_context(standard_input_as_file(ending)))
+        rows = model.predict([piped if piped and name == "-" else name for name in given], count, as_text)
     for row in rows:
-        name = row.pop("source")
-        told = [value for choice in row.get("top", [row]) for value in choice.values()]
-        numbers = [item for value in told for item in (value if isinstance(value, list) else [value])]
-        writer.writerow([name, *(f"{item:.4f}" if isinstance(item, float) else item for item in numbers)])
-
-
-def register(app: typer.Typer) -> None:
-    app.command(epilog="Example: canon predict runs/digits-mlp digits.csv --top 3")(predict)
+        row["source"] = row["source"].replace(piped, STANDARD_INPUT) if piped else row["source"]
+    write_rows(rows, form, out)
+    if out is not None:
+        print(out)

@@ -8,19 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from canon.cli.options import Json, print_json
+from canon.cli.options import Json, print_result
 from canon.errors import CanonError
 from canon.storage import write_text
 
 if TYPE_CHECKING:
     from canon.data.text.tokenizers import Tokenizer
 
-SAMPLE = 2_000_000  # characters that are measured after training
-_EPILOG = """Examples:
-
-canon tokenizer train train.en train.de --kind bpe --vocab-size 8000 --out shared.json
-
-canon tokenizer train corpus.txt.gz --kind byte-bpe --json"""
+SAMPLE = 2_000_000  # characters that the trained tokeniser is measured on
 
 
 def train(
@@ -30,38 +25,42 @@ def train(
     ] = "bpe",
     vocab_size: Annotated[int, typer.Option(min=0, help="Most tokens; 0 is all words, or 8000 pieces.")] = 0,
     out: Annotated[Path, typer.Option(help="The file to write.")] = Path("tokenizer.json"),
-    lowercase: Annotated[bool, typer.Option("--lowercase", help="Make all text lower case.")] = False,
+    lowercase: Annotated[bool, typer.Option("--lowercase", help="Convert all text to lower case.")] = False,
     min_count: Annotated[int, typer.Option(min=1, help="Leave out words and characters that are rarer.")] = 1,
-    encoding: Annotated[str, typer.Option(help="Of the files.")] = "utf-8",
-    column: Annotated[str, typer.Option(help="Of a table: the column of text; default the longest.")] = "",
+    encoding: Annotated[str, typer.Option(help="Character encoding of the files.")] = "utf-8",
+    column: Annotated[str, typer.Option(help="Tables: the column of text; default the longest.")] = "",
     json: Json = False,
 ) -> None:
-    """Learn a vocabulary from your text and write it as a tokenizer.json."""
+    """Learn a vocabulary from your text and write it as a tokenizer.json.
+
+    Examples:
+    canon tokenizer train train.en train.de --kind bpe --vocab-size 8000 --out shared.json
+    canon tokenizer train corpus.txt.gz --kind byte-bpe --json
+    """
+    from canon.data.formats.text import documents
     from canon.data.text.tokenizers import Tokenizer
 
     paths = [_require(Path(file)) for file in files]
 
     def texts() -> Iterator[str]:
-        from canon.data.formats.text import documents
-
         for path in paths:
             yield from documents(path, encoding, column)
 
     tokenizer = Tokenizer.train(texts, kind, vocab_size, lowercase, min_count)
-    told = _measure(tokenizer, texts())
+    measured = _measure(tokenizer, texts())
     write_text(out, tokenizer.to_json())
-    if json:
-        print_json({"tokenizer": str(out), "kind": kind, "size": tokenizer.size, **told})
-        return
-    print(f"{kind}: {tokenizer.size:,} tokens")
-    print(f"{told['tokens_per_word']:.2f} tokens per word, {told['unknown']:.2%} unknown")
-    print(told["example"])
-    print(f"  → {' '.join(told['example_tokens'])}")
-    print(out)
+    lines = (
+        f"{kind}: {tokenizer.size:,} tokens",
+        f"{measured['tokens_per_word']:.2f} tokens per word, {measured['unknown']:.2%} unknown",
+        measured["example"],
+        f"  → {' '.join(measured['example_tokens'])}",
+        str(out),
+    )
+    print_result(json, {"tokenizer": str(out), "kind": kind, "size": tokenizer.size, **measured}, "\n".join(lines))
 
 
 def _require(path: Path) -> Path:
-    """The path, if there is text."""
+    """The path, if it has text."""
     from canon.data.formats.text import text_files
     from canon.data.paths import missing_path
 
@@ -73,7 +72,7 @@ def _require(path: Path) -> Path:
 
 
 def _measure(tokenizer: Tokenizer, texts: Iterator[str]) -> dict[str, Any]:
-    """What the tokeniser makes of the beginning of the text."""
+    """How the tokeniser divides the beginning of the text."""
     from canon.data.checking.measure import words
     from canon.data.text.vocabularies import UNK
 
@@ -92,11 +91,3 @@ def _measure(tokenizer: Tokenizer, texts: Iterator[str]) -> dict[str, Any]:
         "example": example,
         "example_tokens": tokenizer.tokens(tokenizer.encode([example])[0]),
     }
-
-
-def register(app: typer.Typer) -> None:
-    group = typer.Typer(help="Learn vocabularies from your text.", rich_markup_mode=None)
-    # A callback keeps the group a group although it has one verb.
-    group.callback()(lambda: None)
-    group.command(epilog=_EPILOG)(train)
-    app.add_typer(group, name="tokenizer")

@@ -1,7 +1,7 @@
 """Recipes side by side: the same data, split, budget and seeds; means, intervals, paired tests and cost.
 
-Each recipe × seed is an ordinary run directory OUT/RECIPE/seed-K. A finished one is taken as it is and an unfinished
-one is resumed, so that the same command goes on where it was interrupted.
+Each recipe × seed is an ordinary run directory OUT/RECIPE/seed-K. A finished one is used as it is and an unfinished one
+is resumed, so that the same command continues where it was interrupted.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 import tomllib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from canon import recipe as recipes
@@ -25,26 +25,25 @@ from canon.compare.protocol import (
     check_budget,
     check_budgets,
     check_metrics,
-    seeded,
 )
-from canon.compare.result import Comparison, Entry, summarize
+from canon.compare.report import render
+from canon.compare.result import Comparison, Entry, flat, recipe_settings, summarize
 from canon.config import Table
-from canon.data.batching.loader import steps_per_epoch
 from canon.data.schema import Data, num_examples
 from canon.errors import CanonError, border
 from canon.recipe import Recipe
+from canon.report.page import write_page
 from canon.report.run import write_report
 from canon.storage import write_text
-from canon.training.data import read_data, with_backbone
+from canon.training.data import for_target, read_data, with_backbone
+from canon.training.plan import resolved
 from canon.training.run import Run
 from canon.training.trainer import train_and_keep
 
-_OWN = ("train.seed",)  # settings that the comparison itself decides
-
 
 @dataclass(frozen=True)
-class Plan:
-    """One recipe of a comparison, before it is carried out."""
+class PlannedRecipe:
+    """One recipe of a comparison, before its runs are trained."""
 
     label: str
     folder: str
@@ -68,78 +67,78 @@ def compare(
         raise CanonError("Give the recipes to compare, as in canon compare digits-mlp digits-softmax.")
     if seeds < 1:
         raise CanonError(f"--seeds must be a positive whole number, got {seeds}.")
-    for key in _OWN:
-        if key in (changes or {}):
-            raise CanonError(f"{key} is what a comparison varies: leave it out and give --seeds N.")
-    plans = _plan(names, data, check_budget(budget) if budget else None, changes or {})
+    changes = changes or {}
+    if "train.seed" in changes:
+        raise CanonError("train.seed is what a comparison varies: leave it out and give --seeds N.")
+    plans = _plan(names, data, check_budget(budget) if budget else None, changes)
     terms = [Terms.planned(plan.label, plan.recipe, plan.data) for plan in plans]
     check_alike(terms)
     if budget is None:
         check_budgets(terms, "give one to all, as in --budget examples=50000 (or steps, epochs, seconds)")
-    folder = Path(out) if out is not None else _default_out([plan.folder for plan in plans])
+    folder = _folder_for(out, [plan.folder for plan in plans])
     runs: dict[str, dict[int, Run]] = {plan.label: {} for plan in plans}
     total = len(plans) * seeds
     for number in range(total):  # seed by seed, so that an interrupted comparison has whole pairs
         seed, plan = number // len(plans), plans[number % len(plans)]
-        told = f"[{number + 1}/{total}] {plan.label}, seed {seed}"
-        with _progress(told, quiet):
-            run = _carry_out(plan, seed, folder / plan.folder / f"seed-{seed}", data)
+        title = f"[{number + 1}/{total}] {plan.label}, seed {seed}"
+        with _progress(title, quiet):
+            run = _finished_run(plan, seed, folder / plan.folder / f"seed-{seed}", data)
         runs[plan.label][seed] = run
         if not quiet:
-            print(f"{told}: {_reached(run)}", file=sys.stderr)
+            print(f"{title}: {_scores(run)}", file=sys.stderr)
     entries = [Entry(plan.label, runs[plan.label]) for plan in plans]
     words = ["canon", "compare", *names, "--seeds", str(seeds), *(("--data", data) if data else ())]
     words += ["--budget", f"{budget[0]}={budget[1]}"] if budget else []
-    for key, value in (changes or {}).items():
+    for key, value in changes.items():
         words += ["--set", f"{key}={json.dumps(value)}"]
     return _finish(entries, folder, shlex.join([*words, "--out", str(folder)]))
 
 
 def compare_runs(paths: Sequence[str | Path], out: str | Path | None = None) -> Comparison:
-    """Compares finished runs as they are: runs that differ in nothing but their seed are one recipe."""
+    """Compares finished runs as they are: runs that differ only in their seed are one recipe."""
     runs = [Run.open(path) for path in paths]
     for run in runs:
         if run.result is None:
-            raise CanonError(f"{run.path} is not finished: go on with canon train {run.path} --resume.")
+            raise CanonError(f"{run.path} is not finished: continue it with canon train {run.path} --resume.")
     entries = _grouped(runs)
-    terms = [Terms.of_run(entry.label, run) for entry in entries for run in entry.runs.values()]
+    terms = [Terms(entry.label, run.recipe, run.data) for entry in entries for run in entry.runs.values()]
     check_alike(terms)
-    check_budgets(terms, "train them anew with one budget, as with canon compare RECIPE… --budget examples=50000")
-    folder = Path(out) if out is not None else _default_out([_folder(entry.label) for entry in entries])
+    check_budgets(terms, "train them again with one budget, as with canon compare RECIPE… --budget examples=50000")
+    folder = _folder_for(out, [_folder(entry.label) for entry in entries])
     return _finish(entries, folder, shlex.join(["canon", "compare", *map(str, paths), "--out", str(folder)]))
 
 
-def _plan(names: Sequence[str], data: str, budget: Budget | None, changes: Table) -> list[Plan]:
-    plans: list[Plan] = []
+def _plan(names: Sequence[str], data: str, budget: Budget | None, changes: Table) -> list[PlannedRecipe]:
+    plans: list[PlannedRecipe] = []
     read: dict[tuple, Data] = {}
     for name in names:
         recipe = recipes.load(name, data, changes)
-        network = recipe.train.init, vars(recipe.config).get("backbone")  # which a tokenizer may belong to
-        key = recipe.data, recipe.system.encodings, recipe.system.task, *network
+        # Which a tokenizer may belong to, and which decides the length of passages.
+        network = recipe.train.init, *(vars(recipe.config).get(name) for name in ("backbone", "max_positions"))
+        key = recipe.data, recipe.system.encodings, recipe.system.tasks, *network
         if key not in read:
             read[key] = read_data(recipe)
-        train, budget_of = read[key].splits["train"], (recipe.train.batch, recipe.train.tokens)
-        size, steps = num_examples(train), steps_per_epoch(read[key].schema, train, *budget_of)
-        own = {**changes, **budget_changes(budget, min(recipe.train.batch or size, size))}
-        sizes = {**read[key].schema.sizes(), "num_examples": size}
-        recipe = with_backbone(recipes.load(name, data, own)).fitted(sizes).resolved(size, steps)
+        size = num_examples(read[key].splits["train"])
+        settings = {**changes, **budget_changes(budget, min(recipe.train.batch or size, size))}
+        recipe = for_target(with_backbone(recipes.load(name, data, settings)), read[key].schema.target)
+        recipe = resolved(recipe, read[key])
         label = Path(name).stem if name.endswith(".toml") else name
         times = 1 + sum(label == plan.label.partition(" #")[0] for plan in plans)
         label += f" #{times}" if times > 1 else ""
         folder = _folder(label)
         if any(plan.folder == folder for plan in plans):
             folder = _folder(label.replace("/", "-"))
-        plans.append(Plan(label, folder, name, own, recipe, read[key]))
+        plans.append(PlannedRecipe(label, folder, name, settings, recipe, read[key]))
     return plans
 
 
-def _carry_out(plan: Plan, seed: int, path: Path, data: str) -> Run:
-    """The finished run at `path`: taken, resumed or made."""
+def _finished_run(plan: PlannedRecipe, seed: int, path: Path, data: str) -> Run:
+    """The run at `path`: used as it is, resumed or trained."""
     with border(path, "cannot be used"):
         exists = path.exists()
     if exists:
         run = Run.open(path)
-        _check_same(run, seeded(plan.recipe, seed))
+        _check_same(run, replace(plan.recipe, train=replace(plan.recipe.train, seed=seed)))
         run.check_same_data(plan.data)
         if run.result is not None:
             if not (path / "report.html").is_file():
@@ -152,7 +151,7 @@ def _carry_out(plan: Plan, seed: int, path: Path, data: str) -> Run:
 
 
 def _check_same(run: Run, wanted: Recipe) -> None:
-    there, here = _flat(run.settings), _flat(tomllib.loads(wanted.to_toml()))
+    there, here = flat(run.settings), flat(tomllib.loads(wanted.to_toml()))
     for key in here | there:
         if there.get(key) != here.get(key):
             was, now = there.get(key, "not given"), here.get(key, "not given")
@@ -163,64 +162,52 @@ def _grouped(runs: Sequence[Run]) -> list[Entry]:
     """Runs of one recipe together; a seed that comes twice begins another group."""
     groups: list[tuple[Table, dict[int, Run]]] = []
     for run in runs:
-        settings = {key: value for key, value in _flat(run.settings).items() if key not in _OWN}
-        seed = run.recipe.train.seed
-        members = next((found for known, found in groups if known == settings and seed not in found), None)
+        settings, seed = recipe_settings(run), run.recipe.train.seed
+        members = next((of for known, of in groups if known == settings and seed not in of), None)
         if members is None:
             members = {}
             groups.append((settings, members))
         members[seed] = run
-    names = [str((next(iter(found.values())).result or {})["recipe"]) for _, found in groups]
+    names = [str((next(iter(members.values())).result or {})["recipe"]) for _, members in groups]
     entries = []
-    for name, (settings, found) in zip(names, groups, strict=True):
+    for name, (settings, members) in zip(names, groups, strict=True):
         others = [known for other, (known, _) in zip(names, groups, strict=True) if other == name]
         differing = [key for key in settings if any(settings[key] != known.get(key) for known in others)]
-        told = ", ".join(f"{key}={settings[key]}" for key in differing[:3])
         if len(others) > 1:
-            name += f" ({told})" if told else f" ({next(iter(found.values())).path})"
-        entries.append(Entry(name, dict(sorted(found.items()))))
+            listed = ", ".join(f"{key}={settings[key]}" for key in differing[:3])
+            name += f" ({listed or next(iter(members.values())).path})"
+        entries.append(Entry(name, dict(sorted(members.items()))))
     return entries
 
 
 def _finish(entries: list[Entry], folder: Path, command: str) -> Comparison:
     """Works out the statistics and writes compare.json and report.html."""
-    from canon.compare.report import render
-
-    found = summarize(entries, folder, command)
-    check_metrics({entry.label: list(entry.summary) for entry in found.entries})
-    write_text(folder / "compare.json", json.dumps(found.to_json(), ensure_ascii=False, indent=1))
-    write_text(folder / "report.html", render(found))
-    return found
-
-
-def _flat(table: Table, prefix: str = "") -> Table:
-    flat: Table = {}
-    for key, value in table.items():
-        if isinstance(value, dict) and prefix + key != "expect":
-            flat |= _flat(value, f"{prefix}{key}.")
-        elif prefix + key != "expect":
-            flat[prefix + key] = value
-    return flat
+    comparison = summarize(entries, folder, command)
+    check_metrics({entry.label: list(entry.summary) for entry in comparison.entries})
+    facts = comparison.to_json()
+    write_text(folder / "compare.json", json.dumps(facts, ensure_ascii=False, indent=1))
+    write_page(folder / "report.html", render, facts)
+    return comparison
 
 
 def _folder(label: str) -> str:
     return re.sub(r"[^\w.+-]+", "-", label.split("/")[-1]).strip("-")
 
 
-def _default_out(folders: Sequence[str]) -> Path:
-    return Path("runs") / f"compare-{'-'.join(folders)}"[:120]
+def _folder_for(out: str | Path | None, names: Sequence[str]) -> Path:
+    return Path("runs") / f"compare-{'-'.join(names)}"[:120] if out is None else Path(out)
 
 
-def _reached(run: Run) -> str:
+def _scores(run: Run) -> str:
     result = run.result or {}
     scores = list(result["scores"].values())[-1]
-    told = "  ".join(f"{name} {'–' if value is None else f'{value:.4f}'}" for name, value in scores.items())
-    return f"{told}  in {result['cost']['seconds']:.1f} s"
+    values = "  ".join(f"{name} {'–' if value is None else f'{value:.4f}'}" for name, value in scores.items())
+    return f"{values}  in {result['cost']['seconds']:.1f} s"
 
 
 @contextmanager
 def _progress(text: str, quiet: bool) -> Iterator[None]:
-    """A line with a clock while a run goes, where a person looks on."""
+    """A line with a clock while a run is trained, if stderr is a terminal."""
     if quiet or not sys.stderr.isatty():
         yield
         return

@@ -1,67 +1,44 @@
-"""What must be alike before numbers may stand side by side: data, split, task, metrics, budget. Unlike is refused."""
+"""What must be equal before scores may be compared: data, split, task, metrics, budget. A difference is refused."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import asdict
+from typing import Any, NamedTuple
 
 from canon.config import Table, parse_assignment
 from canon.data.schema import Data, num_examples
 from canon.errors import CanonError, unknown
 from canon.recipe import Recipe
 from canon.tasks.table import TASKS
-from canon.training.run import Run
 
 UNITS = ("examples", "steps", "epochs", "seconds")
 Budget = tuple[str, float]  # unit, amount
 
 
-@dataclass(frozen=True)
-class Terms:
-    """On what terms one recipe's numbers are made."""
+class Terms(NamedTuple):
+    """The terms on which one recipe's scores are made."""
 
     label: str
-    task: str
-    monitor: str  # the metric that chooses the weights
-    source: str
-    fingerprint: str
-    files: dict[str, str]  # name -> sha256
-    protocol: Table
-    batch: int
-    examples: int  # that training will see, unless it ends sooner
-    seconds: float | None
+    recipe: Recipe
+    data: Table  # data.json of a run
 
     @classmethod
     def planned(cls, label: str, recipe: Recipe, data: Data) -> Terms:
-        files = {record.name: record.sha256 for record in data.files}
-        size = num_examples(data.splits["train"])
-        return _terms(label, recipe, data.name, data.fingerprint(), files, data.protocol, size)
+        """Of a run before it is trained."""
+        record: Table = {"name": data.name, "fingerprint": data.fingerprint(), "protocol": data.protocol}
+        record |= {"files": [asdict(file) for file in data.files]}
+        return cls(label, recipe, record | {"examples": {"train": num_examples(data.splits["train"])}})
 
-    @classmethod
-    def of_run(cls, label: str, run: Run) -> Terms:
-        data = run.data
-        files = {record["name"]: record["sha256"] for record in data["files"]}
-        size = int(data["examples"]["train"])
-        return _terms(label, run.recipe, data["name"], data["fingerprint"], files, data["protocol"], size)
+    @property
+    def monitor(self) -> str:
+        """The metric that chooses the weights."""
+        return self.recipe.train.monitor or TASKS[self.recipe.system.task].monitor
 
-
-def _terms(
-    label: str, recipe: Recipe, source: str, fingerprint: str, files: dict[str, str], protocol: Table, size: int
-) -> Terms:
-    train = recipe.train
-    return Terms(
-        label=label,
-        task=recipe.system.task,
-        monitor=train.monitor or TASKS[recipe.system.task].monitor,
-        source=source,
-        fingerprint=fingerprint,
-        files=files,
-        protocol=protocol,
-        batch=train.batch,
-        examples=recipe.total_steps(size) * train.batch,
-        seconds=train.seconds,
-    )
+    @property
+    def examples(self) -> int:
+        """How many training reads, unless it ends sooner."""
+        return self.recipe.total_steps(int(self.data["examples"]["train"])) * self.recipe.train.batch
 
 
 def parse_budget(text: str) -> Budget:
@@ -95,37 +72,38 @@ def budget_changes(budget: Budget | None, batch: int) -> Table:
 
 
 def check_alike(terms: Sequence[Terms]) -> None:
-    """One sentence about the first thing that differs from the first recipe's."""
+    """Refuses recipes that differ from the first, with the first difference."""
     first = terms[0]
     for other in terms[1:]:
         pair = f"{first.label} and {other.label} cannot be compared"
-        if first.task != other.task:
-            raise CanonError(f"{pair}: the task of one is {first.task}, of the other {other.task}.")
-        if first.fingerprint != other.fingerprint:
-            raise CanonError(f"{pair}: {_data_difference(first, other)}.")
+        one, two = first.recipe.system.task, other.recipe.system.task
+        if one != two:
+            raise CanonError(f"{pair}: the task of one is {one}, of the other {two}.")
+        if first.data["fingerprint"] != other.data["fingerprint"]:
+            raise CanonError(f"{pair}: {_data_difference(first.data, other.data)}.")
         if first.monitor != other.monitor:
             chosen = f"the weights of best {first.monitor}, the other of best {other.monitor}"
             raise CanonError(f"{pair}: one keeps {chosen}; set train.monitor.")
 
 
 def check_budgets(terms: Sequence[Terms], remedy: str) -> None:
-    """Equal examples seen, but for the rounding to whole batches; or the same number of seconds."""
+    """Requires equal numbers of examples, up to rounding to whole batches, or of seconds."""
     first = terms[0]
     for other in terms[1:]:
-        if first.seconds and first.seconds == other.seconds:
+        ours, theirs = first.recipe.train, other.recipe.train
+        if ours.seconds and ours.seconds == theirs.seconds:
             continue
-        if abs(first.examples - other.examples) >= max(first.batch, other.batch) or first.seconds != other.seconds:
-            one, two = map(_told, (first, other))
+        if abs(first.examples - other.examples) >= max(ours.batch, theirs.batch) or ours.seconds != theirs.seconds:
+            one, two = (
+                f"{of.examples:,} examples" + (f" in {of.recipe.train.seconds:g} s" if of.recipe.train.seconds else "")
+                for of in (first, other)
+            )
             raise CanonError(f"The budgets differ: {first.label} sees {one} and {other.label} {two}; {remedy}.")
 
 
-def _told(terms: Terms) -> str:
-    return f"{terms.examples:,} examples" + (f" in {terms.seconds:g} s" if terms.seconds else "")
-
-
-def check_metrics(found: dict[str, Sequence[str]]) -> None:
+def check_metrics(metrics: dict[str, Sequence[str]]) -> None:
     """Finished runs must report the same metrics."""
-    (label, names), *others = found.items()
+    (label, names), *others = metrics.items()
     for other, theirs in others:
         if set(names) != set(theirs):
             pair = f"{label} and {other} cannot be compared"
@@ -133,15 +111,14 @@ def check_metrics(found: dict[str, Sequence[str]]) -> None:
             raise CanonError(f"{pair}: the metrics of one are {one}, of the other {two}.")
 
 
-def _data_difference(first: Terms, other: Terms) -> str:
-    if first.source != other.source:
-        return f"the data of one is {first.source}, of the other {other.source}; give one to both with --data"
-    changed = [name for name in first.files if first.files[name] != other.files.get(name)]
-    if changed or first.files.keys() != other.files.keys():
-        names = changed or list(first.files.keys() ^ other.files.keys())
-        return f"their data files differ ({', '.join(sorted(names)[:3])})"
-    for key in first.protocol | other.protocol:
-        one, two = (_short(protocol.get(key, "none")) for protocol in (first.protocol, other.protocol))
+def _data_difference(first: Table, other: Table) -> str:
+    if first["name"] != other["name"]:
+        return f"the data of one is {first['name']}, of the other {other['name']}; give one to both with --data"
+    here, there = ({file["name"]: file["sha256"] for file in data["files"]} for data in (first, other))
+    if changed := sorted(name for name in here | there if here.get(name) != there.get(name)):
+        return f"their data files differ ({', '.join(changed[:3])})"
+    for key in first["protocol"] | other["protocol"]:
+        one, two = (_short(data["protocol"].get(key, "none")) for data in (first, other))
         if one != two:
             what = {"seed": "the split's seed (data.seed)", "split": "the split", "sizes": "the split"}.get(key, key)
             return f"{what} of one is {one}, of the other {two}; make them alike, as with --set data.valid=0.1"
@@ -152,7 +129,3 @@ def _short(value: Any) -> str:
     if isinstance(value, dict):
         return "(" + ", ".join(f"{key} {item}" for key, item in value.items()) + ")"
     return str(value)
-
-
-def seeded(recipe: Recipe, seed: int) -> Recipe:
-    return replace(recipe, train=replace(recipe.train, seed=seed))

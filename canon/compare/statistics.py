@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 LEVEL = 0.95
 _ROUNDING = 1e-12  # a spread below this share of the values is their rounding
@@ -30,19 +30,21 @@ class Difference:
 
     pairs: int
     mean: float
-    low: float | None
-    high: float | None
-    p: float | None  # None: no test is possible, see `why`
+    low: float | None = None
+    high: float | None = None
+    p: float | None = None  # None: no test is possible, see `why`
     p_holm: float | None = None
     why: str = ""
 
 
 def spread(values: Sequence[float]) -> Spread:
+    from scipy.stats import t as student
+
     n, mean = len(values), math.fsum(values) / len(values)
     if n < 2:
         return Spread(n, mean, None, None, None)
     sd = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (n - 1))
-    margin = _quantile(n - 1) * sd / math.sqrt(n)
+    margin = float(student.ppf((1 + LEVEL) / 2, n - 1)) * sd / math.sqrt(n)
     return Spread(n, mean, sd, mean - margin, mean + margin)
 
 
@@ -50,17 +52,16 @@ def paired(first: Sequence[float], other: Sequence[float]) -> Difference:
     """other − first, with the two-sided paired t-test."""
     from scipy.stats import t as student
 
-    differences = [b - a for a, b in zip(first, other, strict=True)]
-    found = spread(differences)
-    if found.sd is None:
-        return Difference(found.n, found.mean, None, None, None, why="one pair of runs has no spread: use more seeds")
-    if found.sd <= _ROUNDING * max(map(abs, (*first, *other))):
-        if abs(found.mean) <= _ROUNDING * max(map(abs, (*first, *other))):
-            return Difference(found.n, 0.0, 0.0, 0.0, 1.0)
-        # n copies of one number are not n observations: an infinite t would be no evidence.
-        return Difference(found.n, found.mean, None, None, None, why="the difference is the same for every seed")
-    t = found.mean / (found.sd / math.sqrt(found.n))
-    return Difference(found.n, found.mean, found.low, found.high, float(2 * student.sf(abs(t), found.n - 1)))
+    n, mean, sd, low, high = astuple(spread([b - a for a, b in zip(first, other, strict=True)]))
+    rounding = _ROUNDING * max(map(abs, (*first, *other)))
+    if sd is None:
+        return Difference(n, mean, why="one pair of runs has no spread: use more seeds")
+    if sd <= rounding and abs(mean) <= rounding:
+        return Difference(n, 0.0, 0.0, 0.0, 1.0)
+    if sd <= rounding:  # n copies of one number are not n observations: an infinite t would be no evidence
+        return Difference(n, mean, why="the difference is the same for every seed")
+    t = mean / (sd / math.sqrt(n))
+    return Difference(n, mean, low, high, float(2 * student.sf(abs(t), n - 1)))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -71,9 +72,3 @@ def holm(p_values: Sequence[float]) -> list[float]:
         largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[i]))
         adjusted[i] = largest
     return adjusted
-
-
-def _quantile(freedom: int) -> float:
-    from scipy.stats import t as student
-
-    return float(student.ppf((1 + LEVEL) / 2, freedom))

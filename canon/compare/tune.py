@@ -1,11 +1,11 @@
-"""Settings by random search within a time: every trial is an ordinary run, the validation metric decides, test waits.
+"""Random search for settings within a time: every trial is an ordinary run, and the validation metric decides.
 
-Bergstra and Bengio 2012, Random search for hyper-parameter optimization. Trial 1 is the recipe as it stands; the others
-draw each setting of the system's space by itself, from a stream that `seed` and the trial's number decide: what is
-tried does not depend on the machine, only how much of it. All have the recipe's own train.seed, data and split.
-A trial may take an eighth of the time; one that is cut short stands by what it had reached, and if it is the best it is
-trained to its end afterwards. OUT/trial-NNN are the runs, OUT/best is the chosen one, tune.json the record; the same
-command goes on where it was stopped. Weights of other trials than the best are removed unless they are to be kept.
+Bergstra and Bengio 2012, Random search for hyper-parameter optimization. Trial 1 is the unchanged recipe; the others
+draw each setting of the system's space independently, from a stream that depends on `seed` and the trial's number: the
+machine decides only how many are tried. All trials have the recipe's train.seed, data and split. A trial may take an
+eighth of the time; one that is cut short is judged by what it has reached, and if it is the best it is trained to its
+end afterwards. OUT/trial-NNN are the runs, OUT/best is the chosen one, tune.json the record; the same command continues
+an interrupted search. Weights of other trials than the best are removed unless `keep` is set.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ import numpy as np
 from canon import recipe as recipes
 from canon.config import Table, parse_assignment
 from canon.errors import CanonError, border
+from canon.metrics.records import is_rising
 from canon.recipe import EITHER, Recipe
 from canon.registry import Range
 from canon.report.run import write_report
@@ -32,7 +33,7 @@ from canon.runs import files
 from canon.runs.checkpoint import point
 from canon.storage import write_text
 from canon.tasks.table import TASKS
-from canon.training.data import read_data
+from canon.training.data import for_target, read_data
 from canon.training.run import Run
 from canon.training.trainer import train
 
@@ -40,13 +41,13 @@ Space = Mapping[str, Range | tuple[Any, ...]]
 
 _SHARE = 8  # of the whole time that one trial may take: an eighth
 _LEAST_SECONDS = 1.0  # of a trial
-_WITHOUT_END = 1e9  # seconds
-_RECORD = {"recipe": str, "metric": str, "trials": [dict]}  # of tune.json, what is read again
+_UNLIMITED = 1e9  # seconds
+_RECORD = {"recipe": str, "metric": str, "trials": [dict]}  # the part of tune.json that is read back
 
 
 @dataclass
 class Trial:
-    """One set of settings and what the validation set says of it."""
+    """One set of settings and its scores on the validation set."""
 
     number: int
     settings: Table
@@ -63,7 +64,7 @@ class Trial:
 
 @dataclass
 class Tuning:
-    """What a search has found."""
+    """The trials of a search."""
 
     folder: Path
     recipe: str
@@ -72,26 +73,25 @@ class Tuning:
     trials: list[Trial]
     finished: bool = False
 
+    def ranked(self) -> list[Trial]:
+        """The trials that have a score, best first; of equals the earlier one."""
+        sign = -1 if self.higher_is_better else 1
+        judged = [trial for trial in self.trials if trial.value is not None]
+        return sorted(judged, key=lambda trial: (sign * (trial.value or 0.0), trial.number))
+
     @property
     def best(self) -> Trial | None:
-        """Of equals the earlier one."""
-        sign = 1 if self.higher_is_better else -1
-        judged = [trial for trial in self.trials if trial.value is not None]
-        return max(judged, key=lambda trial: (sign * (trial.value or 0.0), -trial.number), default=None)
+        return next(iter(self.ranked()), None)
 
     def rows(self, most: int = 10) -> list[dict[str, Any]]:
-        """The best trials, best first, to print."""
-        sign = 1 if self.higher_is_better else -1
-        judged = sorted(
-            (trial for trial in self.trials if trial.value is not None),
-            key=lambda trial: (-sign * (trial.value or 0.0), trial.number),
-        )
-        keys = list(dict.fromkeys(key for trial in judged for key in trial.settings))
+        """The best trials, to print."""
+        ranked = self.ranked()
+        keys = list(dict.fromkeys(key for trial in ranked for key in trial.settings))
         return [
             {"trial": trial.number, f"valid/{self.metric}": trial.value, "seconds": round(trial.seconds, 1)}
-            | {key.split(".", 1)[1]: _told(trial.settings.get(key)) for key in keys}
+            | {key.split(".", 1)[1]: _format(trial.settings.get(key)) for key in keys}
             | {"ended": "cut short" if trial.cut_short else ""}
-            for trial in judged[:most]
+            for trial in ranked[:most]
         ]
 
     def to_json(self) -> Table:
@@ -118,26 +118,26 @@ def tune(
     keep: bool = False,
     quiet: bool = False,
 ) -> Tuning:
-    """Searches for `seconds` (and at most `trials`, where given), then trains the best to its end."""
+    """Searches for `seconds` (and at most `trials`, unless 0), then trains the best to its end."""
     if seconds <= 0 or not math.isfinite(seconds):
         raise CanonError(f"--seconds must be a positive number, got {seconds:g}.")
     changes = changes or {}
     recipe = recipes.load(name, data, changes)
-    # Of two settings for one thing (steps and epochs) both are given by one.
-    given = {*changes, *(EITHER[key] for key in EITHER if key in changes)}
-    wanted = {key: value for key, value in {**space_of(recipe), **(space or {})}.items() if key not in given}
-    check_space(wanted, name, data, changes)
+    # Two settings for one thing (steps and epochs) are both fixed when one of them is.
+    fixed = {*changes, *(other for key in changes for other in EITHER.get(key, ()))}
+    open_ = {key: value for key, value in {**space_of(recipe), **(space or {})}.items() if key not in fixed}
+    check_space(open_, name, data, changes)
     metric = _metric(recipe)
     folder = Path(out) if out is not None else Path("runs") / f"tune-{recipe.name.split('/')[-1].replace(':', '-')}"
-    found = _taken_up(folder, name, metric, metric in TASKS[recipe.system.task].rising)
-    search = _Search(found, name, data, changes, wanted, seconds, seed, keep, quiet)
+    tuning = _opened(folder, name, metric, is_rising(metric))
+    search = _Search(tuning, data, changes, open_, seconds, seed, keep, quiet)
     search.run(trials)
     search.finish()
-    return found
+    return tuning
 
 
 def space_of(recipe: Recipe) -> Space:
-    """What the system's record declares; of a network that declares nothing, its learning rate."""
+    """The space that the system's record declares; for a network that declares none, its learning rate."""
     if recipe.system.space:
         return recipe.system.space
     if recipe.system.loop != "gradient":
@@ -147,9 +147,9 @@ def space_of(recipe: Recipe) -> Space:
 
 
 def check_space(space: Space, name: str, data: str, changes: Table) -> None:
-    """Every end of it must be a setting that the recipe takes."""
+    """Requires every value, and both ends of every range, to be valid in the recipe."""
     if not space:
-        raise CanonError("There is nothing left to tune: every setting of the space is given by --set.")
+        raise CanonError("There is nothing left to tune: --set fixes every setting of the space.")
     for key, values in space.items():
         for value in (values.low, values.high) if isinstance(values, Range) else values:
             recipes.load(name, data, {**changes, key: value})
@@ -173,69 +173,61 @@ def parse_space(text: str) -> tuple[str, Range | tuple[Any, ...]]:
 
 def draw(space: Space, seed: int, number: int) -> Table:
     """The settings of a trial: each a function of the seed, the trial's number and the setting's name."""
-    found: Table = {}
+    settings: Table = {}
     for key, values in space.items():
-        # RandomState, since numpy promises its stream for ever; one for each setting, so that others do not matter.
+        # RandomState, since numpy guarantees its stream; one for each setting, so that the others do not matter.
         keyed = np.array([seed & 0xFFFFFFFF, number, *key.encode()], dtype=np.uint32)
         share = float(np.random.RandomState(keyed).random_sample())
         if not isinstance(values, Range):
-            found[key] = values[int(share * len(values))]
+            settings[key] = values[int(share * len(values))]
         elif isinstance(values.low, int):
             drawn = math.exp(math.log(values.low) + share * (math.log(values.high + 1) - math.log(values.low)))
-            found[key] = min(int(drawn), int(values.high))
+            settings[key] = min(int(drawn), int(values.high))
         else:
             drawn = math.exp(math.log(values.low) + share * (math.log(values.high) - math.log(values.low)))
-            found[key] = float(f"{drawn:.4g}")
-    return found
+            settings[key] = float(f"{drawn:.4g}")
+    return settings
 
 
+@dataclass
 class _Search:
-    def __init__(
-        self,
-        found: Tuning,
-        name: str,
-        data: str,
-        changes: Table,
-        space: Space,
-        seconds: float,
-        seed: int,
-        keep: bool,
-        quiet: bool,
-    ) -> None:
-        self.found, self.name, self.data, self.changes = found, name, data, changes
-        self.space, self.seconds, self.seed, self.keep, self.quiet = space, seconds, seed, keep, quiet
+    tuning: Tuning
+    data: str
+    changes: Table
+    space: Space
+    seconds: float
+    seed: int
+    keep: bool
+    quiet: bool
 
     def run(self, most: int) -> None:
-        """Trials until the time is over or there are as many as asked for."""
-        self._write()  # so that a search that is stopped in its first trial is known again
-        spent = sum(trial.seconds for trial in self.found.trials)
-        number = len(self.found.trials)
+        """Runs trials until the time is over or there are `most` of them (0: no limit)."""
+        self._write()  # so that a search that is stopped in its first trial can be continued
+        spent = sum(trial.seconds for trial in self.tuning.trials)
+        number = len(self.tuning.trials)
         while (not most or number < most) and (spent < self.seconds or not number):
             number += 1
             settings = {} if number == 1 else draw(self.space, self.seed, number)
-            trial = Trial(number, settings, run=str(self._place(number)))
-            self._carry_out(trial, self.seconds - spent)
+            trial = Trial(number, settings, run=str(self.tuning.folder / f"trial-{number:03d}"))
+            self._train(trial, self.seconds - spent)
             spent += trial.seconds
-            before = self.found.best
-            self.found.trials.append(trial)
-            self._tell(trial)
-            self._forget(before, trial)
+            before = self.tuning.best
+            self.tuning.trials.append(trial)
+            self._report(trial)
+            self._keep_best(before, trial)
             self._write()
 
-    def _place(self, number: int) -> Path:
-        return self.found.folder / f"trial-{number:03d}"
-
-    def _carry_out(self, trial: Trial, left: float) -> None:
+    def _train(self, trial: Trial, left: float) -> None:
         path, begun = Path(trial.run), time.perf_counter()
         share = max(min(self.seconds / _SHARE, left), _LEAST_SECONDS)
-        wished = recipes.load(self.name, self.data, self.changes).train.seconds
-        changes = {**self.changes, **trial.settings, "train.seconds": float(min(share, wished or share))}
+        limit = recipes.load(self.tuning.recipe, self.data, self.changes).train.seconds
+        changes = {**self.changes, **trial.settings, "train.seconds": float(min(share, limit or share))}
         try:
-            if path.exists():  # the search was stopped in the midst of it
+            if path.exists():  # the search was stopped inside this trial
                 shutil.rmtree(path)
-            run = train(self.name, self.data, path, changes=changes, quiet=True)
+            run = train(self.tuning.recipe, self.data, path, changes=changes, quiet=True)
         except CanonError as mistake:
-            if trial.number == 1:  # the recipe itself cannot be carried out
+            if trial.number == 1:  # the recipe itself cannot be trained
                 raise
             trial.ended = str(mistake)
         else:
@@ -245,15 +237,15 @@ class _Search:
     def _judge(self, trial: Trial, run: Run) -> None:
         result = run.result or {}
         trial.scores, trial.ended = result["scores"]["valid"], result["ended"]
-        trial.value = trial.scores.get(self.found.metric)
+        trial.value = trial.scores.get(self.tuning.metric)
         if trial.value is None:
-            trial.ended = f"{self.found.metric} is undefined for its validation set: choose another by train.monitor."
+            trial.ended = f"{self.tuning.metric} is undefined for its validation set: choose another by train.monitor."
 
-    def _forget(self, before: Trial | None, trial: Trial) -> None:
-        """Removes the weights of the one that is not the best."""
-        best = self.found.best
+    def _keep_best(self, before: Trial | None, trial: Trial) -> None:
+        """Links the best run, and removes the weights of the one that is not the best."""
+        best = self.tuning.best
         if best is not None:
-            point(self.found.folder / "best", Path(best.run))
+            point(self.tuning.folder / "best", Path(best.run))
         loser = before if best is trial else trial
         if loser is not None and not self.keep:
             for link in ("best", "last"):
@@ -261,53 +253,53 @@ class _Search:
             shutil.rmtree(Path(loser.run) / "checkpoints", ignore_errors=True)
 
     def finish(self) -> None:
-        """The best, trained to the end of its own budget, with a report."""
-        best = self.found.best
+        """Trains the best to the end of its budget and writes its report."""
+        best = self.tuning.best
         if best is None:
-            raise CanonError(f"No trial in {self.found.folder} could be judged: {self.found.trials[-1].ended}")
+            raise CanonError(f"No trial in {self.tuning.folder} could be judged: {self.tuning.trials[-1].ended}")
         if best.cut_short:
-            self._say(f"Training trial {best.number} to its end.")
-            longer = {"train.seconds": _WITHOUT_END}
-            run = train(self.name, self.data, Path(best.run), resume=True, changes=longer, quiet=True)
+            self._print(f"Training trial {best.number} to its end.")
+            longer = {"train.seconds": _UNLIMITED}
+            run = train(self.tuning.recipe, self.data, Path(best.run), resume=True, changes=longer, quiet=True)
             self._judge(best, run)
         write_report(Run.open(best.run))
-        self.found.finished = True
+        self.tuning.finished = True
         self._write()
 
     def _write(self) -> None:
-        record = json.dumps(self.found.to_json(), ensure_ascii=False, indent=1)
-        write_text(self.found.folder / "tune.json", record)
+        record = json.dumps(self.tuning.to_json(), ensure_ascii=False, indent=1)
+        write_text(self.tuning.folder / "tune.json", record)
 
-    def _tell(self, trial: Trial) -> None:
+    def _report(self, trial: Trial) -> None:
         if trial.value is None:
-            self._say(f"[{trial.number}] failed: {trial.ended}")
+            self._print(f"[{trial.number}] failed: {trial.ended}")
             return
-        told = " ".join(f"{key}={_told(value)}" for key, value in trial.settings.items()) or "the recipe as it stands"
-        best = "  best so far" if self.found.best is trial else ""
+        settings = " ".join(f"{key}={_format(value)}" for key, value in trial.settings.items())
+        best = "  best so far" if self.tuning.best is trial else ""
         short = ", cut short" if trial.cut_short else ""
-        head = f"[{trial.number}] {self.found.metric} {trial.value:.4f}  {trial.seconds:.1f} s{short}"
-        self._say(f"{head}  {told}{best}")
+        head = f"[{trial.number}] {self.tuning.metric} {trial.value:.4f}  {trial.seconds:.1f} s{short}"
+        self._print(f"{head}  {settings or 'the unchanged recipe'}{best}")
 
-    def _say(self, text: str) -> None:
+    def _print(self, text: str) -> None:
         if not self.quiet:
             print(text, file=sys.stderr, flush=True)
 
 
 def _metric(recipe: Recipe) -> str:
-    """What decides; there must be a validation set to decide by."""
-    task = TASKS[recipe.system.task]
+    """The metric that decides; there must be a validation set to compute it on."""
     read = read_data(recipe)
+    task = TASKS[for_target(recipe, read.schema.target).system.task]
     if "valid" not in read.splits:
         raise CanonError(f"{read.name} has no validation set to choose by: give data.valid a share or a file.")
     return recipe.train.monitor or task.monitor
 
 
-def _taken_up(folder: Path, name: str, metric: str, rising: bool) -> Tuning:
-    """The search that `folder` holds, without a trial that was not finished; or a new one."""
+def _opened(folder: Path, name: str, metric: str, rising: bool) -> Tuning:
+    """The search in `folder`, without an unfinished trial; or a new one."""
     file = folder / "tune.json"
     if not file.is_file():
         if folder.exists() and any(folder.iterdir()):
-            raise CanonError(f"{folder} holds something else than a search: give another --out.")
+            raise CanonError(f"{folder} holds something other than a search: give another --out.")
         return Tuning(folder, name, metric, rising, [])
     again = "remove it to search again"
     stored = files.read(file, _RECORD, again)
@@ -318,5 +310,5 @@ def _taken_up(folder: Path, name: str, metric: str, rising: bool) -> Tuning:
         return Tuning(folder, name, metric, rising, [Trial(**row) for row in stored["trials"]])
 
 
-def _told(value: Any) -> str:
+def _format(value: Any) -> str:
     return "–" if value is None else f"{value:g}" if isinstance(value, float) else str(value)

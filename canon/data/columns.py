@@ -1,46 +1,29 @@
-"""Columns of a table to what a network reads: numbers standardised, categories one-hot, labels as class indices.
-
-Everything learnt from the data (means, categories) is learnt from the training rows and kept in `Encoder`s; applying
-them to other rows learns nothing. A category that training did not have is all zeros.
-"""
+"""Which columns of a table are the label, the features or the text, and labels as class indices or numbers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from typing import NamedTuple
 
 import numpy as np
 
-from canon.data.checking.measure import distinct, words
-from canon.data.formats.cells import parse_number
+from canon.data.checking.measure import distinct, number_digests, words
+from canon.data.formats.cells import listed, parse_number
+from canon.data.formats.names import COUNTED, LABELS, PAIRS, TEXT_LABELS, TEXTS
 from canon.data.formats.tables import Table, canonical
-from canon.data.progress import bar
 from canon.errors import CanonError
 
-LABELS = ("label", "target", "class", "y")  # names of columns that hold what is to be predicted
 MOST_CATEGORIES = 1000
 PEEK = 1000  # rows of a table that are looked at
-WORDY = 3  # words of a cell from which on it is no name of a class
+_FEWEST = 5  # rows of a class on average, where classes are numbers: those are more often no classes
+WORDY = 3  # words of a cell from which on it is a text, not the name of a class
 
 
-@dataclass(frozen=True)
-class Encoder:
-    """How one column of a table becomes features: a number is standardised, a category becomes one-hot."""
+class TextColumns(NamedTuple):
+    """The columns of a table that are read as texts with a label."""
 
-    name: str
-    kind: Literal["number", "category"]
-    mean: float = 0.0
-    std: float = 1.0
-    categories: tuple[str, ...] = ()  # an unseen category is all zeros
-
-    @property
-    def width(self) -> int:
-        return len(self.categories) if self.is_category else 1
-
-    @property
-    def is_category(self) -> bool:
-        return self.kind == "category"
+    texts: tuple[str, ...]  # of one text, or of two
+    label: str = ""  # "" where there is none, as in a test part
 
 
 def choose_label(table: Table, wanted: str) -> tuple[str, str]:
@@ -51,8 +34,66 @@ def choose_label(table: Table, wanted: str) -> tuple[str, str]:
     for name in LABELS:
         if name in plain:
             return plain[name], f'The label is the column "{plain[name]}".'
+    if texts_of(table) and (label := choose_columns(table).label):
+        return label, f'The label is the column "{label}"; data.label chooses another.'
     last = table.names[-1]
     return last, f'The label is the last column, "{last}"; data.label chooses another.'
+
+
+def choose_columns(table: Table, label: str = "", wanted: Sequence[str] = ()) -> TextColumns:
+    """The texts and the label of a table; `label` and `wanted` (columns of text) are the user's choice."""
+    label = table.require(label, "data.label") if label else ""
+    if len(wanted) > 2:
+        raise CanonError(f"data.features must name one column of text, or two; got {len(wanted)}.")
+    texts = choose_features(table, wanted, label) if wanted else texts_of(table, label)
+    if not texts:
+        texts = (table.names[0] if len(table.names) == 1 else choose_text(table, (), label or _named_label(table)),)
+    if label:
+        return TextColumns(texts, label)
+    rest = [name for name in table.names if name not in texts and name.strip().lower() not in COUNTED]
+    plain = [name for name in rest if not is_text(table, name)] or rest
+    return TextColumns(texts, _named_label(table, texts) or next(reversed(plain), ""))
+
+
+def texts_of(table: Table, label: str = "") -> tuple[str, ...]:
+    """The column of text, or two that have one label, by their names or by what they hold; () where none is text."""
+    plain = {name.strip().lower(): name for name in reversed(table.names)}
+
+    def may_be_text(name: str) -> bool:
+        """Not a column of numbers alone, whatever it is called."""
+        if name not in plain or plain[name] == label:
+            return False
+        facts = table.facts(plain[name])
+        return bool(facts.bad) or facts.missing == len(table)
+
+    for first, second in PAIRS:
+        if may_be_text(first) and may_be_text(second):
+            return plain[first], plain[second]
+    for name in TEXTS:
+        if may_be_text(name):
+            return (plain[name],)
+    taken = (label or _named_label(table), *(plain[name] for name in (*LABELS, *COUNTED) if name in plain))
+    texts = [name for name in table.names if name not in taken and is_text(table, name)]
+    # Not slips among numbers, nor dates, which have no letters.
+    texts = [name for name in texts if 2 * table.facts(name).bad >= len(table) and _has_letters(_some(table, name))]
+    wordy = [name for name in texts if is_wordy(_some(table, name))]
+    if len(wordy) == 2 and len(table.names) > 2:
+        return wordy[0], wordy[1]
+    return (max(texts, key=table.mean_length),) if texts else ()
+
+
+def _has_letters(cells: Sequence[str]) -> bool:
+    return any(letter.isalpha() for cell in cells for letter in cell)
+
+
+def _named_label(table: Table, texts: Sequence[str] = ()) -> str:
+    """The column with a name that labels of texts have; "" for none."""
+    plain = {name.strip().lower(): name for name in reversed(table.names)}
+    return next((plain[name] for name in TEXT_LABELS if name in plain and plain[name] not in texts), "")
+
+
+def _some(table: Table, name: str) -> list[str]:
+    return list(table.stream(name, np.arange(min(len(table), PEEK))))
 
 
 def choose_features(table: Table, wanted: Sequence[str], label: str) -> tuple[str, ...]:
@@ -67,45 +108,6 @@ def choose_features(table: Table, wanted: Sequence[str], label: str) -> tuple[st
     return names
 
 
-def fit(table: Table, names: Sequence[str], rows: np.ndarray, missing: str) -> tuple[Encoder, ...]:
-    with bar("reading columns", len(names)) as progress:
-        return tuple(_fit_column(table, name, rows, missing) for name in progress.over(names))
-
-
-def _fit_column(table: Table, name: str, rows: np.ndarray, missing: str) -> Encoder:
-    if is_category(table, name, rows, missing):
-        texts, codes = table.factor(name)
-        return Encoder(name, "category", categories=tuple(sorted(texts[code] for code in np.unique(codes[rows]))))
-    known = _known(table, name, rows)
-    std = float(known.std())
-    return Encoder(name, "number", mean=float(known.mean()), std=std if std > 0 else 1.0)
-
-
-def _known(table: Table, name: str, rows: np.ndarray) -> np.ndarray:
-    chosen = table.numbers(name)[0][rows]
-    return chosen[np.isfinite(chosen)]
-
-
-def is_category(table: Table, name: str, rows: np.ndarray, missing: str) -> bool:
-    """Whether a column is fitted as categories rather than as numbers; a sentence where it is neither."""
-    facts = table.facts(name)
-    if not facts.bad:
-        if facts.missing + facts.infinite and not len(_known(table, name, rows)):
-            raise CanonError(f'{table.path}: column "{name}" is empty; leave it out with data.features.')
-        _refuse_missing(table, name, missing)
-        return False
-    count = distinct(table.digests(name)[rows])
-    if count > MOST_CATEGORIES or count > max(len(rows) / 2, 2):
-        if facts.bad * 2 < len(table):  # mostly numbers, so one that is not is a slip
-            text = _short(table.text(name, facts.first_bad))
-            raise table.mistake(facts.first_bad, f'column "{name}" holds numbers, but here "{text}".')
-        raise CanonError(
-            f'{table.path}: column "{name}" has {count} different texts in {len(rows)} training rows, '
-            "so it looks like text or an id; leave it out by naming the others in data.features."
-        )
-    return True
-
-
 def is_text(table: Table, name: str) -> bool:
     """Whether a column has texts rather than numbers or categories: most rows are different, or have several words."""
     if not table.facts(name).bad:
@@ -113,7 +115,7 @@ def is_text(table: Table, name: str) -> bool:
     count = distinct(table.digests(name))
     if count > MOST_CATEGORIES or count > max(len(table) / 2, 2):
         return True
-    return is_wordy(list(table.stream(name, np.arange(min(len(table), PEEK)))))
+    return is_wordy(_some(table, name))
 
 
 def is_wordy(cells: Sequence[str]) -> bool:
@@ -122,60 +124,25 @@ def is_wordy(cells: Sequence[str]) -> bool:
     return bool(filled) and sum(len(words(cell)) for cell in filled) >= WORDY * len(filled)
 
 
-def refuse(table: Table, names: Sequence[str], categories: set[str], missing: str) -> None:
-    """A sentence for what `apply` cannot encode of a table whose columns in `categories` are fitted as such."""
-    absent = next((name for name in names if name not in table), None)
-    if absent is not None:
-        raise CanonError(f'{table.path} has no column "{absent}", which the training data had.')
-    for name in names:
-        if name in categories:
-            continue
-        if (facts := table.facts(name)).bad:
-            text = _short(table.text(name, facts.first_bad))
-            raise table.mistake(facts.first_bad, f'column "{name}" must be a number, got "{text}".')
-        _refuse_missing(table, name, missing)
-
-
-def apply(table: Table, encoders: Sequence[Encoder], missing: str) -> np.ndarray:
-    """Features float32 [N, F], in the encoders' order."""
-    categories = {encoder.name for encoder in encoders if encoder.is_category}
-    refuse(table, [encoder.name for encoder in encoders], categories, missing)
-    features = np.zeros((len(table), sum(encoder.width for encoder in encoders)), dtype=np.float32)
-    start = 0
-    for encoder in encoders:
-        if encoder.is_category:
-            place = _codes(table, encoder.name, {name: code for code, name in enumerate(encoder.categories)})
-            seen = np.flatnonzero(place >= 0)
-            features[seen, start + place[seen]] = 1.0
-        else:
-            values, _ = table.numbers(encoder.name)
-            features[:, start] = (np.where(np.isnan(values), encoder.mean, values) - encoder.mean) / encoder.std
-        start += encoder.width
-    return features
-
-
-def _codes(table: Table, name: str, places: dict[str, int]) -> np.ndarray:
-    """Each text's place, -1 where it has none; int64 [N]."""
-    texts, codes = table.factor(name)
-    return np.array([places.get(text, -1) for text in texts], dtype=np.int64)[codes]
-
-
-def _refuse_missing(table: Table, name: str, missing: str) -> None:
-    facts = table.facts(name)
-    if facts.infinite:
-        raise table.mistake(facts.first_infinite, f'column "{name}" is infinite; give a finite number.')
-    if missing == "error" and facts.missing:
-        text = table.text(name, facts.first_missing).strip()
-        state = f'is "{text}"' if text else "is empty"
-        advice = 'give a number, or set data.missing = "mean".'
-        raise table.mistake(facts.first_missing, f'column "{name}" {state}; {advice}')
-
-
-def _short(text: str) -> str:
+def short(text: str) -> str:
     return text if len(text) <= 40 else text[:39] + "…"
 
 
 # Labels
+
+
+def has_fractions(table: Table, label: str) -> bool:
+    """Whether a label column is numbers that are not all whole: not classes."""
+    values, bad = table.numbers(label)
+    return not bad.any() and bool((values != np.rint(values)).any())
+
+
+def is_number(table: Table, label: str) -> bool:
+    """Whether a label column is numbers to predict rather than classes: fractions, or too many different ones."""
+    values, bad = table.numbers(label)
+    if bad.any():
+        return False
+    return has_fractions(table, label) or _too_many(distinct(number_digests(values)), len(table), _FEWEST)
 
 
 def class_names(table: Table, label: str) -> tuple[str, ...]:
@@ -184,10 +151,10 @@ def class_names(table: Table, label: str) -> tuple[str, ...]:
     numbers = [parse_number(text) for text in texts]
     if all(number is not None and np.isfinite(number) for number in numbers):
         names = {canonical(text) for text in texts}
-        ordered, fewest = sorted(names, key=float), 5  # rows a class, on average: numbers are more often no classes
+        ordered, fewest = sorted(names, key=float), _FEWEST
     else:
         ordered, fewest = [text for text in texts if text.strip()], 2
-    if len(ordered) > MOST_CATEGORIES or (len(ordered) > 20 and len(ordered) * fewest > len(table)):
+    if _too_many(len(ordered), len(table), fewest):
         raise CanonError(
             f'{table.path}: the label "{label}" has {len(ordered)} different values in {len(table)} rows, too many for '
             "classes; choose another with data.label, or a system that predicts a number."
@@ -195,18 +162,22 @@ def class_names(table: Table, label: str) -> tuple[str, ...]:
     return tuple(ordered)
 
 
+def _too_many(classes: int, rows: int, fewest: int) -> bool:
+    return classes > MOST_CATEGORIES or (classes > 20 and classes * fewest > rows)
+
+
 def class_codes(table: Table, label: str, classes: Sequence[str]) -> np.ndarray:
     """The label column as class indices int64 [N]; a label that is not a class is a mistake."""
     place = {name: index for index, name in enumerate(classes)}
     texts, codes = table.factor(label)
-    found = np.array([place.get(text, place.get(canonical(text), -1)) for text in texts], dtype=np.int64)[codes]
-    if (found < 0).any():
-        row = int((found < 0).argmax())
+    indices = np.array([place.get(text, place.get(canonical(text), -1)) for text in texts], dtype=np.int64)[codes]
+    if (indices < 0).any():
+        row = int((indices < 0).argmax())
         text = texts[codes[row]]
         if not text.strip():
             raise table.mistake(row, f'the label (column "{label}") is empty.')
-        raise table.mistake(row, f'label "{_short(text)}" is not one of {listed(classes)}.')
-    return found
+        raise table.mistake(row, f'label "{short(text)}" is not one of {listed(classes)}.')
+    return indices
 
 
 def number_targets(table: Table, label: str) -> np.ndarray:
@@ -216,12 +187,8 @@ def number_targets(table: Table, label: str) -> np.ndarray:
     if wrong.any():
         row = int(wrong.argmax())
         text = table.text(label, row)
-        raise table.mistake(row, f'the label (column "{label}") must be a number, got "{_short(text)}".')
+        raise table.mistake(row, f'the label (column "{label}") must be a number, got "{short(text)}".')
     return values.astype(np.float32)
-
-
-def listed(names: Sequence[str]) -> str:
-    return ", ".join(names) if len(names) <= 12 else f"{', '.join(names[:10])}, … ({len(names)} in all)"
 
 
 def choose_text(table: Table, wanted: Sequence[str], label: str) -> str:

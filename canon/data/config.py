@@ -1,7 +1,7 @@
 """The [data] section of a recipe: common settings, and those of every kind and encoding in one class.
 
-Which of them a recipe may give depends on its system: `settings_of` lists the classes of settings that belong to an
-encoding and to the kinds it reads; a setting of another is an error that says whose it is (canon/recipe.py).
+A recipe may give those of its system: `settings_of` lists the settings of encodings and of the kinds that they read. A
+setting of another kind or encoding is an error that says whose it is (canon/recipe.py).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from canon.data.kinds import KINDS
 from canon.data.settings import Common
 
 _FORMATS = ("auto", *(name for kind in KINDS for name in kind.formats))
+_COMMON = {field.name for field in fields(Common)}
 _CLASSES = tuple(dict.fromkeys([*(kind.settings for kind in KINDS), *(each.settings for each in ENCODINGS)]))
 # A class goes before those that it is made of.
 _BASES = tuple(cls for cls in _CLASSES if not any(other is not cls and issubclass(other, cls) for other in _CLASSES))
@@ -44,16 +45,11 @@ def settings_of(encodings: Iterable[Encoding]) -> set[str]:
 
 def owners(name: str) -> list[str]:
     """The kinds and encodings that have a setting, for a sentence."""
-    kinds = [kind.plural for kind in KINDS if name in _own(kind.settings)]
-    return [*kinds, *(f"{each.name} (an encoding)" for each in ENCODINGS if name in _own(each.settings))]
-
-
-def _own(cls: type) -> set[str]:
-    common = {field.name for field in fields(Common)}
-    return {field.name for field in fields(cls)} - common
+    holders = {cls for cls in _CLASSES if name in {field.name for field in fields(cls)} - _COMMON}
+    kinds = [kind.plural for kind in KINDS if kind.settings in holders]
+    return [*kinds, *(f"{each.name} (an encoding)" for each in ENCODINGS if each.settings in holders)]
 
 
 def is_layout(name: str) -> bool:
     """Whether a setting describes one file, so that it does not go with another."""
-    extra = DataConfig.__pydantic_fields__[name].json_schema_extra
-    return bool(extra)
+    return bool(DataConfig.__pydantic_fields__[name].json_schema_extra)

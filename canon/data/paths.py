@@ -1,4 +1,4 @@
-"""What a user names: a file or folder that is there, a named set, or a text."""
+"""What a user names: an existing file or folder, a named set, or a text."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def named_set(source: str) -> Dataset | None:
 
 
 def find_path(source: str | Path, named: bool = True) -> Path:
-    """The file or folder that a user named: the one door to a user's data. It is there, and is no device or pipe."""
+    """The file or folder that a user named, which exists and is not a device or a pipe. All user data comes in here."""
     if not str(source):
         raise CanonError("data.source is missing: name a set (canon list datasets), a file or a folder.")
     with border(f'The path "{ascii(str(source))[1:-1]}"'):
@@ -36,12 +36,12 @@ def find_path(source: str | Path, named: bool = True) -> Path:
 
 
 def file_of(source: str, text: bool = False) -> Path | None:
-    """The file that an argument names, or None where it is itself the text.
+    """The file that an argument names; None if the argument is the text itself.
 
-    It names a file if there is one; if there is none but it looks like one (it begins with ./, ../ or ~/, is one word
-    with a separator in it, or has the ending of a data file), that is an error. text: it is a text in any case.
+    It names a file if that exists. A missing file is an error if the argument looks like a path: it begins with ./, ../
+    or ~/, is one word with a separator in it, or has the ending of a data file. text: it is a text in any case.
     """
-    if text or len(source) >= 4096 or "\n" in source or "\0" in source:
+    if text or "\n" in source or "\0" in source or _is_too_long(source):
         return None
     with border(f'The path "{ascii(source)[1:-1]}"'):
         path = Path(source).expanduser()
@@ -56,8 +56,13 @@ def file_of(source: str, text: bool = False) -> Path | None:
     raise CanonError(f'{missing}; add --text if "{source}" is the text itself.')
 
 
+def _is_too_long(source: str) -> bool:
+    """Whether no file can have this name: systems allow 255 bytes for each part of a path."""
+    return len(source) >= 4096 or any(len(part.encode(errors="replace")) > 255 for part in source.split("/"))
+
+
 def text_of(source: str, text: bool = False, instead: str = "") -> str:
-    """An argument that is a text and no file, by the same rule; `instead` says how a file is given."""
+    """An argument that must be a text, not a file, by the same rule; `instead` says how to give a file."""
     if (path := file_of(source, text)) is not None:
         raise CanonError(f'{path} is a file; {instead}add --text if "{source}" is the text itself.')
     return source
@@ -70,7 +75,7 @@ def _looks_like_a_path(source: str) -> bool:
 
 
 def missing_path(path: Path, named: bool = True) -> CanonError:
-    """The sentence for a path that is not there, with the nearest name in its folder or in the catalogue."""
+    """The error for a path that does not exist, with the nearest name in its folder or in the catalogue."""
     siblings = (
         {item.name: str(path.with_name(item.name)) for item in path.parent.iterdir()} if path.parent.is_dir() else {}
     )

@@ -1,4 +1,4 @@
-"""A progress bar for work that takes over two seconds: on stderr, and only if that is a terminal."""
+"""Progress of work that takes over a second, on stderr: a bar on a terminal, elsewhere a line now and then."""
 
 from __future__ import annotations
 
@@ -8,19 +8,26 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-PATIENCE = 2.0  # seconds of silence
+PATIENCE = 1.0  # seconds of silence on a terminal
+LINE_SECONDS = 10.0  # between lines elsewhere
 T = TypeVar("T")
 
 
 class Bar:
     def __init__(self, text: str, total: int, enabled: bool, unit: str) -> None:
         self.text, self.total, self.unit, self.done = text, total, unit, 0
-        self._start, self._enabled, self._progress = time.monotonic(), enabled, None
+        self._enabled, self._progress, self._terminal = enabled, None, sys.stderr.isatty()
+        self._next = time.monotonic() + (PATIENCE if self._terminal else LINE_SECONDS)
 
     def advance(self, amount: int = 1) -> None:
         self.done += amount
-        if self._progress is None and self._enabled and time.monotonic() - self._start > PATIENCE:
-            self._progress, self._task = _rich_bar(self.text, self.total, self.unit)
+        if self._progress is None and self._enabled and time.monotonic() > self._next:
+            if self._terminal:
+                self._progress, self._task = _rich_bar(self.text, self.total, self.unit)
+            else:
+                self._next += LINE_SECONDS
+                share = f"{self.done / self.total:.0%}" if self.total else f"{self.done:,} {self.unit}".rstrip()
+                print(f"{self.text}: {share}", file=sys.stderr, flush=True)
         if self._progress is not None:
             self._progress.update(self._task, completed=self.done)
 
@@ -38,7 +45,7 @@ class Bar:
 @contextmanager
 def bar(text: str, total: int, unit: str = "", enabled: bool = True) -> Iterator[Bar]:
     """`with bar("reading", 100) as progress: progress.advance()`; `unit="bytes"` shows sizes and rates."""
-    shown = Bar(text, total, enabled and sys.stderr.isatty(), unit)
+    shown = Bar(text, total, enabled, unit)
     try:
         yield shown
     finally:

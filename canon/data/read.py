@@ -8,28 +8,41 @@ from typing import Any
 
 from canon.data import encodings
 from canon.data.encodings import Ask, Encoding
+from canon.data.encodings.base import Inputs
 from canon.data.kinds import Kind, kind_for
+from canon.data.records import array_of, sources_of
 from canon.data.schema import Columns, Data, Schema
 from canon.errors import CanonError
 
 
 def read(config: Any, reads: Sequence[Encoding], ask: Ask) -> Data:
     """Everything of `config.source`, split and encoded by the first of the encodings that can be given its kind."""
-    encoding_of: dict[Kind, Encoding] = {}
-    for encoding in reads:
-        for kind in encoding.kinds(ask):
-            encoding_of.setdefault(kind, encoding)
+    encoding_of = by_kind(reads, ask)
     kind = kind_for(list(encoding_of), config, ask.system)
     return encoding_of[kind].fit(kind.source(config), config, ask)
 
 
-def inputs(schema: Schema, sources: Sequence[str | Path], config: Any, text: bool = False) -> tuple[Columns, list[str]]:
-    """The inputs in files, or the texts that are given, to predict; and a name for each example."""
+def by_kind(reads: Sequence[Encoding], ask: Ask) -> dict[Kind, Encoding]:
+    """The kinds of data that can be read, in the order in which they are tried, and the first encoding of each."""
+    encoding_of: dict[Kind, Encoding] = {}
+    for encoding in reads:
+        for kind in encoding.kinds(ask):
+            encoding_of.setdefault(kind, encoding)
+    return encoding_of
+
+
+def inputs(schema: Schema, given: Any, config: Any, text: bool = False, run: str = "The run") -> Inputs:
+    """What is given to predict (files, texts, rows, an array: canon/data/records.py), and a name for each example."""
     encoding = encodings.find(schema.encoding)
     if text and not encoding.takes_text:
         wanted = " or ".join(kind.plural for kind in encoding.reads)
         raise CanonError(f"--text is for runs that read text; this one was trained on {wanted}.")
-    return encoding.inputs(schema, [str(source) for source in sources], config, text)
+    accepted = encoding.accepted(schema, run)
+    if (array := array_of(given)) is None:
+        return encoding.inputs(schema, sources_of(given, accepted), config, text)
+    if (columns := encoding.array(schema, array, config)) is None:
+        raise CanonError(f"{accepted}; got an array [{', '.join(map(str, array.shape))}].")
+    return columns
 
 
 def labelled(schema: Schema, source: str | Path, config: Any) -> Columns:

@@ -1,10 +1,10 @@
 """What a run knows of its data: examples in columns, and the schema that says what they are.
 
 The schema is all that a network must know of the data (sizes) and all that `predict` needs to read more of it. It is a
-small core (what is to be predicted, the shape of an input, vocabularies) and what its encoding adds; it is stored in
-every run as vocab/schema.json, with vocabularies as files of their own beside it.
+small core (the target, the shape of an input, vocabularies) and what its encoding adds; every run stores it as
+vocab/schema.json, with vocabularies as files of their own beside it.
 
-Columns that every encoding uses: "input" (one row per example) and "target", where there is one.
+Columns that every encoding uses: "input" (one row per example) and, except for unlabelled data, "target".
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 
 class Column(Protocol):
-    """A column that is no array: rows are made when they are taken (images decoded from files), or of unequal length
-    (canon.data.batching.sequences), when some rows are such a column again."""
+    """A column that is not an array. Rows are made when they are taken (images decoded from files), or have unequal
+    lengths (canon.data.batching.sequences); some rows of the latter are again such a column."""
 
     @property
     def shape(self) -> tuple[int, ...]: ...
@@ -83,19 +83,29 @@ class Schema:
 
     def sizes(self) -> dict[str, Any]:
         """The settings of a system that the data decides."""
-        return {"shape": self.shape, **self.target.sizes()}
+        vocabulary = self.tokenizers.get("text") if self.words is None else self.words
+        size = {} if vocabulary is None else {"vocab_size": vocabulary.size}
+        return {"shape": self.shape, **self.target.sizes(), **size}
 
     def order(self, columns: Columns, batch: int, tokens: int, seed: int, device: torch.device | None = None) -> Order:
         """Which rows make each batch: `batch` examples, or about so many tokens where those are given."""
-        from canon.data.batching.loader import Shuffled
+        from canon.data.batching.loader import ByLength, Shuffled
 
         if tokens:
-            raise CanonError("train.tokens is for texts in tokens; give train.batch.")
+            return ByLength(*self.lengths(columns), tokens, seed)
         return Shuffled(num_examples(columns), batch, seed, device)
+
+    def lengths(self, columns: Columns) -> tuple[np.ndarray, np.ndarray]:
+        """Of each example: a number by which those of like length are sorted together, and its tokens."""
+        raise CanonError("train.tokens is for systems that read text as tokens; give train.batch instead.")
 
     def unit(self, columns: Columns) -> tuple[float, str]:
         """What is counted per second, and how many of them an example has on average."""
         return 1.0, "examples"
+
+    def shown(self, inputs: Any, row: int) -> str:
+        """One of the inputs for a person to read; "" where there is no text for it."""
+        return ""
 
     def comparable(self) -> Schema:
         """Without what each network decides for itself, so that two of them may be compared on the same data."""
@@ -122,8 +132,8 @@ class Schema:
 
     def _added(self) -> dict[str, Any]:
         """What the encoding adds, as JSON."""
-        own = asdict(replace(self, tokenizers={}, words=None))
-        return {key: value for key, value in own.items() if key not in _CORE}
+        values = asdict(replace(self, tokenizers={}, words=None))
+        return {key: value for key, value in values.items() if key not in _CORE}
 
     @classmethod
     def _of(cls, added: dict[str, Any], **core: Any) -> Self:
@@ -133,10 +143,26 @@ class Schema:
 
     @classmethod
     def open(cls, folder: Path) -> Schema:
-        """What `files` gave, from where it was written to: vocab/ of a run, if it is as it was then."""
+        """Reads what `files` gave from the folder that it was written to: vocab/ of a run, which must be unchanged."""
+        from canon.data import encodings
+
         check_vocabulary(folder.parent)
         with border(folder, f"is damaged, {LOST}"):
-            return _open(folder)
+            added: dict[str, Any] = json.loads((folder / "schema.json").read_bytes())
+            if "encoding" not in added:
+                earlier = "was made by an earlier version of canon: use that version, or train again"
+                raise CanonError(f"{folder.parent} {earlier}.")
+            schema = encodings.find(added.pop("encoding")).schema
+            core: dict[str, Any] = {"target": targets.from_record(added.pop("target"))}
+            core["shape"] = tuple(added.pop("shape"))
+            if names := added.pop("tokenizers"):
+                from canon.data.text.tokenizers import Tokenizer
+
+                tokenizers = {name: Tokenizer.load(folder / f"{name}.json") for name in set(names.values())}
+                core["tokenizers"] = {role: tokenizers[name] for role, name in names.items()}
+            if (folder / "words.tsv").is_file():
+                core["words"] = Words.from_text((folder / "words.tsv").read_text(encoding="utf-8"))
+            return schema._of(added, **core)
 
 
 _CORE = tuple(each.name for each in fields(Schema))
@@ -149,23 +175,10 @@ class TokenSchema(Schema):
     longest: tuple[int, ...] = ()
     typical: tuple[int, ...] = ()  # the mean
 
-
-def _open(folder: Path) -> Schema:
-    from canon.data import encodings
-
-    added: dict[str, Any] = json.loads((folder / "schema.json").read_bytes())
-    if "encoding" not in added:
-        raise CanonError(f"{folder.parent} was made by an earlier version of canon: use that version, or train again.")
-    schema = encodings.find(added.pop("encoding")).schema
-    core: dict[str, Any] = {"target": targets.from_record(added.pop("target")), "shape": tuple(added.pop("shape"))}
-    if names := added.pop("tokenizers"):
-        from canon.data.text.tokenizers import Tokenizer
-
-        tokenizers = {name: Tokenizer.load(folder / f"{name}.json") for name in set(names.values())}
-        core["tokenizers"] = {role: tokenizers[name] for role, name in names.items()}
-    if (folder / "words.tsv").is_file():
-        core["words"] = Words.from_text((folder / "words.tsv").read_text(encoding="utf-8"))
-    return schema._of(added, **core)
+    def measured(self, *lengths: np.ndarray) -> Self:
+        """With the lengths of the training sequences, of each side."""
+        longest = tuple(int(side.max()) for side in lengths)
+        return replace(self, longest=longest, typical=tuple(round(float(side.mean())) for side in lengths))
 
 
 def _hashes(record: Any) -> dict[str, str]:
@@ -173,7 +186,7 @@ def _hashes(record: Any) -> dict[str, str]:
 
 
 def check_vocabulary(run: Path) -> None:
-    """Refuses vocab/ of a run where a file of it is not as data.json says that it was written."""
+    """Refuses vocab/ of a run if one of its files does not have the hash that data.json recorded."""
     hashes = read_json(run / "data.json", _hashes) if (run / "data.json").is_file() else {}
     for name, wanted in hashes.items():
         path = run / "vocab" / name
@@ -204,6 +217,7 @@ class Data:
     files: tuple[FileRecord, ...] = ()
     notes: tuple[str, ...] = ()  # what was decided for the user: label column, split, sizes
     protocol: dict[str, Any] = field(default_factory=dict)  # how the splits were made; compare refuses unlike ones
+    decided: dict[str, Any] = field(default_factory=dict)  # settings of [data] that nobody gave, as they were chosen
 
     def fingerprint(self) -> str:
         """One hash for the content of all files and the way they were split."""

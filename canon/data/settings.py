@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from canon.config import settings
 
 Share = Annotated[float, Field(ge=0, lt=1)]
-Size = Annotated[int, Field(gt=0, le=1 << 20)]  # of a window or a passage: more fits no network
+Size = Annotated[int, Field(gt=0, le=1 << 20)]  # of a window or a passage: no network takes more
 Seed = Annotated[int, Field(ge=0, lt=1 << 64)]
 Count = Annotated[int, Field(ge=0, le=1 << 40)]  # of examples
+# Of a column, or its number from 1.
+Name = Annotated[str, BeforeValidator(lambda value: str(value) if type(value) is int else value)]
 
 
 def layout(default: Any, description: str) -> Any:
@@ -38,27 +40,33 @@ class Common:
 
 @settings
 class Columns(Common):
-    """Of tables."""
+    """Settings of tables."""
 
-    label: str = layout("", "column to predict; default: label, target, class or y, else the last")
-    features: tuple[str, ...] = layout((), "columns to predict from, or of text; default: all but the label")
-    delimiter: str = layout("", "column separator of a text table; default: by the file's ending")
+    label: Name = layout("", "column to predict, by name or number; default: label, target, class or y, else the last")
+    features: tuple[Name, ...] = layout((), "columns to predict from, or of text; default: all but the label")
+    delimiter: str = layout("", "column separator of a text table, \\t for a tab; default: by the file's first lines")
 
 
 @settings
 class Vocabulary(Common):
-    """Of whatever cuts text into tokens or words."""
+    """Settings of everything that cuts text into tokens or words."""
 
     tokenizer: str = Field(
         default="",
         description="word, char, bpe, wordpiece, unigram, byte-bpe, split (at spaces) or jieba, or a tokenizer.json; "
-        "for pre-training also a folder of a network or a run; default: the set's own, else bpe",
+        "for pre-training also a folder of a network or a run; default: the set's own, else bpe; for words and bags "
+        "of words jieba where the text is Chinese, else word",
     )
     vocab_size: Annotated[int, Field(ge=0, le=1 << 28)] = Field(
         default=0, description="most tokens; 0: all words, or 8000 pieces"
     )
-    min_count: Annotated[Count, Field(gt=0)] = Field(default=1, description="rarer words and characters are <unk>")
-    lowercase: bool = Field(default=False, description="text to lower case")
+    min_count: Count = Field(
+        default=0,
+        description="rarer words and characters are <unk>; 0: 1, and for word vectors 1 to 10 by the text's size",
+    )
+    lowercase: bool | None = Field(
+        default=None, description="text to lower case; default: for word vectors and bags of words alone"
+    )
 
 
 @settings

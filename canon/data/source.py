@@ -1,8 +1,9 @@
-"""What a kind of data hands over: parts before they are split, encoded or scaled, and what was decided on the way."""
+"""What a kind of data opens: parts before they are split, encoded or scaled, and what was decided while reading."""
 
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,13 +17,14 @@ if TYPE_CHECKING:
 
 SPLITS = {
     "train": ("train", "training"),
-    "valid": ("valid", "val", "vali", "dev", "validation"),
-    "test": ("test", "t10k", "eval"),
+    "valid": ("valid", "dev", "val", "vali", "validation", "devel", "development", "testa", "trial"),
+    "test": ("test", "testb", "t10k", "eval"),
 }
+_WORD = re.compile(r"t10k|[A-Z]?[a-z]+|[A-Z]+")
 
 
 class Pictures(NamedTuple):
-    """Images [N, C, H, W], an array or a column that decodes them, and their class indices where they have classes."""
+    """Images [N, C, H, W], an array or a column that decodes them, and their class indices if they have classes."""
 
     pixels: Any
     labels: np.ndarray | None = None
@@ -34,9 +36,9 @@ class Source:
     parts: dict[str, Any]  # "train", and "valid" and "test" where the source has its own: rows as the kind has them
     files: tuple[FileRecord, ...] = ()
     notes: tuple[str, ...] = ()
-    test: float = 0.1  # share held out where there is no test part
+    test: float = 0.1  # share to hold out if there is no test part
     tokenizers: tuple[str, ...] = ()  # kinds that the named set asks for: of its text, or of source and target
-    origin: dict[str, Any] = field(default_factory=dict)  # what the protocol says of the source
+    origin: dict[str, Any] = field(default_factory=dict)  # what the protocol records about the source
     kind: Kind = None  # type: ignore[assignment]  # set by Kind.open
 
     def size(self, part: str) -> int:
@@ -66,7 +68,7 @@ class TableSource(Source):
 
 @dataclass(frozen=True)
 class TextSource(Source):
-    """Parts are `Texts` (canon/data/corpus/text_blocks.py)."""
+    """Parts are `TextStream` (canon/data/corpus/text_blocks.py)."""
 
     frequent: int | None = None  # words that come often enough for word vectors, where `check` has counted them
 
@@ -80,9 +82,15 @@ def array_record(name: str, *arrays: np.ndarray) -> FileRecord:
 
 
 def split_of(path: Path) -> str:
-    """The split that a file's or folder's name says: train.csv, ptb.valid.txt.xz, dev.tsv, t10k-images …, else ""."""
-    words = path.name.lower().replace("-", ".").replace("_", ".").split(".")
+    """The split that the name of a file or folder says: train.csv, a.valid.txt, social17train.conll, dev.tsv; or ""."""
+    words = {word.lower() for word in _WORD.findall(path.name)}
     for split, names in SPLITS.items():
-        if any(word in names for word in words):
+        if words & set(names):
             return split
     return ""
+
+
+def split_inside(path: Path) -> str:
+    """The split whose name is anywhere in a file's name, inside a word too: mytrainset.txt; "" for none."""
+    name = path.name.lower()
+    return next((split for split, names in SPLITS.items() if any(known in name for known in names[:2])), "")

@@ -1,11 +1,9 @@
 """Which rows make train, valid and test: a file given in data.valid or data.test, else the source's own part, else a
 share drawn by data.seed, or the last rows of a running text, so that no page is on both sides.
 
-The seeded split: which examples are held out depends on their order, their classes and `data.seed`, on nothing else.
-
-Every class gets its share: example r (in random order) of the n in its class has the key (r + 1/2) / n, and the
-examples with the smallest keys are held out. Exactly round(share x N) examples, and of each class its share to
-within one.
+Which examples a seeded split holds out depends on their order, their classes and `data.seed` alone. Every class gets
+its share: example r (in random order) of the n in its class has the key (r + 1/2) / n, and the examples with the
+smallest keys are held out. Exactly round(share x N) examples, and of each class its share to within one.
 """
 
 from __future__ import annotations
@@ -14,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from canon.data.source import Source
+from canon.data.source import SPLITS, Source
+from canon.errors import CanonError
 
 Chosen = dict[str, tuple[str, np.ndarray]]  # split -> (part, rows of it)
 
@@ -49,44 +48,8 @@ def _keys(classes: np.ndarray) -> np.ndarray:
     return (ranks + 0.5) / counts[index]
 
 
-def choose(source: Source, config: Any, classes: np.ndarray | None, tail: bool = False) -> tuple[Chosen, dict]:
-    """Which rows of which part make each split, and the rule that says so."""
-    chosen: Chosen = {}
-    rule: dict[str, str] = {}
-    rows = np.arange(source.size("train"))
-    test_share = config.test if isinstance(config.test, float) else source.test
-    for name, share in (("test", test_share), ("valid", config.valid)):
-        if name in source.parts:
-            chosen[name] = name, np.arange(source.size(name))
-            rule[name] = f"file {source.origin[name]}" if name in source.origin else "the source's own"
-        elif isinstance(share, float) and share > 0:
-            kept, held = _tail(len(rows), share) if tail else _draw(rows, share, config.seed, name, classes)
-            chosen[name] = "train", rows[held]
-            rows = rows[kept]
-            rule[name] = (
-                f"the last {share:g}" if tail else f"{share:g} {'at random' if classes is None else 'of each class'}"
-            )
-    if 0 < config.limit < len(rows):
-        drawn = _draw(rows, config.limit / len(rows), config.seed, "limit", classes)[1]
-        rows = rows[: config.limit] if tail else rows[drawn]
-        rule["limit"] = str(config.limit)
-    ordered = {"train": ("train", rows)} | {name: chosen[name] for name in ("valid", "test") if name in chosen}
-    return {name: (part, taken) for name, (part, taken) in ordered.items() if len(taken)}, rule
-
-
-def _draw(
-    rows: np.ndarray, share: float, seed: int, name: str, classes: np.ndarray | None
-) -> tuple[np.ndarray, np.ndarray]:
-    return hold_out(len(rows), share, seed, name, None if classes is None else classes[rows])
-
-
-def _tail(num_examples: int, share: float) -> tuple[np.ndarray, np.ndarray]:
-    held = held_count(num_examples, share)
-    return np.arange(num_examples - held), np.arange(num_examples - held, num_examples)
-
-
 def held_out_shares(config: Any, source: Source) -> tuple[dict[str, float], dict[str, str]]:
-    """What is cut off the training text, in this order, and the rule that says so for each part."""
+    """The shares to hold out from the end of the training part, in this order, and the rule for each split."""
     shares: dict[str, float] = {}
     rule: dict[str, str] = {}
     wanted = {"test": config.test if isinstance(config.test, float) else source.test, "valid": config.valid}
@@ -97,3 +60,47 @@ def held_out_shares(config: Any, source: Source) -> tuple[dict[str, float], dict
             shares[name] = share
             rule[name] = f"the last {share:g}"
     return shares, rule
+
+
+def choose(
+    source: Source,
+    config: Any,
+    classes: np.ndarray | None = None,
+    *,
+    tail: bool = False,
+    groups: np.ndarray | None = None,
+) -> tuple[Chosen, dict[str, str]]:
+    """Which rows of which part make each split, and the rule that says so.
+
+    tail: the last rows are held out, not rows at random. groups: the article of each training row, which stays whole.
+    """
+    shares, rule = held_out_shares(config, source)
+    chosen: Chosen = {name: (name, np.arange(source.size(name))) for name in rule if name not in shares}
+    left = np.arange(source.size("train")) if groups is None else np.unique(groups)
+
+    def draw(share: float, name: str) -> tuple[np.ndarray, np.ndarray]:
+        return hold_out(len(left), share, config.seed, name, None if classes is None else classes[left])
+
+    def rows_of(units: np.ndarray) -> np.ndarray:
+        return units if groups is None else np.flatnonzero(np.isin(groups, units))
+
+    for name, share in shares.items():
+        if groups is not None and len(left) < 2:
+            raise CanonError(
+                f"{source.name} has one article, so none can be held out: give files in data.valid and data.test, or "
+                "set them to 0.0."
+            )
+        if tail:
+            kept, held = np.split(np.arange(len(left)), [len(left) - held_count(len(left), share)])
+        else:
+            kept, held = draw(share, name)
+            how = "of the articles at random" if groups is not None else "at random"
+            rule[name] = f"{share:g} {how if classes is None else 'of each class'}"
+        chosen[name] = "train", rows_of(left[held])
+        left = left[kept]
+    left = rows_of(left)
+    if 0 < config.limit < len(left):
+        left = left[: config.limit] if tail else left[draw(config.limit / len(left), "limit")[1]]
+        rule["limit"] = str(config.limit)
+    chosen["train"] = "train", left
+    return {name: chosen[name] for name in SPLITS if name in chosen and len(chosen[name][1])}, rule

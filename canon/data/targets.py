@@ -1,4 +1,4 @@
-"""What is to be predicted of an example: one small class for each, which the schema of a run holds.
+"""What is predicted for an example: one small class for each target, which the schema of a run holds.
 
 A task says which targets it can predict (`Task.targets`; the first that the data has is taken), and code asks
 `isinstance(schema.target, Number)`. A target is stored in vocab/schema.json by its name.
@@ -16,49 +16,48 @@ from canon.errors import unknown
 class Target:
     name: ClassVar[str]
     what: ClassVar[str]  # for sentences: "The run predicts …"
+    of_classes: ClassVar[str] = "classes"  # "… is a table (3 classes)"
     classes: tuple[str, ...] = ()
     label: str = ""  # the column of a table that holds it
     counts: tuple[int, ...] = ()  # training examples of each class, or words of each tag
+
+    def __init_subclass__(cls, name: str, what: str) -> None:
+        cls.name, cls.what = name, what
 
     def sizes(self) -> dict[str, Any]:
         """The settings of a system that it decides."""
         return {"num_classes": len(self.classes)} if self.classes else {}
 
 
-@dataclass(frozen=True)
-class Nothing(Target):
-    name = "none"
-    what = "nothing"
+class Nothing(Target, name="none", what="nothing"):
+    """Data that is only read, generated or embedded."""
 
 
-@dataclass(frozen=True)
-class Class(Target):
-    name = "class"
-    what = "a class"
+class Class(Target, name="class", what="a class"):
+    """One class for each example."""
 
 
-@dataclass(frozen=True)
-class Labels(Target):
+class Labels(Target, name="labels", what="labels"):
     """Classes of which an example may have several."""
 
-    name = "labels"
-    what = "labels"
+    of_classes = "labels"
+
+
+class Tags(Target, name="tags", what="a tag of every word"):
+    """One class for each word."""
+
+    of_classes = "tags"
 
 
 @dataclass(frozen=True)
-class Tags(Target):
-    name = "tags"
-    what = "a tag of every word"
-
-
-@dataclass(frozen=True)
-class Number(Target):
+class Number(Target, name="number", what="a number"):
     """Learned as (value − mean) / std."""
 
-    name = "number"
-    what = "a number"
     mean: float = 0.0
     std: float = 1.0
+
+    def sizes(self) -> dict[str, Any]:
+        return {"outputs": 1}
 
     def scaled(self, values: Any) -> Any:
         """As it is learned."""
@@ -70,36 +69,24 @@ class Number(Target):
 
 
 @dataclass(frozen=True)
-class Span(Target):
-    name = "span"
-    what = "the part of a text that answers a question"
+class Span(Target, name="span", what="the part of a text that answers a question"):
     unanswerable: bool = False  # whether there are questions that the text does not answer
 
 
-@dataclass(frozen=True)
-class Choice(Target):
-    name = "choice"
-    what = "the right one of several texts for a question"
+class Choice(Target, name="choice", what="the right one of several texts for a question"):
+    """The index of a text."""
 
 
-@dataclass(frozen=True)
-class NextToken(Target):
-    name = "next"
-    what = "the next token"
+class NextToken(Target, name="next", what="the next token"):
+    """Every token of a running text, from those before it."""
 
 
-@dataclass(frozen=True)
-class HiddenTokens(Target):
+class HiddenTokens(Target, name="tokens", what="hidden tokens"):
     """Those tokens of a text that an objective of pre-training asks for."""
 
-    name = "tokens"
-    what = "hidden tokens"
 
-
-@dataclass(frozen=True)
-class OtherText(Target):
-    name = "sequence"
-    what = "another text"
+class OtherText(Target, name="sequence", what="another text"):
+    """A translation, a pronunciation, an answer."""
 
 
 TARGETS: dict[str, type[Target]] = {
@@ -114,7 +101,6 @@ def to_record(target: Target) -> dict[str, Any]:
 
 def from_record(record: dict[str, Any]) -> Target:
     values: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in record.items()}
-    name = values.pop("name")
-    if name not in TARGETS:
+    if (name := values.pop("name")) not in TARGETS:
         raise unknown("target", str(name), TARGETS)
     return TARGETS[name](**values)

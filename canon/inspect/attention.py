@@ -1,14 +1,16 @@
 """Where a trained network looks: its attention weights for one text, as numbers and as a figure.
 
 The weights are computed on request by the network's `attention`, outside the fused path that training takes.
-A row is a token that asks, a column a token that is looked at, and a row sums to 1. In cross-attention a row bears the
-name of the token that is about to be said, not of the one that was said before it.
+A row is a query token, a column a key token, and a row sums to 1. In cross-attention a row is named after the token
+that comes next, not after the one that the decoder has just read.
 Shapes: H heads, Q queries, K keys.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -21,20 +23,16 @@ from canon.data.targets import HiddenTokens, NextToken
 from canon.data.text.framing import frame
 from canon.data.text.vocabularies import BOS, EOS
 from canon.errors import CanonError
-from canon.inspect.labels import Labels, labels
+from canon.inspect.labels import TokenLabels, labels
 from canon.nn import decoding
 from canon.nn.ragged import Layout
 from canon.use.model import Model
 from canon.use.sides import source_limit
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
 _MOST_HEADS, _MOST_LAYERS = 8, 6  # in one figure
 _TITLES = {
     "encoder": "encoder: source to source",
-    "decoder": "decoder: target to what was said",
+    "decoder": "decoder: target to earlier target",
     "cross": "decoder: target to source",
     "alignment": "alignment: target to source",
 }
@@ -56,7 +54,7 @@ class Attention(NamedTuple):
     maps: list[Map]
 
     def to_json(self) -> dict[str, Any]:
-        found = [
+        maps = [
             {
                 "kind": one.kind,
                 "layer": one.layer,
@@ -68,75 +66,72 @@ class Attention(NamedTuple):
             for one in self.maps
             for head, weights_QK in enumerate(one.weights)
         ]
-        return {"source": self.source, "target": self.target, "maps": found}
+        return {"source": self.source, "target": self.target, "maps": maps}
 
     @classmethod
     def from_json(cls, record: dict[str, Any]) -> Attention:
-        heads: dict[tuple[str, int], list[dict[str, Any]]] = {}
-        for head in record["maps"]:
-            heads.setdefault((head["kind"], head["layer"]), []).append(head)
-        maps = [
-            Map(
-                kind,
-                layer,
-                of[0]["queries"],
-                of[0]["keys"],
-                np.array([head["weights"] for head in of], dtype=np.float32),
-            )
-            for (kind, layer), of in heads.items()
-        ]
+        maps = []
+        for (kind, layer), group in groupby(record["maps"], key=itemgetter("kind", "layer")):
+            heads = list(group)
+            weights_HQK = np.array([head["weights"] for head in heads], dtype=np.float32)
+            maps.append(Map(kind, layer, heads[0]["queries"], heads[0]["keys"], weights_HQK))
         return cls(record["source"], record["target"], maps)
 
-    def labels(self) -> Labels:
+    def labels(self) -> TokenLabels:
         return labels(list(dict.fromkeys(token for one in self.maps for token in (*one.queries, *one.keys))))
 
 
 @torch.no_grad()
 def attention(model: Model, text: str, target: str | None = None) -> Attention:
-    """The weights while the network says `target`, or by itself, for the source `text`; or reads `text`."""
-    network, name = model.network, model.run.recipe.system.name
+    """The weights while the network decodes `target`, by default its own output, for the source `text`; those of a
+    language model while it reads `text`."""
+    network: Any = model.network
     if not isinstance(model.network, Attends):
+        name = model.run.recipe.system.name
         raise CanonError(f"{model.run.path} is a run of {name}, which has no attention to look at.")
     network.eval()
-    device = next(network.parameters()).device
+    device, tokenizers = next(network.parameters()).device, model.schema.tokenizers
     if isinstance(model.schema.target, NextToken | HiddenTokens):
         if target is not None:
             raise CanonError(f"{model.run.path} is a language model, which has no target; leave it out.")
         return _of_language_model(model, text, device)
-    source, said = _ids(model, "source", text), None if target is None else _ids(model, "target", target)
+    source, output = _ids(model, "source", text), None if target is None else _ids(model, "target", target)
     if len(source) == 1:
         raise CanonError("There is no attention to an empty text.")
-    source_N, source_layout = _batch(source, device)
-    if said is None:
+    source_N, layout = _batch(source, device)
+    if output is None:
         config = model.run.recipe.config
         limit: int = model.task.limit  # type: ignore[attr-defined]
-        best = decoding.translate(network, source_N, source_layout, config.beam, config.length_penalty, limit)[0, 0]
-        said = np.array([*best, EOS])
-        target = model.schema.tokenizers["target"].decode(said)
-    given = np.concatenate([[BOS], said[:-1]])
-    record = network.attention(source_N, source_layout, *_batch(given, device))
-    sides = {
-        "source": model.schema.tokenizers["source"].tokens(source),
-        "given": model.schema.tokenizers["target"].tokens(given),
-        "said": model.schema.tokenizers["target"].tokens(said),
-    }
-    axes = {"encoder": ("source", "source"), "decoder": ("given", "given")}
-    maps = []
-    for key, weights_BHQK in record.items():
-        kind, _, layer = key.partition("/")
-        queries, keys = axes.get(kind, ("said", "source"))
-        maps.append(Map(kind, int(layer or 0), sides[queries], sides[keys], _numbers(weights_BHQK)))
-    return Attention(text, target or "", maps)
+        best = decoding.translate(network, source_N, layout, config.beam, config.length_penalty, limit)[0, 0]
+        output = np.array([*best, EOS])
+        target = tokenizers["target"].decode(output)
+    read = np.concatenate([[BOS], output[:-1]])
+    weights = network.attention(source_N, layout, *_batch(read, device))
+    sources, targets = tokenizers["source"].tokens(source), tokenizers["target"].tokens(output)
+    before = tokenizers["target"].tokens(read)
+    axes = {"encoder": (sources, sources), "decoder": (before, before)}
+    return Attention(text, target or "", [_map(key, axes, (targets, sources), of) for key, of in weights.items()])
+
+
+def _map(
+    key: str, axes: dict[str, tuple[list[str], list[str]]], default: tuple[list[str], list[str]], of: Tensor
+) -> Map:
+    """of: [1, H, Q, K]; a text that was read before may stand before the keys."""
+    kind, _, layer = key.partition("/")
+    queries, keys = axes.get(kind, default)
+    return Map(kind, int(layer or 0), queries, keys, of[0].float().cpu().numpy()[:, :, -len(keys) :])
 
 
 def _ids(model: Model, side: str, text: str) -> np.ndarray:
-    """The tokens of a text and <eos>, at most as many as the network takes."""
+    """The tokens of a text and <eos>."""
     ids = Ragged.encode(model.schema.tokenizers[side], [text.strip()])[0]
-    if len(ids) > source_limit(model):
-        raise CanonError(
-            f"The {side} has {len(ids):,} tokens, but {model.run.path} takes at most {source_limit(model):,}."
-        )
+    _check_length(model, f"The {side}", len(ids), source_limit(model))
     return ids
+
+
+def _check_length(model: Model, what: str, length: int, limit: int) -> None:
+    if length > limit:
+        raise CanonError(f"{what} has {length:,} tokens, but {model.run.path} takes at most {limit:,}.")
 
 
 def _batch(ids: np.ndarray, device: torch.device) -> tuple[Tensor, Layout]:
@@ -148,50 +143,36 @@ def _of_language_model(model: Model, text: str, device: torch.device) -> Attenti
     ids, lengths = tokenizer.encode([text])
     if isinstance(model.schema.target, NextToken):
         read = np.concatenate([[EOS], ids])
-        record = network.attention(torch.from_numpy(read).long().to(device)[None])
-    else:  # a text of its own, framed as in training
+        weights = network.attention(torch.from_numpy(read).long().to(device)[None])
+    else:  # a whole text, framed as in training
         if not len(ids):
             raise CanonError("There is no attention to an empty text.")
         read, _, segments, *_ = frame(network.framing, tokenizer.specials, Ragged(ids, lengths))
-        if len(read) > network.limit:
-            raise CanonError(
-                f"The text has {len(read):,} tokens, but {model.run.path} takes at most {network.limit:,}."
-            )
-        record = network.attention(*_batch(read, device), torch.from_numpy(segments).to(device))
+        _check_length(model, "The text", len(read), network.limit)
+        weights = network.attention(*_batch(read, device), torch.from_numpy(segments).to(device))
     names = tokenizer.tokens(read)
-    maps = [
-        Map(
-            key.partition("/")[0], int(key.partition("/")[2] or 0), names, names, _numbers(weights)[:, :, -len(names) :]
-        )
-        for key, weights in record.items()
-    ]
-    return Attention(text, "", maps)
+    return Attention(text, "", [_map(key, {}, (names, names), of) for key, of in weights.items()])
 
 
-def _numbers(weights_BHQK: Tensor) -> np.ndarray:
-    return weights_BHQK[0].float().cpu().numpy()
-
-
-def attention_figure(found: Attention) -> Figure:
-    """Layers by heads for each kind of attention; one large matrix where there is one head of one layer."""
-    names = found.labels()
-    if len(found.maps) == 1 and len(found.maps[0].weights) == 1:
-        return _one(found.maps[0], names)
+def attention_figure(weights: Attention) -> figures.Figure:
+    """Layers by heads for each kind of attention; one large matrix if there is one head of one layer."""
+    names = weights.labels()
+    if len(weights.maps) == 1 and len(weights.maps[0].weights) == 1:
+        return _one(weights.maps[0], names)
     kinds: dict[str, list[Map]] = {}
-    for one in found.maps:
+    for one in weights.maps:
         if one.layer < _MOST_LAYERS:
             kinds.setdefault(one.kind, []).append(one)
-    columns = min(max(len(one.weights) for one in found.maps), _MOST_HEADS)
-    width = columns * max(_inches(len(one.keys)) for one in found.maps)
+    columns = min(max(len(one.weights) for one in weights.maps), _MOST_HEADS)
+    width = columns * max(_inches(len(one.keys)) for one in weights.maps)
     heights = [sum(_inches(len(one.queries)) + 0.3 for one in maps) + 1.0 for maps in kinds.values()]
     figure, _ = figures.new_figure(size=(max(width + 1.0, 4.2), sum(heights)))
     figure.clear()
     with figures.style():
         parts = figure.subfigures(len(kinds), 1, squeeze=False, height_ratios=heights)[:, 0]
         for part, (kind, maps) in zip(parts, kinds.items(), strict=True):
-            part.suptitle(
-                _TITLES.get(kind, kind) + _left_out(found, kind), x=0.01, ha="left", weight="bold", fontsize=10
-            )
+            title = _TITLES.get(kind, kind) + _left_out([one for one in weights.maps if one.kind == kind])
+            part.suptitle(title, x=0.01, ha="left", weight="bold", fontsize=10)
             axes = part.subplots(len(maps), columns, squeeze=False)
             for row, one in enumerate(maps):
                 for head in range(columns):
@@ -200,21 +181,19 @@ def attention_figure(found: Attention) -> Figure:
                         axis.axis("off")
                         continue
                     _draw(axis, one, head, names, left=head == 0, below=row + 1 == len(maps))
-                    title = f"layer {one.layer + 1}, head {head + 1}"
-                    axis.set_title(title, fontsize=8, weight="normal", pad=3)
+                    axis.set_title(f"layer {one.layer + 1}, head {head + 1}", fontsize=8, weight="normal", pad=3)
     return figure
 
 
-def _left_out(found: Attention, kind: str) -> str:
+def _left_out(maps: list[Map]) -> str:
     """What a large network has more of."""
-    maps = [one for one in found.maps if one.kind == kind]
     heads = max(len(one.weights) for one in maps)
-    said = [f"{_MOST_LAYERS} of {len(maps)} layers"] * (len(maps) > _MOST_LAYERS)
-    said += [f"{_MOST_HEADS} of {heads} heads"] * (heads > _MOST_HEADS)
-    return f" (the first {' and '.join(said)})" if said else ""
+    parts = [f"{_MOST_LAYERS} of {len(maps)} layers"] * (len(maps) > _MOST_LAYERS)
+    parts += [f"{_MOST_HEADS} of {heads} heads"] * (heads > _MOST_HEADS)
+    return f" (the first {' and '.join(parts)})" if parts else ""
 
 
-def _one(one: Map, names: Labels) -> Figure:
+def _one(one: Map, names: TokenLabels) -> figures.Figure:
     width, height = (min(max(0.28 * len(tokens), 1.6), 14.0) for tokens in (one.keys, one.queries))
     figure, axes = figures.new_figure(1, 1, (width + 1.8, height + 1.2))
     with figures.style():
@@ -225,9 +204,15 @@ def _one(one: Map, names: Labels) -> Figure:
 
 
 def _draw(
-    axis: Axes, one: Map, head: int, names: Labels, left: bool, below: bool, size: tuple[float, float] | None = None
+    axis: Any,
+    one: Map,
+    head: int,
+    names: TokenLabels,
+    left: bool,
+    below: bool,
+    size: tuple[float, float] | None = None,
 ) -> Any:
-    """One head in about `size` inches, with its tokens at the left and below where asked for."""
+    """Draws one head in about `size` inches; left, below: with the tokens there."""
     width, height = size or (_inches(len(one.keys)), _inches(len(one.queries)))
     drawn = axis.imshow(one.weights[head], cmap="Blues", vmin=0, vmax=1, aspect="auto", interpolation="nearest")
     axis.grid(False)
@@ -244,5 +229,5 @@ def _inches(tokens: int) -> float:
 
 
 def _points(inches: float, tokens: int) -> float:
-    """A size of letters at which neighbours do not touch."""
+    """A font size at which neighbouring labels do not touch."""
     return min(max(0.85 * 72 * inches / tokens, 1.5), 8.0)

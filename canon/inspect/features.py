@@ -1,15 +1,14 @@
-"""What a layer of a trained network answers to images: activations as a grid, or one vector for each image.
+"""The activations of a layer of a trained network for images: as a grid, or one vector for each image.
 
-A forward hook takes the layer's output while the run's best weights look at the images in evaluation mode; the training
-path knows nothing of it. A layer that is called several times gives its last answer.
+A forward hook takes the layer's output while the run's best weights read the images in evaluation mode. Of a layer that
+is called several times, the last output counts.
 Shapes: B images, C channels, H height, W width.
 """
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -19,21 +18,20 @@ from canon import figures
 from canon.data.batching.loader import Examples
 from canon.data.encodings.pixels import PixelSchema
 from canon.data.read import inputs
-from canon.errors import CanonError
+from canon.data.schema import take
+from canon.errors import CanonError, unknown
+from canon.inspect.stages import watched
+from canon.tasks.base import Training
 from canon.use.model import Model
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _BATCH = 64
 _MOST_IMAGES, _MOST_CHANNELS = 12, 12  # in one figure
-_MOST_NAMES = 40  # layers that a mistake lists
 
 
-class Features(NamedTuple):
+class LayerFeatures(NamedTuple):
     layer: str
     sources: list[str]
-    images: np.ndarray  # [B, C, H, W] as the run reads them, before scaling
+    images: np.ndarray  # [B, C, H, W] the first ones, as the run reads them, before scaling
     values: np.ndarray  # [B, C, H, W], or [B, units]
     white: int = 255  # the value of a white pixel of `images`
 
@@ -51,7 +49,7 @@ class Features(NamedTuple):
 
 
 def network_of(model: Model) -> nn.Module:
-    """The run's torch module; a learner of another kind is a mistake."""
+    """The run's torch module; a CanonError if it learns without one."""
     if not isinstance(model.network, nn.Module):
         raise CanonError(
             f"{model.run.path} is a run of {model.run.recipe.system.name}, which has no network to look into."
@@ -60,91 +58,69 @@ def network_of(model: Model) -> nn.Module:
 
 
 def find_layer(network: nn.Module, name: str) -> nn.Module:
-    """The layer or block called `name`; the sentence of a wrong name has the nearest one, or lists them."""
+    """The layer or block called `name`."""
     layers = dict(network.named_modules())
     layers.pop("")
-    if name in layers:
-        return layers[name]
-    near = get_close_matches(name, layers, n=1, cutoff=0.6)
-    if near:
-        raise CanonError(f'No layer "{name}"; did you mean {near[0]}?')
-    shallow = [known for known in layers if len(layers) <= _MOST_NAMES or "." not in known]
-    raise CanonError(f'No layer "{name}"; there are: {", ".join(shallow)} (all of them: canon describe RUN).')
+    if name not in layers:
+        raise CanonError(f"{unknown('layer', name, layers)} canon describe RUN lists all layers.")
+    return layers[name]
 
 
 def default_layer(network: nn.Module, example: Tensor) -> str:
     """The last layer or block that puts out maps; in a network without maps, the last one before the output."""
-    finished: list[tuple[str, Tensor]] = []
-
-    def watch(name: str) -> Any:
-        return lambda _module, _inputs, output: finished.append((name, output)) if isinstance(output, Tensor) else None
-
-    handles = [module.register_forward_hook(watch(name)) for name, module in network.named_modules() if name]
-    try:
-        answer = network(example)
-    finally:
-        for handle in handles:
-            handle.remove()
-    inner = [(name, output) for name, output in finished if output is not answer]
-    maps = [name for name, output in inner if output.dim() == 4 and output.shape[2] * output.shape[3] > 1]
-    names = maps or [name for name, _ in inner] or [name for name, _ in finished]
-    return names[-1]
+    with watched({name: module for name, module in network.named_modules() if name}, lambda output: output) as outputs:
+        result = network(example)
+    inner = [(name, output) for name, output in outputs if output is not result]
+    maps = [(name, output) for name, output in inner if output.dim() == 4 and output.shape[2] * output.shape[3] > 1]
+    return (maps or inner or outputs)[-1][0]
 
 
 @torch.no_grad()
-def features(model: Model, sources: list[str], layer: str = "") -> Features:
-    """The answers of `layer` to the images in files and folders."""
+def features(model: Model, sources: list[str], layer: str = "") -> LayerFeatures:
+    """The activations of `layer` for the images in files and folders."""
     network, schema = network_of(model), model.schema
     if not isinstance(schema, PixelSchema):
-        raise CanonError(f"{model.run.path} was trained on a table; canon inspect features is for runs on images.")
-    if tuple(model.task.example()[0].shape[1:]) != schema.shape:
-        raise CanonError(f"{model.run.path} is a run of {model.run.recipe.system.name}, whose network reads no images.")
+        raise CanonError(f"{model.run.path} was not trained on images; canon inspect features is for runs on images.")
+    if not isinstance(model.task, Training) or tuple(model.task.example()[0].shape[1:]) != schema.shape:
+        raise CanonError(
+            f"{model.run.path} is a run of {model.run.recipe.system.name}, whose network does not read images."
+        )
     if layer:
-        find_layer(network, layer)
+        find_layer(network, layer)  # a wrong name is reported before the images are read
     columns, names = inputs(schema, sources, model.run.recipe.data)
     device = next(network.parameters()).device
     network.eval()
     name = layer or default_layer(network, torch.zeros(1, *schema.shape, device=device))
-    answers: list[Tensor] = []
-
-    def keep(_module: nn.Module, _inputs: Any, output: Any) -> None:
-        if isinstance(output, Tensor):
-            answers.append(output.clone())  # what follows may write into it: activations are in place
-
-    handle = find_layer(network, name).register_forward_hook(keep)
-    found: list[Tensor] = []
-    try:
+    values: list[Tensor] = []
+    # A clone, since what follows may write into the output: activations are in place.
+    with watched({name: find_layer(network, name)}, torch.clone) as outputs:
         for batch in Examples(columns, schema, device).in_order(_BATCH):
-            answers.clear()
+            outputs.clear()
             network(batch["input"])
-            if not answers:
+            if not outputs:
                 raise CanonError(f'Layer "{name}" puts out no tensor when the network predicts; choose another.')
-            found.append(answers[-1].float().cpu())
-    finally:
-        handle.remove()
-    return Features(name, names, _pixels(columns["input"]), torch.cat(found).numpy(), schema.white)
+            values.append(outputs[-1][1].float().cpu())
+    first = take({"input": columns["input"]}, np.arange(min(len(names), _MOST_IMAGES)))["input"]
+    return LayerFeatures(name, names, np.asarray(first), torch.cat(values).numpy(), schema.white)
 
 
-def features_figure(found: Features) -> Figure:
-    """A row for each image: the image, then the channels that answer strongest, each on its own scale."""
-    count = min(len(found.sources), _MOST_IMAGES)
-    note = f" (first {count} of {len(found.sources)} images)" if count < len(found.sources) else ""
-    if found.values.ndim != 4:
-        return _vectors_figure(found, count, note)
-    values, channels = found.values, found.values.shape[1]
+def features_figure(activations: LayerFeatures) -> figures.Figure:
+    """A row for each image: the image, then the channels with the largest values, each on its own scale."""
+    count = min(len(activations.sources), _MOST_IMAGES)
+    note = f" (first {count} of {len(activations.sources)} images)" if count < len(activations.sources) else ""
+    if activations.values.ndim != 4:
+        return _vectors_figure(activations, count, note)
+    values, channels = activations.values, activations.values.shape[1]
     strongest = np.sort(np.argsort(-np.abs(values).mean(axis=(0, 2, 3)), kind="stable")[:_MOST_CHANNELS])
     figure, axes = figures.new_figure(count, 1 + len(strongest), (1.1 * (1 + len(strongest)), 1.15 * count + 0.6))
     with figures.style():
         shape = "×".join(map(str, values.shape[1:]))
-        which = (
-            f"the {len(strongest)} strongest of {channels} channels"
-            if len(strongest) < channels
-            else f"all {channels} channels"
-        )
-        figure.suptitle(f"{found.layer}, {shape}: {which}{note}", x=0.01, ha="left", weight="bold", fontsize=10)
+        all_ = len(strongest) == channels
+        which = f"all {channels} channels" if all_ else f"the {len(strongest)} strongest of {channels} channels"
+        figure.suptitle(f"{activations.layer}, {shape}: {which}{note}", x=0.01, ha="left", weight="bold", fontsize=10)
         for row in range(count):
-            show(axes[row, 0], found.images[row] / found.white)
-            axes[row, 0].set_ylabel(_short(found.sources[row]), fontsize=7)
+            show(axes[row, 0], activations.images[row] / activations.white)
+            axes[row, 0].set_ylabel(_short(activations.sources[row]), fontsize=7)
             for column, channel in enumerate(strongest, start=1):
                 low, high = values[:count, channel].min(), values[:count, channel].max()
                 axis = axes[row, column]
@@ -155,14 +131,14 @@ def features_figure(found: Features) -> Figure:
     return figure
 
 
-def _vectors_figure(found: Features, count: int, note: str) -> Figure:
-    vectors = found.values.reshape(len(found.values), -1)[:count]
+def _vectors_figure(activations: LayerFeatures, count: int, note: str) -> figures.Figure:
+    vectors = activations.values.reshape(len(activations.values), -1)[:count]
     figure, axes = figures.new_figure(1, 1, (8.5, 0.32 * count + 1.3))
     with figures.style():
         axis = axes[0, 0]
         drawn = axis.imshow(vectors, aspect="auto", cmap="viridis", interpolation="nearest")
-        axis.set(title=f"{found.layer}, {vectors.shape[1]} units{note}", xlabel="unit")
-        axis.set_yticks(range(count), [_short(source) for source in found.sources[:count]])
+        axis.set(title=f"{activations.layer}, {vectors.shape[1]} units{note}", xlabel="unit")
+        axis.set_yticks(range(count), [_short(source) for source in activations.sources[:count]])
         axis.grid(False)
         figure.colorbar(drawn, ax=axis, pad=0.01)
     return figure
@@ -181,12 +157,6 @@ def bare(axis: Any) -> None:
     axis.grid(False)
     for spine in axis.spines.values():
         spine.set_visible(False)
-
-
-def _pixels(column: Any) -> np.ndarray:
-    """The first images, for the figure."""
-    first = np.arange(min(len(column), _MOST_IMAGES))
-    return np.asarray(column[first] if isinstance(column, np.ndarray) else column.take(first))
 
 
 def _short(source: str) -> str:

@@ -1,4 +1,4 @@
-"""What the first layer of a trained network looks for: its convolution filters, or a dense layer's weights as images.
+"""The filters of a convolution in a trained network, or the weights of a dense layer, as images.
 
 All weights of a layer share one scale, symmetric about zero: grey is 0 in colour filters, white in the others.
 Shapes: O filters (units), I input channels, H and W height and width of a filter.
@@ -7,7 +7,7 @@ Shapes: O filters (units), I input channels, H and W height and width of a filte
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from torch import nn
@@ -16,9 +16,6 @@ from canon import figures
 from canon.errors import CanonError
 from canon.inspect.features import bare, find_layer, network_of
 from canon.use.model import Model
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _MOST = 256  # filters in one figure
 _MOST_INPUTS = 16  # input channels of a filter drawn beside each other
@@ -30,12 +27,7 @@ class Filters(NamedTuple):
     weights: np.ndarray  # [O, I, H, W]
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "layer": self.layer,
-            "kind": self.kind,
-            "shape": list(self.weights.shape),
-            "weights": self.weights.tolist(),
-        }
+        return {**self._asdict(), "shape": list(self.weights.shape), "weights": self.weights.tolist()}
 
 
 def filters(model: Model, layer: str = "") -> Filters:
@@ -52,14 +44,12 @@ def filters(model: Model, layer: str = "") -> Filters:
         rows = module.weight.detach().float().cpu().numpy()
         return Filters(chosen, "dense", rows.reshape(len(rows), *shape))
     what = f'layer "{chosen}" is {type(module).__name__}' if chosen else "it has neither"
-    raise CanonError(
-        f"{model.run.path}: filters are of a convolution, or of a dense layer that reads whole images; {what}."
-    )
+    raise CanonError(f"{model.run.path}: a convolution has filters, or a dense layer that reads whole images; {what}.")
 
 
-def filters_figure(found: Filters) -> Figure:
-    """A grid of filters; those of more than three input channels as a row of their channels."""
-    weights_OIHW = found.weights
+def filters_figure(drawn: Filters) -> figures.Figure:
+    """A grid of filters; a filter of other than one or three input channels is a row of its channels."""
+    weights_OIHW = drawn.weights
     count, inputs = weights_OIHW.shape[:2]
     if inputs in (1, 3):
         shown = min(count, _MOST)
@@ -80,8 +70,8 @@ def filters_figure(found: Filters) -> Figure:
         else:
             axis.imshow(picture_HWI[:, :, 0], cmap="RdBu_r", vmin=-1, vmax=1)
         size = "×".join(map(str, weights_OIHW.shape[1:]))
-        what = "filters" if found.kind == "convolution" else "units"
-        axis.set_title(f"{found.layer}, {count} {what} of {size}{part}")
+        what = "filters" if drawn.kind == "convolution" else "units"
+        axis.set_title(f"{drawn.layer}, {count} {what} of {size}{part}")
         bare(axis)
     return figure
 

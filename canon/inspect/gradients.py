@@ -1,8 +1,8 @@
-"""How gradients flow in a trained network: back through time, and to each parameter, on one batch of its own data.
+"""How gradients flow in a trained network: back through time, and to each parameter, on one batch of its data.
 
 Pascanu, Mikolov and Bengio 2013, On the difficulty of training recurrent neural networks (arXiv:1211.5063), equation 5:
 ∂L_T/∂h_t = ∂L_T/∂h_T Π_{t<k≤T} ∂h_k/∂h_{k−1}, in `through_time`: of the loss at the last step of a window, by autograd.
-Norms are of each stream's own gradient, then averaged. The network is in evaluation mode: no dropout.
+Norms are of each stream's gradient, then averaged. The network is in evaluation mode: no dropout.
 Shapes: B streams, T steps, L layers, H hidden units.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -25,12 +25,10 @@ from canon.inspect.features import network_of
 from canon.nn.recurrence import Carried, Recurrent
 from canon.nn.states import State
 from canon.objectives.classification import cross_entropy
+from canon.tasks.base import Training, Turn, composer
 from canon.training.data import read_data
 from canon.training.devices import shared_generator
 from canon.use.model import Model
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _STREAMS = 16
 _MOST_EXAMPLES = 64
@@ -43,7 +41,7 @@ class Curve(NamedTuple):
 
     entry: str  # hidden, cell
     layer: int
-    norms: list[float]  # [T]: at 0 that of h_T, the state behind the last token read
+    norms: list[float]  # [T]: at 0 that of h_T, the state after the last token read
 
 
 class Norms(NamedTuple):
@@ -64,10 +62,9 @@ class Gradients(NamedTuple):
             {"name": row.name, "shape": list(row.shape), "gradient_norm": row.gradient, "weight_norm": row.weight}
             for row in self.parameters
         ]
-        found = {"split": self.split, "losses": self.losses, "parameters": rows}
-        if self.steps:
-            found["steps"] = [{"state": c.entry, "layer": c.layer, "norms": c.norms} for c in self.steps]
-        return found
+        steps = [{"state": curve.entry, "layer": curve.layer, "norms": curve.norms} for curve in self.steps]
+        record = {"split": self.split, "losses": self.losses, "parameters": rows}
+        return {**record, "steps": steps} if steps else record
 
 
 def gradients(model: Model, split: str = "train", length: int = 0) -> Gradients:
@@ -88,7 +85,7 @@ def gradients(model: Model, split: str = "train", length: int = 0) -> Gradients:
             text = columns["input"]
             if isinstance(text, Windows) and any(isinstance(part, Recurrent) for part in network.children()):
                 steps = through_time(network, *_streams(text, length or text.window, device))
-            examples = Examples(columns, model.schema, device, model.task.compose)
+            examples = Examples(columns, model.schema, device, composer(_task(model)))
             rows = min(_MOST_EXAMPLES, num_examples(columns))
             batch = next(examples.streams(min(_STREAMS, rows)) if model.schema.in_streams else examples.in_order(rows))
             losses, parameters = _by_parameter(model, network, batch, device)
@@ -107,7 +104,7 @@ def through_time(network: Any, before_BS: Tensor, token_BT: Tensor, next_B: Tens
     with _watched(network.recurrence) as steps:
         for token_B in token_BT.unbind(1):
             logits_BV, state = network.step(token_B, state)
-    # Streams do not mix, so the gradient of the sum holds each stream's own.
+    # Streams do not mix, so the gradient of the sum holds each stream's gradient.
     loss = cross_entropy(logits_BV.float(), next_B, reduction="sum")
     carried = [x_BH for step in reversed(steps) for layer in step for x_BH in layer]
     norms = [gradient_BH.norm(dim=1).mean() for gradient_BH in torch.autograd.grad(loss, carried)]
@@ -123,22 +120,22 @@ def through_time(network: Any, before_BS: Tensor, token_BT: Tensor, next_B: Tens
 @contextmanager
 def _watched(recurrence: Recurrent) -> Iterator[list[list[Carried]]]:
     """What every layer carries after each step, as the tensors that the rest is computed from."""
-    found: list[list[Carried]] = []
+    steps: list[list[Carried]] = []
     plain = recurrence.advance
 
     def advance(projected_BG: Tensor, carried: list[Carried]) -> list[Carried]:
-        found.append(plain(projected_BG, carried))
-        return found[-1]
+        steps.append(plain(projected_BG, carried))
+        return steps[-1]
 
     recurrence.advance = advance  # type: ignore[method-assign]
     try:
-        yield found
+        yield steps
     finally:
-        del recurrence.advance  # the class's own shows again
+        del recurrence.advance  # uncovers the method of the class
 
 
 def _streams(text: Windows, length: int, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
-    """Evenly spaced pieces of a text: a window to begin with, `length` tokens, and the token behind them."""
+    """Evenly spaced pieces of a text: a window to begin with, `length` tokens, and the token after them."""
     whole = length + text.window + 1
     if len(text.tokens) < whole:
         raise CanonError(f"The text has {len(text.tokens):,} tokens, too few to go back {length:,} steps.")
@@ -152,39 +149,42 @@ def _by_parameter(
     model: Model, network: nn.Module, batch: Batch, device: torch.device
 ) -> tuple[dict[str, float], list[Norms]]:
     """The gradient of the mean loss, by phase where a system has several (a GAN's players)."""
-    task, losses, found = model.task, {}, []
+    task, losses, rows = _task(model), {}, []
     for phase in dict.fromkeys(task.phases):
         network.zero_grad(set_to_none=True)
         count = len(batch["input_lengths" if "input_lengths" in batch else "input"])
-        task.state, task.generator, task.share = None, shared_generator(0, 0, device), (0, count, count)
-        loss = task.loss(network, batch, phase) / task.count(batch)
+        turn = Turn(shared_generator(0, 0, device), (0, count, count))
+        loss = task.loss(network, batch, phase, turn) / task.count(batch)
         loss.backward()
         losses[phase] = loss.item()
         for name, parameter in task.parameters(network, phase):
             if parameter.grad is not None:
                 norms = parameter.grad.norm().item(), parameter.detach().norm().item()
-                found.append(Norms(name, tuple(parameter.shape), *norms))
-    task.state = None
-    task.observed.clear()
-    return losses, found
+                rows.append(Norms(name, tuple(parameter.shape), *norms))
+    return losses, rows
 
 
-def gradients_figure(found: Gradients) -> Figure:
+def _task(model: Model) -> Training:
+    assert isinstance(model.task, Training), "what has a network is trained by gradients"
+    return model.task
+
+
+def gradients_figure(norms: Gradients) -> figures.Figure:
     """Above, where there is a recurrence, norms back through time; below, the norm of each parameter's gradient."""
-    shown = found.parameters[:_MOST_BARS]
+    shown = norms.parameters[:_MOST_BARS]
     bars = 0.17 * len(shown) + 0.9
-    rows = 2 if found.steps else 1
-    figure, axes = figures.new_figure(rows, 1, (7.0, bars + (3.2 if found.steps else 0)))
+    rows = 2 if norms.steps else 1
+    figure, axes = figures.new_figure(rows, 1, (7.0, bars + (3.2 if norms.steps else 0)))
     with figures.style():
-        if found.steps:
+        if norms.steps:
             axes[0, 0].get_gridspec().set_height_ratios([3.2, bars])
-            _steps(axes[0, 0], found.steps)
+            _steps(axes[0, 0], norms.steps)
         axis = axes[-1, 0]
         values = [max(row.gradient, _LEAST) for row in shown]
         axis.plot(values, range(len(shown)), "o", ms=5)
         axis.set_yticks(range(len(shown)), [row.name for row in shown], fontsize=7)
-        more = f" (the first {len(shown)} of {len(found.parameters)})" if len(shown) < len(found.parameters) else ""
-        axis.set(xscale="log", title=f"‖∂L/∂θ‖ by parameter, {found.split} batch{more}", ylim=(len(shown) - 0.4, -0.6))
+        more = f" (the first {len(shown)} of {len(norms.parameters)})" if len(shown) < len(norms.parameters) else ""
+        axis.set(xscale="log", title=f"‖∂L/∂θ‖ by parameter, {norms.split} batch{more}", ylim=(len(shown) - 0.4, -0.6))
     return figure
 
 

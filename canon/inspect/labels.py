@@ -1,7 +1,7 @@
 """Tokens as labels of a figure, in fonts that have their characters.
 
-matplotlib takes each character from the first font of a list that has it. Its own, DejaVu Sans, has no Chinese,
-Japanese or Korean; where no font here has a token's characters, its place in the sequence stands for it.
+matplotlib takes each character from the first font of a list that has it. Its default, DejaVu Sans, has no Chinese,
+Japanese or Korean; a token that no installed font can write is shown as its number in the sequence.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _WIDE = (
 _LONGEST = 16  # characters of a label
 
 
-class Labels(NamedTuple):
-    texts: dict[str, str]  # what to write for a token; absent where no font can
+class TokenLabels(NamedTuple):
+    texts: dict[str, str]  # the label of a token; absent if no font can write it
     fonts: list[str]
     missing: str  # characters that no font has
 
@@ -37,20 +37,17 @@ class Labels(NamedTuple):
         )
 
 
-def labels(tokens: Sequence[str]) -> Labels:
-    """How to write `tokens`: the fonts to take, and what they cannot write."""
-    wanted = {character for token in tokens for character in token if not character.isspace()}
-    missing: set[str] = wanted
-    taken: list[str] = []
+def labels(tokens: Sequence[str]) -> TokenLabels:
+    """How to write `tokens`: the fonts to take, and the characters that they lack."""
+    missing = {character for token in tokens for character in token if not character.isspace()}
+    fonts: list[str] = []
     for name, path in _fonts().items():
-        found = {character for character in missing if ord(character) in _characters(path)}
-        if found:
-            taken.append(name)
-            missing = missing - found
-        if not missing:
-            break
+        rest = {character for character in missing if ord(character) not in _characters(path)}
+        if len(rest) < len(missing):
+            fonts.append(name)
+        missing = rest
     texts = {token: _short(token) for token in tokens if not set(token) & missing}
-    return Labels(texts, taken or [_PLAIN], "".join(sorted(missing)))
+    return TokenLabels(texts, fonts or [_PLAIN], "".join(sorted(missing)))
 
 
 def _short(token: str) -> str:
@@ -58,7 +55,7 @@ def _short(token: str) -> str:
 
 
 def _fonts() -> dict[str, str]:
-    """The files of matplotlib's own font and of wide ones, by name."""
+    """The files of matplotlib's default font and of wide ones, by name."""
     from matplotlib.font_manager import fontManager
 
     files = {entry.name: entry.fname for entry in fontManager.ttflist if entry.weight in (400, "normal", "regular")}

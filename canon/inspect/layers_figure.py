@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import math
 import textwrap
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from canon import figures
 from canon.inspect.summary import Description
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _TALLEST, _SLANT = 2.1, 0.32  # inches of the input's height; of depth, how much goes right and up
 _THIN, _THICK = 0.07, 0.075  # inches of one channel, and of each doubling
@@ -23,12 +20,12 @@ _FLOOR = 0.0  # where boxes stand
 _BAR = 0.34  # the longest bar
 
 
-def layers_figure(found: Description) -> Figure:
+def layers_figure(description: Description) -> figures.Figure:
     """The stages of a description's network, from the input on the left to the output on the right."""
     from matplotlib.figure import Figure
 
-    drawn = [stage for stage in found.stages if stage.output_shape is not None]
-    shapes = [found.input_shape, *(stage.output_shape[1:] for stage in drawn if stage.output_shape)]
+    drawn = [stage for stage in description.stages if stage.output_shape is not None]
+    shapes = [description.input_shape, *(stage.output_shape[1:] for stage in drawn if stage.output_shape)]
     side = max((max(shape[1:]) for shape in shapes if len(shape) == 3), default=1)
     boxes = [_box(shape, side) for shape in shapes]
     widths = [max(_NARROWEST, width + depth * _SLANT) for width, _, depth in boxes]
@@ -36,14 +33,15 @@ def layers_figure(found: Description) -> Figure:
     right, top = starts[-1] + widths[-1], max(height + depth * _SLANT for _, height, depth in boxes)
     bottom, left = -2.35, -0.95
     below = -0.34 if all(len(stage.name) <= 15 for stage in drawn) else -0.47  # room for names of two lines
-    assert found.network is not None, "the caller has looked"
-    whole = f"{_short(found.network.parameters)} parameters, {_short(found.network.multiply_adds)} multiply-adds"
+    network, title = description.network, f"{description.system.title} ({description.name})"
+    assert network is not None, "checked by the caller"
+    whole = f"{_short(network.parameters)} parameters, {_short(network.multiply_adds)} multiply-adds"
     with figures.style():
         figure = Figure(figsize=(right - left + 0.3, top - bottom + 0.75), facecolor="white")
         axis = figure.add_axes((0, 0, 1, 1))
         axis.set(xlim=(left - 0.1, right + 0.2), ylim=(bottom - 0.05, top + 0.7), aspect="equal")
         axis.axis("off")
-        axis.text(left, top + 0.55, f"{found.system.title} ({found.name})", weight="bold", fontsize=11, va="top")
+        axis.text(left, top + 0.55, title, weight="bold", fontsize=11, va="top")
         axis.text(left, top + 0.3, whole, color=figures.FAINT, va="top")
         for i, (shape, box) in enumerate(zip(shapes, boxes, strict=True)):
             middle = starts[i] + widths[i] / 2
@@ -55,17 +53,19 @@ def layers_figure(found: Description) -> Figure:
             axis.text(middle, -0.16, _broken(name), weight="bold", ha="center", va="top", fontsize=8)
             axis.text(middle, below, "×".join(map(str, shape)) or "1", ha="center", va="top", fontsize=8)
             axis.text(middle, below - 0.18, _wrapped(kind), ha="center", va="top", fontsize=6.5, color=figures.FAINT)
-        for place, title, color in ((3, "parameters", figures.COLORS[3]), (4, "multiply-adds", figures.COLORS[4])):
-            floor = -1.72 if place == 3 else -2.3
-            costs = [stage.parameters if place == 3 else stage.multiply_adds for stage in drawn]
+        parameters, multiply_adds = [stage.parameters for stage in drawn], [stage.multiply_adds for stage in drawn]
+        bars = (
+            ("parameters", -1.72, figures.COLORS[3], parameters),
+            ("multiply-adds", -2.3, figures.COLORS[4], multiply_adds),
+        )
+        for title, floor, color, costs in bars:
             axis.text(left, floor + 0.03, title, color=figures.FAINT, fontsize=7.5)
             axis.plot([starts[1], right], [floor, floor], color=figures.GRID, lw=0.8, zorder=0)
             for start, width, cost in zip(starts[1:], widths[1:], costs, strict=True):
                 height = _BAR * cost / max(*costs, 1)
-                _rectangle(axis, start + width / 2 - 0.3, floor, 0.6, height, color)
-                axis.text(
-                    start + width / 2, floor + height + 0.03, _short(cost) if cost else "–", ha="center", fontsize=7
-                )
+                axis.bar(start + width / 2, height, 0.6, floor, color=color, alpha=0.75, edgecolor="none")
+                label = _short(cost) if cost else "–"
+                axis.text(start + width / 2, floor + height + 0.03, label, ha="center", fontsize=7)
     return figure
 
 
@@ -95,12 +95,6 @@ def _draw(axis: Any, x: float, box: tuple[float, float, float], color: str) -> N
 def _arrow(axis: Any, x: float) -> None:
     line = {"arrowstyle": "-|>", "color": figures.FAINT, "lw": 0.9, "shrinkA": 0, "shrinkB": 0, "mutation_scale": 7}
     axis.annotate("", (x + 0.12, 0.12), (x - 0.12, 0.12), arrowprops=line)
-
-
-def _rectangle(axis: Any, x: float, y: float, width: float, height: float, color: str) -> None:
-    from matplotlib.patches import Rectangle
-
-    axis.add_patch(Rectangle((x, y), width, height, facecolor=color, alpha=0.75, edgecolor="none"))
 
 
 def _broken(name: str) -> str:

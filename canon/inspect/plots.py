@@ -7,7 +7,7 @@ minimum is 0 at (3, ½)). Every optimiser starts at the same place, at a rate th
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -16,9 +16,6 @@ from torch import Tensor
 from canon import figures
 from canon.nn.activations import activation
 from canon.optim import OPTIMIZERS, create
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 # title, name, settings
 _ACTIVATIONS: tuple[tuple[str, str, dict[str, float]], ...] = (
@@ -36,7 +33,7 @@ _ACTIVATIONS: tuple[tuple[str, str, dict[str, float]], ...] = (
 )
 
 
-def activations_figure() -> Figure:
+def activations_figure() -> figures.Figure:
     """Each activation and its derivative, by autograd, over [−4, 4]."""
     figure, axes = figures.new_figure(3, 4, (11, 7.2))
     with figures.style():
@@ -124,7 +121,7 @@ def trajectory(surface: Surface, name: str, lr: float, **settings: Any) -> np.nd
     return torch.stack(visited).numpy()
 
 
-def optimizers_figure() -> Figure:
+def optimizers_figure() -> figures.Figure:
     """Every optimiser's path over contours, and below it the least value reached so far."""
     figure, axes = figures.new_figure(2, 3, (13, 8.6))
     with figures.style():

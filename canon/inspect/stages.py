@@ -1,18 +1,18 @@
 """A network's layers in stages: the rows of a paper's table, with subtotals of parameters and multiply-adds.
 
-A stage is a block, a run of equal blocks, or the layers between two of them, which end at a pooling layer; one behind a
-block belongs to it. Sequences that hold different things (the `features` of VGG and DenseNet) and whole systems inside
-another (the encoder of SimCLR) are opened.
+A stage is a block, a run of equal blocks, or the layers between two of them, which end at a pooling layer; a pooling
+layer after a block belongs to it. Sequences that hold different things (the `features` of VGG and DenseNet) and whole
+systems inside another (the encoder of SimCLR) are opened.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from itertools import groupby
 from typing import Any, NamedTuple
 
-import torch
 from torch import Tensor, nn
 
 from canon.nn.counting import Row, Summary, summarize
@@ -26,9 +26,15 @@ class Stage(NamedTuple):
     name: str
     kind: str  # "3 × Bottleneck"
     output_shape: tuple[int, ...] | None
-    rows: list[Row]  # its layers; their sums are the next two
-    parameters: int
-    multiply_adds: int
+    rows: list[Row]  # its layers
+
+    @property
+    def parameters(self) -> int:
+        return sum(row.parameters for row in self.rows)
+
+    @property
+    def multiply_adds(self) -> int:
+        return sum(row.multiply_adds for row in self.rows)
 
 
 class _Unit(NamedTuple):
@@ -44,30 +50,36 @@ class _Unit(NamedTuple):
 
 
 def stages(network: nn.Module, *example_inputs: Any) -> tuple[list[Stage], Summary]:
-    """The stages in the order of definition, and the layers they are made of; `network` is not changed."""
+    """The stages in the order of definition, and the layers they consist of; `network` is not changed."""
     units = list(_units(network, ""))
-    shapes: dict[str, tuple[int, ...]] = {}
+    with watched({unit.name: unit.module for unit in units}, lambda output: tuple(output.shape)) as calls:
+        summary = summarize(network, *example_inputs)  # runs a copy, which has the hooks too
+    groups = [_stage(network, group, summary.rows, dict(calls)) for group in _groups(units)]
+    placed = {row for stage in groups for row in stage.rows}
+    rest = [row for row in summary.rows if row not in placed and row.kind != "Identity"]
+    if rest:
+        groups.append(Stage("(whole)", ", ".join(dict.fromkeys(row.kind for row in rest)), None, rest))
+    return groups, summary
 
-    def watch(name: str) -> Any:
+
+@contextmanager
+def watched(modules: Mapping[str, nn.Module], keep: Callable[[Tensor], Any]) -> Iterator[list[tuple[str, Any]]]:
+    """(name, keep(output)) of every call of the modules inside `with`, if the output is one tensor."""
+    calls: list[tuple[str, Any]] = []
+
+    def watch(name: str) -> Callable[..., None]:
         def after(_module: nn.Module, _inputs: Any, output: Any) -> None:
             if isinstance(output, Tensor):
-                shapes[name] = tuple(output.shape)
+                calls.append((name, keep(output)))
 
         return after
 
-    # `summarize` runs a copy, which takes these along.
-    handles = [unit.module.register_forward_hook(watch(unit.name)) for unit in units]
+    handles = [module.register_forward_hook(watch(name)) for name, module in modules.items()]
     try:
-        summary = summarize(network, *example_inputs)
+        yield calls
     finally:
         for handle in handles:
             handle.remove()
-    found = [_stage(network, group, summary.rows, shapes) for group in _groups(units)]
-    placed = {row for stage in found for row in stage.rows}
-    rest = [row for row in summary.rows if row not in placed and row.kind != "Identity"]
-    if rest:
-        found.append(_sum("(whole)", ", ".join(dict.fromkeys(row.kind for row in rest)), None, rest))
-    return found, summary
 
 
 def _units(module: nn.Module, prefix: str) -> Iterator[_Unit]:
@@ -106,14 +118,9 @@ def _groups(units: list[_Unit]) -> list[list[_Unit]]:
 
 def _stage(network: nn.Module, group: list[_Unit], rows: list[Row], shapes: dict[str, tuple[int, ...]]) -> Stage:
     names = [unit.name for unit in group]
-    own = [row for row in rows if any(row.name == name or row.name.startswith(f"{name}.") for name in names)]
+    inside = [row for row in rows if any(row.name == name or row.name.startswith(f"{name}.") for name in names)]
     shape = next((shapes[name] for name in reversed(names) if name in shapes), None)
-    return _sum(_name(network, group), _kind(group), shape, own)
-
-
-def _sum(name: str, kind: str, shape: tuple[int, ...] | None, rows: list[Row]) -> Stage:
-    parameters, multiply_adds = sum(row.parameters for row in rows), sum(row.multiply_adds for row in rows)
-    return Stage(name, kind, shape, rows, parameters, multiply_adds)
+    return Stage(_name(network, group), _kind(group), shape, inside)
 
 
 def _name(network: nn.Module, group: list[_Unit]) -> str:
@@ -144,15 +151,15 @@ class Repeated(NamedTuple):
 
 
 def without_repeats(stage: Stage) -> list[Repeated]:
-    """The layers of a stage, equal blocks told once: layer1.1–2.conv1 twice."""
+    """The layers of a stage, with equal blocks listed once: layer1.1–2.conv1 for two."""
     blocks = [(block, list(rows)) for block, rows in groupby(stage.rows, key=lambda row: _block(row.name, stage.name))]
-    found: list[Repeated] = []
+    layers: list[Repeated] = []
     for _, group in groupby(blocks, key=lambda item: [_alike(row, item[0]) for row in item[1]]):
         alike = list(group)
         (first, rows), last = alike[0], alike[-1][0]
         name = f"{first}–{last.rpartition('.')[2]}" if len(alike) > 1 else first
-        found += [Repeated(name + row.name.removeprefix(first), len(alike), row) for row in rows]
-    return found
+        layers += [Repeated(name + row.name.removeprefix(first), len(alike), row) for row in rows]
+    return layers
 
 
 def _block(layer: str, stage: str) -> str:
@@ -166,10 +173,3 @@ def _alike(row: Row, block: str) -> tuple[Any, ...]:
     # A layer without a block around it is only like itself.
     inside = row.name.removeprefix(block) or row.name
     return (inside, *row[1:])
-
-
-def on_meta(build: Any, config: Any, *example_inputs: Any) -> tuple[list[Stage], Summary]:
-    """Stages and layers of the network that `build(config)` makes; shapes only, so that a large one costs nothing."""
-    with torch.device("meta"):
-        network = build(config)
-    return stages(network, *example_inputs)

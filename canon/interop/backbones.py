@@ -1,81 +1,68 @@
-"""Pre-trained networks to fine-tune: of a run of canon's, of a folder of Hugging Face's, or of ELMo's published files.
+"""Pre-trained networks to fine-tune: of a run, of a Hugging Face folder, or of ELMo's published files.
 
-`find` reads one, `complete` writes what it is into a recipe for fine-tuning, `reading_of` says what it asks of its
+`find` opens one, `complete` writes what it is into a recipe for fine-tuning, `reading_of` says what it asks of its
 texts, and `take_backbone` copies its weights. Every tensor of the network must be there with its shape; what is not
-used (the heads of pre-training) is told, and a missing pooler is made anew.
+used (the heads of pre-training) is reported, and a missing pooler is newly initialised.
 """
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from canon import recipe as recipes
+from canon import registry
 from canon.config import Table
 from canon.contracts import Encodes, TakesVocabulary
 from canon.data.encodings.framed import FRAMED, Backbone
 from canon.data.schema import Schema
 from canon.data.text.tokenizers import Tokenizer
 from canon.errors import CanonError
-from canon.interop import elmo
-from canon.interop.tensors import weight
-from canon.interop.weights import read_tensors
+from canon.interop.formats import open_for
+from canon.interop.network import ForeignWeights, weight
+from canon.interop.runs import RunSource
 from canon.recipe import Recipe
 from canon.systems.pretrained.finetune import build_backbone
 
-_ANEW = ("pooler.", "characters")  # parts that published weights may lack; characters: how the vocabulary is spelled
+_OPTIONAL = ("pooler.", "characters")  # parts that weights may lack; characters: how the vocabulary is spelled
 _SHOWN = 6  # tensors in a sentence
+_PREFIX = "backbone."  # of its tensors in a fine-tuned network
+_SMALL = "bert:tiny"  # what labelled texts alone can teach something
 
 
-class Found(NamedTuple):
-    """A pre-trained network: its system, settings, weights and tokeniser."""
-
-    system: str
-    settings: Table
-    tensors: dict[str, Tensor]
-    tokenizer: Tokenizer | None
-    left_out: tuple[str, ...] = ()  # tensors of a folder that belong to another task
+_UNTRAINED = (
+    "{} begins at random weights, with which a bag of words is hard to beat: start from a pre-trained network with "
+    "--set from=RUN_OR_FOLDER (canon train pretrained/bert-wiki makes a run), or for classes of texts use canon train "
+    "fasttext-classifier."
+)
 
 
 @lru_cache(maxsize=1)
-def find(source: str) -> Found:
-    """What `source` holds; the last one is kept, since a recipe, its data and its weights are made of it in turn."""
-    path = Path(source).expanduser()
-    if (path / "recipe.toml").is_file():
-        return _of_run(path)
-    if (path / "config.json").is_file():
-        from canon.interop.huggingface import read_folder
+def find(source: str) -> tuple[str, ForeignWeights]:
+    """The system and weights that `source` holds, settings as TOML holds them.
 
-        there = read_folder(path)
-        left_out = tuple(there.report.left_out)
-        return Found(there.system, _plain(there.settings), there.tensors, there.tokenizer, left_out)
-    if elmo.is_folder(path):  # a network that spells its words: any vocabulary will do
-        return Found("elmo", *elmo.read_folder(path), None)
-    if needed := recipes.recipe_of(source):
-        raise CanonError(f"from: there is no run {source} yet; make it with: canon train {needed}")
-    what = "has neither a recipe.toml nor a config.json" if path.is_dir() else "is not there"
-    raise CanonError(f"from: {source} {what}; give a run of canon's, or a folder of Hugging Face's.")
-
-
-def _of_run(path: Path) -> Found:
-    recipe = recipes.load(str(path / "recipe.toml"))
-    tensors, schema = read_tensors(str(path)), Schema.open(path / "vocab")
-    system, own = recipe.system_name, {f.name: getattr(recipe.config, f.name) for f in fields(recipe.config)}
-    if FRAMED.name in recipe.system.encodings:  # fine-tuned already: its backbone goes on
-        system, vocab_size = own["backbone"], own["vocab_size"]
-        own = {"vocab_size": vocab_size, **own["settings"]}
-        tensors = {name.removeprefix("backbone."): t for name, t in tensors.items() if name.startswith("backbone.")}
-    reads = FRAMED.name in recipe.system.encodings or issubclass(recipe.system.load()[1], Encodes)
-    if "text" not in schema.tokenizers or not reads:
-        raise CanonError(f"from: {path} is a run of {recipe.system.name}, which is no pre-trained network for texts.")
-    tokenizer = schema.tokenizers["text"]
-    tokenizer.require_rows(own["vocab_size"], path / "vocab" / "text.json", path / "best" / "model.safetensors")
-    return Found(system.partition(":")[0], _plain(own), tensors, tokenizer)
+    The last one is kept, since a recipe, its data and its weights are made of it in turn.
+    """
+    tuning = next(system for system in registry.SYSTEMS if FRAMED.name in system.encodings)
+    origin = open_for(tuning, source, "weights", "from")
+    system, weights = origin.system, origin.weights
+    settings, tensors = weights.settings, weights.tensors
+    if isinstance(origin, RunSource):
+        record = origin.recipe.system
+        is_tuned = FRAMED.name in record.encodings
+        if weights.tokenizer is None or not (is_tuned or issubclass(record.load()[1], Encodes)):
+            raise CanonError(f"from: {source} is a run of {system}, which is not a pre-trained network for texts.")
+        if is_tuned:  # its backbone goes on
+            system = settings["backbone"].partition(":")[0]
+            settings = {"vocab_size": settings["vocab_size"], **settings["settings"]}
+            tensors = {name.removeprefix(_PREFIX): t for name, t in tensors.items() if name.startswith(_PREFIX)}
+        vocab = origin.path / "vocab" / "text.json"
+        weights.tokenizer.require_rows(settings["vocab_size"], vocab, origin.path / "best" / "model.safetensors")
+    return system, replace(weights, settings=_plain(settings), tensors=tensors)
 
 
 def _plain(settings: Table) -> Table:
@@ -88,28 +75,26 @@ def _plain(settings: Table) -> Table:
 
 
 def complete(recipe: Recipe) -> Recipe:
-    """A recipe for fine-tuning with the system and the settings of the network in train.init; others as they are."""
-    if FRAMED.name not in recipe.system.encodings:
-        return recipe
-    said = {key: recipe.origins.get(f"system.{key}", "default") for key in ("backbone", "settings")}
-    own = {key: not (origin == "default" or origin.startswith("preset ")) for key, origin in said.items()}
-    own["settings"] = own["settings"] or any(key.startswith("system.settings.") for key in recipe.origins)
+    """A recipe for fine-tuning with the system and the settings of the network in train.init."""
+    origins = {key: recipe.origins.get(f"system.{key}", "default") for key in ("backbone", "settings")}
+    chosen = {key: not (origin == "default" or origin.startswith("preset ")) for key, origin in origins.items()}
+    if any(key.startswith("system.settings.") for key in recipe.origins):
+        chosen["settings"] = True
     if not recipe.train.init:
-        if said["backbone"] == "default":
-            raise CanonError(
-                f"{recipe.system.name} starts from a pre-trained network: give --set from=RUN_OR_FOLDER, or for random "
-                "weights --set system.backbone=bert:small."
-            )
-        return recipe
-    found = find(recipe.train.init)
-    if own["backbone"] and recipe.config.backbone.partition(":")[0] != found.system:
-        asked = f"system.backbone is {recipe.config.backbone} (from {said['backbone']})"
-        raise CanonError(f"{asked}, but {recipe.train.init} is of {found.system}: leave it out.")
-    settings = {**found.settings, **(recipe.config.settings if own["settings"] else {})}
-    config = replace(recipe.config, backbone=found.system, settings=settings)
-    origin = f"from {recipe.train.init}"
-    origins = recipe.origins | {"system.backbone": origin, "system.settings": origin}
-    return replace(recipe, config=config, origins=origins)
+        if recipe.config.frozen:
+            raise CanonError("system.frozen keeps a pre-trained network as it is: give one, --set from=RUN_OR_FOLDER.")
+        if origins["backbone"] != "default":
+            return recipe
+        config = replace(recipe.config, backbone=_SMALL)
+        return replace(recipe, config=config, origins=recipe.origins | {"system.backbone": "from nothing pre-trained"})
+    system, weights = find(recipe.train.init)
+    if chosen["backbone"] and recipe.config.backbone.partition(":")[0] != system:
+        asked = f"system.backbone is {recipe.config.backbone} (from {origins['backbone']})"
+        raise CanonError(f"{asked}, but {recipe.train.init} is of {system}: leave it out.")
+    settings = {**weights.settings, **(recipe.config.settings if chosen["settings"] else {})}
+    config = replace(recipe.config, backbone=system, settings=settings)
+    noted = dict.fromkeys(("system.backbone", "system.settings"), f"from {recipe.train.init}")
+    return replace(recipe, config=config, origins=recipe.origins | noted)
 
 
 def reading_of(recipe: Recipe, run: Path | None) -> Backbone:
@@ -122,40 +107,42 @@ def reading_of(recipe: Recipe, run: Path | None) -> Backbone:
         # The tokeniser of random weights is made of the data again, so that other data shows.
         tokenizer = Tokenizer.load(run / "vocab" / "text.json") if recipe.train.init else None
     elif recipe.train.init:
-        tokenizer = find(recipe.train.init).tokenizer
+        tokenizer = find(recipe.train.init)[1].tokenizer
         if tokenizer is None and not spells and not recipe.data.tokenizer.endswith(".json"):
             raise CanonError(
                 f"{recipe.train.init} has no tokenizer; give its file with --set data.tokenizer=FILE.json."
             )
-    return Backbone(source, network.framing, network.limit, tokenizer, "word" if spells else "wordpiece")
+    note = "" if recipe.train.init else _UNTRAINED.format(recipe.config.backbone)
+    return Backbone(source, network.framing, network.limit, tokenizer, "word" if spells else "wordpiece", note)
 
 
-def take_backbone(network: nn.Module, source: str) -> str:
-    """Copies the weights of `source` to the network's backbone, in place; says what was taken and left out."""
-    found = find(source)
+def take_backbone(network: nn.Module, recipe: Recipe, schema: Schema) -> str:
+    """Copies the weights of train.init to the network's backbone, in place; says what was taken and left out."""
+    source = recipe.train.init
+    weights = find(source)[1]
+    tensors = weights.tensors
     backbone: Any = network.backbone
-    own = backbone.state_dict()
-    missing = [name for name in own if name not in found.tensors and not name.startswith(_ANEW)]
-    other = [
-        f"{name} {list(found.tensors[name].shape)} where {list(tensor.shape)} is needed"
-        for name, tensor in own.items()
-        if name in found.tensors and found.tensors[name].shape != tensor.shape
+    state = backbone.state_dict()
+    missing = [name for name in state if name not in tensors and not name.startswith(_OPTIONAL)]
+    unlike = [
+        f"{name} {list(tensors[name].shape)} where {list(tensor.shape)} is needed"
+        for name, tensor in state.items()
+        if name in tensors and tensors[name].shape != tensor.shape
     ]
-    if missing or other:
+    if missing or unlike:
         lacks = f"lacks {_listed(missing)}" if missing else ""
-        differs = f"has {_listed(other)}" if other else ""
+        differs = f"has {_listed(unlike)}" if unlike else ""
         raise CanonError(f"from: {source} {' and '.join(filter(None, [lacks, differs]))}, so it does not fit.")
+    taken = [name for name in state if name in tensors]
     with torch.no_grad():
-        for name, tensor in own.items():
-            if name in found.tensors:
-                tensor.copy_(weight(found.tensors[name], name, source, tensor.dtype))
-    taken = sum(name in found.tensors for name in own)
-    known = {f"backbone.{name}" for name in found.tensors}
-    anew = [name for name in network.state_dict() if name not in known]
-    unused = [*found.left_out, *(name for name in found.tensors if name not in own)]
+        for name in taken:
+            state[name].copy_(weight(tensors[name], name, source, state[name].dtype))
+    known = {_PREFIX + name for name in tensors}
+    others = [name for name in network.state_dict() if name not in known]
+    unused = [*weights.left_out, *(name for name in tensors if name not in state)]
     left = f"; left out: {_listed(unused)}" if unused else ""
     find.cache_clear()  # the tensors are copied
-    return f"Started from {source}: {taken} tensors taken{left}; made anew: {', '.join(anew)}."
+    return f"Started from {source}: {len(taken)} tensors taken{left}; newly initialised: {', '.join(others)}."
 
 
 def _listed(names: list[str]) -> str:

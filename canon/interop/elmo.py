@@ -1,7 +1,7 @@
 """ELMo's published files, both ways: options.json and weights.hdf5 as the authors' code (bilm-tf) has them.
 
 Peters et al. 2018 (arXiv:1802.05365). `from_original` and `to_original` map tensors and nothing else; HDF5 is read and
-written at the end of this file, by h5py, which is no part of canon. In the files
+written at the end of this file, by h5py, which is not part of canon. In the files
     char_embed [261, d]                                 characters, 0 to 255 bytes, then the five marks
     CNN/W_cnn_I [1, width, d, filters], CNN/b_cnn_I     convolutions
     CNN_high_I/W_carry, b_carry, W_transform, b_transform   a highway layer: y = carry ⊙ transform + (1 − carry) ⊙ x
@@ -25,7 +25,9 @@ from torch import Tensor
 from canon.config import Table, parse
 from canon.data.formats.files import read_text
 from canon.errors import CanonError, border
-from canon.storage import parse_json, writing
+from canon.interop.formats import Candidate, FileChoices, Format, GivesWeights, Written
+from canon.interop.network import ForeignWeights, Network, Tensors
+from canon.storage import parse_json, writing, writing_folder
 
 if TYPE_CHECKING:
     from canon.systems.pretrained.elmo import Config, ELMo
@@ -37,7 +39,7 @@ OPTIONS, WEIGHTS = "options.json", "weights.hdf5"
 
 
 def config_of(options: Mapping[str, Any], name: str = OPTIONS) -> Table:
-    """The settings of the system that an options.json tells."""
+    """The settings of the system that an options.json asks for."""
     try:
         cnn, lstm = options["char_cnn"], options["lstm"]
         return {
@@ -79,7 +81,7 @@ def options_of(config: Config) -> dict[str, Any]:
     }
 
 
-def from_original(arrays: Mapping[str, np.ndarray], config: Config, name: str = WEIGHTS) -> dict[str, Tensor]:
+def from_original(arrays: Mapping[str, np.ndarray], config: Config, name: str = WEIGHTS) -> Tensors:
     """canon's tensors of the characters' network and the LSTMs."""
     left = set(arrays)
 
@@ -93,18 +95,18 @@ def from_original(arrays: Mapping[str, np.ndarray], config: Config, name: str = 
 
     filters = sum(count for _, count in config.filters)
     dim, hidden = config.projection, config.hidden
-    found = {"words.embedding.weight": take("char_embed", 261, config.char_dim)}
+    tensors = {"words.embedding.weight": take("char_embed", 261, config.char_dim)}
     for index, (width, count) in enumerate(config.filters):
         weight = take(f"CNN/W_cnn_{index}", 1, width, config.char_dim, count)
-        found[f"words.convolutions.{index}.weight"] = weight[0].permute(2, 1, 0).contiguous()
-        found[f"words.convolutions.{index}.bias"] = take(f"CNN/b_cnn_{index}", count)
+        tensors[f"words.convolutions.{index}.weight"] = weight[0].permute(2, 1, 0).contiguous()
+        tensors[f"words.convolutions.{index}.bias"] = take(f"CNN/b_cnn_{index}", count)
     for index in range(config.num_highway):
         both = [take(f"CNN_high_{index}/W_{part}", filters, filters).T for part in ("carry", "transform")]
-        found[f"words.highways.{index}.both.weight"] = torch.cat(both)
+        tensors[f"words.highways.{index}.both.weight"] = torch.cat(both)
         biases = [take(f"CNN_high_{index}/b_{part}", filters) for part in ("carry", "transform")]
-        found[f"words.highways.{index}.both.bias"] = torch.cat(biases)
-    found["words.projection.weight"] = take("CNN_proj/W_proj", filters, dim).T.contiguous()
-    found["words.projection.bias"] = take("CNN_proj/b_proj", dim)
+        tensors[f"words.highways.{index}.both.bias"] = torch.cat(biases)
+    tensors["words.projection.weight"] = take("CNN_proj/W_proj", filters, dim).T.contiguous()
+    tensors["words.projection.bias"] = take("CNN_proj/b_proj", dim)
     for layer in range(config.num_layers):
         sides = []
         for direction in range(2):
@@ -115,39 +117,39 @@ def from_original(arrays: Mapping[str, np.ndarray], config: Config, name: str = 
             sides.append((gates[:, :dim], gates[:, dim:], bias, take(f"{cell}/W_P_0", hidden, dim).T))
         names = ("input_weight", "recurrent_weight", "bias", "projection_weight")
         for part, both_sides in zip(names, zip(*sides, strict=True), strict=True):
-            found[f"layers.{layer}.{part}"] = torch.stack(both_sides)
+            tensors[f"layers.{layer}.{part}"] = torch.stack(both_sides)
     if left:
-        raise CanonError(f"{name} has {len(left)} tensors that its options do not tell of, such as {min(left)}.")
-    return found
+        raise CanonError(f"{name} has {len(left)} tensors that its options do not mention, such as {min(left)}.")
+    return tensors
 
 
-def to_original(tensors: Mapping[str, Tensor], config: Config) -> Arrays:
+def to_original(tensors: Tensors, config: Config) -> Arrays:
     """The other way round: the arrays of a weights.hdf5."""
     dim, hidden = config.projection, config.hidden
     filters = sum(count for _, count in config.filters)
-    found = {
+    arrays = {
         "char_embed": tensors["words.embedding.weight"],
         "CNN_proj/W_proj": tensors["words.projection.weight"].T,
         "CNN_proj/b_proj": tensors["words.projection.bias"],
     }
     for index in range(len(config.filters)):
-        found[f"CNN/W_cnn_{index}"] = tensors[f"words.convolutions.{index}.weight"].permute(2, 1, 0)[None]
-        found[f"CNN/b_cnn_{index}"] = tensors[f"words.convolutions.{index}.bias"]
+        arrays[f"CNN/W_cnn_{index}"] = tensors[f"words.convolutions.{index}.weight"].permute(2, 1, 0)[None]
+        arrays[f"CNN/b_cnn_{index}"] = tensors[f"words.convolutions.{index}.bias"]
     for index in range(config.num_highway):
         for part, rows in (("carry", slice(0, filters)), ("transform", slice(filters, None))):
-            found[f"CNN_high_{index}/W_{part}"] = tensors[f"words.highways.{index}.both.weight"][rows].T
-            found[f"CNN_high_{index}/b_{part}"] = tensors[f"words.highways.{index}.both.bias"][rows]
+            arrays[f"CNN_high_{index}/W_{part}"] = tensors[f"words.highways.{index}.both.weight"][rows].T
+            arrays[f"CNN_high_{index}/b_{part}"] = tensors[f"words.highways.{index}.both.bias"][rows]
     for layer in range(config.num_layers):
         for direction in range(2):
             cell = _cell(direction, layer)
             given, carried = (tensors[f"layers.{layer}.{part}_weight"][direction] for part in ("input", "recurrent"))
             bias = tensors[f"layers.{layer}.bias"][direction].clone()
             bias[_FORGET * hidden : (_FORGET + 1) * hidden] -= 1.0
-            found[f"{cell}/W_0"] = _swapped(torch.cat((given, carried), dim=1), hidden).T
-            found[f"{cell}/B"] = _swapped(bias, hidden)
-            found[f"{cell}/W_P_0"] = tensors[f"layers.{layer}.projection_weight"][direction].T
-            assert found[f"{cell}/W_P_0"].shape == (hidden, dim)
-    return {key: np.ascontiguousarray(tensor.detach().cpu().float().numpy()) for key, tensor in found.items()}
+            arrays[f"{cell}/W_0"] = _swapped(torch.cat((given, carried), dim=1), hidden).T
+            arrays[f"{cell}/B"] = _swapped(bias, hidden)
+            arrays[f"{cell}/W_P_0"] = tensors[f"layers.{layer}.projection_weight"][direction].T
+            assert arrays[f"{cell}/W_P_0"].shape == (hidden, dim)
+    return {key: np.ascontiguousarray(tensor.detach().cpu().float().numpy()) for key, tensor in arrays.items()}
 
 
 def _cell(direction: int, layer: int) -> str:
@@ -162,33 +164,41 @@ def _swapped(gates: Tensor, hidden: int) -> Tensor:
 # Files
 
 
-def is_folder(path: str | Path) -> bool:
-    """Whether there is an …options.json beside an ….hdf5."""
-    names = [found.name for found in Path(path).glob("*")]
-    return all(any(name.endswith(ending) for name in names) for ending in ("options.json", ".hdf5"))
+class ElmoFolder(GivesWeights):
+    """A folder with one …options.json and one ….hdf5. It has no vocabulary: the network spells its words."""
+
+    def read(self) -> ForeignWeights:
+        from canon.systems.pretrained.elmo import Config
+
+        options, file = _only(self.path, "options.json"), _only(self.path, ".hdf5")
+        settings = config_of(parse_json(read_text(options), options), str(options))
+        with border(file):
+            tensors = from_original(_read_hdf5(file), parse(Config, settings, "system"), str(file))
+        return ForeignWeights(settings, tensors, made_new=("softmax.weight", "softmax.bias"), file=file)
+
+
+def recognise(candidate: Candidate) -> ElmoFolder | None:
+    names = [path.name for path in candidate.path.glob("*")]
+    is_folder = all(any(name.endswith(ending) for name in names) for ending in ("options.json", ".hdf5"))
+    return ElmoFolder(candidate.path, "elmo", "elmo") if is_folder else None
 
 
 def read(folder: str | Path) -> ELMo:
-    """The network of a folder with one …options.json and one ….hdf5, in evaluation mode; its softmax is new.
+    """The network of a folder, in evaluation mode; its softmax is new.
 
     It has no vocabulary but the reserved tokens: `encode_words` takes words as they are; `take_vocabulary` gives one.
     """
     from canon.systems.pretrained.elmo import Config, ELMo
 
-    table, tensors = read_folder(folder)
-    network = ELMo(parse(Config, table, "system"))
-    network.load_state_dict(tensors, strict=False)  # all but the softmax and the vocabulary's spelling
+    weights = ElmoFolder(Path(folder), "elmo").weights
+    network = ELMo(parse(Config, weights.settings, "system"))
+    network.load_state_dict(weights.tensors, strict=False)  # all but the softmax and the vocabulary's spelling
     return network.eval()
 
 
-def read_folder(folder: str | Path) -> tuple[Table, dict[str, Tensor]]:
-    """The system's settings and its tensors, from such a folder."""
-    from canon.systems.pretrained.elmo import Config
-
-    options_file, weights_file = _only(folder, "options.json"), _only(folder, ".hdf5")
-    table = config_of(parse_json(read_text(options_file), options_file), str(options_file))
-    with border(weights_file):
-        return table, from_original(_read_hdf5(weights_file), parse(Config, table, "system"), str(weights_file))
+def write_as(format: Format, network: Network, target: Path, choices: FileChoices) -> Written:
+    with writing_folder(target) as folder:
+        return Written(tuple(write(network.build(), folder)))  # type: ignore[arg-type]
 
 
 def write(network: ELMo, folder: str | Path) -> list[str]:
@@ -204,27 +214,27 @@ def write(network: ELMo, folder: str | Path) -> list[str]:
     return list(arrays)
 
 
-def _only(folder: str | Path, ending: str) -> Path:
-    found = [path for path in sorted(Path(folder).glob("*")) if path.name.endswith(ending)]
-    if len(found) != 1:
-        raise CanonError(f"{folder} must have one file whose name ends in {ending}, and has {len(found) or 'none'}.")
-    return found[0]
+def _only(folder: Path, ending: str) -> Path:
+    files = [path for path in sorted(folder.glob("*")) if path.name.endswith(ending)]
+    if len(files) != 1:
+        raise CanonError(f"{folder} must have one file whose name ends in {ending}, and has {len(files) or 'none'}.")
+    return files[0]
 
 
 def _read_hdf5(path: Path) -> Arrays:
     library = _library()
-    found: Arrays = {}
+    arrays: Arrays = {}
 
     def visit(name: str, entry: Any) -> None:
         if isinstance(entry, library.Dataset):
-            found[name] = entry[...]
+            arrays[name] = entry[...]
 
     try:
         with library.File(path, "r") as file:
             file.visititems(visit)
     except OSError as damage:
         raise CanonError(f"{path} is not a whole HDF5 file ({damage}).") from None
-    return found
+    return arrays
 
 
 def _library() -> Any:

@@ -38,7 +38,7 @@ _BLOCK = 1 << 24  # bytes copied at once
 
 
 @dataclass(frozen=True)
-class Settings:
+class FastTextSettings:
     """fastText's arguments, as far as they are in a file, in its order; `model` and `loss` by name."""
 
     dim: int = 100
@@ -57,10 +57,10 @@ class Settings:
 
 
 @dataclass(frozen=True, eq=False)
-class Model:
+class FastTextModel:
     """What is in a file."""
 
-    settings: Settings
+    settings: FastTextSettings
     words: Words
     input: np.ndarray  # [V + B, D], or as many rows as are left of the n-grams
     output: np.ndarray  # [V, D] of vectors, [K, D] of a classifier; the last row of a hierarchical softmax is unused
@@ -83,29 +83,23 @@ class Model:
         return self.settings.model == "classifier"
 
 
-def is_fasttext(path: Path) -> bool:
-    """Whether a file opens like one of fastText's, by its first four bytes."""
-    with path.open("rb") as file:
-        return file.read(4) == struct.pack("<i", MAGIC)
-
-
-def read(path: Path) -> Model:
+def read(path: Path) -> FastTextModel:
     """The content of a .bin or .ftz; dense matrices are mapped."""
     with border(path):
         if not path.stat().st_size:  # nothing to map
             raise CanonError(f"{path} is empty.")
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-            return _Reader(path, content).model()
+            return _ModelReader(path, content).model()
 
 
-class _Reader:
+class _ModelReader:
     def __init__(self, path: Path, content: mmap.mmap) -> None:
         self.path, self.content, self.at = path, content, 0
 
-    def model(self) -> Model:
+    def model(self) -> FastTextModel:
         magic, version = self.unpack("<2i", "the header")
         if magic != MAGIC:
-            raise CanonError(f"{self.path} is no fastText model: it does not begin with {MAGIC}, but with {magic}.")
+            raise CanonError(f"{self.path} is not a fastText model: it does not begin with {MAGIC}, but with {magic}.")
         if version not in (11, 12):
             raise CanonError(f"{self.path} is of version {version} of fastText's format; 11 and 12 can be read.")
         settings = self.settings(version)
@@ -121,41 +115,41 @@ class _Reader:
         (quantised_output,) = self.unpack("<?", "the output matrix")
         rows = len(labels) if settings.model == "classifier" else words.size
         output = self.matrix("output", quantised and quantised_output, rows, columns)
-        return Model(settings, words, input_matrix, output, labels, label_counts, pruned, quantised)
+        return FastTextModel(settings, words, input_matrix, output, labels, label_counts, pruned, quantised)
 
     def unpack(self, form: str, what: str) -> tuple[Any, ...]:
         size = struct.calcsize(form)
-        found = struct.unpack_from(form, self.content, self.need(size, what))
+        values = struct.unpack_from(form, self.content, self.need(size, what))
         self.at += size
-        return found
+        return values
 
-    def need(self, size: int, what: str, told: str = "") -> int:
+    def need(self, size: int, what: str, progress: str = "") -> int:
         """Where the next `size` bytes begin; they must all be there."""
         if self.at + size > len(self.content):
-            read = told or f"{len(self.content) - self.at:,} of {size:,} bytes of it were read"
+            read = progress or f"{len(self.content) - self.at:,} of {size:,} bytes of it were read"
             raise CanonError(f"{self.path} is cut short: it ends within {what}; {read}.")
         return self.at
 
-    def settings(self, version: int) -> Settings:
+    def settings(self, version: int) -> FastTextSettings:
         numbers = list(self.unpack(_SETTINGS.format, "the settings"))
         for place, names in ((6, _LOSSES), (7, _MODELS)):
             if numbers[place] not in names:
                 raise CanonError(
-                    f"{self.path} has no settings of fastText: its {'loss' if place == 6 else 'model'} is "
+                    f"{self.path} does not have fastText's settings: its {'loss' if place == 6 else 'model'} is "
                     f"{numbers[place]}, not 1 to {len(names)}."
                 )
             numbers[place] = names[numbers[place]]
-        found = Settings(*numbers)
-        if found.dim < 1 or found.buckets < 0:
+        settings = FastTextSettings(*numbers)
+        if settings.dim < 1 or settings.buckets < 0:
             raise CanonError(
-                f"{self.path} has no settings of fastText: {found.dim} dimensions, {found.buckets} buckets."
+                f"{self.path} does not have fastText's settings: {settings.dim} dimensions, {settings.buckets} buckets."
             )
-        longest = max(found.minn, found.maxn, found.word_ngrams)
-        if min(found.minn, found.maxn, found.word_ngrams) < 0 or longest > _LONGEST:
-            raise CanonError(f"{self.path} has no settings of fastText: n-grams of up to {longest:,}.")
-        if version == 11 and found.model == "classifier":  # these had no letter n-grams, whatever the settings say
-            return Settings(**{**vars(found), "maxn": 0})
-        return found
+        longest = max(settings.minn, settings.maxn, settings.word_ngrams)
+        if min(settings.minn, settings.maxn, settings.word_ngrams) < 0 or longest > _LONGEST:
+            raise CanonError(f"{self.path} does not have fastText's settings: n-grams of up to {longest:,}.")
+        if version == 11 and settings.model == "classifier":  # these had no letter n-grams, whatever the settings say
+            return FastTextSettings(**{**vars(settings), "maxn": 0})
+        return settings
 
     def dictionary(self) -> tuple[Words, tuple[str, ...], np.ndarray, np.ndarray | None]:
         size, num_words, num_labels, total, num_pruned = self.unpack(_SIZES.format, "the dictionary")
@@ -167,11 +161,11 @@ class _Reader:
         names: list[str] = []
         counts = np.empty(min(size, len(self.content)), np.int64)
         for entry in range(size):
-            told = f"{entry:,} of {size:,} entries were read"
+            progress = f"{entry:,} of {size:,} entries were read"
             end = self.content.find(b"\0", self.at)
             name = self.content[self.at : end] if end >= 0 else b""
             self.at = end + 1 if end >= 0 else len(self.content)
-            counts[entry], kind = struct.unpack_from("<qb", self.content, self.need(9, "the dictionary", told))
+            counts[entry], kind = struct.unpack_from("<qb", self.content, self.need(9, "the dictionary", progress))
             self.at += 9
             if kind != (entry >= num_words):
                 raise CanonError(
@@ -185,7 +179,7 @@ class _Reader:
             pruned = np.frombuffer(self.content[start : start + 8 * num_pruned], "<i4").reshape(-1, 2)
             self.at += 8 * num_pruned
             if num_pruned and not 0 <= pruned[:, 1].min() <= pruned[:, 1].max() < num_pruned:
-                raise CanonError(f"{self.path} has pruned n-grams in rows that it has not.")
+                raise CanonError(f"{self.path} has pruned n-grams in rows that it does not have.")
         words = Words(names[:num_words], counts[:num_words], total)
         return words, tuple(names[num_words:]), counts[num_words:], pruned
 
@@ -214,7 +208,7 @@ class _Reader:
         parts = self.centroids(width, what)
         if size != rows * len(parts):
             raise CanonError(
-                f"{self.path} has {size:,} codes in its {name} matrix, where {rows:,} rows of {len(parts)} are told."
+                f"{self.path} has {size:,} codes in its {name} matrix, which says {rows:,} rows of {len(parts)}."
             )
         codes = codes.reshape(rows, len(parts))
         dense = np.concatenate([part[codes[:, place]] for place, part in enumerate(parts)], axis=1)
@@ -244,19 +238,19 @@ def in_memory(matrix: np.ndarray) -> np.ndarray:
     """A mapped matrix as an array of its own, read past the map, so that it is in memory once."""
     if not isinstance(matrix, np.memmap) or matrix.filename is None:
         return np.array(matrix, np.float32)
-    found = np.empty(matrix.shape, np.float32)
+    copy = np.empty(matrix.shape, np.float32)
     with Path(matrix.filename).open("rb", buffering=0) as file:
         file.seek(matrix.offset)
-        left = found.reshape(-1).view(np.uint8).data
+        left = copy.reshape(-1).view(np.uint8).data
         while left:
             got = file.readinto(left[:_BLOCK])
             if not got:
                 raise CanonError(f"{matrix.filename} became shorter while it was read.")
             left = left[got:]
-    return found
+    return copy
 
 
-def write(path: Path, model: Model) -> None:
+def write(path: Path, model: FastTextModel) -> None:
     """A .bin that fasttext loads."""
     settings, words = model.settings, model.words
     if model.pruned is not None:

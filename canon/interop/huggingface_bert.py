@@ -19,8 +19,7 @@ from canon.errors import CanonError
 from canon.interop.huggingface_family import (
     Family,
     Names,
-    Settings,
-    Tensors,
+    block_names,
     both,
     field_of,
     fields_of,
@@ -29,6 +28,7 @@ from canon.interop.huggingface_family import (
     refuse,
     spread,
 )
+from canon.interop.network import Tensors
 
 ACTIVATIONS = {  # theirs: canon's
     "gelu": "gelu",
@@ -48,6 +48,14 @@ _FIELDS = {  # canon's name: theirs, and what is meant where it is absent
     "dropout": ("hidden_dropout_prob", 0.1),
     "attention_dropout": ("attention_probs_dropout_prob", 0.1),
 }
+_BLOCK = {  # canon's layer in a block: theirs
+    "attention.qkv": ("attention.self.query", "attention.self.key", "attention.self.value"),
+    "attention.output": ("attention.output.dense",),
+    "attention_norm": ("attention.output.LayerNorm",),
+    "feed_forward.inner": ("intermediate.dense",),
+    "feed_forward.outer": ("output.dense",),
+    "feed_forward_norm": ("output.LayerNorm",),
+}
 _SEGMENTS = {"bert": 2, "unilm": 6, "roberta": 1}
 
 
@@ -60,87 +68,76 @@ def config_from(table: Table, system: str) -> Table:
     refuse(table, "hidden_act", *(ACTIVATIONS if system != "roberta" else ("gelu",)))
     if system == "roberta":
         refuse(table, "type_vocab_size", 1)
-    found = fields_of(table, _FIELDS)
-    found["activation"] = ACTIVATIONS[table.get("hidden_act", "gelu")]
+    settings = fields_of(table, _FIELDS)
+    settings["activation"] = ACTIVATIONS[table.get("hidden_act", "gelu")]
     positions = field_of(table, "max_position_embeddings", 512)
-    found["max_positions"] = positions - (reserved(table) if system == "roberta" else 0)
-    return found
+    settings["max_positions"] = positions - (reserved(table) if system == "roberta" else 0)
+    return settings
 
 
-def config_to(settings: Settings, system: str) -> Table:
+def config_to(settings: Table, system: str) -> Table:
     """The config.json of canon's network with these settings."""
-    theirs = {own: name for name, own in reversed(ACTIVATIONS.items())}  # the first of each
-    if system == "roberta" and settings["activation"] != "gelu":
+    activations = {ours: theirs for theirs, ours in reversed(ACTIVATIONS.items())}  # the first of each
+    is_roberta = system == "roberta"
+    if is_roberta and settings["activation"] != "gelu":
         raise CanonError(f'system.activation is "{settings["activation"]}", and RoBERTa there has "gelu" in its head.')
-    told: Table = {own: settings[ours] for ours, (own, _) in _FIELDS.items()}
-    told |= {
-        "hidden_act": theirs[settings["activation"]],
-        "max_position_embeddings": settings["max_positions"] + (reserved(settings) if system == "roberta" else 0),
+    kind = "BertForPreTraining" if not is_roberta and settings["next_sentence"] else "BertForMaskedLM"
+    return {
+        "architectures": ["RobertaForMaskedLM" if is_roberta else kind],
+        "model_type": "roberta" if is_roberta else "bert",
+        **{theirs: settings[ours] for ours, (theirs, _) in _FIELDS.items()},
+        "hidden_act": activations[settings["activation"]],
+        "max_position_embeddings": settings["max_positions"] + (reserved(settings) if is_roberta else 0),
         "type_vocab_size": _SEGMENTS[system],
         "tie_word_embeddings": True,
     }
-    if system == "roberta":
-        return {"architectures": ["RobertaForMaskedLM"], "model_type": "roberta", **told}
-    kind = "BertForPreTraining" if settings["next_sentence"] else "BertForMaskedLM"
-    return {"architectures": [kind], "model_type": "bert", **told}
 
 
-def reserved(table: Settings) -> int:
-    """Rows of RoBERTa's positions that are no place of a token."""
+def reserved(table: Table) -> int:
+    """Rows of RoBERTa's positions that do not belong to a token's place."""
     return nullable(table, "pad_token_id", RESERVED - 1, least=0) + 1
 
 
-def _tensors_from(tensors: Tensors, settings: Settings, system: str) -> Tensors:
-    found = gather(tensors, _names(settings, system))
+def _tensors_from(theirs: Tensors, settings: Table, system: str) -> Tensors:
+    ours = gather(theirs, _names(settings, system))
     if system == "roberta":
-        rows = found["embedding.position.weight"]
-        found["embedding.position.weight"] = rows[len(rows) - settings["max_positions"] :].clone()
-    return found
+        rows = ours["embedding.position.weight"]
+        ours["embedding.position.weight"] = rows[len(rows) - settings["max_positions"] :].clone()
+    return ours
 
 
-def _tensors_to(tensors: Tensors, settings: Settings, system: str) -> Tensors:
-    found = spread(tensors, _names(settings, system))
+def _tensors_to(ours: Tensors, settings: Table, system: str) -> Tensors:
+    theirs = spread(ours, _names(settings, system))
     if system == "roberta":
         name = "roberta.embeddings.position_embeddings.weight"
-        found[name] = torch.cat([found[name].new_zeros(reserved(settings), settings["dim"]), found[name]])
-    return found
+        theirs[name] = torch.cat([theirs[name].new_zeros(reserved(settings), settings["dim"]), theirs[name]])
+    return theirs
 
 
-def _names(settings: Settings, system: str) -> Names:
+def _names(settings: Table, system: str) -> Names:
     """Each of canon's tensors, and theirs that it is made of, one below the other."""
     base = "roberta." if system == "roberta" else "bert."
-    embeddings = f"{base}embeddings."
-    found: Names = {
-        "embedding.token.weight": (f"{embeddings}word_embeddings.weight",),
-        "embedding.position.weight": (f"{embeddings}position_embeddings.weight",),
-        "embedding.segment.weight": (f"{embeddings}token_type_embeddings.weight",),
-        **both("embedding.norm", f"{embeddings}LayerNorm"),
-    }
-    for i in range(settings["num_layers"]):
-        ours, theirs = f"layers.blocks.{i}.", f"{base}encoder.layer.{i}."
-        found |= both(f"{ours}attention.qkv", *(f"{theirs}attention.self.{kind}" for kind in ("query", "key", "value")))
-        found |= both(f"{ours}attention.output", f"{theirs}attention.output.dense")
-        found |= both(f"{ours}attention_norm", f"{theirs}attention.output.LayerNorm")
-        found |= both(f"{ours}feed_forward.inner", f"{theirs}intermediate.dense")
-        found |= both(f"{ours}feed_forward.outer", f"{theirs}output.dense")
-        found |= both(f"{ours}feed_forward_norm", f"{theirs}output.LayerNorm")
+    tables = {"token": "word_embeddings", "position": "position_embeddings", "segment": "token_type_embeddings"}
+    names: Names = {f"embedding.{ours}.weight": (f"{base}embeddings.{name}.weight",) for ours, name in tables.items()}
+    names |= both("embedding.norm", f"{base}embeddings.LayerNorm")
+    names |= block_names(settings["num_layers"], f"{base}encoder.layer.", _BLOCK)
     if system == "roberta":
-        found |= both("head.dense", "lm_head.dense") | both("head.norm", "lm_head.layer_norm")
-        return found | {"head.bias": ("lm_head.bias",)}
-    found |= both("head.dense", "cls.predictions.transform.dense")
-    found |= both("head.norm", "cls.predictions.transform.LayerNorm")
-    found |= {"head.bias": ("cls.predictions.bias",)} | both("pooler", "bert.pooler.dense")
-    return found | both("next", "cls.seq_relationship") if settings["next_sentence"] else found
+        names |= both("head.dense", "lm_head.dense") | both("head.norm", "lm_head.layer_norm")
+        return names | {"head.bias": ("lm_head.bias",)}
+    names |= both("head.dense", "cls.predictions.transform.dense")
+    names |= both("head.norm", "cls.predictions.transform.LayerNorm")
+    names |= {"head.bias": ("cls.predictions.bias",)} | both("pooler", "bert.pooler.dense")
+    return names | both("next", "cls.seq_relationship") if settings["next_sentence"] else names
 
 
 def _family(system: str) -> Family:
-    base = "roberta." if system == "roberta" else "bert."
-    head = "lm_head" if system == "roberta" else "cls.predictions"
+    is_roberta = system == "roberta"
+    base, head = ("roberta.", "lm_head") if is_roberta else ("bert.", "cls.predictions")
     return Family(
         system=system,
-        model_types=("roberta", "xlm-roberta", "camembert") if system == "roberta" else ("bert",),
+        model_types=("roberta", "xlm-roberta", "camembert") if is_roberta else ("bert",),
         architectures=("RobertaForMaskedLM", "RobertaModel")
-        if system == "roberta"
+        if is_roberta
         else ("BertForPreTraining", "BertForMaskedLM", "BertModel"),
         config_from=partial(config_from, system=system),
         config_to=partial(config_to, system=system),
@@ -154,9 +151,10 @@ def _family(system: str) -> Family:
         },
         buffers=r"embeddings\.(position_ids|token_type_ids)$",
         # RoBERTa's pooler was never trained; classifiers and the like belong to one task.
-        heads=r"^(classifier|qa_outputs|score|logits_proj)\b" + (r"|^roberta\.pooler\." if system == "roberta" else ""),
+        heads=r"^(classifier|qa_outputs|score|logits_proj)\b" + (r"|^roberta\.pooler\." if is_roberta else ""),
         optional=(rf"^{re.escape(head)}\.", r"^bert\.pooler\."),
-        switches={} if system == "roberta" else {"next_sentence": "cls.seq_relationship.weight"},
+        ends=("cls", "sep"),
+        switches={} if is_roberta else {"next_sentence": "cls.seq_relationship.weight"},
     )
 
 

@@ -5,8 +5,8 @@ the classes of transformers that compute the same. RoBERTa's for whole texts do 
 `write_folder` writes; folders are read without their heads, by huggingface.py.
 A number there is in the data's own unit: W s and b s + ȳ, where canon's head gives (y − ȳ)/s. GPT's head for whole
 texts has no bias there: since only this head reads the last norm's output γ ⊙ z + β, β becomes β + δ with W δ = b, so
-that it gives W(γ ⊙ z + β) + b (`_into_norm`). Texts are read there as here (`_as_read`): a tokeniser without <pad>,
-which batches need, gets one and the embeddings a row of zeros for it; <eos> stands behind a text of GPT's.
+that it gives W(γ ⊙ z + β) + b (`_into_norm`). Texts are read there as here (`as_read`): a tokeniser without <pad>,
+which batches need, gets one and the embeddings a row of zeros for it; <eos> stands after a text of GPT's.
 Deviations: none. Shapes: C outputs, D features of the backbone.
 """
 
@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,7 @@ from canon.data.targets import TARGETS, Choice, Class, Number, Span
 from canon.data.text.tokenizers import Tokenizer
 from canon.errors import CanonError
 from canon.interop.huggingface import FAMILIES, save_folder, special_ids
-from canon.interop.huggingface_family import empty
+from canon.interop.huggingface_family import empty_tensors
 from canon.interop.huggingface_tokenizers import template
 from canon.systems.pretrained.finetune import Config, backbone_config
 
@@ -57,10 +56,10 @@ _CLOSE = 1e-6  # how far W δ may be from b, where that is over 1 as a share of 
 
 def write_folder(path: str | Path, config: Config, tensors: Mapping[str, Tensor], schema: Schema) -> list[str]:
     """A folder that AutoModelFor… of the kind reads, whole or not at all; the names of its tensors."""
-    system, own = backbone_config(config)
+    system, backbone_settings = backbone_config(config)
     kind = config.kind or "class"
     architecture = _architecture(system.name, kind, config)
-    settings = {f.name: getattr(own, f.name) for f in fields(own)}
+    settings = dict(vars(backbone_settings))
     backbone = {n.removeprefix(_BACKBONE): tensor for n, tensor in tensors.items() if n.startswith(_BACKBONE)}
     tokenizer = schema.tokenizers.get("text")
     if tokenizer is not None:
@@ -68,11 +67,11 @@ def write_folder(path: str | Path, config: Config, tensors: Mapping[str, Tensor]
         if tokenizer.specials.pad < 0 and tokenizer.size == settings["vocab_size"]:  # a row for <pad>
             settings["vocab_size"] += 1
             backbone[_TOKENS] = torch.cat([backbone[_TOKENS], backbone[_TOKENS].new_zeros(1, settings["dim"])])
-        tokenizer = _as_read(tokenizer, network.framing)
-    told = {**settings, **special_ids(system.name, tokenizer)}
+        tokenizer = as_read(tokenizer, network.framing)
     family = FAMILIES[system.name]
+    everything = {**settings, **special_ids(family, tokenizer)}
     # What only pre-training uses is not there: it goes through without numbers and is left out.
-    every = family.tensors_to(empty(system.name, settings) | backbone, told)
+    every = family.tensors_to(empty_tensors(system.name, settings) | backbone, everything)
     theirs = {name: tensor for name, tensor in every.items() if not tensor.is_meta}
     weight_CD, bias_C = tensors["head.weight"].double(), tensors["head.bias"].double()
     if isinstance(schema.target, Number):
@@ -83,8 +82,8 @@ def write_folder(path: str | Path, config: Config, tensors: Mapping[str, Tensor]
     else:
         head = "qa_outputs" if TARGETS[kind] is Span else "classifier"
         theirs |= {f"{head}.weight": weight_CD.float(), f"{head}.bias": bias_C.float()}
-    table = {**family.config_to(told), "architectures": [architecture], "classifier_dropout": config.dropout}
-    save_folder(Path(path), system.name, settings, table | _labels(kind, config, schema), theirs, tokenizer)
+    table = {**family.config_to(everything), "architectures": [architecture], "classifier_dropout": config.dropout}
+    save_folder(Path(path), family, settings, table | _labels(kind, config, schema), theirs, tokenizer)
     return list(theirs)
 
 
@@ -107,14 +106,14 @@ def _architecture(backbone: str, kind: str, config: Config) -> str:
 
 def _labels(kind: str, config: Config, schema: Schema) -> Table:
     """What config.json says of the outputs; nothing of places and choices."""
-    told: Table = {"problem_type": _PROBLEMS[kind]} if kind in _PROBLEMS else {}
+    table: Table = {"problem_type": _PROBLEMS[kind]} if kind in _PROBLEMS else {}
     if TARGETS[kind] in (Span, Choice):
-        return told
+        return table
     names = schema.classes or tuple(map(str, range(config.num_classes)))
     if TARGETS[kind] is Number:
         names = (schema.target.label or kind,)
     codes = {name: code for code, name in enumerate(names)}
-    return {**told, "num_labels": len(names), "id2label": {str(c): n for n, c in codes.items()}, "label2id": codes}
+    return {**table, "num_labels": len(names), "id2label": {str(c): n for n, c in codes.items()}, "label2id": codes}
 
 
 def _last_norm(architecture: str, settings: Mapping[str, Any]) -> str:
@@ -138,8 +137,8 @@ def _into_norm(norm_D: Tensor, weight_CD: Tensor, bias_C: Tensor, architecture: 
     return moved_D
 
 
-def _as_read(tokenizer: Tokenizer, framing: str) -> Tokenizer:
-    """The tokeniser with <pad> and, for GPT, with <eos> behind a text; canon's own framing does not need these."""
+def as_read(tokenizer: Tokenizer, framing: str) -> Tokenizer:
+    """The tokeniser with <pad> and, for GPT, with <eos> after a text; canon's own framing does not need these."""
     plain = json.loads(tokenizer.to_json())
     if tokenizer.specials.pad < 0:
         flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}

@@ -19,14 +19,7 @@ _ROLES = ("pad", "unk", "cls", "sep", "mask", "bos", "eos")
 
 def write(tokenizer: Tokenizer, folder: Path, framing: str, limit: int) -> None:
     """tokenizer.json, tokenizer_config.json and special_tokens_map.json, for sequences of at most `limit` tokens."""
-    if tokenizer.offset:
-        raise CanonError(
-            "The tokenizer was not made for this network: its ids were moved to make room for canon's own, which "
-            "cannot be written as a Hugging Face folder."
-        )
-    plain = json.loads(tokenizer.to_json())
-    if framing in ("bert", "roberta", "xlnet", "t5") and plain.get("post_processor") is None:
-        plain["post_processor"] = template(tokenizer, framing)
+    plain = tokenizer_json(tokenizer, framing)
     names = special_names(tokenizer)
     chosen: Table = {"tokenizer_class": "PreTrainedTokenizerFast", **names, "clean_up_tokenization_spaces": False}
     if limit:
@@ -39,6 +32,19 @@ def write(tokenizer: Tokenizer, folder: Path, framing: str, limit: int) -> None:
         (folder / name).write_text(json.dumps(table, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
 
 
+def tokenizer_json(tokenizer: Tokenizer, framing: str) -> Table:
+    """What tokenizer.json holds: the tokeniser, which puts special tokens where the framing has them."""
+    if tokenizer.offset:
+        raise CanonError(
+            "The tokenizer was not made for this network: its ids were moved to make room for canon's own, which no "
+            "tokenizer.json can say; train with a tokenizer that keeps its ids."
+        )
+    plain: Table = json.loads(tokenizer.to_json())
+    if framing in ("bert", "roberta", "xlnet", "t5") and plain.get("post_processor") is None:
+        plain["post_processor"] = template(tokenizer, framing)
+    return plain
+
+
 def special_names(tokenizer: Tokenizer) -> dict[str, str]:
     """The special tokens by what transformers calls their parts: pad_token, cls_token …"""
     ids = {role: getattr(tokenizer.specials, role) for role in _ROLES}
@@ -47,7 +53,7 @@ def special_names(tokenizer: Tokenizer) -> dict[str, str]:
 
 def template(tokenizer: Tokenizer, framing: str) -> Any:
     """A framing in the library's words."""
-    own = library()
+    tokenizers = library()
     texts = {"first": "$A", "second": "$B"}
     special: dict[str, int] = {}
     sides = []
@@ -59,7 +65,8 @@ def template(tokenizer: Tokenizer, framing: str) -> Any:
                 special[tokenizer.vocabulary[index]] = index
             parts.append(f"{texts.get(role) or tokenizer.vocabulary[index]}:{segment}")
         sides.append(parts)
-    made = own.processors.TemplateProcessing(single=sides[0], pair=sides[1], special_tokens=list(special.items()))
-    bare = own.Tokenizer(own.models.BPE())
-    bare.post_processor = made
+    bare = tokenizers.Tokenizer(tokenizers.models.BPE())
+    bare.post_processor = tokenizers.processors.TemplateProcessing(
+        single=sides[0], pair=sides[1], special_tokens=list(special.items())
+    )
     return json.loads(bare.to_str())["post_processor"]

@@ -2,22 +2,19 @@
 
 Their projections are [D, H, d] and apart; canon's are matrices of linear layers, queries, keys and values one below the
 other. Their sinusoids hold all sines before all cosines, canon's alternate: the columns of what multiplies them move.
-Ids of special tokens are the tokenizer's business: whoever writes a folder adds them.
+Ids of special tokens are the tokenizer's business: write_folder adds them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import torch
-from torch import Tensor
 
 from canon.config import Table
 from canon.errors import CanonError
-from canon.interop.huggingface_family import Tensors, field_of, fields_of, nullable, refuse
+from canon.interop.huggingface_family import Family, field_of, fields_of, nullable, refuse
+from canon.interop.network import Tensors, sines_first
 
-ARCHITECTURES = ("XLNetLMHeadModel", "XLNetModel")
+_ARCHITECTURES = ("XLNetLMHeadModel", "XLNetModel")
 
 _FIELDS = {  # canon's name: theirs, and what is meant where it is absent
     "vocab_size": ("vocab_size", 32_000),
@@ -46,7 +43,7 @@ _SAME = {
 }
 
 
-def config_from(table: Mapping[str, Any]) -> Table:
+def config_from(table: Table) -> Table:
     """The settings of canon's XLNet that a config.json asks for."""
     for name, wanted in _FIXED.items():
         refuse(table, name, wanted)
@@ -54,80 +51,81 @@ def config_from(table: Mapping[str, Any]) -> Table:
         raise CanonError(f"config.json: clamp_len must be −1 for XLNet, got {table['clamp_len']}.")
     names = {theirs: ours for ours, theirs in _ACTIVATIONS.items()}
     refuse(table, "ff_activation", *names)
-    found = fields_of(table, _FIELDS)
-    width = found["dim"] // found["num_heads"]
+    settings = fields_of(table, _FIELDS)
+    width = settings["dim"] // settings["num_heads"]
     if nullable(table, "d_head", width) != width:
         raise CanonError(
             f"config.json: d_head is {table['d_head']}, but d_model / n_head is {width}; one of them is wrong."
         )
-    found["activation"] = names[table.get("ff_activation", "gelu")]
-    found["memory"] = nullable(table, "mem_len", 0, least=0)
-    found["dropout"] = found["attention_dropout"] = field_of(table, "dropout", 0.1)
-    return found
+    settings["activation"] = names[table.get("ff_activation", "gelu")]
+    settings["memory"] = nullable(table, "mem_len", 0, least=0)
+    settings["dropout"] = settings["attention_dropout"] = field_of(table, "dropout", 0.1)
+    return settings
 
 
-def config_to(config: Mapping[str, Any]) -> Table:
+def config_to(settings: Table) -> Table:
     """The config.json of canon's XLNet with these settings, all of them."""
-    found: Table = {"architectures": [ARCHITECTURES[0]], "model_type": "xlnet", **_FIXED}
-    found |= {theirs: config[ours] for ours, (theirs, _) in _FIELDS.items()}
-    return found | {
-        "d_head": config["dim"] // config["num_heads"],
-        "ff_activation": _ACTIVATIONS[config["activation"]],
-        "mem_len": config["memory"] or None,
-        "dropout": config["dropout"],
+    return {
+        "architectures": [_ARCHITECTURES[0]],
+        "model_type": "xlnet",
+        **_FIXED,
+        **{theirs: settings[ours] for ours, (theirs, _) in _FIELDS.items()},
+        "d_head": settings["dim"] // settings["num_heads"],
+        "ff_activation": _ACTIVATIONS[settings["activation"]],
+        "mem_len": settings["memory"] or None,
+        "dropout": settings["dropout"],
     }
 
 
-def tensors_from(tensors: Mapping[str, Tensor], config: Mapping[str, Any]) -> Tensors:
-    """canon's tensors of theirs, with or without a language model's head (then its bias is 0)."""
-    known = {name.removeprefix("transformer."): tensor for name, tensor in tensors.items()}
-    known.setdefault("lm_loss.bias", torch.zeros(config["vocab_size"]))
-
-    def take(name: str) -> Tensor:
-        if name not in known:
-            raise CanonError(f"The XLNet weights have no tensor {name}, which config.json asks for.")
-        return known[name]
-
-    def matrix(name: str) -> Tensor:
-        return take(name).flatten(1).T  # [D, H, d] to [H d, D]
-
-    found = {
-        "embedding.token.weight": take("word_embedding.weight"),
-        "embedding.query": take("mask_emb").flatten(),
-        "head.bias": take("lm_loss.bias"),
+def tensors_from(theirs: Tensors, settings: Table) -> Tensors:
+    """canon's tensors of theirs."""
+    ours = {
+        "embedding.token.weight": theirs["transformer.word_embedding.weight"],
+        "embedding.query": theirs["transformer.mask_emb"].flatten(),
+        "head.bias": theirs["lm_loss.bias"],
     }
-    order = _order(config["dim"])
-    for i in range(config["num_layers"]):
-        ours, theirs = f"layers.blocks.{i}.", f"layer.{i}."
-        found |= {ours + own: take(theirs + other) for own, other in _SAME.items()}
-        found[ours + "attention.qkv.weight"] = torch.cat([matrix(f"{theirs}rel_attn.{kind}") for kind in "qkv"])
-        found[ours + "attention.relative.weight"] = matrix(f"{theirs}rel_attn.r")[:, order].contiguous()
-        found[ours + "attention.output.weight"] = take(f"{theirs}rel_attn.o").flatten(1)
-    return found
+    order = sines_first(settings["dim"])
+    for i in range(settings["num_layers"]):
+        block, layer = f"layers.blocks.{i}.", f"transformer.layer.{i}."
+        ours |= {block + name: theirs[layer + other] for name, other in _SAME.items()}
+        # [D, H, d] to [H d, D]
+        query, key, value, relative = (theirs[f"{layer}rel_attn.{kind}"].flatten(1).T for kind in "qkvr")
+        ours[block + "attention.qkv.weight"] = torch.cat([query, key, value])
+        ours[block + "attention.relative.weight"] = relative[:, order].contiguous()
+        ours[block + "attention.output.weight"] = theirs[f"{layer}rel_attn.o"].flatten(1)
+    return ours
 
 
-def tensors_to(tensors: Mapping[str, Tensor], config: Mapping[str, Any]) -> Tensors:
-    """Their tensors of canon's; the head's matrix is that of the embeddings and not told again."""
-    shape = config["dim"], config["num_heads"], config["dim"] // config["num_heads"]
-    found = {
-        "transformer.word_embedding.weight": tensors["embedding.token.weight"],
-        "transformer.mask_emb": tensors["embedding.query"][None, None],
-        "lm_loss.bias": tensors["head.bias"],
+def tensors_to(ours: Tensors, settings: Table) -> Tensors:
+    """Their tensors of canon's; the head's matrix is that of the embeddings and not written twice."""
+    shape = settings["dim"], settings["num_heads"], settings["dim"] // settings["num_heads"]
+    theirs = {
+        "transformer.word_embedding.weight": ours["embedding.token.weight"],
+        "transformer.mask_emb": ours["embedding.query"][None, None],
+        "lm_loss.bias": ours["head.bias"],
     }
-    order = _order(config["dim"]).argsort()
-    for i in range(config["num_layers"]):
-        ours, theirs = f"layers.blocks.{i}.", f"transformer.layer.{i}."
-        found |= {theirs + other: tensors[ours + own] for own, other in _SAME.items()}
-        parts = (
-            *tensors[ours + "attention.qkv.weight"].chunk(3),
-            tensors[ours + "attention.relative.weight"][:, order],
-        )
-        for kind, part in zip("qkvr", parts, strict=True):
-            found[f"{theirs}rel_attn.{kind}"] = part.T.reshape(shape)
-        found[f"{theirs}rel_attn.o"] = tensors[ours + "attention.output.weight"].reshape(shape)
-    return {name: tensor.clone(memory_format=torch.contiguous_format) for name, tensor in found.items()}
+    order = sines_first(settings["dim"]).argsort()
+    for i in range(settings["num_layers"]):
+        block, layer = f"layers.blocks.{i}.", f"transformer.layer.{i}."
+        theirs |= {layer + other: ours[block + name] for name, other in _SAME.items()}
+        relative = ours[block + "attention.relative.weight"][:, order]
+        for kind, part in zip("qkvr", (*ours[block + "attention.qkv.weight"].chunk(3), relative), strict=True):
+            theirs[f"{layer}rel_attn.{kind}"] = part.T.reshape(shape)
+        theirs[f"{layer}rel_attn.o"] = ours[block + "attention.output.weight"].reshape(shape)
+    return {name: tensor.clone(memory_format=torch.contiguous_format) for name, tensor in theirs.items()}
 
 
-def _order(dim: int) -> Tensor:
-    """Where each of canon's alternating sines and cosines stands among theirs."""
-    return torch.arange(dim).view(2, -1).T.flatten()
+FAMILY = Family(
+    system="xlnet",
+    model_types=("xlnet",),
+    architectures=_ARCHITECTURES,
+    config_from=config_from,
+    config_to=config_to,
+    tensors_from=tensors_from,
+    tensors_to=tensors_to,
+    prefix="transformer.",
+    roots=("word_embedding.", "mask_emb", "layer."),
+    ties={"lm_loss.weight": "transformer.word_embedding.weight"},
+    heads=r"^(sequence_summary|logits_proj|classifier|qa_outputs|start_logits|end_logits|answer_class)\b",
+    optional=(r"^lm_loss\.bias$",),
+)

@@ -1,7 +1,7 @@
-"""A network as an ONNX file that onnxruntime runs: pixels in, logits out, any batch size.
+"""A network as an ONNX file that onnxruntime runs: pixels in, logits out, any batch size. Of texts: onnx_text.py.
 
 Unless asked otherwise the graph begins with the run's own scaling, (input − mean) / std, and ends with that of a
-predicted number, so that what goes in is what is in the files: pixels from 0 to 255, unscaled table features.
+predicted number, so that what goes in is what is in the files: pixels from 0 to 255; of tables, encoded features.
 What the outputs mean is in the file's metadata: `canon.classes`, `canon.schema`, `canon.system`, `canon.scaled`.
 """
 
@@ -26,6 +26,8 @@ from canon.data.encodings.pixels import PixelSchema
 from canon.data.schema import Schema
 from canon.data.targets import Number
 from canon.errors import CanonError
+from canon.interop.formats import FileChoices, Format, Written
+from canon.interop.network import Network
 from canon.storage import write_bytes
 
 PACKAGES = "ONNX needs the packages onnx, onnxscript and onnxruntime: pip install 'deepcanon[onnx]'."
@@ -55,35 +57,77 @@ class Scaled(nn.Module):
         return output * self.target[0] + self.target[1] if self.target else output
 
 
+def write_as(format: Format, network: Network, target: Path, choices: FileChoices) -> Written:
+    if network.schema.tokenizers or "shape" not in vars(network.config):
+        from canon.interop import onnx_text
+
+        return Written(difference=onnx_text.write(network, target))
+    if target.suffix != ".onnx":
+        raise CanonError(f'{target}: --to {format.name} writes .onnx, not "{target.suffix}".')
+    return Written(difference=export(network.build(), network.schema, target, network.name, choices.scaled))
+
+
 def export(network: nn.Module, schema: Schema, path: Path, system: str, scaled: bool = True) -> float:
     """Writes the file, runs it, and returns the largest difference to torch; a larger one than 1e-4 is refused."""
-    onnx, runtime = _packages()
     wrapped = (Scaled(network, schema) if scaled else network).eval().cpu()
-    example = inputs_like(schema, 2, scaled)
     name = "prediction" if isinstance(schema.target, Number) else "logits"
+    shapes = [{0: torch.export.Dim("batch")}]
+    more = {"canon.scaled": "inside" if scaled else "not inside"}
+    content = graph(wrapped, (inputs_like(schema, 2, scaled),), ["input"], [name], shapes, facts(system, schema) | more)
+    difference = _compare(content, wrapped, schema, scaled)
+    write_bytes(path, content)
+    return difference
+
+
+def facts(system: str, schema: Schema) -> dict[str, str]:
+    """What a file says of itself."""
+    return {
+        "canon.system": system,
+        "canon.classes": json.dumps(schema.classes, ensure_ascii=False),
+        "canon.schema": schema.files()["schema.json"],
+    }
+
+
+def graph(
+    network: nn.Module,
+    example: tuple[Tensor, ...],
+    inputs: list[str],
+    outputs: list[str],
+    shapes: list[dict[int, Any]],
+    metadata: dict[str, str],
+) -> bytes:
+    """What an .onnx file holds; `shapes` are the dimensions of each input that may have any size."""
+    onnx, _ = _packages()
     with _quiet():
         program = torch.onnx.export(
-            wrapped,
-            (example,),
+            network,
+            example,
             dynamo=True,
-            input_names=["input"],
-            output_names=[name],
-            dynamic_shapes=({0: torch.export.Dim("batch")},),
+            input_names=inputs,
+            output_names=outputs,
+            dynamic_shapes=tuple(shapes),
             opset_version=OPSET,
         )
     assert program is not None, "given by dynamo=True"
     model = program.model_proto
-    told = {
-        "canon.system": system,
-        "canon.scaled": "inside" if scaled else "not inside",
-        "canon.classes": json.dumps(schema.classes, ensure_ascii=False),
-        "canon.schema": schema.files()["schema.json"],
-    }
-    onnx.helper.set_model_props(model, told)
-    content = model.SerializeToString()
-    difference = _compare(runtime, content, wrapped, schema, scaled)
-    write_bytes(path, content)
-    return difference
+    onnx.helper.set_model_props(model, metadata)
+    content: bytes = model.SerializeToString()
+    return content
+
+
+def run(content: bytes, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
+    """What onnxruntime computes."""
+    _, runtime = _packages()
+    session = runtime.InferenceSession(content, providers=["CPUExecutionProvider"])
+    outputs: list[np.ndarray] = session.run(None, inputs)
+    return outputs
+
+
+def check(difference: float) -> None:
+    if not difference <= TOLERANCE:
+        raise CanonError(
+            f"onnxruntime differs from torch by {difference:.2g}, more than {TOLERANCE:g}: nothing is written."
+        )
 
 
 def inputs_like(schema: Schema, count: int, scaled: bool) -> Tensor:
@@ -97,17 +141,15 @@ def inputs_like(schema: Schema, count: int, scaled: bool) -> Tensor:
 
 
 @torch.no_grad()
-def _compare(runtime: Any, content: bytes, network: nn.Module, schema: Schema, scaled: bool) -> float:
-    session = runtime.InferenceSession(content, providers=["CPUExecutionProvider"])
+def _compare(content: bytes, network: nn.Module, schema: Schema, scaled: bool) -> float:
     worst = 0.0
     for count in _BATCHES:
         inputs = inputs_like(schema, count, scaled)
         ours = network(inputs).numpy()
-        (theirs,) = session.run(None, {"input": inputs.numpy()})
+        (theirs,) = run(content, {"input": inputs.numpy()})
         difference = float(np.abs(ours - theirs).max()) / max(1.0, float(np.abs(ours).max()))
         worst = max(worst, difference)
-    if not worst <= TOLERANCE:
-        raise CanonError(f"onnxruntime differs from torch by {worst:.2g}, more than {TOLERANCE:g}: nothing is written.")
+    check(worst)
     return worst
 
 
@@ -121,7 +163,7 @@ def _packages() -> tuple[Any, Any]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """The exporter tells its progress and the versions of operators; none of it is for the user."""
+    """Without the exporter's progress and versions of operators, which are not for the user."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)

@@ -7,25 +7,23 @@ Dai et al. 2019 (arXiv:1901.02860). Their training saves whole Python objects, w
     r_w_bias, r_r_bias [H, d], once for all layers, or in each layer's dec_attn
 Their sinusoids hold all sines before all cosines, canon's alternate: the columns of r_net move. The output has a bias:
 canon's output_bias. Adaptive embeddings and softmax (several emb_layers, emb_projs, cluster_weight) are refused.
-Whether norms stand before or behind sublayers is not in the tensors: behind, as published.
+Whether norms stand before or after sublayers is not in the tensors: after, as published.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from pathlib import Path
 
 import torch
-from torch import Tensor
 
 from canon.config import Table
 from canon.errors import CanonError
-from canon.interop.tensors import weight
-from canon.interop.vision import Report
-
-Tensors = dict[str, Tensor]
+from canon.interop.formats import Candidate, GivesWeights
+from canon.interop.network import ForeignWeights, Report, Tensors, sines_first, weight
 
 _EMBEDDING, _OUTPUT = "word_emb.emb_layers.0.weight", "crit.out_layers.0."
+_MARK = "layers.0.dec_attn.qkv_net.weight"
 _ADAPTIVE = re.compile(r"emb_layers\.[1-9]|out_layers\.[1-9]|_projs|crit\.cluster_")
 _BUFFERS = re.compile(r"pos_emb\.inv_freq$")
 _BIASES = {"content_bias": "r_w_bias", "position_bias": "r_r_bias"}  # u and v
@@ -44,15 +42,26 @@ _LAYER = {  # canon's name in a block: theirs
 }
 
 
-def is_original(tensors: Mapping[str, Tensor]) -> bool:
-    """Whether these are the authors' names."""
-    return any(name.endswith("layers.0.dec_attn.qkv_net.weight") for name in tensors)
+class TransformerXLFile(GivesWeights):
+    """A file of the authors' tensors."""
+
+    def __init__(self, path: Path, tensors: Tensors) -> None:
+        super().__init__(path, "transformer-xl", "transformer-xl")
+        self._tensors = tensors
+
+    def read(self) -> ForeignWeights:
+        return ForeignWeights(*from_original(self._tensors, str(self.path)))
 
 
-def from_original(tensors: Mapping[str, Tensor], source: str = "The file") -> tuple[Table, Tensors]:
-    """The settings that sizes tell, and canon's tensors."""
-    first = next(name for name in tensors if name.endswith("layers.0.dec_attn.qkv_net.weight"))
-    prefix = first.removesuffix("layers.0.dec_attn.qkv_net.weight")
+def recognise(candidate: Candidate) -> TransformerXLFile | None:
+    tensors = candidate.tensors
+    is_original = tensors is not None and any(name.endswith(_MARK) for name in tensors)
+    return TransformerXLFile(candidate.path, tensors or {}) if is_original else None
+
+
+def from_original(tensors: Tensors, source: str = "The file") -> tuple[Table, Tensors]:
+    """The settings that the sizes show, and canon's tensors."""
+    prefix = next(name for name in tensors if name.endswith(_MARK)).removesuffix(_MARK)
     known = {
         name.removeprefix(prefix): weight(tensor, name, source)
         for name, tensor in tensors.items()
@@ -61,7 +70,7 @@ def from_original(tensors: Mapping[str, Tensor], source: str = "The file") -> tu
     if adaptive := [name for name in known if _ADAPTIVE.search(name)]:
         raise CanonError(
             f"{source} is a Transformer-XL with adaptive embeddings or softmax ({', '.join(adaptive)}), which canon's "
-            "has not."
+            "does not have."
         )
     layers = len({place[1] for name in known if (place := re.match(r"layers\.(\d+)\.", name))})
     shared = "r_w_bias" in known
@@ -88,48 +97,38 @@ def from_original(tensors: Mapping[str, Tensor], source: str = "The file") -> tu
         "tie": tie,
         "output_bias": _OUTPUT + "bias" in known,
     }
-    found = {ours: known[theirs].clone() for ours, theirs in names.items() if theirs in known}
+    converted = {ours: known[theirs].clone() for ours, theirs in names.items() if theirs in known}
     if tie:
-        found.pop("output.weight", None)
-    order = _order(dim)
+        converted.pop("output.weight", None)
     for i in range(layers):
         name = f"layers.blocks.{i}.attention.relative.weight"
-        found[name] = found[name][:, order].contiguous()
-    return settings, found
+        converted[name] = converted[name][:, sines_first(dim)].contiguous()
+    return settings, converted
 
 
-def to_original(tensors: Mapping[str, Tensor], settings: Mapping[str, object]) -> Tensors:
+def to_original(tensors: Tensors, settings: Table) -> Tensors:
     """Their tensors; u and v once for all layers where all have the same."""
     for key, wanted in (("norm", "post"), ("activation", "relu")):
         if settings[key] != wanted:
             raise CanonError(f'system.{key} is "{settings[key]}", and the authors\' Transformer-XL has "{wanted}".')
-    layers = int(str(settings["num_layers"]))
-    own = [[tensors[f"layers.blocks.{i}.attention.{name}"] for name in _BIASES] for i in range(layers)]
-    shared = all(torch.equal(one, two) for biases in own for one, two in zip(biases, own[0], strict=True))
-    found = {theirs: tensors[ours].clone() for ours, theirs in _names(layers, shared).items() if ours in tensors}
-    order = _order(tensors["embedding.weight"].shape[1]).argsort()
+    layers = settings["num_layers"]
+    biases = [[tensors[f"layers.blocks.{i}.attention.{name}"] for name in _BIASES] for i in range(layers)]
+    shared = all(torch.equal(one, two) for pair in biases for one, two in zip(pair, biases[0], strict=True))
+    theirs = {other: tensors[ours].clone() for ours, other in _names(layers, shared).items() if ours in tensors}
+    order = sines_first(tensors["embedding.weight"].shape[1]).argsort()
     for i in range(layers):
         name = f"layers.{i}.dec_attn.r_net.weight"
-        found[name] = found[name][:, order].contiguous()
-    found.setdefault(_OUTPUT + "weight", found[_EMBEDDING].clone())
-    found.setdefault(_OUTPUT + "bias", torch.zeros(len(found[_EMBEDDING])))
-    return found
+        theirs[name] = theirs[name][:, order].contiguous()
+    theirs.setdefault(_OUTPUT + "weight", theirs[_EMBEDDING].clone())
+    theirs.setdefault(_OUTPUT + "bias", torch.zeros(len(theirs[_EMBEDDING])))
+    return theirs
 
 
 def _names(layers: int, shared: bool) -> dict[str, str]:
     """Each of canon's tensors, and theirs."""
-    found = {
-        "embedding.weight": _EMBEDDING,
-        "output.weight": _OUTPUT + "weight",
-        "output_bias": _OUTPUT + "bias",
-    }
+    names = {"embedding.weight": _EMBEDDING, "output.weight": _OUTPUT + "weight", "output_bias": _OUTPUT + "bias"}
     for i in range(layers):
-        found |= {f"layers.blocks.{i}.{ours}": f"layers.{i}.{theirs}" for ours, theirs in _LAYER.items()}
+        names |= {f"layers.blocks.{i}.{ours}": f"layers.{i}.{theirs}" for ours, theirs in _LAYER.items()}
         where = "" if shared else f"layers.{i}.dec_attn."
-        found |= {f"layers.blocks.{i}.attention.{ours}": where + theirs for ours, theirs in _BIASES.items()}
-    return found
-
-
-def _order(dim: int) -> Tensor:
-    """Where each of canon's alternating sines and cosines stands among theirs."""
-    return torch.arange(dim).view(2, -1).T.flatten()
+        names |= {f"layers.blocks.{i}.attention.{ours}": where + theirs for ours, theirs in _BIASES.items()}
+    return names

@@ -17,18 +17,18 @@ import numpy as np
 
 from canon.data.progress import bar
 from canon.errors import CanonError
-from canon.interop.vectors import DTYPES, Layout, Options, VectorFile, decoded, repeated_note
+from canon.interop.vectors import DTYPES, VectorFile, VectorLayout, VectorOptions, decoded, repeated_note
 from canon.interop.word_list import WordList
 from canon.kernels.cpu import vectors as kernels
 from canon.kernels.cpu.words import gather, keep_rows
 
 BLOCK = 1 << 20
 _RECORDS = 1 << 14  # most that a block is cut into at a time
-_LARGEST_BLOCK = 1 << 30  # a longer line is no vector
-_HARD = 256  # numbers of a block left to Python, before there is made more room for them
+_LARGEST_BLOCK = 1 << 30  # a longer line is not a vector
+_HARD = 256  # numbers of a block left to Python, before more room is made for them
 
 
-class _Rows:
+class _GrowingMatrix:
     """A matrix to which rows are added. It is a mapping without a file, which the system makes longer without copying
     (numpy's resize copies), and whose pages take memory only when they are written to."""
 
@@ -38,7 +38,7 @@ class _Rows:
         self._width = dim * self._dtype.itemsize
         try:
             self._room = _mapping((expected + expected // 64) * self._width)
-        except (OSError, ValueError, OverflowError):  # a header that tells more than there can be
+        except (OSError, ValueError, OverflowError):  # a header that says more than there can be
             self._room = _mapping(self._width)
 
     def add(self, rows_RD: np.ndarray) -> None:
@@ -76,19 +76,25 @@ def _mapping(size: int) -> mmap.mmap:
     return mmap.mmap(-1, max(size, 1), **flags)
 
 
-class Reader:
+class BlockReader:
     """`read` gives what canon.interop.vectors.read does; `head` are the bytes that were looked at already."""
 
     def __init__(
-        self, path: Path, stream: IO[bytes], position: Callable[[], int], layout: Layout, head: bytes, options: Options
+        self,
+        path: Path,
+        stream: IO[bytes],
+        position: Callable[[], int],
+        layout: VectorLayout,
+        head: bytes,
+        options: VectorOptions,
     ) -> None:
         self.path, self.layout, self.options = path, layout, options
         self._stream, self._position, self._head = stream, position, memoryview(head)[layout.offset :]
         self._binary = layout.format == "word2vec"
-        # Behind the words of its header a binary file may hold anything; lines of a text can be told.
+        # After the words of its header a binary file may hold anything; lines of a text can be counted.
         ends = [options.limit or None, layout.count if self._binary else None]
         self._most = min((end for end in ends if end is not None), default=None)
-        self._rows = _Rows(layout.dim, options.dtype, self._expected())
+        self._rows = _GrowingMatrix(layout.dim, options.dtype, self._expected())
         self._seen = 0  # words of the file so far
         self._lines = 1 if layout.count is not None else 0
         self._texts: list[np.ndarray] = []
@@ -101,7 +107,7 @@ class Reader:
             return len(self.options.words)
         records = len(self._head) // (4 * self.layout.dim) if self._binary else bytes(self._head).count(b"\n")
         guess = self.layout.count or records
-        if isinstance(self._stream, BufferedReader):  # not compressed, so that the size tells
+        if isinstance(self._stream, BufferedReader):  # not compressed, so that the size is known
             fitting = max(records, 1) * self.path.stat().st_size // max(len(self._head), 1) + 1
             guess = min(self.layout.count or fitting, fitting)
         return min(guess, self._most or guess)
@@ -184,8 +190,8 @@ class Reader:
 
     def _damaged(self) -> CanonError:
         return CanonError(
-            f"{self.path}: word {self._seen + 1:,} or one soon behind it is not a text: the file is damaged, or its "
-            f"vectors do not have the {self.layout.dim} numbers that its header tells."
+            f"{self.path}: word {self._seen + 1:,} or one soon after it is not a text: the file is damaged, or its "
+            f"vectors do not have the {self.layout.dim} numbers that its header says."
         )
 
     def _take(self, block_B: np.ndarray, starts_R: np.ndarray, ends_R: np.ndarray, data_R: np.ndarray) -> None:
@@ -219,9 +225,9 @@ class Reader:
                 with np.errstate(over="ignore"):
                     rows_RD[row, number] = float(text.replace(b"_", b"?"))  # Python reads 1_000 as a number
             except ValueError:
-                told = text.decode("utf-8", "replace")
+                shown = text.decode("utf-8", "replace")
                 line = self._lines + 1 + np.count_nonzero(block_B[:start] == kernels.NEWLINE)
-                raise CanonError(f'{self.path}, line {line:,}: "{told}" is not a number.') from None
+                raise CanonError(f'{self.path}, line {line:,}: "{shown}" is not a number.') from None
 
     # The end
 
@@ -240,20 +246,19 @@ class Reader:
         return VectorFile(str(self.path), self.layout.format, words, self._rows.done(), tuple(self._notes))
 
     def _check_end(self, more: bool) -> None:
-        """A file that is cut short, or whose header tells another number of words; `more`: bytes are left."""
+        """A file that is cut short, or whose header says another number of words; `more`: bytes are left."""
         path, seen, count = self.path, self._seen, self.layout.count
         if self.options.limit and seen >= self.options.limit:
             return
-        of = f"{seen:,} of the {count:,} words that its header tells" if count is not None else f"{seen:,} words"
+        of = f"{seen:,} of the {count:,} words that its header says" if count is not None else f"{seen:,} words"
         if more and not self._has_enough():
             self._cut = self._cut or f"in the middle of a {'vector' if self._binary else 'line'}"
+        problem = rest = ""
         if self._cut or (count is not None and seen < count):
-            told = f"{path} ends {f'{self._cut}, ' if self._cut else ''}after {of}"
-            if not self.options.partial:
-                raise CanonError(f"{told}; fetch it again, or read these with partial=True (--partial).")
-            self._notes.append(f"{told}; these were read.")
+            problem, rest = f"{path} ends {f'{self._cut}, ' if self._cut else ''}after {of}", "these"
         elif more or (count is not None and seen > count):
-            told = f"{path} has more than the {count:,} words that its header tells"
-            if not self.options.partial:
-                raise CanonError(f"{told}; fetch it again, or read what is there with partial=True (--partial).")
-            self._notes.append(f"{told}; {seen:,} were read.")
+            problem, rest = f"{path} has more than the {count:,} words that its header says", f"{seen:,}"
+        if problem and not self.options.partial:
+            raise CanonError(f"{problem}; fetch it again, or read what is there with partial=True (--partial).")
+        if problem:
+            self._notes.append(f"{problem}; {rest} were read.")

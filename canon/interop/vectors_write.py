@@ -1,8 +1,8 @@
 """Word vectors written as other tools read them: streamed in blocks beside the target, then put in its place.
 
-word2vec's binary is written as gensim writes it, without a line's end behind a vector. Numbers in a text are the
+word2vec's binary is written as gensim writes it, without a line's end after a vector. Numbers in a text are the
 shortest that read back as the same float32. An ending .gz, .xz or .bz2 compresses.
-Words with spaces or line ends are written with _ in their place where the format cannot hold them, and that is told.
+Words with spaces or line ends are written with _ in their place where the format cannot hold them, and a note says so.
 Shapes: V words, D numbers of a vector, R rows of a block, B bytes.
 """
 
@@ -19,6 +19,7 @@ import numpy as np
 from canon.data.formats.files import COMPRESSIONS
 from canon.data.progress import bar
 from canon.errors import CanonError, unknown
+from canon.interop.vectors import some
 from canon.interop.vectors_mapped import WORD_FILES
 from canon.interop.word_list import WordList
 from canon.kernels.cpu import vectors as kernels
@@ -79,10 +80,8 @@ def _spellable(words: WordList, blanks: bytes) -> tuple[WordList, tuple[str, ...
     if not bad_B.any():
         return words, ()
     text_B = np.where(bad_B, np.uint8(ord("_")), words.text_B)
-    rows = np.unique(np.searchsorted(words.ends_V, np.flatnonzero(bad_B)))
-    count = f"{len(rows):,} words have" if len(rows) > 1 else "One word has"
-    shown = ", ".join(repr(words[int(row)]) for row in rows[:3]) + (" …" if len(rows) > 3 else "")
-    return WordList(text_B, words.ends_V), (f"{count} spaces, which are written as _: {shown}.",)
+    many, shown = some(words, np.unique(np.searchsorted(words.ends_V, np.flatnonzero(bad_B))), show=repr)
+    return WordList(text_B, words.ends_V), (f"{many} spaces, which are written as _: {shown}.",)
 
 
 def _write_records(

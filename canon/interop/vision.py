@@ -9,71 +9,61 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import torch
+from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from canon import registry
 from canon.config import Table
 from canon.errors import CanonError, border
-from canon.interop.tensors import weight
+from canon.interop.formats import Candidate, FileChoices, Format, GivesWeights, Written
+from canon.interop.network import (
+    IMAGENET_MEAN,
+    IMAGENET_STD,
+    ForeignWeights,
+    Network,
+    Report,
+    Tensors,
+    compare,
+    on_meta,
+    schema_of,
+    unwrapped,
+    weight,
+)
 from canon.nn.blocks import has_small_stem
+from canon.storage import writing
 
-Tensors = dict[str, Tensor]
-PROJECTS = ("torchvision", "timm")
 _COUNTER = "num_batches_tracked"  # of batch norms; files of before 2018 have none
-_WRAPPERS = ("module.", "model.", "_orig_mod.")
-
-
-@dataclass(frozen=True)
-class Report:
-    """What became of the tensors of a file."""
-
-    used: list[str]
-    missing: list[str]  # that the network has and the file has not
-    unexpected: list[str]  # that the file has and the network has not
-    unlike: list[str]  # name: shape in the file, shape in the network
-    left_out: list[str] = field(default_factory=list)  # known to belong to what the network was built without
-
-    @property
-    def fits(self) -> bool:
-        return not (self.missing or self.unexpected or self.unlike)
-
-    def sentence(self) -> str:
-        """Everything that does not fit, by name."""
-        parts = (("missing", self.missing), ("unexpected", self.unexpected), ("of another shape", self.unlike))
-        return "; ".join(f"{len(names)} {what} ({', '.join(names)})" for what, names in parts if names)
 
 
 @dataclass(frozen=True)
 class Adapter:
+    """One family of networks, in canon and in the other projects. `settings` may assume that a file is whole."""
+
     system: str
     marks: tuple[str, ...]  # patterns of names that this family has, each of them, and no other family all of them
     settings: Callable[[Tensors], Table]
-    counterpart: Callable[[Any], str]  # why a network of these settings is none of theirs, or ""
+    fixed: Mapping[str, Any]  # settings that the other projects' networks have
     rename: Callable[[Tensors], Tensors] = dict  # from either project
-    to_timm: Callable[[Tensors, Any], Tensors] | None = None  # None: timm has no such family
+    to_timm: Callable[[Tensors], Tensors] = dict
+    least: int = 0  # pixels of an image's side
+    special: Callable[[Any], str] = lambda config: ""  # another setting that they do not have
     optional: str = ""  # names of what a network may be built without
 
 
-# Every `settings` reads a file that is as it should be; KeyError and the like are told as a sentence by `recognise`.
-
-
-def _same(tensors: Tensors, _config: Any) -> Tensors:
-    return dict(tensors)
-
-
 def _numbers(pattern: str, names: Tensors) -> list[int]:
-    return sorted({int(found[1]) for name in names if (found := re.match(pattern, name))})
+    return sorted({int(match[1]) for name in names if (match := re.match(pattern, name))})
 
 
 def _counts(pattern: str, names: Tensors) -> list[int]:
     """How many different second numbers go with each first one."""
-    pairs = {(int(found[1]), int(found[2])) for name in names if (found := re.match(pattern, name))}
+    pairs = {(int(match[1]), int(match[2])) for name in names if (match := re.match(pattern, name))}
     return [sum(pair[0] == first for pair in pairs) for first in sorted({pair[0] for pair in pairs})]
 
 
@@ -101,16 +91,6 @@ def _resnet(tensors: Tensors) -> Table:
     }
 
 
-def _resnet_counterpart(config: Any) -> str:
-    if config.shortcut != "B":
-        return f"shortcut = {config.shortcut!r}"
-    if has_small_stem(config.stem, config.shape):
-        return "the stem for small images"
-    if config.stride_at != "3x3" and config.block == "bottleneck":
-        return f"stride_at = {config.stride_at!r}"
-    return _unlike(config, width=64) or ("" if len(config.stages) == 4 else f"{len(config.stages)} stages")
-
-
 def _densenet(tensors: Tensors) -> Table:
     blocks = _counts(r"features\.denseblock(\d+)\.denselayer(\d+)\.", tensors)
     layer = "features.denseblock1.denselayer1."
@@ -131,14 +111,6 @@ def _densenet(tensors: Tensors) -> Table:
 def _densenet_names(tensors: Tensors) -> Tensors:
     old = re.compile(r"^(.*denselayer\d+\.(?:norm|conv))\.([12]\.\w+)$")
     return {old.sub(r"\1\2", name): tensor for name, tensor in tensors.items()}
-
-
-def _densenet_counterpart(config: Any) -> str:
-    if has_small_stem(config.stem, config.shape):
-        return "the stem for small images"
-    if not config.bottleneck:
-        return "bottleneck = 0"
-    return _unlike(config, compression=0.5)
 
 
 def _vgg(tensors: Tensors) -> Table:
@@ -171,33 +143,22 @@ _VGG_TIMM = (("pre_logits.fc1", "classifier.0"), ("pre_logits.fc2", "classifier.
 
 
 def _vgg_names(tensors: Tensors) -> Tensors:
-    found: Tensors = {}
-    for name, tensor in tensors.items():
-        for theirs, ours in _VGG_TIMM:
-            if name.startswith(f"{theirs}."):
-                name, tensor = ours + name.removeprefix(theirs), tensor.flatten(1) if tensor.dim() == 4 else tensor
-        found[name] = tensor
-    return found
+    renamed = dict(tensors)
+    for theirs, ours in _VGG_TIMM:
+        for name in [name for name in tensors if name.startswith(f"{theirs}.")]:
+            tensor = renamed.pop(name)
+            renamed[ours + name.removeprefix(theirs)] = tensor.flatten(1) if tensor.dim() == 4 else tensor
+    return renamed
 
 
-def _vgg_to_timm(tensors: Tensors, _config: Any) -> Tensors:
-    found: Tensors = {}
-    for name, tensor in tensors.items():
-        for theirs, ours in _VGG_TIMM:
-            if name.startswith(f"{ours}."):
-                name = theirs + name.removeprefix(ours)
-                if name == "pre_logits.fc1.weight":
-                    tensor = tensor.unflatten(1, (-1, 7, 7))
-                elif name == "pre_logits.fc2.weight":
-                    tensor = tensor[:, :, None, None]
-        found[name] = tensor
-    return found
-
-
-def _vgg_counterpart(config: Any) -> str:
-    if min(config.shape[1:]) < 224:
-        return f"images of {config.shape[1]}×{config.shape[2]} pixels, under 224"
-    return _unlike(config, width=64, hidden=4096) or ("" if len(config.blocks) == 5 else f"{len(config.blocks)} blocks")
+def _vgg_to_timm(tensors: Tensors) -> Tensors:
+    renamed = {name: tensor for name, tensor in tensors.items() if not name.startswith("classifier.")}
+    for theirs, ours in _VGG_TIMM:
+        for part in ("weight", "bias"):
+            renamed[f"{theirs}.{part}"] = tensors[f"{ours}.{part}"]
+    renamed["pre_logits.fc1.weight"] = renamed["pre_logits.fc1.weight"].unflatten(1, (-1, 7, 7))
+    renamed["pre_logits.fc2.weight"] = renamed["pre_logits.fc2.weight"][:, :, None, None]
+    return renamed
 
 
 def _googlenet(tensors: Tensors) -> Table:
@@ -209,11 +170,6 @@ def _googlenet(tensors: Tensors) -> Table:
         "large": tensors["inception3a.branch3.1.conv.weight"].shape[2],
         "aux": "aux1.conv.conv.weight" in tensors,
     }
-
-
-def _googlenet_counterpart(config: Any) -> str:
-    small = has_small_stem(config.stem, config.shape)
-    return "the stem for small images" if small else _unlike(config, width=1.0, large=3)
 
 
 def _alexnet(tensors: Tensors) -> Table:
@@ -231,58 +187,56 @@ def _alexnet(tensors: Tensors) -> Table:
     }
 
 
-def _alexnet_counterpart(config: Any) -> str:
-    if has_small_stem(config.stem, config.shape):
-        return "the stem for small images"
-    if min(config.shape[1:]) < 224:
-        return f"images of {config.shape[1]}×{config.shape[2]} pixels, under 224"
-    return _unlike(config, widths=(64, 192, 384, 256, 256), hidden=4096, groups=1, response_norm=False)
-
-
-def _unlike(config: Any, **theirs: Any) -> str:
-    """The first setting that the other projects' networks have fixed at another value."""
-    return next(
-        (f"{key} = {getattr(config, key)!r}" for key, value in theirs.items() if getattr(config, key) != value), ""
-    )
+def _resnet_special(config: Any) -> str:
+    if config.block == "bottleneck" and config.stride_at != "3x3":
+        return f"stride_at = {config.stride_at!r}"
+    return "" if len(config.stages) == 4 else f"{len(config.stages)} stages"
 
 
 ADAPTERS: tuple[Adapter, ...] = (
-    Adapter("resnet", (r"layer1\.0\.conv1\.weight", r"fc\.weight"), _resnet, _resnet_counterpart, to_timm=_same),
+    Adapter(
+        "resnet",
+        (r"layer1\.0\.conv1\.weight", r"fc\.weight"),
+        _resnet,
+        {"shortcut": "B", "width": 64},
+        special=_resnet_special,
+    ),
     Adapter(
         "densenet",
         (r"features\.denseblock1\.denselayer1\.", r"classifier\.weight"),
         _densenet,
-        _densenet_counterpart,
+        {"compression": 0.5},
         rename=_densenet_names,
-        to_timm=_same,
+        special=lambda config: "" if config.bottleneck else "bottleneck = 0",
     ),
     Adapter(
         "vgg",
         (r"features\.0\.weight", r"(classifier\.0|pre_logits\.fc1)\.weight"),
         _vgg,
-        _vgg_counterpart,
+        {"width": 64, "hidden": 4096},
         rename=_vgg_names,
         to_timm=_vgg_to_timm,
+        least=224,
+        special=lambda config: "" if len(config.blocks) == 5 else f"{len(config.blocks)} blocks",
     ),
     Adapter(
         "googlenet",
         (r"inception3a\.branch1\.conv\.weight", r"fc\.weight"),
         _googlenet,
-        _googlenet_counterpart,
+        {"width": 1.0, "large": 3},
         optional=r"aux[12]\.",
     ),
     Adapter(
         "alexnet",
         (r"features\.0\.weight", r"features\.1[02]\.weight", r"classifier\.1\.weight", r"classifier\.6\.weight"),
         _alexnet,
-        _alexnet_counterpart,
+        {"widths": (64, 192, 384, 256, 256), "hidden": 4096, "groups": 1, "response_norm": False},
+        least=224,
     ),
 )
-_BY_SYSTEM = {adapter.system: adapter for adapter in ADAPTERS}
 
 
-@dataclass(frozen=True)
-class Recognised:
+class Identified(NamedTuple):
     """A foreign file as canon's tensors, and the network they belong to."""
 
     system: registry.System
@@ -290,6 +244,31 @@ class Recognised:
     config: Any
     tensors: Tensors
     report: Report
+
+
+class VisionFile(GivesWeights):
+    """A state dict of one of the families; for train.init its tensors alone, whatever is missing."""
+
+    def __init__(self, path: Path, tensors: Tensors, adapter: Adapter) -> None:
+        is_timm = any(name.startswith(_VGG_TIMM[0][0]) for name in tensors)
+        super().__init__(path, "timm" if is_timm else "torchvision", adapter.system)
+        self._tensors, self._adapter = tensors, adapter
+
+    def read(self) -> ForeignWeights:
+        tensors = self._adapter.rename(unwrapped(self._tensors))
+        return ForeignWeights(_settings(self._adapter, tensors, str(self.path)), tensors)
+
+    def network(self, choices: FileChoices) -> Network:
+        source = str(self.path)
+        it = identify(self._tensors, source, choices.system, choices.settings)
+        schema = schema_of(source, it.config, choices, IMAGENET_MEAN, IMAGENET_STD)
+        origin = ForeignWeights({}, it.tensors, it.report)
+        return Network(source, it.system, it.preset, it.config, it.tensors, schema, origin)
+
+
+def recognise(candidate: Candidate) -> VisionFile | None:
+    adapter = adapter_of(unwrapped(candidate.tensors)) if candidate.tensors is not None else None
+    return VisionFile(candidate.path, candidate.tensors or {}, adapter) if adapter is not None else None
 
 
 def adapter_of(tensors: Tensors) -> Adapter | None:
@@ -300,45 +279,36 @@ def adapter_of(tensors: Tensors) -> Adapter | None:
     return None
 
 
-def recognise(tensors: Tensors, source: str, wanted: str = "", changes: Table | None = None) -> Recognised:
+def identify(tensors: Tensors, source: str, wanted: str = "", changes: Table | None = None) -> Identified:
     """The network of a file: settings that `changes` says, then those of the preset `wanted` names, then the file's.
 
     Without a preset, depth and widths are the file's own. Tensors that do not fit are a mistake that lists them all.
     """
-    tensors = _unwrapped(tensors)
+    tensors = unwrapped(tensors)
     adapter = adapter_of(tensors)
-    system, preset = registry.find(wanted) if wanted else (None, "")
-    if adapter is None:
-        known = ", ".join(_BY_SYSTEM)
-        raise CanonError(f"{source} is of no family that canon reads from other projects: {known}.")
-    if system is not None and system.name != adapter.system:
+    assert adapter is not None, "a file that was recognised"
+    system, preset = registry.find(wanted or adapter.system)
+    if system.name != adapter.system:
         raise CanonError(f"{source} is of the family {adapter.system}, not {system.name}.")
-    system = system or registry.find(adapter.system)[0]
-    with border(source, f"looks like {system.name}, but its sizes cannot be read"):
-        tensors = adapter.rename(tensors)
-        read = adapter.settings(tensors)
-    if not preset:
-        preset = _preset(system, read)
+    tensors = adapter.rename(tensors)
+    read = _settings(adapter, tensors, source)
+    preset = preset or _preset(system, read)
     # Of a preset that is given, the file still decides classes, channels and stem: no preset does.
     sizes: Table = {key: read[key] for key in ("shape", "num_classes", "stem") if key in read}
-    if own := system.presets.get(preset, {}).get("shape"):
-        sizes["shape"] = (read["shape"][0], *own[1:])
+    if image := system.presets.get(preset, {}).get("shape"):
+        sizes["shape"] = (read["shape"][0], *image[1:])
     config = system.configure(preset, {**(sizes if preset else read), **(changes or {})})
     name = f"{system.name}:{preset}" if preset else system.name
     with border(source, f"does not fit {name}"):
-        with torch.device("meta"):
-            network = system.load()[1](config)
-        tensors, report = fit(network, tensors, source, adapter.optional)
+        tensors, report = fit(on_meta(system, config), tensors, source, adapter.optional)
     if not report.fits:
         raise CanonError(f"{source} does not fit {name}: {report.sentence()}.")
-    return Recognised(system, preset, config, tensors, report)
+    return Identified(system, preset, config, tensors, report)
 
 
-def _unwrapped(tensors: Tensors) -> Tensors:
-    for prefix in _WRAPPERS:
-        if tensors and all(name.startswith(prefix) for name in tensors):
-            tensors = {name.removeprefix(prefix): tensor for name, tensor in tensors.items()}
-    return tensors
+def _settings(adapter: Adapter, tensors: Tensors, source: str) -> Table:
+    with border(source, f"looks like {adapter.system}, but its sizes cannot be read"):
+        return adapter.settings(tensors)
 
 
 def _preset(system: registry.System, read: Table) -> str:
@@ -354,41 +324,43 @@ def _preset(system: registry.System, read: Table) -> str:
 
 def fit(network: nn.Module, tensors: Tensors, source: str, optional: str = "") -> tuple[Tensors, Report]:
     """The tensors that the network takes, in its order and in its precision, and what became of all of them."""
-    own = network.state_dict()
-    left_out = [name for name in tensors if name not in own and optional and re.match(optional, name)]
-    found: Tensors = {}
-    missing, unlike = [], []
-    for name, tensor in own.items():
-        given = tensors.get(name)
-        if given is None and name.endswith(_COUNTER):
-            found[name] = torch.zeros((), dtype=torch.int64)
-        elif given is None:
-            missing.append(name)
-        elif given.shape != tensor.shape:
-            unlike.append(f"{name}: {_shape(given)} in the file, {_shape(tensor)} in the network")
-        else:
-            found[name] = weight(given, name, source, tensor.dtype)
-    used = [name for name in found if name in tensors]
-    unexpected = [name for name in tensors if name not in own and name not in left_out]
-    return found, Report(used, missing, unexpected, unlike, left_out)
-
-
-def _shape(tensor: Tensor) -> str:
-    return "×".join(map(str, tensor.shape)) or "one number"
+    state = network.state_dict()
+    counters = {name: torch.zeros((), dtype=torch.int64) for name in state if name.endswith(_COUNTER)}
+    left_out = [name for name in tensors if name not in state and optional and re.match(optional, name)]
+    report = compare(state, tensors, left_out, tuple(counters))
+    known = counters | {name: weight(tensors[name], name, source, state[name].dtype) for name in report.used}
+    return {name: known[name] for name in state if name in known}, report
 
 
 def to_project(project: str, system: str, config: Any, tensors: Tensors, source: str) -> Tensors:
     """The tensors by the names and in the shapes of `project`."""
-    adapter = _BY_SYSTEM.get(system)
-    known = [adapter.system for adapter in ADAPTERS if project == "torchvision" or adapter.to_timm]
-    if adapter is None or system not in known:
-        raise CanonError(f"{source} is of the family {system}, which {project} has not; it has: {', '.join(known)}.")
-    reason = adapter.counterpart(config)
-    if not reason and project == "torchvision" and config.shape[0] != 3:
-        reason = f"{config.shape[0]} input channels"
-    if reason:
+    adapter = next(adapter for adapter in ADAPTERS if adapter.system == system)
+    channels, *sides = config.shape
+    other = {key: getattr(config, key) for key, value in adapter.fixed.items() if getattr(config, key) != value}
+    unlike = [f"{key} = {value!r}" for key, value in other.items()]
+    if "stem" in vars(config) and has_small_stem(config.stem, config.shape):
+        unlike.append("the stem for small images")
+    if min(sides) < adapter.least:
+        unlike.append(f"images of {'×'.join(map(str, sides))} pixels, under {adapter.least}")
+    if project == "torchvision" and channels != 3:
+        unlike.append(f"{channels} input channels")
+    if reason := next(filter(None, [*unlike, adapter.special(config)]), ""):
         raise CanonError(f"{source} has no counterpart in {project}: {reason} is not what its {system} has.")
-    if project == "timm":
-        assert adapter.to_timm is not None
-        return adapter.to_timm(tensors, config)
-    return dict(tensors)
+    return adapter.to_timm(tensors) if project == "timm" else dict(tensors)
+
+
+def write_as(format: Format, network: Network, target: Path, choices: FileChoices) -> Written:
+    """A state dict that the other project's network loads: .safetensors, or .pt and .pth with tensors only."""
+    tensors = to_project(format.name, network.system.name, network.config, network.tensors, network.source)
+    write_tensors(tensors, target)
+    return Written(tuple(tensors))
+
+
+def write_tensors(tensors: Tensors, target: Path) -> None:
+    whole = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
+    with writing(target) as part:
+        if target.suffix == ".safetensors":
+            save_file(whole, part, metadata={"format": "pt"})
+        else:
+            with part.open("wb") as file:  # by its name, torch would report a full disk as an error of its own
+                torch.save(whole, file)  # tensors only: read it with weights_only=True

@@ -1,4 +1,4 @@
-"""Weights to start from: of a run, or of another tool's checkpoint, whatever of them fits."""
+"""Files of tensors by name (.safetensors, .pt, .pth, .bin), and weights to start from, whatever of them fits."""
 
 from __future__ import annotations
 
@@ -11,39 +11,43 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from canon import recipe as recipes
 from canon.data.formats import pickles
+from canon.data.schema import Schema
 from canon.errors import CanonError, border, reason
-from canon.interop import transformer_xl
-from canon.interop.tensors import weight
-from canon.runs import checkpoint
+from canon.interop.formats import Candidate, GivesWeights, open_for
+from canon.interop.network import ForeignWeights, Tensors, weight
+from canon.recipe import Recipe
 
 _NESTED = ("state_dict", "model_state_dict", "model")  # where training scripts keep the weights in what they save
-_PICKLES = 5  # one behind the other before the numbers, in files of torch before 1.6
+_PICKLES = 5  # one after the other before the numbers, in files of torch before 1.6
 _SHOWN = 3  # tensors of each side in the sentence that says that they do not fit
 
 
-def read_tensors(source: str) -> dict[str, Tensor]:
-    """The tensors by name of a run's best checkpoint, a .safetensors file, or a .pt or .pth file of tensors alone."""
-    path = Path(source)
-    for link in ("best", "last"):
-        if (path / link).is_dir():
-            return checkpoint.load((path / link).resolve(), groups=("model",))[0]["model"]
-    if path.suffix in (".safetensors", ".pt", ".pth", ".bin") and path.is_file():
-        with border(path):
-            found = _read_safetensors(path) if path.suffix == ".safetensors" else _read_pickled(path)
-            return transformer_xl.from_original(found, source)[1] if transformer_xl.is_original(found) else found
-    if needed := recipes.recipe_of(source):
-        raise CanonError(f"train.init: there is no run {source} yet; make it with: canon train {needed}")
-    raise CanonError(f"train.init: {source} is neither a run nor a .safetensors, .pt or .pth file.")
+class TensorFile(GivesWeights):
+    """Tensors whose names are canon's own, or of a system that is not known."""
+
+    def __init__(self, path: Path, tensors: Tensors) -> None:
+        super().__init__(path, "tensors")
+        self._tensors = tensors
+
+    def read(self) -> ForeignWeights:
+        return ForeignWeights({}, self._tensors)
 
 
-def _read_safetensors(path: Path) -> dict[str, Tensor]:
-    with border(path, "is not a whole .safetensors file"):
-        return load_file(path)
+def recognise(candidate: Candidate) -> TensorFile | None:
+    return TensorFile(candidate.path, candidate.tensors) if candidate.tensors is not None else None
 
 
-def _read_pickled(path: Path) -> dict[str, Tensor]:
+def read_file(path: Path) -> Tensors:
+    """The tensors of a .safetensors file, or of a .pt, .pth or .bin file of tensors alone."""
+    with border(path):
+        if path.suffix != ".safetensors":
+            return _read_pickled(path)
+        with border(path, "is not a whole .safetensors file"):
+            return load_file(path)
+
+
+def _read_pickled(path: Path) -> Tensors:
     _check_pickled(path)
     try:
         content: Any = torch.load(path, map_location="cpu", weights_only=True)
@@ -78,45 +82,56 @@ def _check_pickled(path: Path) -> None:
                 pickles.check(archive.open(entry), str(path))
 
 
-def start_from(network: nn.Module, tensors: dict[str, Tensor], source: str) -> tuple[list[str], list[str]]:
-    """Copies every tensor whose name and shape fit, in place; returns the names taken and those made anew.
+def start_network(network: nn.Module, recipe: Recipe, schema: Schema) -> str:
+    """Starts a network from train.init, in place; says what was taken."""
+    source = recipe.train.init
+    origin = open_for(recipe.system, source, "weights", "train.init")
+    tensors, notes = origin.tensors_for(recipe.config, schema.tokenizers.get("text"))
+    taken, others = start_from(network, tensors, source)
+    rest = f"; newly initialised: {', '.join(others)}" if others else ""
+    return " ".join([*notes, f"Started from {source}: {len(taken)} tensors taken{rest}."])
 
-    A part of a larger network fits too, on either side: its tensors are found behind their common first names, as in
+
+def start_from(network: nn.Module, tensors: Tensors, source: str) -> tuple[list[str], list[str]]:
+    """Copies every tensor whose name and shape fit, in place; returns the names taken and the others.
+
+    A part of a larger network fits too, on either side: its tensors share their first names, as in
     encoder.conv1.weight or module.encoder.conv1.weight.
     """
-    own = network.state_dict()
-    pairs: dict[str, str] = {}  # own name -> name in the source
+    state = network.state_dict()
+    pairs: dict[str, str] = {}  # name in the network: name in the source
     for theirs in _prefixes(tensors):
-        behind = {name.removeprefix(theirs): name for name in tensors if name.startswith(theirs)}
-        for ours in _prefixes(own) if not theirs else [""]:
+        inside = {name.removeprefix(theirs): name for name in tensors if name.startswith(theirs)}
+        for ours in _prefixes(state) if not theirs else [""]:
             fitting = {
-                ours + name: found
-                for name, found in behind.items()
-                if ours + name in own and tensors[found].shape == own[ours + name].shape
+                ours + name: other
+                for name, other in inside.items()
+                if ours + name in state and tensors[other].shape == state[ours + name].shape
             }
             if len(fitting) > len(pairs):
                 pairs = fitting
-    if 2 * len(pairs) < len(own):
+    if 2 * len(pairs) < len(state):
         raise CanonError(
-            f"train.init: of the network's {len(own)} tensors {len(pairs) or 'none'} can be taken from {source}, where "
-            f"half must be: the network has {_shown(own, pairs)}; the other has {_shown(tensors, pairs.values())}."
+            f"train.init: of the network's {len(state)} tensors {len(pairs) or 'none'} can be taken from {source}, "
+            f"where half must be: the network has {_shown(state, pairs)}; the other has "
+            f"{_shown(tensors, pairs.values())}."
         )
     with torch.no_grad():
-        for name, found in pairs.items():
-            own[name].copy_(weight(tensors[found], found, source, own[name].dtype))
-    return [name for name in own if name in pairs], [name for name in own if name not in pairs]
+        for name, other in pairs.items():
+            state[name].copy_(weight(tensors[other], other, source, state[name].dtype))
+    return [name for name in state if name in pairs], [name for name in state if name not in pairs]
 
 
 def _prefixes(names: Iterable[str]) -> list[str]:
     """ "", then every beginning that ends in a dot, shorter ones first."""
-    found = {""}
+    prefixes = {""}
     for name in names:
         parts = name.split(".")
-        found |= {".".join(parts[:depth]) + "." for depth in range(1, len(parts))}
-    return sorted(found, key=lambda prefix: (prefix.count("."), prefix))
+        prefixes |= {".".join(parts[:depth]) + "." for depth in range(1, len(parts))}
+    return sorted(prefixes, key=lambda prefix: (prefix.count("."), prefix))
 
 
-def _shown(tensors: dict[str, Tensor], fitting: Iterable[str]) -> str:
+def _shown(tensors: Tensors, fitting: Iterable[str]) -> str:
     taken = set(fitting)
     rest = [f"{name} {list(tensor.shape)}" for name, tensor in tensors.items() if name not in taken]
     return ", ".join(rest[:_SHOWN]) + (" …" if len(rest) > _SHOWN else "")

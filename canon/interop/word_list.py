@@ -1,7 +1,7 @@
 """Many words in little memory: a read-only sequence of texts that lie end to end in UTF-8, found by a hash table.
 
 A list of str and a dict take 150 bytes a word, which is a third of a vector of a hundred numbers; this takes 30. Bytes
-that are no UTF-8 come as lone surrogates, as Python's file names do, and go back as they were.
+that are not UTF-8 come as lone surrogates, as Python's file names do, and go back as they were.
 Shapes: B bytes, V words, S slots of the hash table, Q words asked for.
 """
 
@@ -14,11 +14,11 @@ from typing import Any, overload
 import numpy as np
 
 _AT_ONCE = 1 << 14  # words that are decoded together
-_SPELLINGS = 3  # that are told for a word that is not there
+_SPELLINGS = 3  # that are suggested for a word that is not there
 
 
 class WordList(Sequence[str]):
-    """`text` holds each word and a line's end behind it; `ends` says where the words end."""
+    """`text` holds each word and a line's end after it; `ends` says where the words end."""
 
     def __init__(self, text_B: np.ndarray, ends_V: np.ndarray) -> None:
         self.text_B = text_B
@@ -34,7 +34,7 @@ class WordList(Sequence[str]):
 
     @classmethod
     def of_text(cls, text_B: np.ndarray) -> WordList:
-        """Of words with a line's end behind each, in UTF-8; what is behind the last line's end is not read."""
+        """Of words with a line's end after each, in UTF-8; what comes after the last line's end is not read."""
         return cls(text_B, np.flatnonzero(np.asarray(text_B) == 10))
 
     def __len__(self) -> int:

@@ -7,7 +7,7 @@ arrays and torch CPU tensors (detached first when they carry gradients) are all 
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence, Sized
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from canon.errors import CanonError, border, unknown
 
-_PLAIN = (bool, int, float, complex, type(None))  # what is no text
+_PLAIN = (bool, int, float, complex, type(None))  # not texts
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -27,62 +27,66 @@ def array(name: str, values: ArrayLike, dims: int | None = 1) -> NDArray[Any]:
     with border(name, "cannot be read as an array"):
         if hasattr(values, "detach"):
             values = values.detach()
-        found = np.asarray(values)
-        if found.dtype.kind in "OU":
-            found = _texts_alone(name, values, found)
-    if dims is not None and found.ndim != dims:
-        raise CanonError(f"{name} must have {dims} axis{'' if dims == 1 else 'es'}, got shape {found.shape}.")
-    if found.size == 0:
+        x = np.asarray(values)
+        if x.dtype.kind in "OU":
+            x = _texts_alone(name, values, x)
+    if dims is not None and x.ndim != dims:
+        raise CanonError(f"{name} must have {dims} axis{'' if dims == 1 else 'es'}, got shape {x.shape}.")
+    if x.size == 0:
         raise CanonError(f"{name} is empty; at least one value is needed.")
-    return found
+    return x
 
 
-def _texts_alone(name: str, values: ArrayLike, found: NDArray[Any]) -> NDArray[Any]:
-    """An array of texts; what has something else among them numpy would make texts of, or keep as objects."""
-    given = found.ravel() if isinstance(values, np.ndarray) or found.dtype.kind == "O" else values
-    listed = given if isinstance(given, np.ndarray | list | tuple) else [given]
+def _texts_alone(name: str, values: ArrayLike, x: NDArray[Any]) -> NDArray[Any]:
+    """An array of texts alone: numpy turns other values among them into texts, or keeps them as objects."""
+    items = x.ravel() if isinstance(values, np.ndarray) or x.dtype.kind == "O" else values
+    listed = items if isinstance(items, np.ndarray | list | tuple) else [items]
     other = next((place for place, value in enumerate(listed) if isinstance(value, _PLAIN)), None)
-    if other is None and found.dtype.kind == "O":
+    if other is None and x.dtype.kind == "O":
         other = next((place for place, value in enumerate(listed) if not isinstance(value, str)), None)
     if other is not None:
         raise CanonError(f"{name} must be all numbers or all texts, got {listed[other]!r} at position {other}.")
-    return found.astype(str)
+    return x.astype(str)
 
 
 def numbers(name: str, values: ArrayLike, dims: int | None = 1, finite: bool = False) -> NDArray[Any]:
     """A real-valued array without NaN, without infinite numbers where `finite`; the dtype is kept, because a float32
     sort costs half a float64 one."""
-    found = array(name, values, dims)
-    if found.dtype.kind not in "fiub":
-        raise CanonError(f"{name} must be numbers, got values of type {found.dtype}.")
-    if found.dtype.kind == "f" and np.isnan(found).any():
-        raise CanonError(f"{name} contains NaN at flat position {int(np.isnan(found).argmax())}.")
-    if finite and found.dtype.kind == "f" and np.isinf(found).any():
-        raise CanonError(f"{name} contains an infinite number at flat position {int(np.isinf(found).argmax())}.")
-    return found
+    x = array(name, values, dims)
+    if x.dtype.kind not in "fiub":
+        raise CanonError(f"{name} must be numbers, got values of type {x.dtype}.")
+    if x.dtype.kind == "f" and np.isnan(x).any():
+        raise CanonError(f"{name} contains NaN at flat position {int(np.isnan(x).argmax())}.")
+    if finite and x.dtype.kind == "f" and np.isinf(x).any():
+        raise CanonError(f"{name} contains an infinite number at flat position {int(np.isinf(x).argmax())}.")
+    return x
+
+
+def unit_interval(name: str, values: ArrayLike, dims: int | None = 1) -> NDArray[Any]:
+    """Numbers from 0 to 1."""
+    p = numbers(name, values, dims)
+    if p.min() < 0 or p.max() > 1:
+        raise CanonError(f"{name} must lie in [0, 1], got values from {p.min():g} to {p.max():g}.")
+    return p
 
 
 def classes(name: str, values: ArrayLike, dims: int | None = 1) -> NDArray[Any]:
     """Names of classes: texts, or whole numbers of any type."""
-    found = array(name, values, dims)
-    if found.dtype.kind == "f":
-        whole = np.isfinite(found) & (found == np.floor(found))
+    x = array(name, values, dims)
+    if x.dtype.kind == "f":
+        whole = np.isfinite(x) & (x == np.floor(x))
         if not whole.all():
             place = int((~whole).argmax())
-            shown = "NaN" if np.isnan(found.ravel()[place]) else f"{found.ravel()[place]:g}"
+            shown = "NaN" if np.isnan(x.ravel()[place]) else f"{x.ravel()[place]:g}"
             raise CanonError(f"{name} contains {shown} at position {place}; classes are whole numbers or texts.")
-    elif found.dtype.kind not in "iubU":
-        raise CanonError(f"{name} must be whole numbers or texts, got values of type {found.dtype}.")
-    return found
+    elif x.dtype.kind not in "iubU":
+        raise CanonError(f"{name} must be whole numbers or texts, got values of type {x.dtype}.")
+    return x
 
 
 def number(name: str, value: object, finite: bool = True) -> float:
     """One number, which may be NaN or infinite unless `finite`."""
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, int | float | np.number)
-        or isinstance(value, np.complexfloating)
-    ):
+    if not isinstance(value, int | float | np.integer | np.floating) or isinstance(value, bool):
         raise CanonError(f"{name} must be a number, got {value!r}.")
     if finite and not np.isfinite(value):
         raise CanonError(f"{name} must be a finite number, got {value}.")
@@ -111,37 +115,35 @@ def sequence(name: str, values: object) -> Sequence[Any]:
 
 def tokens(name: str, values: object) -> Sequence[Hashable]:
     """A list of tokens that can be counted and compared."""
-    found = sequence(name, values)
-    for place, token in enumerate(found):
+    listed = sequence(name, values)
+    for place, token in enumerate(listed):
         if token is None or not isinstance(token, Hashable):
-            raise CanonError(f"{name}, number {place}, is no token: {reprlib.repr(token)}.")
-    return found
+            raise CanonError(f"{name}, number {place}, is not a token: {reprlib.repr(token)}.")
+    return listed
 
 
-def same_length(first: str, a: NDArray[Any], second: str, b: NDArray[Any]) -> None:
+def same_length(first: str, a: Sized, second: str, b: Sized) -> None:
     if len(a) != len(b):
         raise CanonError(f"{first} and {second} must have the same length, got {len(a)} and {len(b)}.")
 
 
 def same_sequence_length(first: str, a: Sequence[Any], second: str, b: Sequence[Any]) -> None:
-    sequence(first, a), sequence(second, b)
-    if len(a) != len(b):
-        raise CanonError(f"{first} and {second} must have the same length, got {len(a)} and {len(b)}.")
+    same_length(first, sequence(first, a), second, sequence(second, b))
     if not len(a):
         raise CanonError(f"{first} and {second} are empty; at least one example is needed.")
 
 
 def binary_labels(name: str, values: ArrayLike) -> BoolArray:
     """Labels 0 and 1 (or False and True) as a mask of the positives."""
-    found = array(name, values)
-    if found.dtype.kind == "b":
-        return found
-    if found.dtype.kind not in "fiu":
-        raise CanonError(f"{name} must be 0 or 1, got values of type {found.dtype}.")
-    positive = found == 1
-    wrong = ~(positive | (found == 0))
+    x = array(name, values)
+    if x.dtype.kind == "b":
+        return x
+    if x.dtype.kind not in "fiu":
+        raise CanonError(f"{name} must be 0 or 1, got values of type {x.dtype}.")
+    positive = x == 1
+    wrong = ~(positive | (x == 0))
     if wrong.any():
-        raise CanonError(f"{name} must be 0 or 1, got {found[wrong.argmax()]} at position {int(wrong.argmax())}.")
+        raise CanonError(f"{name} must be 0 or 1, got {x[wrong.argmax()]} at position {int(wrong.argmax())}.")
     return positive
 
 

@@ -9,13 +9,13 @@ Matthews' correlation (1975) of several classes, Gorodkin (2004) in `matthews`. 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from canon.errors import CanonError
-from canon.metrics._checks import FloatArray, IntArray, choice, logarithm, number, numbers, same_length
+from canon.metrics._checks import FloatArray, IntArray, choice, logarithm, number, numbers, same_length, unit_interval
 from canon.metrics._checks import classes as checked_classes
 
 AVERAGES = ("binary", "macro", "micro", "weighted")
@@ -62,13 +62,14 @@ def confusion_matrix(labels: ArrayLike, predictions: ArrayLike, *, classes: Arra
     classes: row and column order; default is the sorted union of both columns. A class that never occurs gets a row
     of zeros; a value that is not in `classes` is an error.
     """
-    truth, guess = _pair(labels, predictions)
-    known, rows, columns = _encode(truth, guess, classes)
-    return _counts(len(known), rows, columns)
+    return _counts(labels, predictions, classes)[1]
 
 
-def _counts(size: int, rows: Any, columns: Any) -> IntArray:
-    return np.bincount(rows * size + columns, minlength=size * size).reshape(size, size).astype(np.int64)
+def _counts(labels: ArrayLike, predictions: ArrayLike, classes: ArrayLike | None) -> tuple[NDArray[Any], IntArray]:
+    """Class list and confusion matrix."""
+    known, rows, columns = _encode(*_pair(labels, predictions), classes)
+    size = len(known)
+    return known, np.bincount(rows * size + columns, minlength=size * size).reshape(size, size).astype(np.int64)
 
 
 def accuracy(labels: ArrayLike, predictions: ArrayLike) -> float:
@@ -95,9 +96,7 @@ def class_scores(
     labels: ArrayLike, predictions: ArrayLike, *, classes: ArrayLike | None = None, zero_division: float = 0.0
 ) -> ClassScores:
     """Precision, recall, F1 and support of each class, in the order of `classes` (default: sorted union)."""
-    truth, guess = _pair(labels, predictions)
-    known, rows, columns = _encode(truth, guess, classes)
-    matrix = _counts(len(known), rows, columns)
+    known, matrix = _counts(labels, predictions, classes)
     hit, called, support = matrix.diagonal(), matrix.sum(axis=0), matrix.sum(axis=1)
     return ClassScores(
         classes=known,
@@ -108,85 +107,70 @@ def class_scores(
     )
 
 
+class Averaging(TypedDict, total=False):
+    """How the scores of classes become one number, the keyword arguments of `precision`, `recall` and `f1`.
+
+    average: "binary" (default: the class `positive` against the other), "macro" (mean over classes), "micro" (counts
+    pooled), "weighted" (mean over classes by support). positive: 1 by default. classes: see `confusion_matrix`.
+    zero_division: the value of 0/0, 0 by default.
+    """
+
+    average: str
+    positive: object
+    classes: ArrayLike | None
+    zero_division: float
+
+
+def precision(labels: ArrayLike, predictions: ArrayLike, **averaging: Unpack[Averaging]) -> float:
+    """tp / (tp + fp); see `Averaging`."""
+    return _averaged("precision", labels, predictions, **averaging)
+
+
+def recall(labels: ArrayLike, predictions: ArrayLike, **averaging: Unpack[Averaging]) -> float:
+    """tp / (tp + fn); see `Averaging`."""
+    return _averaged("recall", labels, predictions, **averaging)
+
+
+def f1(labels: ArrayLike, predictions: ArrayLike, **averaging: Unpack[Averaging]) -> float:
+    """2·tp / (2·tp + fp + fn); macro is the mean of the classes' F1, not the F1 of mean precision and recall. See
+    `Averaging`."""
+    return _averaged("f1", labels, predictions, **averaging)
+
+
 def _averaged(
     measure: str,
     labels: ArrayLike,
     predictions: ArrayLike,
-    average: str,
-    positive: object,
-    classes: ArrayLike | None,
-    zero_division: float,
+    *,
+    average: str = "binary",
+    positive: object = 1,
+    classes: ArrayLike | None = None,
+    zero_division: float = 0.0,
 ) -> float:
     choice("average", average, AVERAGES)
     if average == "binary":
         checked_classes("positive", positive, 0)  # type: ignore[arg-type]
     truth, guess = _pair(labels, predictions)
+    if average in ("macro", "weighted"):
+        scores = class_scores(truth, guess, classes=classes, zero_division=zero_division)
+        values: FloatArray = getattr(scores, measure)
+        return float(np.average(values, weights=scores.support if average == "weighted" else None))
     known, rows, columns = _encode(truth, guess, classes)
-    if average in ("binary", "micro"):
-        if average == "binary":
-            if np.count_nonzero(known != positive) > 1:
-                raise CanonError(
-                    f'average="binary" needs two classes, one of them positive={positive!r}, got '
-                    f"{', '.join(str(c) for c in known[:6])}; use macro, micro or weighted."
-                )
-            at = np.flatnonzero(known == positive)
-            is_true, is_called = np.isin(rows, at), np.isin(columns, at)
-            hit, called, support = (int(x.sum()) for x in (is_true & is_called, is_called, is_true))
-        else:
-            # Every example is called exactly one class, so Σ fp = Σ fn and all three measures are the accuracy.
-            hit, called, support = int(np.count_nonzero(rows == columns)), len(rows), len(rows)
-        top, bottom = {
-            "precision": (hit, called),
-            "recall": (hit, support),
-            "f1": (2 * hit, called + support),
-        }[measure]
-        return top / bottom if bottom else number("zero_division", zero_division, finite=False)
-    scores = class_scores(truth, guess, classes=classes, zero_division=zero_division)
-    values: FloatArray = getattr(scores, measure)
-    return float(np.average(values, weights=scores.support if average == "weighted" else None))
-
-
-def precision(
-    labels: ArrayLike,
-    predictions: ArrayLike,
-    *,
-    average: str = "binary",
-    positive: object = 1,
-    classes: ArrayLike | None = None,
-    zero_division: float = 0.0,
-) -> float:
-    """tp / (tp + fp).
-
-    average: "binary" (the class `positive` against the other), "macro" (mean over classes), "micro" (counts pooled),
-    "weighted" (mean over classes by support). zero_division: the value of 0/0.
-    """
-    return _averaged("precision", labels, predictions, average, positive, classes, zero_division)
-
-
-def recall(
-    labels: ArrayLike,
-    predictions: ArrayLike,
-    *,
-    average: str = "binary",
-    positive: object = 1,
-    classes: ArrayLike | None = None,
-    zero_division: float = 0.0,
-) -> float:
-    """tp / (tp + fn); the arguments are those of `precision`."""
-    return _averaged("recall", labels, predictions, average, positive, classes, zero_division)
-
-
-def f1(
-    labels: ArrayLike,
-    predictions: ArrayLike,
-    *,
-    average: str = "binary",
-    positive: object = 1,
-    classes: ArrayLike | None = None,
-    zero_division: float = 0.0,
-) -> float:
-    """2·tp / (2·tp + fp + fn); macro is the mean of the classes' F1, not the F1 of mean precision and recall."""
-    return _averaged("f1", labels, predictions, average, positive, classes, zero_division)
+    if average == "binary":
+        if np.count_nonzero(known != positive) > 1:
+            raise CanonError(
+                f'average="binary" needs two classes, one of them positive={positive!r}, got '
+                f"{', '.join(str(c) for c in known[:6])}; use macro, micro or weighted."
+            )
+        at = np.flatnonzero(known == positive)
+        is_true, is_called = np.isin(rows, at), np.isin(columns, at)
+        hit, called, support = (int(x.sum()) for x in (is_true & is_called, is_called, is_true))
+    else:
+        # Every example is called exactly one class, so Σ fp = Σ fn and all three measures are the accuracy.
+        hit, called, support = int(np.count_nonzero(rows == columns)), len(rows), len(rows)
+    ratios = {"precision": (hit, called), "recall": (hit, support), "f1": (2 * hit, called + support)}
+    top, bottom = ratios[measure]
+    return top / bottom if bottom else number("zero_division", zero_division, finite=False)
 
 
 def matthews(labels: ArrayLike, predictions: ArrayLike) -> float:
@@ -216,13 +200,11 @@ def log_loss(
     """
     choice("zero", zero, ("clip", "inf"))
     log = logarithm(base)
-    given = numbers("probabilities", probabilities, None)
-    given = given if given.dtype in (np.float16, np.float32, np.float64) else given.astype(np.float64)
-    if given.ndim not in (1, 2):
-        raise CanonError(f"probabilities must be a vector or an n × C matrix, got shape {given.shape}.")
-    if given.min() < 0 or given.max() > 1:
-        raise CanonError(f"probabilities must lie in [0, 1], got values from {given.min():g} to {given.max():g}.")
-    table = np.stack([1 - given, given], axis=1) if given.ndim == 1 else given
+    p = unit_interval("probabilities", probabilities, None)
+    p = p if p.dtype in (np.float16, np.float32, np.float64) else p.astype(np.float64)
+    if p.ndim not in (1, 2):
+        raise CanonError(f"probabilities must be a vector or an n × C matrix, got shape {p.shape}.")
+    table = np.stack([1 - p, p], axis=1) if p.ndim == 1 else p
     truth = numbers("labels", labels)
     same_length("labels", truth, "probabilities", table)
     index = truth.astype(np.int64)

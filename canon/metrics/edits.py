@@ -1,4 +1,4 @@
-"""Edit distance between sequences, and the error rates made of it.
+"""Edit distance between sequences, and the error rates computed from it.
 
 Paper: Levenshtein 1966, Binary codes capable of correcting deletions, insertions and reversals.
 D(i, j) = min(D(i−1, j) + 1, D(i, j−1) + 1, D(i−1, j−1) + [a_i ≠ b_j]), in `edit_distance`.
@@ -12,9 +12,11 @@ from collections.abc import Hashable, Sequence
 from canon.errors import CanonError
 from canon.metrics._checks import same_sequence_length, sequence, tokens
 
+Tokens = Sequence[Hashable]
 
-def edit_distance(first: Sequence[Hashable], second: Sequence[Hashable]) -> int:
-    """The least number of insertions, deletions and substitutions that make `second` of `first`; texts by letters."""
+
+def edit_distance(first: Tokens, second: Tokens) -> int:
+    """The least number of insertions, deletions and substitutions that turn `first` into `second`; texts by letters."""
     for name, values in (("first", first), ("second", second)):
         if not isinstance(values, str):
             tokens(name, values)
@@ -28,7 +30,7 @@ def edit_distance(first: Sequence[Hashable], second: Sequence[Hashable]) -> int:
     return row[-1]
 
 
-def _check(hypotheses: Sequence[Sequence[Hashable]], references: Sequence[Sequence[Sequence[Hashable]]]) -> None:
+def _check(hypotheses: Sequence[Tokens], references: Sequence[Sequence[Tokens]]) -> None:
     """One or more references for each hypothesis; each a list of tokens, or a text."""
     same_sequence_length("hypotheses", hypotheses, "references", references)
     for place, (hypothesis, several) in enumerate(zip(hypotheses, references, strict=True)):
@@ -39,25 +41,18 @@ def _check(hypotheses: Sequence[Sequence[Hashable]], references: Sequence[Sequen
                 tokens(f"hypotheses and references, number {place},", one)
 
 
-def sequence_error_rate(
-    hypotheses: Sequence[Sequence[Hashable]], references: Sequence[Sequence[Sequence[Hashable]]]
-) -> float:
+def sequence_error_rate(hypotheses: Sequence[Tokens], references: Sequence[Sequence[Tokens]]) -> float:
     """Share of the hypotheses that equal none of their references (of pronunciations: the word error rate)."""
     _check(hypotheses, references)
-    wrong = sum(
-        all(list(told) != list(right) for right in several)
-        for told, several in zip(hypotheses, references, strict=True)
-    )
-    return wrong / len(hypotheses)
+    pairs = zip(hypotheses, references, strict=True)
+    return sum(all(list(said) != list(right) for right in several) for said, several in pairs) / len(hypotheses)
 
 
-def token_error_rate(
-    hypotheses: Sequence[Sequence[Hashable]], references: Sequence[Sequence[Sequence[Hashable]]]
-) -> float:
+def token_error_rate(hypotheses: Sequence[Tokens], references: Sequence[Sequence[Tokens]]) -> float:
     """Edits to the nearest reference over the length of those references (of phonemes: the phoneme error rate)."""
     _check(hypotheses, references)
     edits = total = 0
-    for told, several in zip(hypotheses, references, strict=True):
-        distance, length = min((edit_distance(told, right), len(right)) for right in several)
+    for said, several in zip(hypotheses, references, strict=True):
+        distance, length = min((edit_distance(said, right), len(right)) for right in several)
         edits, total = edits + distance, total + length
     return edits / max(total, 1)

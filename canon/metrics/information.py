@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from canon.errors import CanonError
-from canon.metrics._checks import FloatArray, choice, logarithm, number, numbers, same_length
+from canon.metrics._checks import FloatArray, choice, logarithm, number, numbers, same_length, unit_interval
 
 ZEROS = ("inf", "error", "clip")
 
@@ -113,8 +113,6 @@ def perplexity(cross_entropy: float, *, base: float = np.e) -> float:
 
 def sequence_perplexity(probabilities: ArrayLike) -> float:
     """exp(−(1/n) Σ log p_i) for the probabilities a model gave to the n tokens that occurred; infinite if one is 0."""
-    p = numbers("probabilities", probabilities).astype(np.float64)
-    if p.min() < 0 or p.max() > 1:
-        raise CanonError(f"probabilities must lie in [0, 1], got values from {p.min():g} to {p.max():g}.")
+    p = unit_interval("probabilities", probabilities).astype(np.float64)
     with np.errstate(divide="ignore"):
         return float(np.exp(-np.log(p).mean()))

@@ -65,10 +65,10 @@ def _queries(n: int, groups: ArrayLike | None, sizes: ArrayLike | None) -> tuple
         return np.repeat(np.arange(len(counts)), counts), np.arange(len(counts)), counts.astype(np.int64)
     if groups is None:
         return np.zeros(n, dtype=np.int64), np.zeros(1, dtype=np.int64), np.array([n], dtype=np.int64)
-    given = array("groups", groups)
-    if len(given) != n:
-        raise CanonError(f"groups must hold a query id for each of the {n} documents, got {len(given)}; see sizes.")
-    ids, query, counts = np.unique(given, return_inverse=True, return_counts=True)
+    names = array("groups", groups)
+    if len(names) != n:
+        raise CanonError(f"groups must hold a query id for each of the {n} documents, got {len(names)}; see sizes.")
+    ids, query, counts = np.unique(names, return_inverse=True, return_counts=True)
     return query.astype(np.int64), ids, counts.astype(np.int64)
 
 
@@ -185,8 +185,14 @@ def _relevant(ranked: Ranked, threshold: float) -> BoolArray:
     return ranked.relevance >= number("threshold", threshold)
 
 
+def _hits(ranked: Ranked, k: int | None, threshold: float) -> tuple[FloatArray, FloatArray]:
+    """How many relevant documents each query has among its first k, and in all."""
+    hit = _relevant(ranked, threshold)
+    return _sum(ranked, _shared(ranked, hit.astype(np.float64)) * _top(ranked, k)), _sum(ranked, hit)
+
+
 def cg_by_query(ranked: Ranked, *, k: int | None = None, gain: Gain = "linear") -> FloatArray:
-    """Σ_{i≤k} g(l_i)."""
+    """CG@k = Σ_{i≤k} g(l_i)."""
     return _sum(ranked, _shared(ranked, gains(ranked.relevance, gain)) * _top(ranked, k))
 
 
@@ -198,7 +204,7 @@ def _discounted(ranked: Ranked, ranked_gains: FloatArray, k: int | None, base: f
 def dcg_by_query(
     ranked: Ranked, *, k: int | None = None, gain: Gain = "exponential", log_base: float = 2
 ) -> FloatArray:
-    """Σ_{i≤k} g(l_i) / log_b(i+1)."""
+    """DCG@k = Σ_{i≤k} g(l_i) / log_b(i+1); gain "linear" is the other form."""
     return _discounted(ranked, _shared(ranked, gains(ranked.relevance, gain)), k, log_base)
 
 
@@ -216,29 +222,27 @@ def ndcg_by_query(
 def precision_by_query(
     ranked: Ranked, *, k: int | None = None, threshold: float = 1.0, short: str = "k", empty: Empty = 0.0
 ) -> FloatArray:
-    """Relevant among the first k, over k (short="k", default) or over min(k, documents) (short="length")."""
+    """P@k: relevant (label ≥ threshold) among the first k, over k (short="k", default) or over min(k, documents)
+    (short="length")."""
     choice("short", short, ("k", "length"))
-    hit = _relevant(ranked, threshold)
-    found = _sum(ranked, _shared(ranked, hit.astype(np.float64)) * _top(ranked, k))
+    hits, total = _hits(ranked, k, threshold)
     size = np.maximum(ranked.sizes, 1)
     if k is not None:
         size = np.minimum(size, k) if short == "length" else np.full_like(size, k)
-    return fill_empty(found / size, _sum(ranked, hit) > 0, empty)
+    return fill_empty(hits / size, total > 0, empty)
 
 
 def recall_by_query(ranked: Ranked, *, k: int | None = None, threshold: float = 1.0, empty: Empty = 0.0) -> FloatArray:
-    """Relevant among the first k, over all relevant."""
-    hit = _relevant(ranked, threshold)
-    found, total = _sum(ranked, _shared(ranked, hit.astype(np.float64)) * _top(ranked, k)), _sum(ranked, hit)
-    return fill_empty(found / np.maximum(total, 1), total > 0, empty)
+    """Relevant (label ≥ threshold) among the first k, over all relevant of the query."""
+    hits, total = _hits(ranked, k, threshold)
+    return fill_empty(hits / np.maximum(total, 1), total > 0, empty)
 
 
 def hit_by_query(ranked: Ranked, *, k: int | None = None, threshold: float = 1.0, empty: Empty = 0.0) -> FloatArray:
-    """1 if a relevant document is among the first k, else 0."""
+    """HR@k: 1 if a relevant document is among the first k, else 0."""
     _broken(ranked, "hit rate")
-    hit = _relevant(ranked, threshold)
-    found = (_sum(ranked, hit & _top(ranked, k)) > 0).astype(np.float64)
-    return fill_empty(found, _sum(ranked, hit) > 0, empty)
+    hits, total = _hits(ranked, k, threshold)
+    return fill_empty((hits > 0).astype(np.float64), total > 0, empty)
 
 
 def average_precision_by_query(
@@ -249,7 +253,8 @@ def average_precision_by_query(
     denominator: str = "relevant",
     empty: Empty = 0.0,
 ) -> FloatArray:
-    """(1/D) Σ_{i≤k} P@i·rel_i; D is all relevant ("relevant", default) or min(relevant, k) ("cutoff")."""
+    """AP@k = (1/D) Σ_{i≤k} P@i·rel_i; D is all relevant ("relevant", default; trec_eval) or min(relevant, k) ("cutoff";
+    LightGBM, XGBoost)."""
     _broken(ranked, "average precision")
     choice("denominator", denominator, ("relevant", "cutoff"))
     hit = _relevant(ranked, threshold)
@@ -267,7 +272,7 @@ def average_precision_by_query(
 def reciprocal_rank_by_query(
     ranked: Ranked, *, k: int | None = None, threshold: float = 1.0, empty: Empty = 0.0
 ) -> FloatArray:
-    """1 / rank of the first relevant document, 0 if it is not among the first k."""
+    """RR@k: 1 / rank of the first relevant document, 0 if it is not among the first k."""
     _broken(ranked, "reciprocal rank")
     hit = _relevant(ranked, threshold)
     rows = np.flatnonzero(hit & _top(ranked, k))
@@ -282,7 +287,8 @@ def reciprocal_rank_by_query(
 def expected_reciprocal_rank_by_query(
     ranked: Ranked, *, k: int | None = None, max_relevance: float | None = None, empty: Empty = 0.0
 ) -> FloatArray:
-    """Σ_{i≤k} (1/i) R_i ∏_{j<i} (1 − R_j) with R = (2^l − 1) / 2^max; max defaults to the largest label given."""
+    """ERR@k = Σ_{i≤k} (1/i) R_i ∏_{j<i} (1 − R_j), R = (2^l − 1) / 2^max; max_relevance: the top grade of the scale,
+    by default the largest label."""
     _broken(ranked, "expected reciprocal rank")
     largest = float(ranked.relevance.max())
     top = largest if max_relevance is None else number("max_relevance", max_relevance)

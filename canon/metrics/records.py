@@ -25,6 +25,19 @@ _WANG = "Wang and Isola 2020 (arXiv:2005.10242)"
 _RATING = "Spearman's ρ between cosine and judgement, of pairs whose words are known"
 _ANALOGY = "share of analogies a : b = c : d with argmax cos(d, b − a + c) right, of those whose words are known"
 _GENSIM = "gensim"
+_HILL = "Hill, Reichart and Korhonen 2015 (arXiv:1408.3456)"
+_MIKOLOV = "Mikolov et al. 2013 (arXiv:1301.3781)"
+_LI = "Li et al. 2018 (arXiv:1805.06504)"
+
+
+def _pair(name: str, title: str, question: str, units: str, paper: str = "") -> tuple[Metric, Metric]:
+    """The loss and the accuracy of a task of pre-training beside tokens."""
+    accuracy = f"share of {units} for which this is predicted rightly"
+    return (
+        Metric(f"{name}_loss", f"{title} loss", f"mean of −log p({question})", _LOW, paper=paper),
+        Metric(f"{name}_accuracy", f"{title} accuracy", accuracy, _HIGH, paper=paper),
+    )
+
 
 RECORDS = (
     # Classes and labels.
@@ -68,41 +81,11 @@ RECORDS = (
     Metric("token_accuracy", "Token accuracy", "share of tokens that are the most likely ones", _HIGH),
     Metric("token_loss", "Token loss", "mean of −log p over the predicted tokens alone", _LOW),
     Metric("language_loss", "Language-model loss", "mean of −log p(next token)", _LOW),
-    Metric("next_loss", "Next-sentence loss", "mean of −log p(whether the second text follows)", _LOW),
-    Metric("next_accuracy", "Next-sentence accuracy", "share of texts for which this is predicted rightly", _HIGH),
-    Metric(
-        "relation_loss",
-        "Relation loss",
-        "mean of −log p(whether a token comes elsewhere in its document)",
-        _LOW,
-        paper=_ERNIE,
-    ),
-    Metric(
-        "relation_accuracy",
-        "Relation accuracy",
-        "share of tokens for which this is predicted rightly",
-        _HIGH,
-        paper=_ERNIE,
-    ),
-    Metric(
-        "order_loss", "Order loss", "mean of −log p(which of 9 orders a passage's segments are in)", _LOW, paper=_ERNIE
-    ),
-    Metric(
-        "order_accuracy", "Order accuracy", "share of passages for which this is predicted rightly", _HIGH, paper=_ERNIE
-    ),
-    Metric(
-        "distance_loss",
-        "Distance loss",
-        "mean of −log p(whether two texts are neighbours, of one document or of two)",
-        _LOW,
-        paper=_ERNIE,
-    ),
-    Metric(
-        "distance_accuracy",
-        "Distance accuracy",
-        "share of pairs of texts for which this is predicted rightly",
-        _HIGH,
-        paper=_ERNIE,
+    *_pair("next", "Next-sentence", "whether the second text follows", "texts"),
+    *_pair("relation", "Relation", "whether a token comes elsewhere in its document", "tokens", _ERNIE),
+    *_pair("order", "Order", "which of 9 orders a passage's segments are in", "passages", _ERNIE),
+    *_pair(
+        "distance", "Distance", "whether two texts are neighbours, of one document or of two", "pairs of texts", _ERNIE
     ),
     # Sequences and spans.
     Metric(
@@ -229,42 +212,15 @@ RECORDS = (
         oracle="counts by hand",
     ),
     Metric("wordsim353", "WordSim-353", _RATING, _HIGH, "similarity_correlation", "Finkelstein et al. 2002", _GENSIM),
-    Metric(
-        "simlex999",
-        "SimLex-999",
-        _RATING,
-        _HIGH,
-        "similarity_correlation",
-        "Hill, Reichart and Korhonen 2015 (arXiv:1408.3456)",
-        _GENSIM,
-    ),
-    Metric(
-        "questions-words",
-        "Google's analogies",
-        _ANALOGY,
-        _HIGH,
-        "analogy_accuracy",
-        "Mikolov et al. 2013 (arXiv:1301.3781)",
-        _GENSIM,
-    ),
-    Metric(
-        "CA8-morphological",
-        "CA8, morphological",
-        _ANALOGY,
-        _HIGH,
-        "analogy_accuracy",
-        "Li et al. 2018 (arXiv:1805.06504)",
-        _GENSIM,
-    ),
-    Metric(
-        "CA8-semantic",
-        "CA8, semantic",
-        _ANALOGY,
-        _HIGH,
-        "analogy_accuracy",
-        "Li et al. 2018 (arXiv:1805.06504)",
-        _GENSIM,
-    ),
+    Metric("simlex999", "SimLex-999", _RATING, _HIGH, "similarity_correlation", _HILL, _GENSIM),
+    Metric("questions-words", "Google's analogies", _ANALOGY, _HIGH, "analogy_accuracy", _MIKOLOV, _GENSIM),
+    Metric("CA8-morphological", "CA8, morphological", _ANALOGY, _HIGH, "analogy_accuracy", _LI, _GENSIM),
+    Metric("CA8-semantic", "CA8, semantic", _ANALOGY, _HIGH, "analogy_accuracy", _LI, _GENSIM),
 )
 
 METRICS: dict[str, Metric] = {record.name: record for record in RECORDS}
+
+
+def is_rising(name: str) -> bool:
+    """Whether more of a metric is better; of a loss, and of what has no record, less is."""
+    return name in METRICS and METRICS[name].higher_is_better

@@ -19,13 +19,10 @@ from canon.metrics._checks import FloatArray, numbers
 def _pair(
     targets: ArrayLike, predictions: ArrayLike, dims: int | None, finite: bool = True
 ) -> tuple[FloatArray, FloatArray]:
-    y, f = (
-        numbers("targets", targets, dims, finite).astype(np.float64),
-        numbers("predictions", predictions, dims, finite),
-    )
+    y, f = numbers("targets", targets, dims, finite), numbers("predictions", predictions, dims, finite)
     if y.shape != f.shape:
         raise CanonError(f"targets and predictions must have the same shape, got {y.shape} and {f.shape}.")
-    return y, f.astype(np.float64)
+    return y.astype(np.float64), f.astype(np.float64)
 
 
 def mean_squared_error(targets: ArrayLike, predictions: ArrayLike) -> float:
@@ -61,7 +58,7 @@ def r2(targets: ArrayLike, predictions: ArrayLike, *, force_finite: bool = True)
 
 
 def pearson(targets: ArrayLike, predictions: ArrayLike) -> float:
-    """Pearson's r; 0 where targets or predictions are all equal, and nothing can be told."""
+    """Pearson's r; 0 where targets or predictions are all equal, so that it is undefined."""
     y, f = _pair(targets, predictions, 1)
     y, f = _centred(y), _centred(f)
     spread = sqrt(float(y @ y) * float(f @ f))
@@ -69,7 +66,7 @@ def pearson(targets: ArrayLike, predictions: ArrayLike) -> float:
 
 
 def _centred(values: FloatArray) -> FloatArray:
-    """Minus their mean, the farthest at ±1, which r does not see; squares of what is huge or tiny stay numbers."""
+    """Minus their mean, the farthest at ±1: r is the same, and squares of huge and tiny numbers stay finite."""
     scaled = values / (np.abs(values).max() or 1.0)
     scaled = scaled - scaled.mean()
     return scaled / (np.abs(scaled).max() or 1.0)

@@ -49,27 +49,17 @@ def normalize_answer(text: str, *, punctuation: str = "ascii") -> str:
     return " ".join(_ARTICLES.sub(" ", text).split())
 
 
-def split_words(text: str) -> list[str]:
-    """Tokens at blanks."""
-    return text.split()
-
-
 def split_characters(text: str) -> list[str]:
     """Each Chinese, Japanese or Korean character a token of its own, other text at blanks."""
-    return _CJK.sub(lambda found: f" {found.group()} ", text).split()
+    return _CJK.sub(r" \g<0> ", text).split()
 
 
-def _tokeniser(tokenise: str | Tokenise) -> Tokenise:
-    if callable(tokenise):
-        return tokenise
-    choice("tokenise", tokenise, ("words", "characters"))
-    return split_words if tokenise == "words" else split_characters
+TOKENISERS: dict[str, Tokenise] = {"words": str.split, "characters": split_characters}
 
 
 def _several(references: str | Sequence[str]) -> list[str]:
     # SQuAD 2.0 lists no answer for an unanswerable question; the right prediction is then the empty string.
-    found = [references] if isinstance(references, str) else texts("references", references)
-    return found or [""]
+    return [references] if isinstance(references, str) else texts("references", references) or [""]
 
 
 def exact_match(prediction: str, references: str | Sequence[str], *, punctuation: str = "ascii") -> float:
@@ -92,7 +82,7 @@ def token_f1(
     character), or a function from string to tokens. both_empty: the value when neither side has a token; 1
     (default) as in SQuAD 2.0, 0 as in the 1.1 script.
     """
-    split = _tokeniser(tokenise)
+    split = tokenise if callable(tokenise) else TOKENISERS[choice("tokenise", tokenise, tuple(TOKENISERS))]
     guess = Counter(split(normalize_answer(prediction, punctuation=punctuation)))
     best = 0.0
     for reference in _several(references):

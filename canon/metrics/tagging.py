@@ -1,9 +1,10 @@
-"""Entity precision, recall and F1 for BIO and BIOES tags.
+"""Entity precision, recall and F1 for BIO, IOB1, BIOES, BILOU and BMES tags.
 
 Definition: Tjong Kim Sang and De Meulder (2003), the conlleval script: an entity is right when its type, first and
 last word all are. `entities` reads spans from tags, `entity_scores` counts them.
-Tags are `B-type I-type E-type S-type O` (or the bare letters, type "_"). Broken sequences are read as conlleval does:
-an I or E that continues nothing, or changes type, starts an entity. Deviations: none.
+Tags are `B-type I-type E-type S-type O` (or the bare letters, type "_"), with L for E and U for S in BILOU, M for I in
+BMES. Broken sequences are read as conlleval does: an I or E that continues nothing, or changes type, starts an entity,
+which IOB1 does too. Deviations: none.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ import numpy as np
 from canon.errors import CanonError
 from canon.metrics._checks import number, same_sequence_length, sequence, texts
 from canon.metrics.classification import divide
+
+_LETTERS = {"B": "B", "I": "I", "M": "I", "E": "E", "L": "E", "S": "S", "U": "S", "O": "O"}
 
 
 @dataclass(frozen=True)
@@ -38,20 +41,22 @@ class EntityScores:
 
 def entities(tags: Sequence[str]) -> list[tuple[str, int, int]]:
     """(type, first, last) of every entity in one sentence, both ends inclusive."""
-    found = []
+    spans = []
     before, kind_before, start = "O", "_", 0
     for position, tag in enumerate([*texts("tags", tags), "O"]):
-        letter, _, kind = tag.partition("-")
-        if letter not in ("B", "I", "E", "S", "O") or (letter == "O" and tag != "O"):
-            raise CanonError(f'tag "{tag}" at position {position} is not O or one of B, I, E, S followed by "-type".')
+        mark, _, kind = tag.partition("-")
+        if mark not in _LETTERS or (mark == "O" and tag != "O"):
+            known = ", ".join(letter for letter in _LETTERS if letter != "O")
+            raise CanonError(f'tag "{tag}" at position {position} is not O or one of {known} followed by "-type".')
+        letter = _LETTERS[mark]
         kind = kind or "_"
         cut = before in ("E", "S") or letter in ("B", "S") or kind != kind_before
         if before != "O" and (cut or letter == "O"):
-            found.append((kind_before, start, position - 1))
+            spans.append((kind_before, start, position - 1))
         if letter != "O" and (cut or before == "O"):
             start = position
         before, kind_before = letter, kind
-    return found
+    return spans
 
 
 def entity_scores(

@@ -41,24 +41,22 @@ def _classifier(name: str, seed: int) -> Any:
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    choice("classifier", name, ("logistic", "mlp"))
-    if name == "logistic":
-        return make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000, random_state=seed))
-    # One hidden layer of 20 units, as in the paper.
-    return make_pipeline(
-        StandardScaler(), MLPClassifier(hidden_layer_sizes=(20,), max_iter=300, random_state=seed, tol=1e-3)
-    )
+    models = {
+        "logistic": LogisticRegression(max_iter=1000, random_state=seed),
+        # One hidden layer of 20 units, as in the paper.
+        "mlp": MLPClassifier(hidden_layer_sizes=(20,), max_iter=300, random_state=seed, tol=1e-3),
+    }
+    return make_pipeline(StandardScaler(), models[choice("classifier", name, tuple(models))])
 
 
 def _sample(name: str, values: ArrayLike) -> np.ndarray:
-    found = numbers(name, values, None, finite=True).astype(np.float64)
-    if found.ndim == 1:
-        found = found[:, None]
-    if found.ndim != 2:
-        raise CanonError(f"{name} must be a vector or an n × features matrix, got shape {found.shape}.")
-    if len(found) < 4:
-        raise CanonError(f"{name} has {len(found)} points; at least 4 are needed to train and to test.")
-    return found
+    rows = numbers(name, values, None, finite=True).astype(np.float64)
+    rows = rows[:, None] if rows.ndim == 1 else rows
+    if rows.ndim != 2:
+        raise CanonError(f"{name} must be a vector or an n × features matrix, got shape {rows.shape}.")
+    if len(rows) < 4:
+        raise CanonError(f"{name} has {len(rows)} points; at least 4 are needed to train and to test.")
+    return rows
 
 
 def classifier_two_sample_test(

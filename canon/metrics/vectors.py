@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from canon.data.formats import word_tests
 from canon.data.formats.word_tests import Pair, Question
 from canon.errors import CanonError
-from canon.metrics._checks import choice, numbers, text, texts
+from canon.metrics._checks import choice, numbers, same_length, text, texts
 
 CASES: dict[str, Callable[[str], str]] = {"upper": str.upper, "lower": str.lower, "keep": str}
 
@@ -76,7 +76,7 @@ def _path(path: str | Path) -> Path:
 
 
 @dataclass(frozen=True)
-class _Vocabulary:
+class _WordForms:
     """Unit vectors of the words in use, words grouped by their form under the case rule."""
 
     units: NDArray[np.float32]  # V × D
@@ -86,12 +86,11 @@ class _Vocabulary:
     members: list[NDArray[np.int64]]
 
 
-def _vocabulary(vectors: ArrayLike, words: Sequence[str], restrict_vocab: int | None, case: str) -> _Vocabulary:
+def _vocabulary(vectors: ArrayLike, words: Sequence[str], restrict_vocab: int | None, case: str) -> _WordForms:
     fold = CASES[choice("case", case, tuple(CASES))]
     matrix = numbers("vectors", vectors, 2, finite=True)
     words = texts("words", words)
-    if len(matrix) != len(words):
-        raise CanonError(f"vectors and words must have the same length, got {len(matrix)} and {len(words)}.")
+    same_length("vectors", matrix, "words", words)
     if restrict_vocab is not None and restrict_vocab < 1:
         raise CanonError(f"restrict_vocab must be a positive whole number or None, got {restrict_vocab}.")
     kept = matrix[:restrict_vocab].astype(np.float32)
@@ -102,7 +101,7 @@ def _vocabulary(vectors: ArrayLike, words: Sequence[str], restrict_vocab: int | 
     order = np.argsort(form_of, kind="stable")
     members = np.split(order, np.cumsum(np.bincount(form_of))[:-1])
     units = kept / np.where(norms > 0, norms, np.float32(1))
-    return _Vocabulary(units.astype(np.float32, copy=False), form_of, forms, first, members)
+    return _WordForms(units.astype(np.float32, copy=False), form_of, forms, first, members)
 
 
 def analogy_accuracy(
@@ -134,13 +133,13 @@ def analogy_accuracy(
     missing = np.zeros(len(names), dtype=np.int64)
     for section, name in enumerate(names):
         for question in questions[name]:
-            found = tuple(vocabulary.forms.get(fold(word), -1) for word in question)
-            if len(found) != 4:
-                raise CanonError(f'section "{name}" has a question of {len(found)} words instead of 4.')
-            if -1 in found:
+            forms = tuple(vocabulary.forms.get(fold(word), -1) for word in question)
+            if len(forms) != 4:
+                raise CanonError(f'section "{name}" has a question of {len(forms)} words instead of 4.')
+            if -1 in forms:
                 missing[section] += 1
             else:
-                asked.append(found)
+                asked.append(forms)
                 section_of.append(section)
     correct = np.zeros(len(names), dtype=np.int64)
     total = np.bincount(np.array(section_of, dtype=np.int64), minlength=len(names))
@@ -149,15 +148,14 @@ def analogy_accuracy(
     units = vocabulary.units
     step = max(1, block_elements // len(units))
     for begin in range(0, len(asked), step):
-        forms = np.array(asked[begin : begin + step])  # Q × 4
-        a, b, c = (units[vocabulary.first[forms[:, i]]] for i in range(3))
+        form_Q4 = np.array(asked[begin : begin + step])
+        a, b, c = (units[vocabulary.first[form_Q4[:, i]]] for i in range(3))
         # 3CosAdd: cos(d, b − a + c); the target's own length does not change which d wins.
         similarity = (b - a + c) @ units.T  # Q × V
-        for row, question in enumerate(forms):
+        for row, question in enumerate(form_Q4):
             for form in question[:3]:
                 similarity[row, vocabulary.members[form]] = -np.inf
-        answer = vocabulary.form_of[similarity.argmax(axis=1)]
-        right = answer == forms[:, 3]
+        right = vocabulary.form_of[similarity.argmax(axis=1)] == form_Q4[:, 3]
         correct += np.bincount(np.array(section_of[begin : begin + step])[right], minlength=len(names))
     if unknown == "wrong":
         total = total + missing

@@ -40,7 +40,7 @@ def check_image(shape: tuple[int, ...]) -> None:
 
 
 def pool_where_it_fits(sides: list[int], size: int, kind: str = "max", ceil: bool = False) -> nn.Module:
-    """Windows of `size` at every other place, or nothing where maps are smaller; `sides` become those behind it."""
+    """Windows of `size` at every other place, or nothing where maps are smaller; `sides` become those after it."""
     if min(sides) < size:
         return nn.Identity()
     sides[:] = [(side - size + ceil) // 2 + 1 for side in sides]  # ceil: a last window may be cut off

@@ -6,7 +6,7 @@ Greff and Schmidhuber 2015 (arXiv:1505.00387), eq. 3 (`Highway`), Peters et al. 
 256 to 260 are begin and end of a sentence, begin and end of a word, and padding. A sentence's mark is a word whose only
 character is that mark. `CharacterCNN`: y_k = act(max_t(W_k c_{t … t+w−1} + b_k)) for all filters of all widths, highway
 layers, a projection.
-Deviations: none in values. On a CPU, places behind the longest word and the widest filter are left out: there are only
+Deviations: none in values. On a CPU, places after the longest word and the widest filter are left out: there are only
 paddings, and one filter's width of them is in already. (The reader that was published with the weights adds 1 to every
 character, so that 0 can fill up sentences; here sentences are not filled up.)
 Shapes: U words, C characters of a word, F filters of all widths, D features.

@@ -89,7 +89,7 @@ def largest(x_RV: Tensor, count: int) -> tuple[Tensor, Tensor]:
     block_RC = inner_RSW.amax(-1).topk(count, sorted=False).indices
     candidates = inner_RSW.gather(1, block_RC[:, :, None].expand(-1, -1, _BLOCK)).flatten(1)
     places = (block_RC[:, :, None] * _BLOCK + torch.arange(_BLOCK, device=x_RV.device)).flatten(1)
-    if width > blocks * _BLOCK:  # the rest is no whole block
+    if width > blocks * _BLOCK:  # the rest is not a whole block
         rest = torch.arange(blocks * _BLOCK, width, device=x_RV.device).expand(rows, -1)
         candidates = torch.cat((candidates, x_RV[:, blocks * _BLOCK :]), 1)
         places = torch.cat((places, rest), 1)

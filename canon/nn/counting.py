@@ -1,4 +1,4 @@
-"""Parameter and multiply-add counts of any module, without computing anything: shapes flow on torch's meta device.
+"""Parameter and multiply-add counts of any module. In large ones nothing is computed: shapes flow on the meta device.
 
 A convolution has in·out·k² + out parameters; a linear layer in·out + out. Multiply-adds are those of matrix products,
 convolutions and attention (torch's FLOP counter, halved); norms, activations and look-ups count as 0.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -19,6 +19,9 @@ from torch.utils._pytree import tree_map_only
 from torch.utils.flop_counter import FlopCounterMode
 
 from canon.nn.ragged import Layout
+from canon.nn.without_dynamo import leave_dynamo_out
+
+_FEW = 1 << 20  # parameters, up to which an example is computed: sooner than torch has loaded what meta tensors need
 
 
 class Row(NamedTuple):
@@ -44,14 +47,15 @@ def count_parameters(module: nn.Module, trainable_only: bool = False) -> int:
     return sum(p.numel() for p in module.parameters() if p.requires_grad or not trainable_only)
 
 
-def summarize(module: nn.Module, *example_inputs: Any, **options: Any) -> Summary:
+def summarize(module: nn.Module, *example_inputs: Any, run: Callable[..., Any] = nn.Module.__call__) -> Summary:
     """Runs a copy of `module` on the inputs in evaluation mode and reports layer by layer.
 
-    On the meta device, where nothing is computed.
+    `run` is given the copy and the inputs.
     """
     shapes: dict[str, tuple[int, ...]] = {}
     flops: dict[str, int] = {}
     begun: dict[str, int] = {}
+    leave_dynamo_out()
     counter = FlopCounterMode(display=False)
 
     def watch(name: str, layer: nn.Module) -> None:
@@ -67,17 +71,18 @@ def summarize(module: nn.Module, *example_inputs: Any, **options: Any) -> Summar
         layer.register_forward_hook(after)
 
     # A copy whose numbers were swapped for meta ones beforehand: the original is not touched, nothing large is copied.
-    swapped: dict[int, Any] = {id(p): nn.Parameter(p.detach().to("meta"), p.requires_grad) for p in module.parameters()}
-    swapped |= {id(buffer): buffer.to("meta") for buffer in module.buffers()}
-    lengths = {name: value for name, value in options.items() if name.endswith("_lengths")}  # stay on the host
-    given = tree_map_only(Tensor, lambda tensor: tensor.to("meta"), (example_inputs, options))
-    given = tree_map_only(Layout, lambda layout: Layout(layout.lengths, "meta"), given)
+    real = not any(numbers.is_meta for numbers in (*module.parameters(), *module.buffers()))
+    place = "cpu" if real and count_parameters(module) <= _FEW else "meta"
+    swapped: dict[int, Any] = {id(p): nn.Parameter(p.detach().to(place), p.requires_grad) for p in module.parameters()}
+    swapped |= {id(buffer): buffer.to(place) for buffer in module.buffers()}
+    inputs = tree_map_only(Tensor, lambda tensor: tensor.to(place), example_inputs)
+    inputs = tree_map_only(Layout, lambda layout: Layout(layout.lengths, place), inputs)
     module = copy.deepcopy(module, swapped).eval()
     for name, layer in module.named_modules():
         if _is_leaf(layer):
             watch(name, layer)
     with torch.no_grad(), _products_in_sight(), counter:
-        module(*given[0], **{**given[1], **lengths})
+        run(module, *inputs)
 
     rows: list[Row] = []
     seen: set[Tensor] = set()
@@ -105,8 +110,13 @@ def _products_in_sight() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "TF32 acceleration on top of oneDNN")  # said on leaving, whatever was set
         plain = torch.backends.mkldnn.flags(enabled=False), torch.backends.cudnn.flags(enabled=False)
-        with plain[0], plain[1], sdpa_kernel(SDPBackend.MATH):
-            yield
+        fast = torch.backends.mha.get_fastpath_enabled()
+        torch.backends.mha.set_fastpath_enabled(False)
+        try:
+            with plain[0], plain[1], sdpa_kernel(SDPBackend.MATH):
+                yield
+        finally:
+            torch.backends.mha.set_fastpath_enabled(fast)
 
 
 def _is_leaf(module: nn.Module) -> bool:

@@ -6,7 +6,7 @@ Deviations: no coverage penalty; a search ends when no open hypothesis can still
 
 A network gives `step`: one token per row and the state before it, to logits and the state after it. Nothing of the
 past is computed again, no Python runs per sentence or beam, the host waits for the device once a step, and sentences
-that are done leave the batch. A length counts the tokens put out and <eos>; at its limit a hypothesis is cut short.
+that are done leave the batch. A length counts tokens and <eos>; at its limit a hypothesis is cut short.
 Shapes: B sentences (b of them still in the batch), K beams, R = b·K rows, V tokens in the vocabulary, C and M
 candidates of a row and of a sentence, T steps, N hypotheses kept.
 """
@@ -30,7 +30,7 @@ from canon.nn.limits import real, require_memory, whole
 from canon.nn.ragged import Layout
 from canon.nn.states import COMPILED, Rows, State, closed_up, staying
 
-FORBIDDEN = (PAD, UNK, BOS)  # never put out
+FORBIDDEN = (PAD, UNK, BOS)  # never chosen
 
 Step = Callable[[Tensor, State], tuple[Tensor, State]]
 
@@ -50,17 +50,11 @@ class EncoderDecoder(Protocol):
 
 @runtime_checkable
 class LanguageModel(Protocol):
-    """What goes on with a text: `read` gives the state behind its first tokens (there may be none), with room for so
+    """What goes on with a text: `read` gives the state after its first tokens (there may be none), with room for so
     many more where that has to be made in advance."""
 
     def read(self, token_BT: Tensor, room: int) -> State: ...
     def step(self, token_B: Tensor, state: State) -> tuple[Tensor, State]: ...
-
-
-class UnevenLanguageModel(LanguageModel, Protocol):
-    """One that reads prompts of unequal length together: row b's is token_BT[b, start_B[b]:]."""
-
-    def read(self, token_BT: Tensor, room: int, start_B: Tensor | None = None) -> State: ...
 
 
 class Start(NamedTuple):
@@ -68,7 +62,7 @@ class Start(NamedTuple):
 
     state: State
     token: Tensor  # [B] the tokens to go on from
-    limit: Tensor  # [B] most tokens to put out, on the host
+    limit: Tensor  # [B] most tokens of the output, on the host
     min_length: int = 0  # tokens before <eos>
     forbid: Sequence[int] = FORBIDDEN
     eos: int = EOS  # −1: only the limit ends a sentence
@@ -144,27 +138,6 @@ def begin_text(
     return Start(state, prompt_BT[:, -1], torch.full((len(prompt_BT),), length), forbid=forbid, eos=eos)
 
 
-@torch.no_grad()
-def begin_texts(
-    network: UnevenLanguageModel,
-    prompts: Sequence[Tensor],
-    length: int,
-    forbid: Sequence[int] = FORBIDDEN,
-    eos: int = EOS,
-) -> Start:
-    """`begin_text` for prompts of unequal length: they end together, so that all rows go on at one place."""
-    prompt_BT, start_B = flush_right(prompts)
-    state = network.read(prompt_BT[:, :-1], length, start_B)
-    return Start(state, prompt_BT[:, -1], torch.full((len(prompts),), length), forbid=forbid, eos=eos)
-
-
-def flush_right(prompts: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
-    """Prompts [B, T] that end at the same place, and where each begins; before that stands nothing that counts."""
-    longest = max(len(prompt) for prompt in prompts)
-    rows = [F.pad(prompt, (longest - len(prompt), 0)) for prompt in prompts]
-    return torch.stack(rows), torch.tensor([longest - len(prompt) for prompt in prompts], device=rows[0].device)
-
-
 def check_beam(width: object, length_penalty: object, n_best: object = 1) -> None:
     """Refuses what no search can do; for those that begin one later."""
     most = whole("beam", width, 1, WIDEST)
@@ -179,7 +152,7 @@ def penalty(length: Tensor, alpha: float) -> Tensor:
 
 @torch.no_grad()
 def greedy(step: Step, start: Start, length_penalty: float = 0.0, shrink: bool = True) -> Decoded:
-    """The likeliest token at every step. The penalty changes only the score that is told."""
+    """The likeliest token at every step. The penalty changes only the score that is reported."""
     check_beam(1, length_penalty)
     with own_threads(start.own_threads):
         return _one_each(step, start, lambda logits_RV, banned, _: likeliest(logits_RV, banned), length_penalty, shrink)
@@ -273,8 +246,8 @@ def _one_each(
     sum_B = gains_BT.where(places_T < counted_B[:, None], 0.0).sum(1)
     score_B = sum_B / penalty(counted_B, length_penalty)
     tokens_BT = tokens_BT.where(places_T < length_B[:, None], PAD)[:, : _most(length_B)]
-    found = (tokens_BT, length_B, sum_B.float(), score_B.float(), ended_B)
-    return Decoded(*(x_B[:, None] for x_B in found))
+    best = (tokens_BT, length_B, sum_B.float(), score_B.float(), ended_B)
+    return Decoded(*(x_B[:, None] for x_B in best))
 
 
 def beam(
@@ -400,15 +373,15 @@ def _trace(kept: _Kept, tokens_TBK: Tensor, parents_TBK: Tensor, vocab: int, eos
     last = np.where(exists, code % vocab, PAD)
     end = np.where(exists, step, -1)
     steps = int(end.max(initial=-1)) + 1
-    found = np.full((steps, *code.shape), PAD)
+    path = np.full((steps, *code.shape), PAD)
     sentence = np.arange(len(code))[:, None]
     for t in range(steps - 1, -1, -1):
-        found[t] = np.where(t < end, tokens[t, sentence, beam], np.where(t == end, last, PAD))
+        path[t] = np.where(t < end, tokens[t, sentence, beam], np.where(t == end, last, PAD))
         beam = np.where(t < end, parents[t, sentence, beam], beam)
     ended = exists & (last == eos)
     lengths = end + 1 - ended
-    found = np.where(np.arange(steps)[:, None, None] < lengths, found, PAD)[: int(lengths.max(initial=0))]
-    tokens_BNT = torch.from_numpy(np.ascontiguousarray(found.transpose(1, 2, 0)))
+    path = np.where(np.arange(steps)[:, None, None] < lengths, path, PAD)[: int(lengths.max(initial=0))]
+    tokens_BNT = torch.from_numpy(np.ascontiguousarray(path.transpose(1, 2, 0)))
     return Decoded(tokens_BNT, torch.from_numpy(lengths), sum_BN, score_BN, torch.from_numpy(ended))
 
 

@@ -24,7 +24,7 @@ def keep(size: int, p: float, seed: Tensor) -> Tensor:
 
 
 def seed(device: torch.device) -> Tensor:
-    """Drawn anew."""
+    """A new number at each call."""
     return torch.randint(-(2**31), 2**31 - 1, (), dtype=torch.int32, device=device)
 
 

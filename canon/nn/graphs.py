@@ -30,7 +30,7 @@ _FEW = 8  # texts, up to which weights are read again from the cache for each of
 
 
 @runtime_checkable
-class Recordable(Protocol):
+class RecordsSteps(Protocol):
     """What a network needs (canon.systems.pretrained.causal)."""
 
     limit: int  # positions
@@ -48,7 +48,7 @@ class Recorder:
 
     def __init__(
         self,
-        network: Recordable,
+        network: RecordsSteps,
         batch: int,
         capacity: int,
         device: torch.device,

@@ -11,7 +11,7 @@ import torch
 from canon.errors import CanonError
 
 _CONTAINER = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
-_SEEDS = 1 << 63  # that torch tells apart
+_SEEDS = 1 << 63  # that give torch different numbers
 
 
 def whole(name: str, value: object, least: int = 1, most: int = 1_000_000) -> int:

@@ -1,4 +1,4 @@
-"""Where a token stands: sinusoids, learned vectors, distances by sinusoids (Transformer-XL), bucketed distances (T5).
+"""Positions of tokens: sinusoids, learned vectors, distances by sinusoids (Transformer-XL), bucketed distances (T5).
 
 Vaswani et al. 2017 (arXiv:1706.03762), section 3.5: PE(p, 2i) = sin(p / 10000^(2i/D)), PE(p, 2i+1) = cos of the same →
 `sinusoids`; PE(p)·PE(p + k) depends on k alone. Gehring et al. 2017 (1705.03122): learned → `Learned`.
@@ -30,7 +30,7 @@ def sinusoids(positions: Tensor, dim: int) -> Tensor:
 
 
 class Sinusoidal(nn.Module):
-    """PE of any position; the table grows as it is asked for and is no part of the weights."""
+    """PE of any position; the table grows as it is asked for and is not part of the weights."""
 
     def __init__(self, dim: int) -> None:
         super().__init__()
@@ -79,8 +79,8 @@ class Learned(nn.Module):
 def relative_shift(scores: Tensor) -> Tensor:
     """[…, Q, K] by falling distance K−1 … 0 to [… , Q, K] by key: row i moves left by Q − 1 − i.
 
-    Query i stands at key K − Q + i, so that key j is K − Q + i − j away. Keys behind it hold leftovers: mask them.
-    A column of zeros in front, the rows read anew one number on: no index is computed.
+    Query i stands at key K − Q + i, so that key j is K − Q + i − j away. Later keys hold leftovers: mask them.
+    A column of zeros in front, the rows read again one number on: no index is computed.
     """
     *batch, queries, keys = scores.shape
     padded = torch.cat([scores.new_zeros(*batch, queries, 1), scores], -1)
@@ -90,7 +90,7 @@ def relative_shift(scores: Tensor) -> Tensor:
 def bucket(offset: Tensor, bidirectional: bool, num_buckets: int = 32, max_distance: int = 128) -> Tensor:
     """The bucket of key − query: one for each small distance, then logarithmic, the last from max_distance on.
 
-    Bidirectional: half of the buckets are for keys behind the query. Otherwise those are all at distance 0.
+    Bidirectional: half of the buckets are for keys after the query. Otherwise those are all at distance 0.
     """
     first = torch.zeros_like(offset)
     if bidirectional:

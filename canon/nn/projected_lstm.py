@@ -6,7 +6,7 @@ al. 2018 (arXiv:1802.05365). With i, f, o = σ(W x + U h + b), g = tanh(W x + U 
 `ProjectedLSTM` has both directions' weights in one tensor, so that a step is one batched product for both. The inputs'
 product is one for all steps; so are the gradients of U and P (`_Recurrence.backward`), which step by step would add to
 matrices of many megabytes at every step. `Grid` brings tokens into the order of time, longer sequences first, so that
-nothing is computed behind a sequence's end.
+nothing is computed after a sequence's end.
 Deviations: no gradient goes through a clipped value, nor into the state that is carried in (truncated backpropagation).
 Gates are in torch's order i, f, g, o, with one bias. Arithmetic is in the weights' precision also under autocast.
 Shapes: T steps, R = 2 directions, B sequences, N tokens, D input features, H cells, P projected features, G = 4 H.
@@ -44,11 +44,8 @@ class Grid:
         tokens = both_TRB[alive_TB[:, None].expand_as(both_TRB)]
         rows = torch.empty_like(tokens).scatter_(0, tokens, torch.arange(len(tokens)))
         last = rows[layout.lengths.cumsum(0) - 1]
-        together = torch.cat((tokens, rows, last, order))  # one transfer
-        if layout.device.type == "cuda":
-            together = together.pin_memory()
         sizes = [len(tokens), len(rows), layout.size, layout.size]
-        sent = together.to(layout.device, non_blocking=True).split(sizes)
+        sent = layout.send(torch.cat((tokens, rows, last, order))).split(sizes)  # one transfer
         self.alive: tuple[int, ...] = tuple(alive_TB.sum(1).tolist())
         self.tokens, self.rows = sent[:2]  # [2 N] which token r N + n lies at a row of time; at which row each lies
         self.last = sent[2]  # [B] at which row of time the forward direction ends
@@ -171,7 +168,7 @@ class _Recurrence(torch.autograd.Function):
         dim, hidden = projection_weight_RPH.shape[1:]
         slopes = torch.empty_like(gates)  # ∂L/∂(W x + U h + b)
         out_slopes = upstream[0].clone(memory_format=torch.contiguous_format)  # ∂L/∂(P …)
-        back_RBP: Tensor | None = None  # ∂L/∂h and ∂L/∂c that come from the step behind
+        back_RBP: Tensor | None = None  # ∂L/∂h and ∂L/∂c that come from the next step
         back_RBH: Tensor | None = None
         bounds = _bounds(alive)
         for step in reversed(range(len(alive))):

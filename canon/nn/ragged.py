@@ -41,12 +41,12 @@ class Layout:
     @cached_property
     def device_lengths(self) -> Tensor:
         """The lengths, on the device."""
-        return self._send(self.lengths)
+        return self.send(self.lengths)
 
     @cached_property
     def offsets(self) -> Tensor:
         """[B + 1] int32: sequence b is the tokens offsets[b] … offsets[b+1] − 1 (cu_seqlens)."""
-        return self._send(torch.nn.functional.pad(self.lengths.cumsum(0), (1, 0)).to(torch.int32))
+        return self.send(torch.nn.functional.pad(self.lengths.cumsum(0), (1, 0)).to(torch.int32))
 
     @cached_property
     def packing(self) -> Packing:
@@ -57,12 +57,12 @@ class Layout:
     def positions(self) -> Tensor:
         """[N] the place of each token in its sequence, from 0."""
         starts = self.lengths.cumsum(0) - self.lengths
-        return self._send(torch.arange(self.total) - starts.repeat_interleave(self.lengths))
+        return self.send(torch.arange(self.total) - starts.repeat_interleave(self.lengths))
 
     @cached_property
     def rows(self) -> Tensor:
         """[N] the sequence of each token."""
-        return self._send(torch.arange(self.size).repeat_interleave(self.lengths))
+        return self.send(torch.arange(self.size).repeat_interleave(self.lengths))
 
     @cached_property
     def places(self) -> Tensor:
@@ -86,10 +86,10 @@ class Layout:
 
     @cached_property
     def prefix_mask(self) -> Tensor:
-        """[B, 1, L, L] True where a query (third) may see a key: of its prefix, or not behind itself."""
+        """[B, 1, L, L] True where a query (third) may see a key: in the prefix, or not after itself."""
         assert self.prefix is not None
         place_L = torch.arange(self.max_length, device=self.device)
-        seen = place_L < self._send(self.prefix.to("cpu", torch.int64))[:, None, None]
+        seen = place_L < self.send(self.prefix.to("cpu", torch.int64))[:, None, None]
         return ((seen | (place_L <= place_L[:, None])) & self.mask[:, None])[:, None]
 
     @cached_property
@@ -114,7 +114,8 @@ class Layout:
         sums_BD = x_ND.new_zeros(self.size, x_ND.shape[1]).index_add(0, self.rows, x_ND)
         return sums_BD / self.device_lengths.clamp(min=1)[:, None].to(sums_BD.dtype)
 
-    def _send(self, host: Tensor) -> Tensor:
+    def send(self, host: Tensor) -> Tensor:
+        """A tensor of the host on the device, without waiting."""
         if self.device.type != "cuda":
             return host.to(self.device)
         return host.pin_memory().to(self.device, non_blocking=True)
@@ -147,7 +148,7 @@ class FixedLayout(Layout):
         self.offsets.copy_(self._pinned(whole.offsets), non_blocking=True)
         self.positions.copy_(self._pinned(whole.positions), non_blocking=True)
 
-    # Made anew from the offsets wherever they are asked for; of empty sequences, any token.
+    # Computed from the offsets at each call; of empty sequences, any token.
 
     @property
     def starts(self) -> Tensor:

@@ -5,7 +5,7 @@ Papers: Elman 1990 → `rnn_cell` · Hochreiter & Schmidhuber 1997, with the for
     h_t = cell(x_t W_x + b_x, h_{t−1} W_h + b_h, h_{t−1}).
 Whole sequences go through torch.nn.RNN, GRU or LSTM (cuDNN and oneDNN underneath); `step` and `advance` are the
 equations below with the same weights, which for a single token is cheaper than a call of the module.
-Deviations: two biases per gate, as torch; the GRU's reset gate works behind the product, r ⊙ (h W_h + b_h), as torch
+Deviations: two biases per gate, as torch; the GRU's reset gate works after the product, r ⊙ (h W_h + b_h), as torch
 and as the third version of the paper, where the first has (r ⊙ h) W_h. Arithmetic is in the weights' precision also
 under autocast, since a rounded state would be rounded again at every step.
 Shapes: B sequences, T steps, N tokens of all sequences, D input features, H hidden units, L layers × directions,
@@ -193,10 +193,6 @@ def _by_time(layout: Layout) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     starts = (layout.lengths.cumsum(0) - layout.lengths)[longest]
     order = (steps[:, None] + starts)[alive_TB]
     back = torch.empty_like(longest).scatter_(0, longest, torch.arange(layout.size))
-    together = torch.cat([order, longest, back])  # one transfer
-    if layout.device.type == "cuda":
-        together = together.pin_memory().to(layout.device, non_blocking=True)
-    else:
-        together = together.to(layout.device)
+    together = layout.send(torch.cat([order, longest, back]))  # one transfer
     order, longest, back = together.split([layout.total, layout.size, layout.size])
     return order, alive_TB.sum(1), longest, back

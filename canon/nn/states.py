@@ -30,7 +30,7 @@ def _has_no_rows(key: str) -> bool:
 
 
 def _filled(key: str, state: State) -> int:
-    """The places of a cache that are in use; −1 for what is no cache."""
+    """The places of a cache that are in use; −1 for other entries."""
     return int(state[POSITION]) if key.startswith(CACHE) and POSITION in state else -1
 
 
@@ -66,7 +66,7 @@ class Rows:
 
     @property
     def stay(self) -> bool:
-        """Whether so much is kept in place that rows had better stay where they are."""
+        """Whether so much is kept in place that moving rows would cost too much."""
         moving = self._own - (self._alike or set())
         return self._on_cpu and sum(self._given[key][0].nbytes for key in moving) >= _LARGE
 

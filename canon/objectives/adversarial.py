@@ -8,36 +8,13 @@ Deviations: none. Shapes: B examples. All are softplus forms: finite, with a fin
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from collections.abc import Callable
 
 import torch.nn.functional as F
 from torch import Tensor
 
 from canon.objectives._checks import require_same_shape
 from canon.objectives.settings import NoSettings
-
-
-class GameLoss(ABC):
-    """The losses of both players, one per example."""
-
-    def __init__(self, settings: NoSettings) -> None:
-        self.settings = settings
-
-    def discriminator(self, real_logit_B: Tensor, fake_logit_B: Tensor) -> Tensor:
-        return discriminator(real_logit_B, fake_logit_B)
-
-    @abstractmethod
-    def generator(self, fake_logit_B: Tensor) -> Tensor: ...
-
-
-class NonSaturating(GameLoss):
-    def generator(self, fake_logit_B: Tensor) -> Tensor:
-        return non_saturating_generator(fake_logit_B)
-
-
-class Minimax(GameLoss):
-    def generator(self, fake_logit_B: Tensor) -> Tensor:
-        return minimax_generator(fake_logit_B)
 
 
 def discriminator(real_logit_B: Tensor, fake_logit_B: Tensor) -> Tensor:
@@ -76,3 +53,21 @@ def non_saturating_generator(fake_logit_B: Tensor) -> Tensor:
     Relations: same inputs and fixed point as `minimax_generator`, with a strong gradient while D wins.
     """
     return F.softplus(-fake_logit_B)
+
+
+class GameLoss:
+    """The losses of both players, one per example."""
+
+    discriminator = staticmethod(discriminator)
+    generator: Callable[[Tensor], Tensor]
+
+    def __init__(self, settings: NoSettings) -> None:
+        self.settings = settings
+
+
+class NonSaturating(GameLoss):
+    generator = staticmethod(non_saturating_generator)
+
+
+class Minimax(GameLoss):
+    generator = staticmethod(minimax_generator)

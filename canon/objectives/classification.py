@@ -62,7 +62,7 @@ def zero_one(prediction_B: Tensor, label_B: Tensor) -> Tensor:
     | prediction_B | [B] | ŷ, class numbers |
     | label_B | [B] | y, class numbers |
 
-    Relations: its mean is 1 − accuracy; `cross_entropy` and the margin losses are what is minimised in its place.
+    Relations: its mean is 1 − accuracy; `cross_entropy` and the margin losses are minimised instead.
     """
     require_same_shape(prediction=prediction_B, label=label_B)
     return (prediction_B != label_B).to(torch.get_default_dtype())
@@ -109,7 +109,7 @@ def cross_entropy(
             f"{tuple(label_B.shape)}."
         )
     if not 0 <= smoothing < 1:
-        raise CanonError(f"Label smoothing lies from 0 up to but not including 1, got {smoothing}.")
+        raise CanonError(f"Label smoothing must be at least 0 and below 1, got {smoothing}.")
     if label_B.is_floating_point() or not logits_BC.is_floating_point():
         raise CanonError(f"Labels are whole numbers and logits are not, got {label_B.dtype} and {logits_BC.dtype}.")
     if logits_BC.dim() == 2:

@@ -1,4 +1,4 @@
-"""Losses that tell the right pair from the others: InfoNCE, NT-Xent, NCE, CPC.
+"""Losses that pick the right pair among others: InfoNCE, NT-Xent, NCE, CPC.
 
 Papers: NCE Gutmann & Hyvärinen 2010; CPC and InfoNCE van den Oord, Li & Vinyals 2018 (arXiv:1807.03748), equations 3–4
 → `cpc`, `info_nce`; NT-Xent Chen et al. 2020 (2002.05709), equation 1 → `nt_xent`, and of a recipe `NTXent`.
@@ -36,7 +36,7 @@ def info_nce(
     | --- | --- | --- |
     | query_BD | [B, D] | q |
     | key_ND | [N, D] | every key, positives and negatives (a queue, the batch's other examples) |
-    | positive_B | [B] | which key is q's own; by default key b for query b |
+    | positive_B | [B] | which key is the positive of q; by default key b for query b |
     | temperature | — | τ |
     | cosine | — | scale q and k to length 1 first |
 
@@ -48,7 +48,7 @@ def info_nce(
         raise CanonError(f"InfoNCE takes [B, D] and [N, D], got {tuple(query_BD.shape)} and {tuple(key_ND.shape)}.")
     if positive_B is None:
         if len(key_ND) < len(query_BD):
-            raise CanonError(f"{len(query_BD)} queries need as many keys of their own, got {len(key_ND)}.")
+            raise CanonError(f"{len(query_BD)} queries need at least as many keys, got {len(key_ND)}.")
         positive_B = torch.arange(len(query_BD), device=query_BD.device)
     if cosine:
         query_BD, key_ND = F.normalize(query_BD, dim=1), F.normalize(key_ND, dim=1)

@@ -19,10 +19,10 @@ from torch import Tensor
 from canon.errors import CanonError
 from canon.objectives._checks import require_positive, require_same_shape
 from canon.objectives.classes import ClassLoss
-from canon.objectives.settings import Margin, Weighted
+from canon.objectives.settings import Decided, Margin, Weighted
 
 
-class Logistic(ClassLoss[Weighted]):
+class Logistic(ClassLoss[Decided]):
     probabilities: ClassVar[bool] = True
 
     def unweighted(self, logits_BK: Tensor, label_B: Tensor) -> Tensor:

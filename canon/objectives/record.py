@@ -18,13 +18,15 @@ class Objective:
     formula: str
     paper: str
     tasks: Mapping[str, type]  # the tasks that it fits, and its settings there
-    columns: tuple[str, ...]  # of a batch that it needs, beside the input
-    outputs: tuple[str, ...]  # of a network that it needs
+    columns: tuple[str, ...] = ("target",)  # of a batch that it needs, beside the input
+    outputs: tuple[str, ...] = ("logits",)  # of a network that it needs
     module: str = ""  # "canon.objectives.margin:Hinge", built from the settings; "" where a learner computes it
     # Settings that decide parts of the network: a system that can be trained so has them too.
     shapes: tuple[str, ...] = ()
     phases: Mapping[str, str] = field(default_factory=dict)  # formulas, where each phase of training has its own loss
-    exclusive: bool = False  # whether a network must be made for it: only systems whose own it is can be trained by it
+    exclusive: bool = (
+        False  # whether a network must be built for it: only systems whose default it is can be trained by it
+    )
 
     def load(self) -> type:
         """What computes it; this imports its module."""
@@ -34,7 +36,7 @@ class Objective:
 
 
 @dataclass(frozen=True)
-class Choice:
+class ObjectiveChoice:
     """An objective with its settings, as the section [objective] of a recipe has it."""
 
     record: Objective

@@ -7,41 +7,13 @@ Deviations: none. Shapes: B targets; any shape will do.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 
 import numpy as np
 from torch import Tensor
 
 from canon.objectives._checks import require_same_shape
 from canon.objectives.settings import NoSettings
-
-
-class NumberLoss(ABC):
-    def __init__(self, settings: NoSettings) -> None:
-        self.settings = settings
-
-    @abstractmethod
-    def losses(self, prediction_B: Tensor, target_B: Tensor) -> Tensor:
-        """One loss per example."""
-
-    @abstractmethod
-    def floor(self, target_N: np.ndarray) -> float:
-        """The least mean loss of one number for all."""
-
-
-class Squared(NumberLoss):
-    def losses(self, prediction_B: Tensor, target_B: Tensor) -> Tensor:
-        return squared(prediction_B, target_B)
-
-    def floor(self, target_N: np.ndarray) -> float:
-        return float((np.abs(target_N - target_N.mean()) ** 2).mean())
-
-
-class Absolute(NumberLoss):
-    def losses(self, prediction_B: Tensor, target_B: Tensor) -> Tensor:
-        return absolute(prediction_B, target_B)
-
-    def floor(self, target_N: np.ndarray) -> float:
-        return float(np.abs(target_N - np.median(target_N)).mean())
 
 
 def absolute(prediction_B: Tensor, target_B: Tensor) -> Tensor:
@@ -70,3 +42,28 @@ def squared(prediction_B: Tensor, target_B: Tensor) -> Tensor:
     """
     require_same_shape(prediction=prediction_B, target=target_B)
     return (prediction_B - target_B).square()
+
+
+class NumberLoss(ABC):
+    losses: Callable[[Tensor, Tensor], Tensor]  # of predictions and targets [B]: one loss per example
+
+    def __init__(self, settings: NoSettings) -> None:
+        self.settings = settings
+
+    @abstractmethod
+    def floor(self, target_N: np.ndarray) -> float:
+        """The least mean loss of one number for all."""
+
+
+class Squared(NumberLoss):
+    losses = staticmethod(squared)
+
+    def floor(self, target_N: np.ndarray) -> float:
+        return float((np.abs(target_N - target_N.mean()) ** 2).mean())
+
+
+class Absolute(NumberLoss):
+    losses = staticmethod(absolute)
+
+    def floor(self, target_N: np.ndarray) -> float:
+        return float(np.abs(target_N - np.median(target_N)).mean())

@@ -44,6 +44,26 @@ class Weighted:
     )
 
 
+def _threshold(value: Any) -> Any:
+    if value == "auto" or (type(value) in (int, float) and 0 < value < 1):
+        return value
+    raise ValueError(f'objective.threshold must be "auto" or a probability between 0 and 1, got {value!r}.')
+
+
+@settings
+class Decided(Weighted):
+    threshold: Annotated[str | float, PlainValidator(_threshold)] = Field(
+        default="auto",
+        description="two classes: the least probability of the second one to be predicted; auto: ½, but where one "
+        "class is under a fifth of the training examples the one of the best f1_macro on the validation set",
+    )
+
+
+@settings
+class SmoothedDecided(Smoothed, Decided):
+    pass
+
+
 @settings
 class SmoothedWeighted(Smoothed, Weighted):
     pass

@@ -5,24 +5,34 @@ Adding one is a record here, a settings class, and a class that computes it. Rea
 
 from __future__ import annotations
 
+from typing import Any
+
 from canon.data.batching import settings as pretraining
 from canon.objectives.record import Objective
 from canon.objectives.settings import (
+    Decided,
     FineTuning,
     Margin,
     NoSettings,
     Smoothed,
-    SmoothedWeighted,
+    SmoothedDecided,
     Temperature,
     Weighted,
 )
 
-_LOGITS = ("logits",)
-_TARGET = ("target",)
 _TOKENS = ("input_lengths", "places", "target")
 _REST = "; more than two classes: the sum over classes, one against the rest"
 
 _DISCRIMINATOR = "mean of −log D(x) − log(1 − D(G(z))) over its turns; log 4 = 1.386 where it cannot tell"
+
+
+def _of_passages(*, settings: type, composer: str, **more: Any) -> Objective:
+    """A way of pre-training: a class in canon.data.batching.composer makes batches of passages. Only a network that is
+    built for it can be trained by it."""
+    module = f"canon.data.batching.composer:{composer}"
+    more = {"columns": _TOKENS, "outputs": ("loss",), **more}
+    return Objective(tasks={"pretraining": settings}, module=module, exclusive=True, **more)
+
 
 OBJECTIVES: tuple[Objective, ...] = (
     Objective(
@@ -31,9 +41,7 @@ OBJECTIVES: tuple[Objective, ...] = (
         formula="−Σ_c p_c log softmax(f)_c, p = (1 − ε)·[c = y] + ε/C",
         paper="McFadden 1973, Conditional logit analysis of qualitative choice behavior; label smoothing: Szegedy et "
         "al. 2016, Rethinking the Inception architecture for computer vision (arXiv:1512.00567)",
-        tasks={"classification": SmoothedWeighted, "transduction": Smoothed, "language-model": Smoothed},
-        columns=_TARGET,
-        outputs=_LOGITS,
+        tasks={"classification": SmoothedDecided, "transduction": Smoothed, "language-model": Smoothed},
         module="canon.objectives.classification:CrossEntropy",
     ),
     Objective(
@@ -41,9 +49,7 @@ OBJECTIVES: tuple[Objective, ...] = (
         title="Logistic loss",
         formula="log(1 + e^(−y f)), y = ±1" + _REST,
         paper="Cox 1958, The regression analysis of binary sequences",
-        tasks={"classification": Weighted},
-        columns=_TARGET,
-        outputs=_LOGITS,
+        tasks={"classification": Decided},
         module="canon.objectives.margin:Logistic",
     ),
     Objective(
@@ -52,8 +58,6 @@ OBJECTIVES: tuple[Objective, ...] = (
         formula="max(0, m − y f), y = ±1" + _REST,
         paper="Cortes and Vapnik 1995, Support-vector networks",
         tasks={"classification": Margin},
-        columns=_TARGET,
-        outputs=_LOGITS,
         module="canon.objectives.margin:Hinge",
     ),
     Objective(
@@ -63,8 +67,6 @@ OBJECTIVES: tuple[Objective, ...] = (
         paper="Freund and Schapire 1997, A decision-theoretic generalization of on-line learning; Zhu et al. 2009, "
         "Multi-class AdaBoost",
         tasks={"classification": Weighted},
-        columns=_TARGET,
-        outputs=_LOGITS,
         module="canon.objectives.margin:Exponential",
     ),
     Objective(
@@ -73,8 +75,6 @@ OBJECTIVES: tuple[Objective, ...] = (
         formula="(f − (y − ȳ)/s)², ȳ and s the mean and standard deviation of the training targets",
         paper="Legendre 1805, Nouvelles méthodes pour la détermination des orbites des comètes",
         tasks={"regression": NoSettings},
-        columns=_TARGET,
-        outputs=_LOGITS,
         module="canon.objectives.regression:Squared",
     ),
     Objective(
@@ -83,8 +83,6 @@ OBJECTIVES: tuple[Objective, ...] = (
         formula="|f − (y − ȳ)/s|, ȳ and s the mean and standard deviation of the training targets",
         paper="Boscovich 1757, De litteraria expeditione per pontificiam ditionem",
         tasks={"regression": NoSettings},
-        columns=_TARGET,
-        outputs=_LOGITS,
         module="canon.objectives.regression:Absolute",
     ),
     Objective(
@@ -127,87 +125,73 @@ OBJECTIVES: tuple[Objective, ...] = (
         formula="−½ log p(t_k given t_1 … t_{k−1}) − ½ log p(t_k given t_{k+1} … t_N)",
         paper="Peters et al. 2018, Deep contextualized word representations (arXiv:1802.05365), section 3.1",
         tasks={"bidirectional-language-model": NoSettings},
-        columns=_TARGET,
         outputs=("losses",),
     ),
-    Objective(
+    _of_passages(
         name="masked",
         title="Masked language modelling",
         formula="−log p(token given the text with some hidden), of the tokens to fill in; with next_sentence plus the "
         "mean of −log p(whether the second text follows), each sequence as often as it has tokens to fill in",
         paper="Devlin, Chang, Lee and Toutanova 2019, BERT: pre-training of deep bidirectional Transformers "
         "(arXiv:1810.04805), section 3.1",
-        tasks={"pretraining": pretraining.Masked},
-        columns=_TOKENS,
-        outputs=("loss",),
-        module="canon.data.batching.composer:Masked",
+        settings=pretraining.MaskedSettings,
+        composer="MaskedPretext",
         shapes=("next_sentence",),
-        exclusive=True,
     ),
-    Objective(
+    _of_passages(
         name="causal",
         title="Causal language modelling",
         formula="−log p(token given those before it in its passage), of all tokens but each passage's first",
         paper="Radford, Narasimhan, Salimans and Sutskever 2018, Improving language understanding by generative "
         "pre-training, equation 1",
-        tasks={"pretraining": pretraining.Causal},
-        columns=_TOKENS,
-        outputs=("loss",),
-        module="canon.data.batching.composer:Causal",
-        exclusive=True,
+        settings=pretraining.CausalSettings,
+        composer="CausalPretext",
     ),
-    Objective(
+    _of_passages(
         name="permutation",
         title="Permutation language modelling",
         formula="−log p(token given those before it in a random order), of the last 1/K of the order",
         paper="Yang et al. 2019, XLNet: generalized autoregressive pretraining for language understanding "
         "(arXiv:1906.08237), equation 3",
-        tasks={"pretraining": pretraining.Permutation},
+        settings=pretraining.PermutationSettings,
+        composer="PermutationPretext",
         columns=(*_TOKENS, "rank"),
-        outputs=("loss",),
-        module="canon.data.batching.composer:Permutation",
-        exclusive=True,
     ),
-    Objective(
+    _of_passages(
         name="corruption",
         title="Span corruption",
         formula="−log p(token given the text without some spans, and the tokens put out before it), of the sentinels, "
         "the spans' tokens and </s>",
         paper="Raffel et al. 2020, Exploring the limits of transfer learning with a unified text-to-text Transformer "
         "(arXiv:1910.10683), section 3.1.4",
-        tasks={"pretraining": pretraining.Corruption},
+        settings=pretraining.CorruptionSettings,
+        composer="CorruptionPretext",
         columns=("input_lengths", "target_input", "target", "target_lengths"),
-        outputs=("loss",),
-        module="canon.data.batching.composer:Corruption",
-        exclusive=True,
     ),
-    Objective(
+    _of_passages(
         name="prefix",
         title="Masked language modelling under several masks",
         formula="−log p(token given what its mask lets it see, some hidden), of the tokens to fill in; with "
         "next_sentence plus −log p(whether the second text follows) of the sequences that are read in both directions",
         paper="Dong et al. 2019, Unified language model pre-training for natural language understanding and generation "
         "(arXiv:1905.03197), section 2.3",
-        tasks={"pretraining": pretraining.Prefix},
+        settings=pretraining.PrefixSettings,
+        composer="PrefixPretext",
         columns=(*_TOKENS, "prefix_lengths"),
-        outputs=("loss",),
-        module="canon.data.batching.composer:Prefix",
         shapes=("next_sentence",),
-        exclusive=True,
     ),
-    Objective(
+    _of_passages(
         name="continual",
         title="Several tasks in one run",
         formula="−log p of the targets of each step's task: tokens to fill in, whether a token comes elsewhere in its "
         "document, the order of segments, how far two texts are apart; scored: the mean of the tasks' means",
         paper="Sun et al. 2020, ERNIE 2.0: a continual pre-training framework for language understanding "
         "(arXiv:1907.12412), section 4.2",
-        tasks={"pretraining": pretraining.Continual},
+        settings=pretraining.ContinualSettings,
+        composer="ContinualPretext",
         columns=(*_TOKENS, "task", "relation", "order", "distance"),
         outputs=("loss", "relation", "order", "distance"),
-        module="canon.data.batching.composer:Continual",
         shapes=("tasks",),
-        exclusive=True,
     ),
     Objective(
         name="finetune",
@@ -218,8 +202,6 @@ OBJECTIVES: tuple[Objective, ...] = (
         paper="Devlin, Chang, Lee and Toutanova 2019, BERT (arXiv:1810.04805), section 4; Radford, Narasimhan, "
         "Salimans and Sutskever 2018, Improving language understanding by generative pre-training, equation 5",
         tasks={"fine-tuning": FineTuning},
-        columns=_TARGET,
-        outputs=_LOGITS,
         module="canon.objectives.classification:CrossEntropy",
         shapes=("auxiliary",),
     ),
@@ -252,7 +234,6 @@ OBJECTIVES: tuple[Objective, ...] = (
         paper="Joulin, Grave, Bojanowski and Mikolov 2017, Bag of tricks for efficient text classification "
         "(arXiv:1607.01759)",
         tasks={"labels": NoSettings},
-        columns=_TARGET,
         outputs=("labels", "probabilities", "loss"),
     ),
     Objective(
@@ -261,7 +242,6 @@ OBJECTIVES: tuple[Objective, ...] = (
         formula="−log p(w given the words before it)",
         paper="Jelinek and Mercer 1980, Interpolated estimation of Markov source parameters from sparse data",
         tasks={"language-model": NoSettings},
-        columns=_TARGET,
         outputs=("loss",),
     ),
 )

@@ -2,6 +2,6 @@
 
 from canon.optim.create import create
 from canon.optim.schedules import Schedule, multiplier
-from canon.optim.settings import OPTIMIZERS, Settings
+from canon.optim.settings import OPTIMIZERS, OptimizerSettings
 
-__all__ = ["OPTIMIZERS", "Schedule", "Settings", "create", "multiplier"]
+__all__ = ["OPTIMIZERS", "OptimizerSettings", "Schedule", "create", "multiplier"]

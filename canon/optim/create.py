@@ -7,6 +7,7 @@ Deviations are torch's own and are listed in docs/optimizers.md.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from canon.errors import CanonError
@@ -16,13 +17,13 @@ if TYPE_CHECKING:
     import torch
 
 
-def create(settings: s.Settings, param_groups: Iterable[dict[str, Any]]) -> torch.optim.Optimizer:
+def create(settings: s.OptimizerSettings, param_groups: Iterable[dict[str, Any]]) -> torch.optim.Optimizer:
     """The optimiser for `settings` over groups {"params": [tensors], "lr"?: rate, "weight_decay"?: λ}."""
     import torch
 
     from canon.optim import ours
 
-    if not isinstance(settings, s.Settings):
+    if not isinstance(settings, s.OptimizerSettings):
         raise CanonError(f"{settings!r} is not the settings of an optimiser; those are in canon.optim.OPTIMIZERS.")
     groups = [dict(group) for group in param_groups]
     for group in groups:
@@ -38,34 +39,31 @@ def create(settings: s.Settings, param_groups: Iterable[dict[str, Any]]) -> torc
 
     sharded = any(hasattr(p, "placements") for p in params)
 
-    def kernel(*fused_on: str, of_shards: bool = False) -> dict[str, bool]:
+    def kernel(*fused_on: str, of_shards: bool = False) -> dict[str, Any]:
         fused = all(p.device.type in fused_on and p.is_floating_point() for p in params)
         fused = fused and (of_shards or not sharded)
         return {"fused": True} if fused else {"foreach": True}
 
-    common: dict[str, Any] = {"lr": settings.lr, "weight_decay": settings.weight_decay}
+    options = asdict(settings)
     match settings:
-        case s.SGD(momentum=momentum, nesterov=nesterov):
-            return torch.optim.SGD(groups, momentum=momentum, nesterov=nesterov, **common, **kernel("cpu", "cuda"))
-        case s.AdaGrad(eps=eps):
-            return torch.optim.Adagrad(groups, eps=eps, **common, **kernel("cpu"))  # torch has no fused one on CUDA
-        case s.AdaDelta(rho=rho, eps=eps):
-            return torch.optim.Adadelta(groups, rho=rho, eps=eps, **common, foreach=True)
-        case s.RMSProp(rho=rho, eps=eps, momentum=momentum, centered=centered):
-            common |= {"momentum": momentum, "centered": centered}
-            return torch.optim.RMSprop(groups, alpha=rho, eps=eps, **common, foreach=True)
-        case s.NAdam(betas=betas, eps=eps, momentum_decay=momentum_decay):
-            common |= {"betas": betas, "momentum_decay": momentum_decay}
-            return torch.optim.NAdam(groups, eps=eps, **common, foreach=True)
-        case s.Adam(betas=betas, eps=eps, bias_correction=True):
-            return torch.optim.Adam(groups, betas=betas, eps=eps, **common, **kernel("cpu", "cuda", of_shards=True))
-        case s.AdamW(betas=betas, eps=eps, bias_correction=True):
-            return torch.optim.AdamW(groups, betas=betas, eps=eps, **common, **kernel("cpu", "cuda", of_shards=True))
-        case s.Adam(betas=betas, eps=eps) | s.AdamW(betas=betas, eps=eps):
-            return ours.UncorrectedAdam(groups, betas=betas, eps=eps, decoupled=isinstance(settings, s.AdamW), **common)
-        case s.LAMB(betas=betas, eps=eps, trust_clip=trust_clip):
-            return ours.LAMB(groups, betas=betas, eps=eps, trust_clip=trust_clip, **common)
-        case s.AdamThenSGD(betas=betas, eps=eps):
-            sgd = {"switch_step": settings.switch_step, "sgd_scale": settings.sgd_lr / settings.lr}
-            return ours.AdamThenSGD(groups, betas=betas, eps=eps, momentum=settings.momentum, **sgd, **common)
+        case s.SGD():
+            return torch.optim.SGD(groups, **options, **kernel("cpu", "cuda"))
+        case s.AdaGrad():
+            return torch.optim.Adagrad(groups, **options, **kernel("cpu"))  # torch has no fused one on CUDA
+        case s.AdaDelta():
+            return torch.optim.Adadelta(groups, **options, foreach=True)
+        case s.RMSProp():
+            return torch.optim.RMSprop(groups, alpha=options.pop("rho"), **options, foreach=True)
+        case s.NAdam():
+            return torch.optim.NAdam(groups, **options, foreach=True)
+        case s.Adam() | s.AdamW():
+            decoupled = isinstance(settings, s.AdamW)
+            if not options.pop("bias_correction"):
+                return ours.UncorrectedAdam(groups, decoupled=decoupled, **options)
+            optimizer = torch.optim.AdamW if decoupled else torch.optim.Adam
+            return optimizer(groups, **options, **kernel("cpu", "cuda", of_shards=True))
+        case s.LAMB():
+            return ours.LAMBOptimizer(groups, **options)
+        case s.AdamThenSGD():
+            return ours.AdamThenSGDOptimizer(groups, sgd_scale=options.pop("sgd_lr") / settings.lr, **options)
     raise CanonError(f"{type(settings).__name__} is not the settings of an optimiser.")

@@ -1,9 +1,9 @@
 """The optimisers torch lacks: Adam without bias correction, LAMB, and Adam followed by SGD.
 
 Papers: Kingma & Ba 2015 (arXiv:1412.6980), Loshchilov & Hutter 2019 (1711.05101), You et al. 2020 (1904.00962,
-algorithm 2 → `LAMB._update`), Keskar & Socher 2017 (1712.07628).
-Deviations: `AdamThenSGD` switches at a given step, not by SWATS's projection test. LAMB's layer is one parameter
-tensor, and the ratio is 1 where φ(‖θ‖) or the update is zero, as in the authors' code.
+algorithm 2 → `LAMBOptimizer._update`), Keskar & Socher 2017 (1712.07628).
+Deviations: `AdamThenSGDOptimizer` switches at a given step, not by SWATS's projection test. LAMB's layer is one
+parameter tensor, and the ratio is 1 where φ(‖θ‖) or the update is zero, as in the authors' code.
 All arithmetic is multi-tensor: one `torch._foreach_*` call handles every parameter of a group. State is tensors
 under torch's names (step, exp_avg, exp_avg_sq, momentum_buffer), so it is stored and restored like torch's own.
 """
@@ -86,7 +86,7 @@ class UncorrectedAdam(_MultiTensor):
         torch._foreach_add_(params, update, alpha=-group["lr"])
 
 
-class LAMB(_MultiTensor):
+class LAMBOptimizer(_MultiTensor):
     """θ ← θ − α · φ(‖θ‖)/‖r + λθ‖ · (r + λθ) per tensor, r = m̂/(√v̂+ε), φ(z) = z or clipped to `trust_clip`."""
 
     def _update(self, group: Group, params: list[Tensor]) -> None:
@@ -102,7 +102,7 @@ class LAMB(_MultiTensor):
         torch._foreach_add_(params, update, alpha=-group["lr"])
 
 
-class AdamThenSGD(_MultiTensor):
+class AdamThenSGDOptimizer(_MultiTensor):
     """Adam until a parameter has had `switch_step` updates, then SGD with momentum at rate lr · `sgd_scale`.
 
     The SGD rate is a multiple of the group's `lr`, so a schedule and per-group rates keep acting after the switch.

@@ -38,16 +38,16 @@ class Schedule:
 
     @model_validator(mode="after")
     def _fields_that_act(self) -> Schedule:
-        if self.final and self.name not in ("linear", "cosine", "exponential"):
-            raise CanonError(
-                f'optimizer.schedule.final belongs to linear, cosine and exponential; the schedule is "{self.name}".'
-            )
         if self.name == "exponential" and not self.final:
             raise CanonError("optimizer.schedule.final must be more than 0 for exponential, as in 0.01.")
-        if self.hold and self.name != "exponential":
-            raise CanonError(f'optimizer.schedule.hold belongs to exponential; the schedule is "{self.name}".')
-        if self.dim and self.name != "inverse-sqrt":
-            raise CanonError(f'optimizer.schedule.dim belongs to inverse-sqrt; the schedule is "{self.name}".')
+        for key, value, schedules in (
+            ("final", self.final, ("linear", "cosine", "exponential")),
+            ("hold", self.hold, ("exponential",)),
+            ("dim", self.dim, ("inverse-sqrt",)),
+        ):
+            if value and self.name not in schedules:
+                belongs = f"optimizer.schedule.{key} belongs to {', '.join(schedules)}"
+                raise CanonError(f'{belongs}; the schedule is "{self.name}".')
         return self
 
 

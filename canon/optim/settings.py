@@ -35,7 +35,7 @@ BiasCorrection = Annotated[
 
 
 @settings
-class Settings:
+class OptimizerSettings:
     """What all optimisers share."""
 
     paper: ClassVar[str]
@@ -44,7 +44,7 @@ class Settings:
 
 
 @settings
-class SGD(Settings):
+class SGD(OptimizerSettings):
     """Gradient descent, with heavy-ball or Nesterov momentum if `momentum` > 0."""
 
     paper: ClassVar[str] = "Robbins & Monro 1951; Polyak 1964; Nesterov 1983 as in Sutskever et al. 2013"
@@ -60,7 +60,7 @@ class SGD(Settings):
 
 
 @settings
-class AdaGrad(Settings):
+class AdaGrad(OptimizerSettings):
     """Divides each rate by the root of all squared gradients so far."""
 
     paper: ClassVar[str] = "Duchi, Hazan & Singer 2011"
@@ -69,7 +69,7 @@ class AdaGrad(Settings):
 
 
 @settings
-class AdaDelta(Settings):
+class AdaDelta(OptimizerSettings):
     """Divides by a running root mean square of gradients, multiplies by that of updates."""
 
     paper: ClassVar[str] = "Zeiler 2012, arXiv:1212.5701"
@@ -79,7 +79,7 @@ class AdaDelta(Settings):
 
 
 @settings
-class RMSProp(Settings):
+class RMSProp(OptimizerSettings):
     """Divides each rate by a running root mean square of gradients."""
 
     paper: ClassVar[str] = "Tieleman & Hinton 2012, lecture 6.5"
@@ -91,46 +91,45 @@ class RMSProp(Settings):
 
 
 @settings
-class Adam(Settings):
-    """Running mean over running root mean square of gradients, with or without bias correction."""
+class MomentSettings(OptimizerSettings):
+    """What Adam and its relatives share."""
 
-    paper: ClassVar[str] = "Kingma & Ba 2015, arXiv:1412.6980"
     lr: Rate = 0.001
     betas: Betas = (0.9, 0.999)
     eps: Epsilon = 1e-8
+
+
+@settings
+class Adam(MomentSettings):
+    """Running mean over running root mean square of gradients, with or without bias correction."""
+
+    paper: ClassVar[str] = "Kingma & Ba 2015, arXiv:1412.6980"
     bias_correction: BiasCorrection = True
 
 
 @settings
-class NAdam(Settings):
+class NAdam(MomentSettings):
     """Adam with Nesterov momentum on a warming schedule."""
 
     paper: ClassVar[str] = "Dozat 2016, ICLR workshop"
     lr: Rate = 0.002
-    betas: Betas = (0.9, 0.999)
-    eps: Epsilon = 1e-8
     momentum_decay: Annotated[NonNegative, Field(description="ψ of the momentum's own schedule")] = 0.004
 
 
 @settings
-class AdamW(Settings):
+class AdamW(MomentSettings):
     """Adam with weight decay outside the adaptive step; without bias correction, the form BERT was trained with."""
 
     paper: ClassVar[str] = "Loshchilov & Hutter 2019, arXiv:1711.05101"
-    lr: Rate = 0.001
-    betas: Betas = (0.9, 0.999)
-    eps: Epsilon = 1e-8
     weight_decay: WeightDecay = 0.01
     bias_correction: BiasCorrection = True
 
 
 @settings
-class LAMB(Settings):
+class LAMB(MomentSettings):
     """Adam's direction, per tensor rescaled to the length of the weights (clipped to `trust_clip` if given)."""
 
     paper: ClassVar[str] = "You et al. 2020, arXiv:1904.00962"
-    lr: Rate = 0.001
-    betas: Betas = (0.9, 0.999)
     eps: Epsilon = 1e-6
     weight_decay: WeightDecay = 0.01
     trust_clip: Annotated[
@@ -145,19 +144,16 @@ class LAMB(Settings):
 
 
 @settings
-class AdamThenSGD(Settings):
+class AdamThenSGD(MomentSettings):
     """Adam for `switch_step` steps, then SGD with momentum at `sgd_lr`."""
 
     paper: ClassVar[str] = "Keskar & Socher 2017, arXiv:1712.07628 (with the switch at a given step)"
-    lr: Rate = 0.001
-    betas: Betas = (0.9, 0.999)
-    eps: Epsilon = 1e-8
     switch_step: Annotated[int, Field(ge=0, description="updates by Adam before SGD takes over; must be given")]
     sgd_lr: Annotated[Positive, Field(description="learning rate after the switch")] = 0.01
     momentum: Momentum = 0.9
 
 
-OPTIMIZERS: dict[str, type[Settings]] = {
+OPTIMIZERS: dict[str, type[OptimizerSettings]] = {
     "sgd": SGD,
     "adagrad": AdaGrad,
     "adadelta": AdaDelta,

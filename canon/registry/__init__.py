@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from canon.errors import unknown
 from canon.registry import linear, pretrained, sequence, vision, words
-from canon.registry.record import Range, System
+from canon.registry.ideas import no_system
+from canon.registry.record import Interop, Range, System
 
-__all__ = ["SYSTEMS", "Range", "System", "find"]
+__all__ = ["SYSTEMS", "Interop", "Range", "System", "find"]
 
 SYSTEMS: tuple[System, ...] = (
     *linear.SYSTEMS,
@@ -28,7 +29,7 @@ def find(name: str) -> tuple[System, str]:
     base, colon, preset = name.partition(":")
     by_name = {system.name: system for system in SYSTEMS}
     if base not in by_name:
-        raise unknown("system", base, by_name)
+        raise no_system("system", base, by_name)
     system = by_name[base]
     if colon and preset not in system.presets:
         raise unknown("system", name, (f"{base}:{known}" for known in system.presets))

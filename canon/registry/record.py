@@ -1,14 +1,13 @@
-"""The record of a system: all that the command line, the docs and the tests know of it."""
+"""The record of a system: all that the command line, the docs and the tests know about it."""
 
 from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from canon.config import Origins, Table, parse
-from canon.errors import unknown
 
 
 @dataclass(frozen=True)
@@ -20,6 +19,17 @@ class Range:
 
 
 @dataclass(frozen=True)
+class Interop:
+    """Other people's formats (canon.interop.FORMATS), by name, or "vectors" for all that hold word vectors.
+
+    Beside these, every network starts from a run, and from a file of tensors under its own names.
+    """
+
+    reads: tuple[str, ...] = ()  # what train.init starts from
+    writes: tuple[str, ...] = ()  # what `canon convert` writes
+
+
+@dataclass(frozen=True)
 class System:
     name: str
     title: str
@@ -28,13 +38,17 @@ class System:
     module: str  # "canon.systems.linear.mlp:MLP"
     encodings: tuple[str, ...]  # canon.data.encodings: what it reads
     task: str  # canon.tasks: what is predicted, and by which metrics it is judged
-    objective: str  # canon.objectives.table: what it is trained by, where a recipe names no other
+    objective: str  # canon.objectives.table: what it is trained by, unless a recipe names another
+    # Other tasks that it can do, with the objective of each; the data's target or a recipe's objective asks for one.
+    others: Mapping[str, str] = field(default_factory=dict)
     loop: Literal["gradient", "learner", "environment"] = "gradient"
-    recipe: str = ""  # what `canon train NAME` runs
-    title_zh: str = ""  # in Chinese, where it is not `title`
+    recipe: str = ""  # what `canon train NAME` runs: the system with the recipe's settings
+    data_recipe: str = ""  # what `canon train NAME --data PATH` runs, where that is another
+    first_for: tuple[str, ...] = ()  # kinds of data (canon.data.kinds) that `canon train PATH` trains it on
+    title_zh: str = ""  # in Chinese, if that differs from `title`
     presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # "objective": settings of the objective
     objective_settings: Mapping[str, Any] = field(default_factory=dict)  # in place of its objective's defaults
-    interop: tuple[str, ...] = ()
+    interop: Interop = Interop()
     penalty: str = ""  # formula of what the network adds to the mean loss
     logs: Mapping[str, str] = field(default_factory=dict)  # numbers logged beside the loop's own, by name: formula
     parameters: str = "trained numbers of the network"  # what the count of parameters counts
@@ -45,6 +59,17 @@ class System:
     def docs(self) -> str:
         return f"docs/systems/{self.name}.md"
 
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        return (self.task, *self.others)
+
+    def doing(self, task: str) -> System:
+        """The same system for another of its tasks."""
+        if task == self.task:
+            return self
+        others = {self.task: self.objective, **self.others}
+        return replace(self, task=task, objective=others.pop(task), others=others)
+
     def load(self) -> tuple[type, type]:
         """The system's Config and class; this imports its module."""
         path, _, name = self.module.partition(":")
@@ -53,8 +78,7 @@ class System:
 
     def configure(self, preset: str, changes: Table, origins: Origins | None = None) -> Any:
         """The system's settings: defaults, then the preset's, then `changes`."""
-        if preset and preset not in self.presets:
-            raise unknown("system", f"{self.name}:{preset}", (f"{self.name}:{known}" for known in self.presets))
         config_class, _ = self.load()
-        own = {key: value for key, value in self.presets.get(preset, {}).items() if key != "objective"}
-        return parse(config_class, {**own, **changes}, "system", origins)
+        chosen = self.presets[preset] if preset else {}
+        settings = {key: value for key, value in chosen.items() if key != "objective"}
+        return parse(config_class, {**settings, **changes}, "system", origins)

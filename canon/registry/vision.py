@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
-from canon.registry.record import System
+from canon.registry.record import Interop, System
 
+_classifier = partial(System, chapter="vision", encodings=("pixels",), task="classification", objective="cross-entropy")
+_DIGITS: dict[str, Any] = {"shape": [1, 8, 8], "num_classes": 10}
+_CIFAR: dict[str, Any] = {"shape": [3, 32, 32], "num_classes": 10}
 _SMALL_STEM = "images with a side under 64 pixels get a stem of their own unless `stem` says otherwise"
 
 # Blocks per stage, He et al. 2016, table 1; and 6n + 2 layers for CIFAR, section 4.2.
@@ -16,17 +20,24 @@ _IMAGENET_STAGES: dict[str, dict[str, Any]] = {
     "101": {"block": "bottleneck", "stages": [3, 4, 23, 3]},
     "152": {"block": "bottleneck", "stages": [3, 8, 36, 3]},
 }
+# Convolutions per block, Simonyan and Zisserman 2015, table 1.
+_VGG_BLOCKS: dict[str, dict[str, Any]] = {
+    "11": {},
+    "13": {"blocks": [2, 2, 2, 2, 2]},
+    "16": {"blocks": [2, 2, 3, 3, 3]},
+    "19": {"blocks": [2, 2, 4, 4, 4]},
+}
 
 
 def _cifar_stages(n: int) -> dict[str, Any]:
-    return {"shape": [3, 32, 32], "num_classes": 10, "stages": [n, n, n], "width": 16, "stem": "cifar"}
+    return {**_CIFAR, "stages": [n, n, n], "width": 16, "stem": "cifar"}
 
 
 def _cifar_dense(depth: int, growth: int, bottleneck: bool = True) -> dict[str, Any]:
     """Huang et al. 2017, section 4.1: three blocks; a bottleneck makes a layer two, four are not in blocks."""
     layers = (depth - 4) // (6 if bottleneck else 3)
     kind = {"width": 2 * growth} if bottleneck else {"width": 16, "bottleneck": 0, "compression": 1.0}
-    sizes = {"shape": [3, 32, 32], "num_classes": 10, "growth": growth, "blocks": [layers] * 3}
+    sizes = {**_CIFAR, "growth": growth, "blocks": [layers] * 3}
     return {**sizes, **kind, "stem": "cifar"}
 
 
@@ -37,79 +48,67 @@ _JUDGED = {
 
 
 SYSTEMS: tuple[System, ...] = (
-    System(
+    _classifier(
         name="lenet",
         title="LeNet-5",
-        chapter="vision",
         paper="LeCun, Bottou, Bengio and Haffner 1998, Gradient-based learning applied to document recognition",
         module="canon.systems.vision.lenet:LeNet",
-        encodings=("pixels",),
-        task="classification",
-        objective="cross-entropy",
         recipe="vision/digits-lenet",
         presets={
             "tiny": {"activation": "relu", "pooling": "max"},
             "base": {},
             "relu": {"activation": "relu", "pooling": "max"},
         },
+        interop=Interop(writes=("onnx",)),
         deviations=(
             "plain mean pooling without trained coefficients, every map connected to every map of the layer below",
             "softmax output with cross-entropy in place of radial basis functions",
         ),
     ),
-    System(
+    _classifier(
         name="resnet",
         title="Residual network",
         title_zh="残差网络（ResNet）",
-        chapter="vision",
         paper="He, Zhang, Ren and Sun 2016, Deep residual learning for image recognition (arXiv:1512.03385)",
         module="canon.systems.vision.resnet:ResNet",
-        encodings=("pixels",),
-        task="classification",
-        objective="cross-entropy",
         recipe="vision/digits-resnet",
+        first_for=("images",),
         presets={
-            "tiny": {"shape": [1, 8, 8], "num_classes": 10, "stages": [1, 1, 1], "width": 8},
-            **{name: _IMAGENET_STAGES[name] for name in ("18", "34", "50", "101", "152")},
+            "tiny": {**_DIGITS, "stages": [1, 1, 1], "width": 8},
+            **_IMAGENET_STAGES,
             **{str(6 * n + 2): {**_cifar_stages(n), "shortcut": "A"} for n in (3, 5, 7, 9, 18, 200)},
         },
+        interop=Interop(reads=("torchvision", "timm"), writes=("torchvision", "timm", "onnx")),
         deviations=(
             _SMALL_STEM + ", 3×3 with stride 1 and no pooling",
             "bottlenecks stride in their 3×3 convolution, as torchvision's; `stride_at = \"1x1\"` is the paper's",
             "the last layer begins at N(0, 0.01²) and the others as in He et al. 2015 by fan-in",
         ),
     ),
-    System(
+    _classifier(
         name="plain",
         title="Plain network (ResNet without shortcuts)",
         title_zh="无捷径网络（ResNet 的对照）",
-        chapter="vision",
         paper="He, Zhang, Ren and Sun 2016, Deep residual learning for image recognition (arXiv:1512.03385)",
         module="canon.systems.vision.plain:Plain",
-        encodings=("pixels",),
-        task="classification",
-        objective="cross-entropy",
         recipe="vision/digits-plain",
         presets={
-            "tiny": {"shape": [1, 8, 8], "num_classes": 10, "stages": [1, 1, 1], "width": 8},
+            "tiny": {**_DIGITS, "stages": [1, 1, 1], "width": 8},
             **{name: _IMAGENET_STAGES[name] for name in ("18", "34")},
             **{str(6 * n + 2): _cifar_stages(n) for n in (3, 9)},
         },
+        interop=Interop(writes=("onnx",)),
         deviations=(_SMALL_STEM + ", 3×3 with stride 1 and no pooling",),
     ),
-    System(
+    _classifier(
         name="densenet",
         title="DenseNet",
-        chapter="vision",
         paper="Huang, Liu, van der Maaten and Weinberger 2017, Densely connected convolutional networks "
         "(arXiv:1608.06993)",
         module="canon.systems.vision.densenet:DenseNet",
-        encodings=("pixels",),
-        task="classification",
-        objective="cross-entropy",
         recipe="vision/digits-densenet",
         presets={
-            "tiny": {"shape": [1, 8, 8], "num_classes": 10, "growth": 6, "blocks": [2, 2], "width": 12},
+            "tiny": {**_DIGITS, "growth": 6, "blocks": [2, 2], "width": 12},
             "121": {},
             "169": {"blocks": [6, 12, 32, 32]},
             "201": {"blocks": [6, 12, 48, 32]},
@@ -119,6 +118,7 @@ SYSTEMS: tuple[System, ...] = (
             "bc-190": _cifar_dense(190, 40),
             "bc-250": _cifar_dense(250, 24),
         },
+        interop=Interop(reads=("torchvision", "timm"), writes=("torchvision", "timm", "onnx")),
         deviations=(
             _SMALL_STEM + ", one 3×3 convolution",
             "maps of one pixel are not pooled",
@@ -126,62 +126,37 @@ SYSTEMS: tuple[System, ...] = (
             "the last layer begins at N(0, 0.01²)",
         ),
     ),
-    System(
+    _classifier(
         name="vgg",
         title="VGG",
-        chapter="vision",
         paper="Simonyan and Zisserman 2015, Very deep convolutional networks for large-scale image recognition "
         "(arXiv:1409.1556)",
         module="canon.systems.vision.vgg:VGG",
-        encodings=("pixels",),
-        task="classification",
-        objective="cross-entropy",
         recipe="vision/digits-vgg",
         presets={
-            "tiny": {
-                "shape": [1, 8, 8],
-                "num_classes": 10,
-                "blocks": [1, 1, 2],
-                "width": 8,
-                "hidden": 32,
-                "dropout": 0.0,
-            },
-            "11": {},
-            "13": {"blocks": [2, 2, 2, 2, 2]},
-            "16": {"blocks": [2, 2, 3, 3, 3]},
-            "19": {"blocks": [2, 2, 4, 4, 4]},
-            "11bn": {"batch_norm": True},
-            "13bn": {"blocks": [2, 2, 2, 2, 2], "batch_norm": True},
-            "16bn": {"blocks": [2, 2, 3, 3, 3], "batch_norm": True},
-            "19bn": {"blocks": [2, 2, 4, 4, 4], "batch_norm": True},
+            "tiny": {**_DIGITS, "blocks": [1, 1, 2], "width": 8, "hidden": 32, "dropout": 0.0},
+            **_VGG_BLOCKS,
+            **{f"{name}bn": {**blocks, "batch_norm": True} for name, blocks in _VGG_BLOCKS.items()},
         },
+        interop=Interop(reads=("torchvision", "timm"), writes=("torchvision", "timm", "onnx")),
         deviations=(
             "weights begin as in He et al. 2015, the last layer's at N(0, 0.01²), not from a trained shallower net",
             "maps of one pixel are not pooled, and images under 224 pixels make the first dense layer smaller",
             "batch norm, which is younger than the paper, in the presets that end in bn",
         ),
     ),
-    System(
+    _classifier(
         name="googlenet",
         title="GoogLeNet",
-        chapter="vision",
         paper="Szegedy, Liu, Jia et al. 2015, Going deeper with convolutions (arXiv:1409.4842)",
         module="canon.systems.vision.googlenet:GoogLeNet",
-        encodings=("pixels",),
-        task="classification",
-        objective="cross-entropy",
         recipe="vision/digits-googlenet",
         presets={
-            "tiny": {
-                "shape": [1, 8, 8],
-                "num_classes": 10,
-                "width": 0.0625,
-                "modules": ["3a", "4a", "5a"],
-                "dropout": 0.0,
-            },
+            "tiny": {**_DIGITS, "width": 0.0625, "modules": ["3a", "4a", "5a"], "dropout": 0.0},
             "base": {},
             "aux": {"aux": True},
         },
+        interop=Interop(reads=("torchvision",), writes=("torchvision", "onnx")),
         deviations=(
             "batch norm after every convolution in place of response normalisation, as torchvision's",
             "3×3 in the branch of 5×5, as torchvision's; `large = 5` is the paper's",
@@ -190,27 +165,18 @@ SYSTEMS: tuple[System, ...] = (
             "weights begin as in He et al. 2015, the last layer's at N(0, 0.01²)",
         ),
     ),
-    System(
+    _classifier(
         name="alexnet",
         title="AlexNet",
-        chapter="vision",
         paper="Krizhevsky, Sutskever and Hinton 2012, ImageNet classification with deep convolutional neural networks",
         module="canon.systems.vision.alexnet:AlexNet",
-        encodings=("pixels",),
-        task="classification",
-        objective="cross-entropy",
         recipe="vision/digits-alexnet",
         presets={
-            "tiny": {
-                "shape": [1, 8, 8],
-                "num_classes": 10,
-                "widths": [8, 16, 16, 16, 16],
-                "hidden": 32,
-                "dropout": 0.0,
-            },
+            "tiny": {**_DIGITS, "widths": [8, 16, 16, 16, 16], "hidden": 32, "dropout": 0.0},
             "base": {},
             "paper": {"widths": [96, 256, 384, 384, 256], "response_norm": True},
         },
+        interop=Interop(reads=("torchvision",), writes=("torchvision", "onnx")),
         deviations=(
             "one tower in place of two on two GPUs, unless `groups = 2`",
             "preset base is torchvision's: narrower and without response normalisation",
@@ -220,22 +186,19 @@ SYSTEMS: tuple[System, ...] = (
             "colour noise and crops are settings of the data, not of the network",
         ),
     ),
-    System(
+    _classifier(
         name="nin",
         title="Network in network",
         title_zh="网络中的网络（NiN）",
-        chapter="vision",
         paper="Lin, Chen and Yan 2014, Network in network (arXiv:1312.4400)",
         module="canon.systems.vision.nin:NiN",
-        encodings=("pixels",),
-        task="classification",
-        objective="cross-entropy",
         recipe="vision/digits-nin",
         presets={
-            "tiny": {"shape": [1, 8, 8], "num_classes": 10, "width": 0.0625, "dropout": 0.0},
-            "cifar": {"shape": [3, 32, 32], "num_classes": 10, "form": "cifar"},
+            "tiny": {**_DIGITS, "width": 0.0625, "dropout": 0.0},
+            "cifar": {**_CIFAR, "form": "cifar"},
             "imagenet": {"form": "imagenet"},
         },
+        interop=Interop(writes=("onnx",)),
         deviations=(
             "images with a side under 64 pixels get the network for CIFAR unless `form` says otherwise",
             "no ReLU on the class maps, where it can silence a class for good",

@@ -2,36 +2,44 @@
 
 from __future__ import annotations
 
-from canon.registry.record import Range, System
+from functools import partial
+
+from canon.registry.record import Interop, Range, System
 
 _LOSS = "the loss below, of all {} since the last line, each before it was learned from; summed in float64"
-_OF_PAIRS = {
-    "loss": _LOSS.format("pairs"),
-    "lr": "`system.lr` · max(1 − places seen / places of all steps, `system.min_lr`)",
-}
+_vectors = partial(
+    System,
+    chapter="words",
+    encodings=("word-ids",),
+    task="word-vectors",
+    objective="negative-sampling",
+    loop="learner",
+    logs={
+        "loss": _LOSS.format("pairs"),
+        "lr": "`system.lr` · max(1 − places seen / places of all steps, `system.min_lr`)",
+    },
+    parameters="numbers of the inputs and outputs",
+)
+
+# fastText's own settings of its classifier
+_WORDS_ALONE = {"dim": 100, "lr": 0.1, "word_ngrams": 1, "minn": 0, "maxn": 0, "paces": "equal"}
 
 SYSTEMS: tuple[System, ...] = (
-    System(
+    _vectors(
         name="word2vec",
         title="word2vec",
-        chapter="words",
         paper="Mikolov, Chen, Corrado and Dean 2013, Efficient estimation of word representations in vector space "
         "(arXiv:1301.3781); Mikolov, Sutskever, Chen, Corrado and Dean 2013, Distributed representations of words and "
         "phrases and their compositionality (arXiv:1310.4546)",
         module="canon.systems.words.word2vec:Word2Vec",
-        encodings=("word-ids",),
-        task="word-vectors",
-        objective="negative-sampling",
-        loop="learner",
         recipe="words/word2vec",
+        first_for=("text",),
         presets={
             "tiny": {"dim": 16, "window": 3, "subsample": 0.0, "lr": 0.05},
             "skip-gram": {},
             "cbow": {"architecture": "cbow", "lr": 0.05},
         },
-        interop=("word2vec",),
-        logs=_OF_PAIRS,
-        parameters="numbers of the inputs and outputs",
+        interop=Interop(reads=("vectors",), writes=("vectors",)),
         deviations=(
             'one set of noise words serves all contexts of a word, which learn together; `update = "pair"` is theirs',
             "a line of any length is one sentence, where their program cuts it after 1,000 words",
@@ -57,6 +65,7 @@ SYSTEMS: tuple[System, ...] = (
             "ap-news": {"order": 6, "dim": 100, "hidden": 60, "direct": True},
             "ptb": {"order": 5, "dim": 100, "hidden": 200, "dropout": 0.2},
         },
+        interop=Interop(writes=("vectors",)),
         deviations=(
             "dropout of the words' features and of the tanh layer is a choice, which the paper has not",
             "the recipes train with Adam on batches; the paper with gradient descent and weight decay, word by word",
@@ -98,32 +107,25 @@ SYSTEMS: tuple[System, ...] = (
             "contexts run over the ends of lines, as those of canon's other language models do",
         ),
     ),
-    System(
+    _vectors(
         name="fasttext",
         title="fastText vectors",
         title_zh="fastText 词向量",
-        chapter="words",
         paper="Bojanowski, Grave, Joulin and Mikolov 2017, Enriching word vectors with subword information "
         "(arXiv:1607.04606)",
         module="canon.systems.words.fasttext:FastText",
-        encodings=("word-ids",),
-        task="word-vectors",
-        objective="negative-sampling",
-        loop="learner",
         recipe="words/fasttext",
         presets={
             "tiny": {"dim": 16, "window": 3, "buckets": 2000, "subsample": 0.0},
             "skip-gram": {},
             "cbow": {"architecture": "cbow"},
         },
-        interop=("fasttext",),
-        logs=_OF_PAIRS,
-        parameters="numbers of the inputs and outputs",
+        interop=Interop(reads=("vectors",), writes=("vectors",)),
         deviations=(
             "a word's vector is the mean of those of its n-grams, where the paper has their sum; each of them moves by "
             "the whole gradient of that mean, as in fastText's program",
             "noise words are drawn in proportion to √count, as in fastText's program",
-            "a line of any length is one sentence, where fastText cuts it after 1,024 words; its end is no word",
+            "a line of any length is one sentence, where fastText cuts it after 1,024 words; its end is not a word",
             "noise that hits the word itself is left out, where fastText draws again",
             "sigmoids are computed, where fastText looks them up in a table that ends at ±8",
             "with CBOW the rows of a word are written when no window reaches it any more, so that rows that two words "
@@ -142,14 +144,15 @@ SYSTEMS: tuple[System, ...] = (
         task="labels",
         objective="labels",
         loop="learner",
-        recipe="words/modules-classifier",
+        recipe="words/classifier",
+        first_for=("labelled",),
         presets={
-            "tiny": {"dim": 16, "lr": 0.5, "word_ngrams": 2, "buckets": 1000},
-            "base": {},
-            "bigrams": {"dim": 10, "lr": 0.25, "word_ngrams": 2},
-            "tags": {"lr": 1.0, "word_ngrams": 2, "loss": "one-vs-all"},
+            "tiny": {**_WORDS_ALONE, "dim": 16, "lr": 0.5, "word_ngrams": 2, "buckets": 1000},
+            "base": _WORDS_ALONE,
+            "bigrams": {**_WORDS_ALONE, "dim": 10, "lr": 0.25, "word_ngrams": 2},
+            "tags": {**_WORDS_ALONE, "lr": 1.0, "word_ngrams": 2, "loss": "one-vs-all"},
         },
-        interop=("fasttext",),
+        interop=Interop(reads=("vectors",), writes=("fasttext-bin",)),
         logs={
             "loss": _LOSS.format("examples"),
             "lr": "`system.lr` · max(1 − examples seen / examples of all steps, 1e-4)",
@@ -160,6 +163,8 @@ SYSTEMS: tuple[System, ...] = (
             "the rate falls by documents seen, where fastText's falls by words seen",
             "pre-trained vectors are taken for words of the training data only; fastText adds the others to its words",
             "sigmoids and logarithms are exact, where fastText looks them up in tables",
+            "where neither a recipe nor a preset gives them, features, rates and epochs follow from the data, and rare "
+            "features learn faster; `fasttext-classifier:base` has fastText's own settings",
         ),
         space={
             "system.lr": Range(0.05, 2.0),
@@ -170,16 +175,12 @@ SYSTEMS: tuple[System, ...] = (
             "train.epochs": Range(2, 50),
         },
     ),
-    System(
+    _vectors(
         name="glove",
         title="GloVe",
-        chapter="words",
         paper="Pennington, Socher and Manning 2014, GloVe: global vectors for word representation",
         module="canon.systems.words.glove:GloVe",
-        encodings=("word-ids",),
-        task="word-vectors",
         objective="glove",
-        loop="learner",
         recipe="words/glove",
         presets={
             "tiny": {"dim": 16, "window": 5, "x_max": 10.0},
@@ -187,6 +188,7 @@ SYSTEMS: tuple[System, ...] = (
             "small-text": {"x_max": 10.0},
             "paper": {"dim": 300},
         },
+        interop=Interop(reads=("vectors",), writes=("vectors",)),
         logs={"loss": _LOSS.format("entries"), "lr": "`system.lr`, which stays as it is"},
         parameters="numbers of w, w̃, b and b̃",
         deviations=(

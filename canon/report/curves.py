@@ -1,68 +1,80 @@
-"""Curves over steps from metrics.jsonl: what `report.html`, comparisons and `canon plot` draw."""
+"""Figures of curves, scores and predictions, for `report.html`, comparisons and `canon plot`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from textwrap import fill
+from typing import Any
 
 import numpy as np
 
 from canon import figures
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
 Rows = Sequence[Mapping[str, float]]
 Band = Sequence[Sequence[float]]  # (step, low, high)
+Points = Sequence[tuple[float, float]]  # place on the axis, value
 
-SIZE = (4.9, 3.0)
+SIZE = (5.6, 2.9)
 _LONGEST = 32  # letters of a name beside a figure
+_WRAP = 24  # letters of a line beside a figure
 _LOG_FROM = 30  # ratio of the largest to the smallest loss from which its axis is logarithmic
 _WORDS = {"lr": "learning rate", "mse": "MSE", "mae": "MAE", "auc": "AUC", "r2": "R²"}
+_DOTS = [(0, (1, 2)), (0, (4, 2)), (0, (4, 2, 1, 2))]  # of lines that stay the same
 _NOT_LOSSES = ("lr", "gradient_norm", "skipped_steps")
 
 
 def names(rows: Rows) -> list[str]:
-    """All metrics that the rows hold, in the order they appear."""
+    """All metrics of the rows, in the order they appear."""
     return list(dict.fromkeys(key for row in rows for key in row if key not in ("step", "epoch")))
 
 
 def points(rows: Rows, name: str) -> tuple[np.ndarray, np.ndarray]:
     """Steps and values of one metric."""
-    found = [(row["step"], row[name]) for row in rows if name in row]
-    steps, values = zip(*found, strict=True) if found else ((), ())
-    return np.array(steps, dtype=float), np.array(values, dtype=float)
+    steps, values = np.array([(row["step"], row[name]) for row in rows if name in row], dtype=float).reshape(-1, 2).T
+    return steps, values
 
 
 def training_losses(rows: Rows) -> list[str]:
-    """What training minimises: train/loss, or what a learner logs in its place."""
-    own = [name for name in names(rows) if name.startswith("train/")]
-    losses = [name for name in own if name.split("/")[1] == "loss"]
-    return losses or [name for name in own if name.split("/")[1] not in _NOT_LOSSES]
+    """The names of what training minimises: train/loss, or what a learner logs instead."""
+    logged = [name for name in names(rows) if name.startswith("train/")]
+    losses = [name for name in logged if name.split("/")[1] == "loss"]
+    return losses or [name for name in logged if name.split("/")[1] not in _NOT_LOSSES]
 
 
-def run_figures(rows: Rows, curve: Mapping[str, Band], floors: Mapping[str, float], best: int | None) -> list[Figure]:
-    """Losses, validation metrics (shares of one together, others each by itself), what the task observed, the rate."""
-    losses = [name for name in (*training_losses(rows), "valid/loss") if len(points(rows, name)[0])]
-    metrics = [name for name in names(rows) if name.startswith("valid/") and name != "valid/loss"]
-    together = [name for name in metrics if _is_share(points(rows, name)[1])]
-    observed = [name for name in names(rows) if name.startswith("train/") and name not in losses]
+def run_figures(
+    rows: Rows,
+    curve: Mapping[str, Band],
+    floors: Mapping[str, float],
+    best: int | None,
+    guess: Mapping[str, Any] | None = None,
+) -> list[figures.Figure]:
+    """Losses, validation metrics (shares of one together, others each by itself), what the task observed, the rate.
+
+    guess: the name of a predictor that looks at no input, and its scores by metric; the first of a panel is drawn.
+    """
+    every = names(rows)
+    losses = [name for name in (*training_losses(rows), "valid/loss") if name in every]
+    metrics = [name for name in every if name.startswith("valid/") and name != "valid/loss"]
+    shares = [name for name in metrics if _is_share(points(rows, name)[1])]
+    observed = [name for name in every if name.startswith("train/") and name not in losses]
     observed = [name for name in observed if name.split("/")[1] not in _NOT_LOSSES]
-    groups = [losses, together, *([name] for name in metrics if name not in together), observed]
-    groups += [[name for name in names(rows) if name.startswith(f"train/{kind}")] for kind in ("lr", "gradient_norm")]
-    made = []
-    for group in groups:
-        if group:
-            is_loss = group is losses
-            axis_floors = floors if is_loss and any(name.endswith("/loss") for name in group) else {}
-            made.append(_panel(rows, group, curve, axis_floors, best, _log_scale(rows, group) if is_loss else False))
-    return made
+    groups = [shares, *([name] for name in metrics if name not in shares), observed]
+    groups += [[name for name in every if name.startswith(f"train/{kind}")] for kind in ("lr", "gradient_norm")]
+    panels = []
+    for group in filter(None, groups):
+        first = next((name for name in group if guess and name in guess["scores"]), "")
+        lines = {guess["name"]: guess["scores"][first]} if guess and first else {}
+        panels.append(_panel(rows, group, curve, lines, best, False))
+    if losses:
+        lines = floor_lines(floors) if any(name.endswith("/loss") for name in losses) else {}
+        panels.insert(0, _panel(rows, losses, curve, lines, best, _log_scale(rows, losses)))
+    return panels
 
 
 def _panel(
-    rows: Rows, group: list[str], curve: Mapping[str, Band], floors: Mapping[str, float], best: int | None, log: bool
-) -> Figure:
+    rows: Rows, group: list[str], curve: Mapping[str, Band], lines: Mapping[str, float], best: int | None, log: bool
+) -> figures.Figure:
+    """lines: what stays the same at every step, by name."""
     figure, axes = figures.new_figure(size=SIZE)
     axis = axes[0, 0]
     with figures.style():
@@ -78,29 +90,26 @@ def _panel(
                 axis.plot(best, values[list(steps).index(best)], "o", color=color, ms=5)
         if log:
             axis.set_yscale("log")
-        draw_floors(axis, floors)
+        for (label, value), style in zip(lines.items(), _DOTS * len(lines), strict=False):
+            axis.axhline(value, color=figures.FAINT, lw=1.2, ls=style, label=fill(label, _WRAP), zorder=1)
         axis.set(title=_title(group), xlabel="step")
         if group[0].startswith("train/lr"):
             axis.set_ylim(bottom=0)
-        if len(group) > 1 or group[0] in curve:
-            axis.legend(fontsize=8)
+        if len(group) > 1 or group[0] in curve or lines:
+            figures.legend(axis)
     return figure
 
 
-def draw_floors(axis: Axes, floors: Mapping[str, float]) -> None:
-    """Dotted lines at the losses of guesses; those that nearly meet share a name."""
-    told: dict[float, list[str]] = {}
+def floor_lines(floors: Mapping[str, float]) -> dict[str, float]:
+    """Lines at the losses of guesses; those that nearly coincide share one."""
+    lines: dict[float, list[str]] = {}
     for name, value in floors.items():
-        near = next((known for known in told if abs(known - value) < 0.05 * abs(value)), value)
-        told.setdefault(near, []).append(name)
-    for value, guesses in told.items():
-        axis.axhline(value, color=figures.FAINT, lw=1.1, ls=(0, (1, 2)))
-        text = f"a guess by {' or '.join(guesses)}"
-        place = axis.get_yaxis_transform()
-        axis.text(0.99, value, text, color=figures.FAINT, fontsize=8, ha="right", va="bottom", transform=place)
+        near = next((known for known in lines if abs(known - value) < 0.05 * abs(value)), value)
+        lines.setdefault(near, []).append(name)
+    return {f"a guess by {' or '.join(guesses)}": value for value, guesses in lines.items()}
 
 
-def metric_figure(runs: Mapping[str, Rows], wanted: Sequence[str]) -> Figure:
+def metric_figure(runs: Mapping[str, Rows], wanted: Sequence[str]) -> figures.Figure:
     """One panel per metric, one line per run."""
     figure, axes = figures.new_figure(1, len(wanted), (0.6 + 5.2 * len(wanted), 3.8))
     with figures.style():
@@ -111,58 +120,50 @@ def metric_figure(runs: Mapping[str, Rows], wanted: Sequence[str]) -> Figure:
                 axis.set_yscale("log" if all(_log_scale(rows, [name]) for rows in runs.values()) else "linear")
             axis.set(title=name, xlabel="step")
         if len(runs) > 1:
-            axes.flat[0].legend(fontsize=8)
+            figures.legend(axes.flat[-1])
     return figure
 
 
-def spread_figure(groups: Mapping[str, Sequence[Rows]], name: str, xlabel: str = "step") -> Figure | None:
-    """Mean of one metric over the runs of each group, with the range of the runs as a band."""
+def spread_figure(groups: Mapping[str, Mapping[str, Points]], name: str, xlabel: str = "step") -> figures.Figure | None:
+    """Mean of one metric over the runs of each group, with their range as a band; a run is points (x, value)."""
     figure, axes = figures.new_figure(size=SIZE)
     axis = axes[0, 0]
-    drawn = 0
     with figures.style():
         for color, (label, runs) in zip(_colors(len(groups)), groups.items(), strict=True):
-            curves = [points(rows, name) for rows in runs]
-            if not all(len(steps) for steps, _ in curves):
-                continue
+            by_place = [dict(run) for run in runs.values()]
             # Runs that stopped early end their own curve; the mean goes as far as all of them do.
-            common = sorted(set.intersection(*(set(steps.tolist()) for steps, _ in curves)))
-            values = np.array([np.interp(common, steps, value) for steps, value in curves])
+            common = sorted(set.intersection(*map(set, by_place)))
             if not common:
                 continue
-            axis.plot(
-                common, values.mean(axis=0), color=color, label=_short(label), marker="o" if len(common) == 1 else None
-            )
+            values = np.array([[run[place] for place in common] for run in by_place])
+            marker = "o" if len(common) == 1 else None
+            axis.plot(common, values.mean(axis=0), color=color, label=_short(label), marker=marker)
             if len(values) > 1:
                 axis.fill_between(common, values.min(axis=0), values.max(axis=0), color=color, alpha=0.16, lw=0)
-            drawn += 1
         axis.set(title=name, xlabel=xlabel)
-        if axis.get_legend_handles_labels()[0]:
-            axis.legend(fontsize=8)
-    return figure if drawn else None
+        if not axis.lines:
+            return None
+        figures.legend(axis)
+    return figure
 
 
-def dots_figure(values: Mapping[str, Sequence[float]], intervals: Mapping[str, Any], name: str) -> Figure:
+def dots_figure(values: Mapping[str, Sequence[float]], intervals: Mapping[str, Any], name: str) -> figures.Figure:
     """One dot per seed, the mean as a bar and its 95 % interval as a line."""
     figure, axes = figures.new_figure(size=(SIZE[0], 0.9 + 0.45 * len(values)))
     axis = axes[0, 0]
     with figures.style():
-        for row, (color, (label, found)) in enumerate(zip(_colors(len(values)), values.items(), strict=True)):
-            axis.plot(found, [row] * len(found), "o", color=color, ms=5, alpha=0.55, mew=0)
+        for row, (color, (label, scores)) in enumerate(zip(_colors(len(values)), values.items(), strict=True)):
+            axis.plot(scores, [row] * len(scores), "o", color=color, ms=5, alpha=0.55, mew=0)
             if intervals.get(label):
                 axis.plot(intervals[label], [row, row], color=color, lw=1.4)
-            axis.plot([np.mean(found)], [row], "|", color=color, ms=16, mew=2.2)
-        axis.set(
-            title=name,
-            yticks=range(len(values)),
-            yticklabels=[_short(label) for label in values],
-            ylim=(len(values) - 0.5, -0.5),
-        )
+            axis.plot([np.mean(scores)], [row], "|", color=color, ms=16, mew=2.2)
+        axis.set_yticks(range(len(values)), [_short(label) for label in values])
+        axis.set(title=name, ylim=(len(values) - 0.5, -0.5))
         axis.grid(False, axis="y")
     return figure
 
 
-def scatter_figure(true: np.ndarray, predicted: np.ndarray, label: str) -> Figure:
+def scatter_figure(true: np.ndarray, predicted: np.ndarray, label: str) -> figures.Figure:
     """Predicted against true numbers, with the diagonal where they agree."""
     figure, axes = figures.new_figure(size=(4.9, 4.3))
     axis = axes[0, 0]

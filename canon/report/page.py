@@ -1,23 +1,21 @@
 """The building blocks of a report: one self-contained page, light or dark as the reader's system is.
 
-Nothing is fetched: the style sheet and the figures are inside. Figures are SVG whose inks become CSS variables, so that
-they follow the page's colours.
+A page fetches nothing: the style sheet and the figures are inside. The colours of the SVG figures become CSS variables,
+so that they follow the page's.
 """
 
 from __future__ import annotations
 
-import base64
 import re
-from collections.abc import Iterable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from canon import figures
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from canon.storage import write_text
 
 NO_FIGURES = "Figures need matplotlib: pip install 'deepcanon[plots]'."
 
@@ -38,8 +36,17 @@ def can_draw() -> bool:
     return find_spec("matplotlib") is not None
 
 
-def page(title: str, kind: str, about: str, parts: Iterable[str]) -> str:
-    """The whole document; `about` and `parts` are HTML."""
+def write_page(path: Path, render: Callable[[Any, bool], str], facts: Mapping[str, Any]) -> Path:
+    """Writes what `render` draws of the facts; without matplotlib the page has no figures, which is printed."""
+    draw = can_draw()
+    if not draw:
+        print(f"{path.name} is written without figures. {NO_FIGURES}", file=sys.stderr)
+    write_text(path, render(facts, draw))
+    return path
+
+
+def document(title: str, kind: str, about: str, head: str, sections: Mapping[str, str]) -> str:
+    """The whole page; all but `title` and `kind` are HTML, and an empty section is left out."""
     return "\n".join(
         (
             "<!doctype html>",
@@ -49,14 +56,11 @@ def page(title: str, kind: str, about: str, parts: Iterable[str]) -> str:
             f"<style>{_STYLE.read_text(encoding='utf-8')}</style></head><body>",
             f'<header><div class="kind">{escape(kind)}</div><h1>{escape(title)}</h1>',
             f'<p class="faint">{about}</p></header>',
-            *parts,
+            head,
+            *(f"<section><h2>{escape(name)}</h2>{part}</section>" for name, part in sections.items() if part),
             "</body></html>\n",
         )
     )
-
-
-def section(title: str, *parts: str) -> str:
-    return f"<section><h2>{escape(title)}</h2>{''.join(parts)}</section>" if any(parts) else ""
 
 
 def card(label: str, value: str, about: str = "") -> str:
@@ -72,7 +76,7 @@ def cards(items: Iterable[str]) -> str:
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Rows of plain values under their keys; numbers to the right. A value of class Html stays as it is."""
+    """Rows of plain values under their keys; numbers to the right. A value of class Html is not escaped."""
     if not rows:
         return ""
     names = list(rows[0])
@@ -84,9 +88,11 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def pairs(items: Mapping[str, Any]) -> str:
-    """Names and values, one line each."""
+    """Names and values, one line each; "" of none."""
+    if not items:
+        return ""
     body = "".join(f"<tr><th>{escape(str(name))}</th><td>{cell(value)}</td></tr>" for name, value in items.items())
-    return f'<div class="scroll"><table><tbody>{body}</tbody></table></div>'
+    return f'<div class="scroll"><table class="pairs"><tbody>{body}</tbody></table></div>'
 
 
 class Html(str):
@@ -94,7 +100,7 @@ class Html(str):
 
 
 class Right(Html):
-    """The same in a column of numbers."""
+    """HTML in a column of numbers."""
 
 
 def cell(value: Any) -> str:
@@ -117,8 +123,8 @@ def note(text: str, kind: str = "note") -> str:
     return f'<p class="{kind}">{escape(text)}</p>'
 
 
-def drawing(figure: Figure) -> str:
-    """The figure as part of a page: without the names and addresses that only a file needs."""
+def drawing(figure: figures.Figure) -> str:
+    """The figure as part of a page, without the names and addresses that only a file needs."""
     svg = figures.to_svg(figure)
     svg = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", svg, flags=re.DOTALL)
     svg = re.sub(r' xmlns(:xlink)?="[^"]*"| version="1.1"|(?<=<g) id="[^"]*"', "", svg)
@@ -128,18 +134,21 @@ def drawing(figure: Figure) -> str:
     return f"<figure>{svg}</figure>"
 
 
-def picture(png: bytes, caption: str) -> str:
-    """A PNG inside the page, with what it shows."""
-    data = base64.b64encode(png).decode()
+def picture(png: str, caption: str) -> str:
+    """A PNG in base64 inside the page, with its caption."""
     return (
-        f'<figure><img src="data:image/png;base64,{data}" alt="{escape(caption)}" style="max-width: 100%">'
+        f'<figure><img src="data:image/png;base64,{png}" alt="{escape(caption)}" style="max-width: 100%">'
         f'<figcaption class="note">{escape(caption)}</figcaption></figure>'
     )
 
 
-def drawings(all_of: Iterable[Figure]) -> str:
-    inside = "".join(map(drawing, all_of))
+def side_by_side(parts: Iterable[str]) -> str:
+    inside = "".join(parts)
     return f'<div class="figures">{inside}</div>' if inside else ""
+
+
+def drawings(several: Iterable[figures.Figure]) -> str:
+    return side_by_side(map(drawing, several))
 
 
 def number(value: float) -> str:

@@ -1,1 +1,1 @@
-"""What lies in a run directory: checkpoints, and the records that other tools read."""
+"""The contents of a run directory: checkpoints, and the records that other tools read."""

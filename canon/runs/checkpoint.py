@@ -2,7 +2,7 @@
 
 A checkpoint is a folder step-00001000/ with one .safetensors file per group of tensors ("model", "optimizer"),
 state.json, and manifest.json (the system it belongs to, size and sha256 of the other files). Tensors and JSON only:
-nothing is pickled. step-00000000 is what a run started from, where that is more than its seed.
+nothing is pickled. step-00000000 is what a run started from, if that is more than its seed.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from canon.runs import files
 from canon.storage import parse_json, writing_folder
 
 Tensors = dict[str, Tensor]
-_SLACK = 1 << 20  # bytes left free beside a checkpoint: for logs, and for the file system's own records
+_SLACK = 1 << 20  # bytes left free beside a checkpoint: for logs and the file system
 
 
 class Damaged(CanonError):
-    """A checkpoint that is incomplete or not what its manifest says."""
+    """A checkpoint that is incomplete or differs from its manifest."""
 
 
 def save(folder: Path, step: int, system: str, tensors: dict[str, Tensors], state: Table) -> Path:
@@ -47,8 +47,8 @@ def save(folder: Path, step: int, system: str, tensors: dict[str, Tensors], stat
         _remove(final)
     try:
         with writing_folder(final) as part:
-            for name, found in content.items():
-                (part / name).write_bytes(found)
+            for name, data in content.items():
+                (part / name).write_bytes(data)
     except CanonError as mistake:
         if isinstance(mistake.__cause__, OSError) and mistake.__cause__.errno in (errno.ENOSPC, errno.EDQUOT):
             raise _disk_full(folder, "did not fit") from None
@@ -67,12 +67,12 @@ def load(path: Path, system: str = "", groups: tuple[str, ...] = ()) -> tuple[di
         tensors = {name.removesuffix(".safetensors"): load_tensors(content[name]) for name in wanted}
         state = files.checked(parse_json(content["state.json"], path / "state.json"), files.STATE, path / "state.json")
     except (SafetensorError, CanonError) as damage:
-        raise Damaged(f"{path} holds a file that cannot be read: {str(damage).rstrip('.')}.") from None
+        raise Damaged(f"{path} has a file that cannot be read: {str(damage).rstrip('.')}.") from None
     return tensors, state
 
 
 def whole(folder: Path, system: str, say: Callable[[str], None]) -> Iterator[tuple[Path, dict[str, Tensors], Table]]:
-    """The checkpoints whose files are all as their manifests say, newest first; says so when it must pass one over."""
+    """The checkpoints whose files match their manifests, newest first; `say` reports one that is skipped."""
     for path in newest_first(folder):
         try:
             tensors, state = load(path, system)
@@ -100,8 +100,8 @@ def step_of(path: Path) -> int:
 
 
 def prune(folder: Path, step: int, keep: int, spare: set[int]) -> None:
-    """Removes all but the `keep` newest checkpoints up to `step`, the first and those of the steps in `spare`; later
-    ones, which the run fell back from; and what killed writers left."""
+    """Removes all checkpoints but the `keep` newest up to `step`, the first and those of the steps in `spare`; also
+    later ones, which the run fell back from, and what killed writers left."""
     kept = [path for path in newest_first(folder) if step_of(path) <= step][:keep]
     for path in newest_first(folder):
         if path not in kept and step_of(path) not in {0, *spare}:
@@ -111,7 +111,7 @@ def prune(folder: Path, step: int, keep: int, spare: set[int]) -> None:
 
 
 def _remove(path: Path) -> None:
-    # Renamed first, so that a half-removed folder is never taken for a checkpoint.
+    # Renamed first, so that a half-removed folder never looks like a checkpoint.
     doomed = path.with_name(f".removing-{path.name}")
     shutil.rmtree(doomed, ignore_errors=True)
     path.rename(doomed)
@@ -129,16 +129,16 @@ def point(link: Path, target: Path) -> None:
 
 
 def _storable(group: Tensors) -> Tensors:
-    """Whole tensors in memory of their own: one that has two names (an embedding that is the output too) is written
+    """Contiguous tensors that share no memory: one with two names (an embedding that is also the output) is written
     under both."""
-    found: Tensors = {}
+    storable: Tensors = {}
     seen: set[int] = set()
     for name, tensor in group.items():
         plain = tensor.detach().cpu().contiguous()
         place = plain.untyped_storage().data_ptr()
-        found[name] = plain.clone() if place in seen else plain
+        storable[name] = plain.clone() if place in seen else plain
         seen.add(place)
-    return found
+    return storable
 
 
 def _read_manifest(path: Path) -> Table:
@@ -159,11 +159,11 @@ def _read_checked(path: Path, record: Table) -> bytes:
     if len(content) != record["bytes"]:
         raise Damaged(f"{path} has {len(content)} bytes where {record['bytes']} were written.")
     if hashlib.sha256(content).hexdigest() != record["sha256"]:
-        raise Damaged(f"{path} is not what was written (its sha256 differs).")
+        raise Damaged(f"{path} is not as it was written (its sha256 differs).")
     return content
 
 
 def _disk_full(folder: Path, why: str) -> CanonError:
     kept = next(newest_first(folder), None)
     last = f"the last one, {kept.name}, is intact" if kept else "there is none yet"
-    return CanonError(f"The disk is full: a checkpoint in {folder} {why}; {last}. Free some room and use --resume.")
+    return CanonError(f"The disk is full: a checkpoint in {folder} {why}; {last}. Free some space and use --resume.")

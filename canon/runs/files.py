@@ -1,7 +1,7 @@
-"""The files of a run: what each must hold, and the one door by which all of them are read.
+"""The files of a run: what each must contain, and the functions that read all of them.
 
-A record that other files depend on is sealed: it holds the sha256 of the rest of itself, so that one flipped bit is
-seen. A file of lines may end in the middle of one, where its writer was killed.
+A record that other files depend on is sealed: it contains the sha256 of the rest of itself, so that one flipped bit is
+detected. A file of lines may end in the middle of one, if its writer was killed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from canon.storage import read_json
 _SEAL = "sha256"
 _MARK = "# sha256 of the other lines: "
 
-# What a file must hold at least: {"key": shape}, {str: shape} for any keys, [shape], or types.
+# What a file must contain at least: {"key": shape}, {str: shape} for any keys, [shape], or types.
 _NUMBER = (int, float)
 _FILE = {"bytes": int, "sha256": str}
 DATA = {
@@ -57,7 +57,7 @@ STATE = {
 
 
 def read(path: Path, shape: Table, remedy: str) -> Table:
-    """The record in a JSON file, if it is of `shape`; anything else is a sentence that ends in `remedy`."""
+    """The record in a JSON file, if it has the `shape`; else a CanonError whose sentence ends in `remedy`."""
     try:
         record = checked(read_json(path), shape, path)
     except CanonError as mistake:
@@ -68,23 +68,23 @@ def read(path: Path, shape: Table, remedy: str) -> Table:
 
 
 def checked(record: Any, shape: Table, where: str | Path) -> Table:
-    """`record` as it is, if it is of `shape`."""
+    """`record` itself, if it has the `shape`."""
     if wrong := _misfit(record, shape, ""):
         raise CanonError(f"{where} is damaged: {wrong}.")
     return record
 
 
 def _misfit(value: Any, shape: Any, key: str) -> str:
-    """What is wrong with a value; "" where it is of the shape."""
-    name = key or "what it holds"
+    """What is wrong with a value; "" if it has the shape."""
+    name = key or "its content"
     if isinstance(shape, dict):
         if not isinstance(value, dict):
             return f"{name} is not a table"
         if missing := [each for each in shape if each is not str and each not in value]:
             return f"{key and key + '.'}{missing[0]} is missing"
         inside = ((each, shape.get(each, shape.get(str))) for each in value)
-        found = (_misfit(value[each], of, f"{key and key + '.'}{each}") for each, of in inside if of is not None)
-        return next(filter(None, found), "")
+        wrong = (_misfit(value[each], of, f"{key and key + '.'}{each}") for each, of in inside if of is not None)
+        return next(filter(None, wrong), "")
     if isinstance(shape, list):
         if not isinstance(value, list):
             return f"{name} is not a list"
@@ -94,12 +94,12 @@ def _misfit(value: Any, shape: Any, key: str) -> str:
 
 
 def sealed(record: Table) -> str:
-    """A record as JSON, with the hash of itself."""
+    """A record as JSON, with its own hash."""
     return json.dumps({**record, _SEAL: _seal_of(record)}, ensure_ascii=False, indent=1)
 
 
 def _seal_of(record: Table) -> str:
-    plain = json.loads(json.dumps(record))  # as it is read again: keys are texts, tuples are lists
+    plain = json.loads(json.dumps(record))  # as it will be read: keys are texts, tuples are lists
     return digest(json.dumps(plain, sort_keys=True))
 
 
@@ -114,25 +114,25 @@ def sealed_lines(text: str) -> str:
 
 
 def is_as_sealed(text: str) -> bool:
-    """Whether a text is as `sealed_lines` made it; one without such a line is taken as it is."""
+    """Whether a text is unchanged since `sealed_lines`; one without such a line counts as unchanged."""
     first, _, below = text.partition("\n")
     seal, _, rest = below.partition("\n")
     return not seal.startswith(_MARK) or seal == _MARK + digest(f"{first}\n{rest}")
 
 
 def rows(path: Path) -> tuple[list[dict[str, float]], bool]:
-    """The rows of a file of JSON lines up to the first damaged one, and whether they are all.
+    """The rows of a file of JSON lines up to the first damaged one, and whether these are all.
 
-    A last line that was cut off, where the writer was killed, is left out and does not count as damage."""
-    found: list[dict[str, float]] = []
+    A last line that was cut off because the writer was killed is left out and does not count as damage."""
+    rows: list[dict[str, float]] = []
     with border(path):
         *lines, _cut_off = path.read_bytes().split(b"\n") if path.is_file() else [b""]
     for line in lines:
         try:
             row = json.loads(line)
         except (ValueError, RecursionError):
-            return found, False
+            return rows, False
         if not (isinstance(row, dict) and "step" in row and all(type(v) in (int, float) for v in row.values())):
-            return found, False
-        found.append(row)
-    return found, True
+            return rows, False
+        rows.append(row)
+    return rows, True

@@ -1,4 +1,4 @@
-"""The numbers in the files of every run: their names, several of one meaning together, and what they mean."""
+"""The numbers in the files of every run: their names, grouped by meaning, and what they mean."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ Meanings = dict[tuple[str, ...], str]
 
 # metrics.jsonl
 PROGRESS: Meanings = {("step", "epoch"): "steps done; examples seen / training examples"}
-GRADIENT: Meanings = {  # of each phase, beside its loss; {} is the phase's own setting
+GRADIENT: Meanings = {  # of each phase, beside its loss; {} is the phase's setting
     ("train/lr",): "learning rate of this step: {} × the schedule's multiplier",
     ("train/gradient_norm",): "‖g‖ before clipping, of the last step; only with `train.clip`",
 }
@@ -24,6 +24,8 @@ RESULT: Meanings = {
     ("recipe", "system", "seed"): "what was run",
     ("steps", "best_step", "ended"): "steps made, the step whose weights are used, and why the run ended",
     ("scores.train", ".valid", ".test"): "loss and metrics at the best weights",
+    ("warnings",): "that the run is no better than a guess that looks at no input, or that its loss did not fall",
+    ("threshold",): "two classes: the least probability of the second one to be predicted, where it is not ½",
     ("remarks",): "sentences beside the scores: the signature of sacreBLEU",
     ("risk.empirical",): "the loss on the training set at the best weights",
     ("risk.structural",): "the empirical risk plus the network's penalty",

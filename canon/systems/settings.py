@@ -7,6 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from canon.config import settings
 from canon.nn.decoding import WIDEST
 
 _MOST = 2**31 - 1
@@ -23,3 +24,11 @@ Share = Annotated[float, Field(ge=0, lt=1)]
 Beam = Annotated[int, Field(gt=0, le=WIDEST)]  # hypotheses
 Length = Annotated[int, Field(ge=0, le=100_000)]  # tokens of one text, which outputs have room for
 Penalty = Annotated[float, Field(ge=0, le=10)]  # α of a beam's length penalty
+
+
+@settings
+class ImageConfig:
+    """What all networks have that classify images of ImageNet's size."""
+
+    shape: Shape = Field(default=(3, 224, 224), description="channels, height, width; the data decides")
+    num_classes: Classes = Field(default=1000, description="the data decides")

@@ -1,139 +1,236 @@
-"""The contract between a network and the loops that train, evaluate and use it."""
+"""The contracts between a task and what uses it: evaluation (`Scoring`), prediction (`Predicting`) and the loop that
+trains a network (`Training`).
+
+A `Task` scores and predicts, whatever learned the outputs; a `NetworkTask` trains a network too. What only some tasks
+can do is an ability, a class that they name: code asks `isinstance`.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from canon.data.batching.draws import Draws
 from canon.data.batching.loader import Batch, Compose
 from canon.data.schema import Columns, Schema
-from canon.data.targets import Target
-from canon.objectives.record import Choice
+from canon.objectives.record import ObjectiveChoice
 
 Outputs = dict[str, Tensor]  # one row per example
 
 
-class Task(ABC):
-    """Subclasses say what a network's outputs mean; a loss is a sum that the loop divides by the global count."""
+@dataclass
+class Turn:
+    """What a network's turn with a batch depends on beside the batch, and what it leaves to the next turn."""
 
-    targets: ClassVar[tuple[type[Target], ...]]  # what it can predict; the first that the data has is taken
-    monitor: str  # the metric that decides which checkpoint is best
-    rising: ClassVar[tuple[str, ...]] = ()  # the metrics of which more is better
-    # A training step goes through these in order. Each name has its own optimiser; each turn draws its own batch.
-    phases: tuple[str, ...] = ("all",)
-    least: ClassVar[int] = 1  # examples that a split must have to be scored
-    divisible: ClassVar[bool] = True  # whether the loss of a batch is the sum of those of its micro-batches
-    # (columns, rows, their places in the global batch, draws) to the arrays of a batch, where a task makes its batches
-    # itself; called in the loader's own thread. Every choice is a number of `draws`, counted by the places; what ends
-    # in "_lengths" stays on the host.
-    compose: Compose | None = None
-    of_sequences: ClassVar[tuple[str, ...]] = ()  # labels in a batch of which each sequence has one
-    words: ClassVar[bool] = False  # whether a file of text is read by words, where nothing else is said
-    carries: ClassVar[bool] = False  # whether `state` goes on from one batch to the next
-    # Whether the network is used by other ways than its forward (decoding): then it cannot be sharded part by part.
-    whole: ClassVar[bool] = False
-    at_once: ClassVar[int] = 512  # examples that are evaluated together
-    risk_examples: ClassVar[int] = 50_000  # of the training set that the empirical risk is measured on, at most
+    generator: torch.Generator | None = None  # noise, the same on every process
+    # The rows [start, stop) of all `total` (the global batch, or the split) that the batch is. A task draws noise for
+    # all rows and uses that of its own.
+    share: tuple[int, int, int] | None = None
+    careful: bool = False  # whether to decode by the slow search: the last evaluation, or one that a user asked for
+    # Of a task that `Carries`: tensors with one row per row of the batch; None where a stream begins.
+    state: dict[str, Tensor] | None = None
+    observed: dict[str, tuple[Any, Any]] = field(default_factory=dict)  # sums and counts since the last log
 
-    def __init__(self, choice: Choice, config: Any, schema: Schema) -> None:
-        self.choice = choice
-        self.config = config
-        self.schema = schema
-        self.observed: dict[str, tuple[Any, Any]] = {}  # sums and counts since the last log
-        # Set by the loop before `loss` and `run`: noise that is the same on every process, and the rows [start, stop)
-        # of all `total` (the global batch, or the split) that it gives. Draw for all rows, use your own.
-        self.generator: torch.Generator | None = None
-        self.share: tuple[int, int, int] | None = None
-        # Carried over batches where `carries` is set: tensors with one row per row of the batch. The loop empties it
-        # where a stream begins, and keeps it in checkpoints.
-        self.state: dict[str, Tensor] | None = None
-        self.final = False  # whether this is the last evaluation, or one that was asked for
-        self.remarks: tuple[str, ...] = ()  # what is to be told beside the scores
+    def rows(self, size: int) -> tuple[int, int, int]:
+        """The share; without one, a batch of `size` rows is all there is."""
+        return self.share or (0, size, size)
 
     def observe(self, name: str, total: Tensor, count: int | Tensor) -> None:
         """Logs the mean of something beside the loss, without waiting for the device."""
         before, counted = self.observed.get(name, (0.0, 0))
         self.observed[name] = (before + total.detach(), counted + count)
 
-    def longest(self, columns: Columns) -> int:
-        """The length that no sequence exceeds, where `loss` is the device's work alone and can be recorded
-        (canon.training.graphs); 0 where it cannot."""
-        return 0
+    def carried(self, rows: int) -> dict[str, Tensor] | None:
+        """The state of the first `rows` streams."""
+        return self.state and {name: values[:rows] for name, values in self.state.items()}
+
+    def carry(self, state: dict[str, Tensor]) -> None:
+        """Keeps a state for the next batch, without its gradient."""
+        self.state = {name: values.detach() for name, values in state.items()}
+
+
+class Scoring(ABC):
+    """What evaluation asks of a task."""
+
+    monitor: str  # the metric that decides which checkpoint is best
+    least: ClassVar[int] = 1  # examples that a split must have to be scored
+    loss_falls: ClassVar[bool] = True  # whether the training loss of a run that learns does
+    risk_examples: ClassVar[int] = 50_000  # of the training set that the empirical risk is measured on, at most
+
+    @abstractmethod
+    def names(self) -> tuple[str, ...]:
+        """What `score` may return; one of them may be train.monitor."""
+
+    @abstractmethod
+    def score(self, outputs: Outputs, columns: Columns) -> dict[str, float]:
+        """Loss and metrics of all examples of a split, in the units of the data."""
+
+    def floors(self, targets: np.ndarray) -> dict[str, float]:
+        """The loss of predictors that look at no input, to compare a first loss with."""
+        return {}
+
+    def shortfall(self, outputs: Outputs, columns: Columns) -> str:
+        """Where the outputs for a split are no better than a guess that looks at no input, what says so ("no better
+        than …"); else ""."""
+        return ""
+
+
+class Predicting(ABC):
+    """What `canon predict` asks of a task."""
+
+    @abstractmethod
+    def rows(self, outputs: Outputs, columns: Columns, top: int) -> list[dict[str, Any]]:
+        """Predictions as records to print; `columns` are those of the outputs."""
+
+
+class Task(Scoring, Predicting):
+    """What outputs mean, whether a network or another learner computed them."""
+
+    def __init__(self, choice: ObjectiveChoice, config: Any, schema: Schema) -> None:
+        self.choice, self.config, self.schema = choice, config, schema
+
+
+class Training(ABC):
+    """What the gradient loop asks of a task: a loss is a sum, which the loop divides by the global count."""
+
+    schema: Schema
+    # A training step goes through these in order. Each name has its own optimiser; each turn draws its own batch.
+    phases: tuple[str, ...] = ("all",)
+    divisible: ClassVar[bool] = True  # whether the loss of a batch is the sum of those of its micro-batches
+    # Whether the network is used by other ways than its forward (decoding): then it cannot be sharded part by part.
+    whole: ClassVar[bool] = False
+    at_once: ClassVar[int] = 512  # examples that are evaluated together
 
     def parameters(self, network: nn.Module, phase: str) -> list[tuple[str, nn.Parameter]]:
         """What the optimiser of `phase` may change."""
         return list(network.named_parameters())
 
-    def paces(self, network: nn.Module) -> dict[str, tuple[float, bool]]:
-        """Of parameters that learn otherwise than the rest, by name: the share of the rate that they learn with, and
-        whether their weights decay."""
-        return {}
-
     def example(self) -> tuple[Any, ...]:
         """What the network takes, of the right shape, to count operations with."""
         return (torch.zeros(1, *self.schema.shape),)
 
-    def example_options(self) -> dict[str, Any]:
-        """What it takes by name beside these."""
-        return {}
-
-    def run(self, network: nn.Module, batch: Batch) -> Outputs:
-        return {"logits": network(batch["input"])}
-
-    @abstractmethod
-    def losses(self, outputs: Outputs, batch: Batch) -> Tensor:
-        """One loss per target."""
+    def trial(self, network: nn.Module, *example: Any) -> Any:
+        """What a training step computes of an example, to count operations with."""
+        return network(*example)
 
     def count(self, batch: Batch) -> int:
         """Valid targets in the batch: what a sum of losses is divided by."""
         return len(batch["input"])
 
-    def loss(self, network: nn.Module, batch: Batch, phase: str) -> Tensor:
+    @abstractmethod
+    def loss(self, network: nn.Module, batch: Batch, phase: str, turn: Turn) -> Tensor:
         """The sum of losses that `phase` minimises."""
-        return self.losses(self.run(network, batch), batch).sum()
 
-    def score(self, outputs: Outputs, columns: Columns) -> dict[str, float]:
-        """Loss and metrics of all examples of a split."""
-        targets = torch.from_numpy(np.asarray(columns["target"]))
-        losses = self.losses(outputs, {"target": targets}).double()
-        return {"loss": losses.mean().item(), **self.metrics(outputs, np.asarray(columns["target"]))}
+    def run(self, network: nn.Module, batch: Batch, turn: Turn) -> Outputs:
+        """The outputs to score and to predict from."""
+        return {"logits": network(batch["input"])}
+
+
+class NetworkTask(Task, Training):
+    """A task that a network can be trained for."""
+
+
+# ---- abilities
+
+
+class Carries:
+    """A task whose network goes on from one batch of a stream to the next (`Turn.state`)."""
+
+
+class Composes(ABC):
+    """A task that makes its batches itself."""
 
     @abstractmethod
-    def names(self) -> tuple[str, ...]:
-        """What `score` may give; one of them may be train.monitor."""
+    def compose(self, columns: Columns, indices: np.ndarray, places: np.ndarray, draws: Draws) -> dict[str, np.ndarray]:
+        """The arrays of a batch; `places` are those of its rows in the global batch. Called in the loader's thread, so
+        that every choice is a number of `draws`, counted by the places; what ends in "_lengths" stays on the host."""
 
-    def metrics(self, outputs: Outputs, targets: np.ndarray) -> dict[str, float]:
-        """Metrics of all examples of a split, in the units of the data; for tasks whose `score` is this one's."""
-        return {}
+
+class FitsGraphs(ABC):
+    """A task whose `loss` is the device's work alone, so that it can be recorded (canon.training.graphs)."""
+
+    of_sequences: ClassVar[tuple[str, ...]] = ()  # labels in a batch of which each sequence has one
 
     @abstractmethod
-    def floors(self, targets: np.ndarray) -> dict[str, float]:
-        """The loss of predictors that look at no input, to read a first loss against."""
+    def longest(self, columns: Columns) -> int:
+        """The length that no sequence exceeds; 0 where this objective cannot be recorded."""
 
+
+class ShowsSamples(ABC):
+    @abstractmethod
     def samples(self, outputs: Outputs, columns: Columns) -> list[str]:
         """Lines to print at an evaluation: some inputs and what the network makes of them."""
-        return []
 
+
+class DrawsPictures(ABC):
+    @abstractmethod
     def pictures(self, outputs: Outputs, columns: Columns) -> dict[str, bytes]:
-        """What is to be seen at an evaluation: PNG files, by the folder of the run that they go to."""
-        return {}
+        """PNG files of an evaluation, by the folder of the run that they go to."""
 
-    def scores(self, outputs: Outputs) -> Tensor | None:
-        """[n, C] a score per class, where classes are predicted."""
-        return None
 
-    def numbers(self, outputs: Outputs) -> np.ndarray | None:
-        """[n] in the units of the data, where a number is predicted."""
-        return None
+class Remarks:
+    remarks: tuple[str, ...] = ()  # sentences to print beside the newest scores
+
+
+class PredictsClasses(ABC):
+    @abstractmethod
+    def scores(self, outputs: Outputs) -> Tensor:
+        """[n, C] a score per class."""
+
+    def decided(self, outputs: Outputs) -> np.ndarray:
+        """[n] the class that is predicted."""
+        return self.scores(outputs).argmax(dim=1).numpy()
+
+
+class Decides(ABC):
+    """A task that decides between two classes by a threshold, which the run keeps."""
+
+    threshold: float | None = None  # least probability of the second class; None: the likelier class
+    decides: bool = False  # whether there are two classes with probabilities
 
     @abstractmethod
-    def rows(self, outputs: Outputs, top: int) -> list[dict[str, Any]]:
-        """Predictions as records to print."""
+    def decide(self, outputs: Outputs, columns: Columns) -> None:
+        """Sets the threshold that is best for the validation set, where the classes ask for one."""
 
-    def records(self, outputs: Outputs, columns: Columns, top: int) -> list[dict[str, Any]]:
-        """`rows` for tasks that need the inputs too, as those that cut answers from a text do."""
-        return self.rows(outputs, top)
+
+class PredictsNumbers(ABC):
+    @abstractmethod
+    def numbers(self, outputs: Outputs) -> np.ndarray:
+        """[n] in the units of the data."""
+
+
+# ---- what several tasks use
+
+
+def composer(task: Training) -> Compose | None:
+    return task.compose if isinstance(task, Composes) else None
+
+
+def spread(size: int, most: int) -> np.ndarray:
+    """At most `most` rows from all over a split of `size`, whose order may be one class after the other."""
+    return np.linspace(0, size - 1, min(most, size)).astype(np.int64)
+
+
+def ranked(
+    scores_BC: Tensor,
+    classes: tuple[str, ...],
+    top: int,
+    name: str = "probability",
+    first_B: np.ndarray | None = None,
+) -> list[dict[str, Any]]:
+    """Predictions as records: each row's `top` classes by falling score; `first_B` are put first, where given."""
+    keys_BC = scores_BC
+    if first_B is not None:
+        keys_BC = scores_BC.scatter(1, torch.from_numpy(first_B)[:, None], float("inf"))
+    order_BC = keys_BC.argsort(dim=1, descending=True)
+    scores_BC = scores_BC.gather(1, order_BC)
+    rows = []
+    for scores, order in zip(scores_BC[:, :top].tolist(), order_BC[:, :top].tolist(), strict=True):
+        best = [{"class": classes[code], name: score} for code, score in zip(order, scores, strict=True)]
+        rows.append({"prediction": best[0]["class"], "top": best})
+    return rows

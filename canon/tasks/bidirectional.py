@@ -1,8 +1,8 @@
 """The next token of a running text and the one before, by two language models that share their words and softmax.
 
 Loss: the mean of both directions' cross-entropies per token; perplexity = exp(loss), and of each direction by itself.
-The text is read in windows as by LanguageModel. The forward direction carries its state from window to window; the
-backward one begins anew at the last token of each window.
+The text is read in windows as by LanguageModelling. The forward direction carries its state from window to window; the
+backward one starts again at the last token of each window.
 Shapes: B streams, T tokens of a window, N tokens of all windows.
 """
 
@@ -20,64 +20,60 @@ from canon.data.text.vocabularies import UNK
 from canon.nn.ragged import Layout
 from canon.nn.token_loss import TokenLoss
 from canon.tasks import tokens
-from canon.tasks.base import Outputs
-from canon.tasks.language_model import LanguageModel
+from canon.tasks.base import Outputs, Turn
+from canon.tasks.language_model import LanguageModelling
+
+_SIDES = ("forward", "backward")
 
 
-class BidirectionalLanguageModel(LanguageModel):
-    words = True
-
+class BidirectionalModelling(LanguageModelling):
     def example(self) -> tuple[Any, ...]:
         token_BT = torch.zeros(1, 16, dtype=torch.int64)
         return token_BT, token_BT, Layout(torch.tensor([16])), None
 
-    def foresee(self, network: nn.Module, batch: Batch) -> tuple[TokenLoss, Layout]:
-        """The losses of a window's tokens, forward then backward; the forward state behind it is kept for the next."""
+    def predict_window(self, network: nn.Module, batch: Batch, turn: Turn) -> tuple[TokenLoss, Layout]:
+        """The losses of a window's tokens, forward then backward; the forward state is kept for the next window."""
         layout = Layout(batch["target_lengths"], batch["input"].device)
-        before = self.state and {name: rows[: layout.size] for name, rows in self.state.items()}
-        found, after = network(batch["input"], batch["target"], layout, before)
-        self.state = {name: tensor.detach() for name, tensor in after.items()}
-        return found, layout
+        losses, state = network(batch["input"], batch["target"], layout, turn.carried(layout.size))
+        turn.carry(state)
+        return losses, layout
 
-    def loss(self, network: nn.Module, batch: Batch, phase: str) -> Tensor:
-        return self.foresee(network, batch)[0].total / 2
+    def loss(self, network: nn.Module, batch: Batch, phase: str, turn: Turn) -> Tensor:
+        return self.predict_window(network, batch, turn)[0].total / 2
 
-    def run(self, network: nn.Module, batch: Batch) -> Outputs:
-        found, layout = self.foresee(network, batch)
+    def run(self, network: nn.Module, batch: Batch, turn: Turn) -> Outputs:
+        losses, layout = self.predict_window(network, batch, turn)
 
         def by_row(values_2N: Tensor) -> Tensor:
             values_2N = values_2N.float()
             return values_2N.new_zeros(2, layout.size).index_add(1, layout.rows, values_2N)
 
-        forward_B, backward_B = by_row(found.losses.view(2, -1))
+        forward_B, backward_B = by_row(losses.losses.view(2, -1))
         return {
             "loss": (forward_B + backward_B) / 2,
             "forward": forward_B,
             "backward": backward_B,
-            "right": by_row(found.right.view(2, -1)).mean(0),
+            "right": by_row(losses.right.view(2, -1)).mean(0),
             "count": batch["target_lengths"].float(),
         }
 
     def names(self) -> tuple[str, ...]:
-        return ("loss", "perplexity", "forward_perplexity", "backward_perplexity", "token_accuracy")
+        return ("loss", "perplexity", *(f"{side}_perplexity" for side in _SIDES), "token_accuracy")
 
     def score(self, outputs: Outputs, columns: Columns) -> dict[str, float]:
-        found = tokens.scores(outputs)
-        count = outputs["count"].double().sum()
-        sides = {
-            f"{side}_perplexity": tokens.perplexity((outputs[side].double().sum() / count).item())
-            for side in ("forward", "backward")
-        }
-        return {name: (found | sides)[name] for name in self.names()}
+        scores, count = tokens.scores(outputs), outputs["count"].double().sum()
+        for side in _SIDES:
+            scores[f"{side}_perplexity"] = tokens.perplexity((outputs[side].double().sum() / count).item())
+        return {name: scores[name] for name in self.names()}
 
     def floors(self, targets: np.ndarray) -> dict[str, float]:
         known = self.config.softmax_words or self._tokenizer.size
         return tokens.floors(np.where(targets < known, targets, UNK), min(known, self._tokenizer.size))
 
-    def rows(self, outputs: Outputs, top: int) -> list[dict[str, Any]]:
-        """How well the text was foreseen from each side, window by window."""
-        rows = super().rows(outputs, top)
-        for side in ("forward", "backward"):
+    def rows(self, outputs: Outputs, columns: Columns, top: int) -> list[dict[str, Any]]:
+        """How well each window was predicted, also from each side."""
+        rows = super().rows(outputs, columns, top)
+        for side in _SIDES:
             for row, loss in zip(rows, (outputs[side] / outputs["count"]).tolist(), strict=True):
                 row[f"{side}_perplexity"] = tokens.perplexity(loss)
         return rows

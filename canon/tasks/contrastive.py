@@ -17,33 +17,32 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from canon.data.batching.augment import Draws, augmenter
+from canon.data.batching.augment import ImageDraws, augmenter
 from canon.data.batching.loader import Batch, shares
 from canon.data.schema import Columns, Schema
-from canon.data.targets import Class, Nothing
+from canon.data.targets import Nothing
 from canon.errors import CanonError
 from canon.objectives.contrastive import NTXent
-from canon.objectives.record import Choice
-from canon.tasks.base import Outputs, Task
+from canon.objectives.record import ObjectiveChoice
+from canon.tasks.base import NetworkTask, Outputs, Turn
 
 _TOGETHER = 256  # examples of a split that are compared with each other; more negatives make a higher loss
 _RIDGE = 0.1  # λ of the probe, for features of variance 1 and a mean over the examples
 
 
-class Contrastive(Task):
-    targets = (Class, Nothing)
+class Contrastive(NetworkTask):
     monitor = "probe_accuracy"
-    rising = ("probe_accuracy",)
     divisible = False
 
-    def __init__(self, choice: Choice, config: Any, schema: Schema) -> None:
+    def __init__(self, choice: ObjectiveChoice, config: Any, schema: Schema) -> None:
         super().__init__(choice, config, schema)
         self.objective: NTXent = choice.create()
         augment = augmenter(config.augment, schema, "system.augment")
         if augment is None:
             raise CanonError("system.augment is empty, but views that are all equal teach nothing; name some changes.")
         self._augment = augment
-        if isinstance(schema.target, Nothing):
+        self._labelled = not isinstance(schema.target, Nothing)
+        if not self._labelled:
             self.monitor = "loss"
 
     def example(self) -> tuple[Any, ...]:
@@ -53,63 +52,53 @@ class Contrastive(Task):
         """Anchors: both views of every image."""
         return 2 * len(batch["input"])
 
-    def loss(self, network: nn.Module, batch: Batch, phase: str) -> Tensor:
+    def loss(self, network: nn.Module, batch: Batch, phase: str, turn: Turn) -> Tensor:
         """The sum over this process's anchors, each against the views of the global batch."""
-        _, z_2BD = network(self.views(batch["input"]))
+        _, z_2BD = network(self.views(batch["input"], turn))
         with torch.autocast(z_2BD.device.type, enabled=False):  # cosines are divided by a small τ
             first_BD, second_BD = z_2BD.float().chunk(2)
-            start, stop, total = self._rows(batch["input"])
+            start, stop, total = turn.rows(len(batch["input"]))
             if stop - start == total:
                 return self.objective.losses(first_BD, second_BD).sum()
             first_ND, second_ND = _GatherRows.apply(torch.stack([first_BD, second_BD], dim=1), total).unbind(1)
             return self.objective.losses(first_ND, second_ND, rows=(start, stop)).sum()
 
-    def views(self, images_BCHW: Tensor) -> Tensor:
+    def views(self, images_BCHW: Tensor, turn: Turn) -> Tensor:
         """[2B, C, H, W]: all images changed once, then all changed in another way."""
-        draws = Draws(images_BCHW.device, self.generator, self._rows(images_BCHW))
+        draws = ImageDraws(images_BCHW.device, turn.generator, turn.rows(len(images_BCHW)))
         views = torch.cat([self._augment(images_BCHW, draws), self._augment(images_BCHW, draws)])
         if images_BCHW.is_contiguous(memory_format=torch.channels_last):
             views = views.contiguous(memory_format=torch.channels_last)
         return views
 
-    def _rows(self, images_BCHW: Tensor) -> tuple[int, int, int]:
-        return self.share or (0, len(images_BCHW), len(images_BCHW))
-
-    def run(self, network: nn.Module, batch: Batch) -> Outputs:
+    def run(self, network: nn.Module, batch: Batch, turn: Turn) -> Outputs:
         """Features of the images as they are, and z of two views of each, made with the same noise in every run."""
         images_BCHW = batch["input"]
         B = len(images_BCHW)
-        features, z = network(torch.cat([images_BCHW, self.views(images_BCHW)]))
+        features, z = network(torch.cat([images_BCHW, self.views(images_BCHW, turn)]))
         return {"features": features[:B], "first": z[B : 2 * B], "second": z[2 * B :]}
 
-    def losses(self, outputs: Outputs, batch: Batch) -> Tensor:
+    def losses(self, outputs: Outputs) -> Tensor:
         """The mean of both anchors of each example, against at most 255 others of its split."""
         groups = _groups(len(outputs["first"]))
         both = [self.objective.losses(outputs["first"][a:b], outputs["second"][a:b]) for a, b in groups]
         return torch.cat([losses.reshape(2, -1).mean(0) for losses in both])
 
-    def score(self, outputs: Outputs, columns: Columns) -> dict[str, float]:
-        loss = self.losses(outputs, {}).double().mean().item()
-        return {"loss": loss, **self.metrics(outputs, np.asarray(columns.get("target", ())))}
-
     def names(self) -> tuple[str, ...]:
-        probe = [] if isinstance(self.schema.target, Nothing) else ["probe_accuracy"]
-        return ("loss", *probe, "alignment", "uniformity")
+        return ("loss", *(("probe_accuracy",) if self._labelled else ()), "alignment", "uniformity")
 
-    def metrics(self, outputs: Outputs, targets: np.ndarray) -> dict[str, float]:
-        found = {}
-        if not isinstance(self.schema.target, Nothing):
-            found["probe_accuracy"] = probe_accuracy(outputs["features"], torch.from_numpy(targets))
+    def score(self, outputs: Outputs, columns: Columns) -> dict[str, float]:
+        scores = {"loss": self.losses(outputs).double().mean().item()}
+        if self._labelled:
+            target_B = torch.from_numpy(np.asarray(columns["target"]))
+            scores["probe_accuracy"] = probe_accuracy(outputs["features"], target_B)
         first, second = (F.normalize(outputs[name].double(), dim=1) for name in ("first", "second"))
-        found["alignment"] = (first - second).square().sum(1).mean().item()
+        scores["alignment"] = (first - second).square().sum(1).mean().item()
         pairs = [torch.pdist(first[start:stop]).square() for start, stop in _groups(len(first))]
-        found["uniformity"] = torch.cat(pairs).mul(-2).exp().mean().log().item()
-        return found
+        scores["uniformity"] = torch.cat(pairs).mul(-2).exp().mean().log().item()
+        return scores
 
-    def floors(self, targets: np.ndarray) -> dict[str, float]:
-        return {}
-
-    def rows(self, outputs: Outputs, top: int) -> list[dict[str, Any]]:
+    def rows(self, outputs: Outputs, columns: Columns, top: int) -> list[dict[str, Any]]:
         return [{"features": features} for features in outputs["features"].tolist()]
 
 

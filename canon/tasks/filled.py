@@ -1,6 +1,6 @@
 """Lines to print at an evaluation of pre-training: a text, and what the network fills in where it was asked.
 
-The cat [sat] on the [hat ≠ mat] | It was: told rightly; told hat where mat is right; another text begins.
+The cat [sat] on the [hat ≠ mat] | It was: predicted sat rightly; predicted hat where mat is right; another text begins.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from canon.data.text.tokenizers import Tokenizer
 SHOWN = 3  # sequences
 GUESSES = 24  # places of a sequence that are shown at most
 _TOKENS = 40  # of a sequence that are shown
-_BEFORE = 16  # tokens before the one to tell, where every one is told
+_BEFORE = 16  # tokens before the one that is shown, where every token is predicted
 
 Arrays = dict[str, np.ndarray]
 
 
 def lines(objective: Pretext, batch: Arrays, guesses: np.ndarray, tokenizer: Tokenizer) -> list[str]:
-    """guesses [B, G]: the tokens that the network holds for likeliest at the first places; −1: not asked."""
+    """guesses [B, G]: the likeliest tokens at the first places, by the network; −1: not asked."""
     if objective.decodes:
-        return _put_out(batch, guesses, tokenizer)
+        return _decoded(batch, guesses, tokenizer)
     rows = np.repeat(np.arange(len(batch["input_lengths"])), batch["input_lengths"])
     starts = np.cumsum(batch["input_lengths"]) - batch["input_lengths"]
-    found = []
+    shown = []
     for row in range(len(starts)):
-        own = rows[batch["places"]] == row
-        places, target = batch["places"][own] - starts[row], batch["target"][own]
+        of_row = rows[batch["places"]] == row
+        places, target = batch["places"][of_row] - starts[row], batch["target"][of_row]
         text = batch["input"][starts[row] : starts[row] + batch["input_lengths"][row]]
         count = min(int((guesses[row] >= 0).sum()), len(places))
         if not count:
@@ -37,14 +37,14 @@ def lines(objective: Pretext, batch: Arrays, guesses: np.ndarray, tokenizer: Tok
         if objective.continues:
             place = min(_BEFORE, count) - 1
             said, right = guesses[row, place], target[place]
-            found.append(f"  {_text(tokenizer, text[: place + 1])} {_mark(tokenizer, [said], [right])}")
+            shown.append(f"  {_text(tokenizer, text[: place + 1])} {_mark(tokenizer, [said], [right])}")
         else:
-            found.append("  " + _filled(text, places[:count], target[:count], guesses[row, :count], tokenizer))
-    return found
+            shown.append("  " + _filled(text, places[:count], target[:count], guesses[row, :count], tokenizer))
+    return shown
 
 
-def _filled(text: np.ndarray, places: np.ndarray, target: np.ndarray, told: np.ndarray, tokenizer: Tokenizer) -> str:
-    """The beginning of a text, up to the last place that is known, with what was told in brackets."""
+def _filled(text: np.ndarray, places: np.ndarray, target: np.ndarray, guess: np.ndarray, tokenizer: Tokenizer) -> str:
+    """The beginning of a text, up to the last place that is known, with the guesses in brackets."""
     stop = min(len(text), _TOKENS, int(places[-1]) + 8)
     by_place = {int(place): index for index, place in enumerate(places)}
     parts = []
@@ -52,30 +52,29 @@ def _filled(text: np.ndarray, places: np.ndarray, target: np.ndarray, told: np.n
     for (asked, ends), group in groupby(range(stop), key=lambda place: (place in by_place, text[place] == sep)):
         members = list(group)
         if ends and not asked:
-            parts.append("|" if members[-1] < len(text) - 2 else "")  # behind the last text stands <sep> too, or <cls>
+            parts.append("|" if members[-1] < len(text) - 2 else "")  # <sep>, or <cls>, follows the last text too
         elif asked:
             known = [by_place[place] for place in members]
-            parts.append(_mark(tokenizer, told[known], target[known]))
+            parts.append(_mark(tokenizer, guess[known], target[known]))
         else:
             parts.append(_text(tokenizer, text[members]))
     return " ".join(part for part in parts if part) + (" …" if stop < len(text) else "")
 
 
-def _put_out(batch: Arrays, guesses: np.ndarray, tokenizer: Tokenizer) -> list[str]:
+def _decoded(batch: Arrays, guesses: np.ndarray, tokenizer: Tokenizer) -> list[str]:
     source = np.split(batch["input"], np.cumsum(batch["input_lengths"])[:-1])
     target = np.split(batch["target"], np.cumsum(batch["target_lengths"])[:-1])
-    found = []
+    shown = []
     for row in range(len(source)):
-        right, said = target[row][:GUESSES], guesses[row][guesses[row] >= 0]
-        given = _text(tokenizer, source[row][:_TOKENS]) + (" …" if len(source[row]) > _TOKENS else "")
-        told, wanted = _text(tokenizer, said), _text(tokenizer, right)
-        found.append(f"  {given} → {told}" + ("" if told == wanted else f"   (right: {wanted})"))
-    return found
+        text = _text(tokenizer, source[row][:_TOKENS]) + (" …" if len(source[row]) > _TOKENS else "")
+        said, right = _text(tokenizer, guesses[row][guesses[row] >= 0]), _text(tokenizer, target[row][:GUESSES])
+        shown.append(f"  {text} → {said}" + ("" if said == right else f"   (right: {right})"))
+    return shown
 
 
-def _mark(tokenizer: Tokenizer, told: np.ndarray | list, right: np.ndarray | list) -> str:
-    said, wanted = (_text(tokenizer, ids) or " ".join(tokenizer.tokens(ids)) for ids in (told, right))
-    return f"[{said}]" if np.array_equal(told, right) else f"[{said} ≠ {wanted}]"
+def _mark(tokenizer: Tokenizer, guess: np.ndarray | list, target: np.ndarray | list) -> str:
+    said, right = (_text(tokenizer, ids) or " ".join(tokenizer.tokens(ids)) for ids in (guess, target))
+    return f"[{said}]" if np.array_equal(guess, target) else f"[{said} ≠ {right}]"
 
 
 def _text(tokenizer: Tokenizer, ids: np.ndarray | list) -> str:

@@ -1,146 +1,163 @@
-"""A pre-trained network on labelled texts: what is asked of them is the data's, and each kind has its own file.
+"""A pre-trained network on labelled texts: the data says what is asked, and each kind of target has its own class.
 
-| kind | asked | loss | file |
+| target | asked | loss | class |
 | --- | --- | --- | --- |
-| class | one of C classes of a sequence | cross-entropy | finetune_text.py |
-| number | y of a sequence | (f − (y − ȳ)/s)² | finetune_text.py |
-| choice | the right one of K sequences | −log softmax over the K outputs | finetune_text.py |
-| tags | one of C classes of each word | cross-entropy per word | finetune_tags.py |
-| span | first and last token in a window | half of −log softmax over its tokens, for both ends | finetune_spans.py |
+| class | one of C classes of a sequence | cross-entropy | finetune_text.TextClasses |
+| number | y of a sequence | (f − (y − ȳ)/s)² | finetune_text.TextNumbers |
+| choice | the right one of K sequences | −log softmax over the K outputs | finetune_text.TextChoices |
+| tags | one of C classes of each word | cross-entropy per word | finetune_tags.WordTags |
+| span | first and last token in a window | ½ −log softmax over its tokens, both ends | finetune_spans.AnswerSpans |
 Classes and tags may be weighted and smoothed (canon.objectives.classes).
 Radford et al. 2018, equation 5: L₃ = L₂ + λ L₁, λ = objective.auxiliary. L₂ is the loss above, L₁ that of next tokens,
 of each sequence its mean over tokens (as in the authors' code; the paper writes sums), and of sequences the mean in
 which each counts for its targets: a loss stays a sum over targets, Σ (ℓ_y + λ ℓ_s), and divided by their global number.
-Shapes: N tokens of S sequences, B examples.
+Shapes: N tokens of S sequences, B examples, T targets.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from abc import abstractmethod
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from canon.data import targets
 from canon.data.batching.loader import Batch
 from canon.data.encodings.framed import FramedSchema
 from canon.data.schema import Columns, Schema
-from canon.data.targets import Target
 from canon.errors import CanonError
+from canon.nn.compiling import unwrapped
 from canon.nn.ragged import Layout
 from canon.objectives.classes import class_weights
-from canon.objectives.record import Choice
+from canon.objectives.classification import CrossEntropy
+from canon.objectives.record import ObjectiveChoice
 from canon.objectives.settings import FineTuning
-from canon.tasks.base import Outputs, Task
-from canon.tasks.finetune_kinds import Kind, by_example
-from canon.tasks.finetune_spans import Spans
-from canon.tasks.finetune_tags import Tags
-from canon.tasks.finetune_text import Choices, Classes, Numbers
+from canon.tasks.base import NetworkTask, Outputs, Turn
 
-KINDS: dict[type[Target], type[Kind]] = {
-    targets.Class: Classes,
-    targets.Number: Numbers,
-    targets.Choice: Choices,
-    targets.Tags: Tags,
-    targets.Span: Spans,
-}
 _TYPICAL = 64  # tokens of a sequence, where the data does not say
 
 
-class FineTune(Task):
-    targets = tuple(KINDS)
+class FineTuningTask(NetworkTask):
+    """Outputs have one row per example: "loss" the sum of its losses and "count" how many targets it has, where there
+    are targets, and what the predictions are made from."""
+
     whole = True  # the network calls its backbone's `encode`, not its forward
     at_once = 128
     monitor = "accuracy"
-    rising = tuple(dict.fromkeys(name for kind in KINDS.values() for name in kind.rising))
+    metrics: tuple[str, ...]  # beside the losses
+    by_word: ClassVar[bool] = False  # whether the network is asked at the places of words
+    of_classes: ClassVar[bool] = False  # whether its targets are classes, which the objective may weight and smooth
 
-    def __init__(self, choice: Choice, config: Any, schema: Schema) -> None:
+    def __init__(self, choice: ObjectiveChoice, config: Any, schema: Schema) -> None:
         super().__init__(choice, config, schema)
         assert isinstance(schema, FramedSchema)
         settings: FineTuning = choice.settings
-        weights_C = class_weights(settings.class_weights, schema.classes, schema.target.counts)
-        self.kind = KINDS[type(schema.target)](choice.create(weights_C), config, schema)
-        if not self.kind.of_classes and (settings.label_smoothing or settings.class_weights != "none"):
+        if not self.of_classes and (settings.label_smoothing or settings.class_weights != "none"):
             raise CanonError(
                 "objective.label_smoothing and objective.class_weights are for classes and tags, but the data asks "
                 f"for {schema.target.what}: leave them out."
             )
+        weights_C = class_weights(settings.class_weights, schema.classes, schema.target.counts)
+        self.objective: CrossEntropy = choice.create(weights_C)
         self.auxiliary = settings.auxiliary
-        self.typical, self.monitor = schema.typical, schema.monitor or self.kind.monitor
+        self.typical, self.monitor = schema.typical, schema.monitor or self.monitor
 
-    def scores(self, outputs: Outputs) -> Tensor | None:
-        return self.kind.scores(outputs) if isinstance(self.kind, Classes) else None
+    # ---- what each kind of target decides
 
-    def numbers(self, outputs: Outputs) -> np.ndarray | None:
-        return self.kind.numbers(outputs) if isinstance(self.kind, Numbers) else None
+    def lengths(self, batch: Batch) -> Tensor:
+        """[B] on the host: the targets of each example."""
+        return torch.ones(len(batch["part_lengths"]), dtype=torch.int64)
+
+    def shares(self, batch: Batch) -> Tensor:
+        """[S] on the host: of how many targets each sequence is; their sum is `count`."""
+        return torch.ones(len(batch["input_lengths"]))
+
+    @abstractmethod
+    def losses(self, logits: Tensor, batch: Batch) -> Tensor:
+        """[T] one for each target."""
+
+    @abstractmethod
+    def predicted(self, logits: Tensor, batch: Batch) -> Outputs:
+        """What `measure` and `rows` need, one row per example."""
+
+    @abstractmethod
+    def measure(self, outputs: Outputs, columns: Columns) -> dict[str, float]:
+        """The metrics."""
+
+    # ---- what they share
 
     def example(self) -> tuple[Any, ...]:
         length = (self.typical or (_TYPICAL,))[0]
         token_N = torch.zeros(length, dtype=torch.int64)
         return token_N, Layout(torch.tensor([length])), token_N
 
+    def trial(self, network: nn.Module, *example: Any) -> Any:
+        outputs = network(*example)
+        if self.auxiliary:
+            token_N, layout, *_ = example
+            unwrapped(network).language(token_N, outputs[1], layout, torch.ones(1, device=token_N.device))
+
     def parameters(self, network: nn.Module, phase: str) -> list[tuple[str, nn.Parameter]]:
         """All that is not frozen."""
-        return [(name, own) for name, own in network.named_parameters() if own.requires_grad]
-
-    def paces(self, network: nn.Module) -> dict[str, tuple[float, bool]]:
-        return network.paces()  # type: ignore[operator]
-
-    def example_options(self) -> dict[str, Any]:
-        return {"share_S": torch.ones(1)} if self.auxiliary else {}
+        return [(name, parameter) for name, parameter in network.named_parameters() if parameter.requires_grad]
 
     def ask(self, network: nn.Module, batch: Batch) -> tuple[Tensor, Any]:
-        """The head's outputs and, where it is asked for and there are targets, how well next tokens are foretold."""
-        device = batch["input"].device
+        """The head's outputs and, with the auxiliary objective and targets, the losses of the next tokens."""
+        token_N, device = batch["input"], batch["input"].device
         layout = Layout(batch["input_lengths"], device)
-        places = batch["places"] if self.kind.by_word else None
-        if not self.auxiliary or "target" not in batch:
-            return network(batch["input"], layout, batch["segment"], places), None
-        share_S = self.kind.shares(batch).to(device, non_blocking=True)
-        return network(batch["input"], layout, batch["segment"], places, share_S)
+        outputs = network(token_N, layout, batch["segment"], batch["places"] if self.by_word else None)
+        if not self.auxiliary:
+            return outputs, None
+        outputs, hidden_ND = outputs
+        if "target" not in batch:
+            return outputs, None
+        share_S = self.shares(batch).to(device, non_blocking=True)
+        return outputs, unwrapped(network).language(token_N, hidden_ND, layout, share_S)
 
     def count(self, batch: Batch) -> int:
-        return self.kind.count(batch)
+        return int(self.lengths(batch).sum())
 
-    def loss(self, network: nn.Module, batch: Batch, phase: str) -> Tensor:
+    def loss(self, network: nn.Module, batch: Batch, phase: str, turn: Turn) -> Tensor:
         logits, language = self.ask(network, batch)
-        total = self.kind.losses(logits, batch).sum()
+        total = self.losses(logits, batch).sum()
         if language is None:
             return total
-        self.observe("language_loss", language.total, self.count(batch))
+        turn.observe("language_loss", language.total, self.count(batch))
         return total + self.auxiliary * language.total
 
-    def run(self, network: nn.Module, batch: Batch) -> Outputs:
+    def run(self, network: nn.Module, batch: Batch, turn: Turn) -> Outputs:
         logits, language = self.ask(network, batch)
-        found = self.kind.outputs(logits, batch)
+        outputs = self.outputs(logits, batch)
         if language is not None:
-            share_S = self.kind.shares(batch).to(logits.device)
-            told = by_example(share_S * language.losses.to(logits.dtype), batch["part_lengths"])["loss"]
-            found |= {"language": told, "loss": found["loss"] + self.auxiliary * told}
-        return found
+            losses_S = self.shares(batch).to(logits.device) * language.losses.to(logits.dtype)
+            language_B = _by_example(losses_S, batch["part_lengths"])
+            outputs |= {"language": language_B, "loss": outputs["loss"] + self.auxiliary * language_B}
+        return outputs
 
-    def losses(self, outputs: Outputs, batch: Batch) -> Tensor:
-        return outputs["loss"] / outputs["count"]
+    def outputs(self, logits: Tensor, batch: Batch) -> Outputs:
+        """Predictions and, where there are targets, losses."""
+        outputs = self.predicted(logits, batch)
+        if "target" in batch:
+            losses_T, lengths_B = self.losses(logits, batch), self.lengths(batch)
+            outputs |= {"loss": _by_example(losses_T, lengths_B), "count": lengths_B.to(losses_T.dtype)}
+        return outputs
 
     def names(self) -> tuple[str, ...]:
-        return ("loss", *(("language_loss",) if self.auxiliary else ()), *self.kind.names())
+        return ("loss", *(("language_loss",) if self.auxiliary else ()), *self.metrics)
 
     def score(self, outputs: Outputs, columns: Columns) -> dict[str, float]:
-        total, count = (outputs[name].double().sum().item() for name in ("loss", "count"))
-        found = {"loss": total / max(count, 1.0)}
-        if "language" in outputs:
-            found["language_loss"] = outputs["language"].double().sum().item() / max(count, 1.0)
-        return {**found, **self.kind.score(outputs, columns)}
+        count = max(outputs["count"].double().sum().item(), 1.0)
+        sums = {"loss": "loss", "language_loss": "language"}
+        scores = {name: outputs[key].double().sum().item() / count for name, key in sums.items() if key in outputs}
+        return {**scores, **self.measure(outputs, columns)}
 
     def floors(self, targets: np.ndarray) -> dict[str, float]:
-        return {} if self.auxiliary else self.kind.floors(targets)
+        plain = self.of_classes and not self.auxiliary
+        return self.objective.floors(targets, len(self.schema.classes)) if plain else {}
 
-    def samples(self, outputs: Outputs, columns: Columns) -> list[str]:
-        return self.kind.samples(outputs, columns)
 
-    def rows(self, outputs: Outputs, top: int) -> list[dict[str, Any]]:
-        return self.records(outputs, {}, top)
-
-    def records(self, outputs: Outputs, columns: Columns, top: int) -> list[dict[str, Any]]:
-        return self.kind.records(outputs, columns, top)
+def _by_example(losses_T: Tensor, lengths_B: Tensor) -> Tensor:
+    """[B] sums of losses that are end to end, lengths_B[b] of them of example b."""
+    rows_T = torch.arange(len(lengths_B)).repeat_interleave(lengths_B).to(losses_T.device)
+    return losses_T.new_zeros(len(lengths_B)).index_add(0, rows_T, losses_T)

@@ -2,11 +2,11 @@
 
 Devlin et al. 2019, sections 4.2 and 4.3: a window's loss is the mean of both ends' −log softmax over its tokens. The
 answer is the best pair i ≤ j of the document's tokens, j − i < system.max_answer, over all windows; where a question
-may have no answer, that there is none scores S·C + E·C at the frame's own token, the least of all windows, and is said
+may have no answer, "no answer" scores S·C + E·C at the frame's own token, the least of all windows, and is predicted
 unless the answer scores more than system.null_threshold above it. Text is cut from the document's own characters.
 Metrics are SQuAD's: exact match and F1 of words (characters where texts are Chinese).
 Deviations: the same answer in two windows counts with its better score, where BERT's code takes a token only in the
-window in which it stands farthest from the ends.
+window in which it is farthest from the ends.
 Shapes: N tokens of S windows of B questions, L the longest window, K candidates of a window.
 """
 
@@ -26,34 +26,35 @@ from canon.data.encodings.framing_rows import starts_with_own
 from canon.data.schema import Columns, Schema
 from canon.data.targets import Span
 from canon.nn.ragged import Layout
-from canon.objectives.classification import CrossEntropy
-from canon.tasks.base import Outputs
-from canon.tasks.finetune_kinds import Kind, by_example
+from canon.objectives.record import ObjectiveChoice
+from canon.tasks.base import Outputs, ShowsSamples, spread
+from canon.tasks.finetune import FineTuningTask
 
 _BEST = 20  # candidates kept of each window and question, as in the code of BERT
-_SHOWN = 3  # questions told at an evaluation
-_NOTHING = -1e4  # score of a candidate that is none
+_SHOWN = 3  # questions printed at an evaluation
+_NOTHING = -1e4  # score that fills the places of missing candidates
 
 
-class Spans(Kind):
+class AnswerSpans(FineTuningTask, ShowsSamples):
     monitor = "f1"
-    rising = ("exact_match", "f1", "answer_f1", "no_answer_accuracy")
 
-    def __init__(self, objective: CrossEntropy, config: Any, schema: Schema) -> None:
-        super().__init__(objective, config, schema)
+    def __init__(self, choice: ObjectiveChoice, config: Any, schema: Schema) -> None:
+        super().__init__(choice, config, schema)
         assert isinstance(schema, FramedSchema) and isinstance(schema.target, Span)
         self._own_first = not schema.framing or starts_with_own(schema.framing)
         self._unanswerable = schema.target.unanswerable
+        unanswerable = ("answer_f1", "no_answer_accuracy") if self._unanswerable else ()
+        self.metrics = ("exact_match", "f1", *unanswerable)
 
-    def count(self, batch: Batch) -> int:
-        return len(batch["input_lengths"])
+    def lengths(self, batch: Batch) -> Tensor:
+        return batch["part_lengths"]
 
     def losses(self, logits_N2: Tensor, batch: Batch) -> Tensor:
         grid_SL2 = Layout(batch["input_lengths"], logits_N2.device).pad(logits_N2, fill=float("-inf"))
         ends = [F.cross_entropy(grid_SL2[:, :, end], batch["target"][:, end], reduction="none") for end in (0, 1)]
         return (ends[0] + ends[1]) / 2
 
-    def outputs(self, logits_N2: Tensor, batch: Batch) -> Outputs:
+    def predicted(self, logits_N2: Tensor, batch: Batch) -> Outputs:
         """[B, K, 3] score, first and last token of the document of the best answers; [B] the score of none."""
         layout = Layout(batch["input_lengths"], logits_N2.device)
         own_S2 = logits_N2.index_select(0, layout.starts if self._own_first else layout.ends)
@@ -66,17 +67,11 @@ class Spans(Kind):
         parts_B = batch["part_lengths"].tolist()
         merged = [merge(windows) for windows in best_SK3.cpu().split(parts_B)]
         none_B = torch.stack([window.min() for window in own_S2.sum(1).cpu().split(parts_B)])
-        found = {"best": torch.stack(merged), "none": none_B}
-        if "target" in batch:
-            found |= by_example(self.losses(logits_N2, batch), batch["part_lengths"])
-        return found
+        return {"best": torch.stack(merged), "none": none_B}
 
-    def names(self) -> tuple[str, ...]:
-        return ("exact_match", "f1", *(("answer_f1", "no_answer_accuracy") if self._unanswerable else ()))
-
-    def ranked(self, outputs: Outputs, columns: Columns) -> list[list[tuple[str, float, int]]]:
-        """Of each question its candidates by falling score: text ("" for none), score, first character."""
-        found = []
+    def candidates(self, outputs: Outputs, columns: Columns) -> list[list[tuple[str, float, int]]]:
+        """Of each question its candidates by falling score: text ("" for no answer), score, first character."""
+        of_questions = []
         for row, asked in enumerate(columns["asked"]):  # type: ignore[arg-type]
             candidates = []
             for score, first, last in outputs["best"][row].tolist():
@@ -86,46 +81,43 @@ class Spans(Kind):
             if self._unanswerable:
                 none = float(outputs["none"][row]) + self.config.null_threshold
                 candidates.append(("", none, -1))
-            found.append(sorted(candidates, key=lambda candidate: -candidate[1]))
-        return found
+            of_questions.append(sorted(candidates, key=lambda candidate: -candidate[1]))
+        return of_questions
 
-    def score(self, outputs: Outputs, columns: Columns) -> dict[str, float]:
-        told = [candidates[0][0] for candidates in self.ranked(outputs, columns)]
+    def measure(self, outputs: Outputs, columns: Columns) -> dict[str, float]:
+        answers = [candidates[0][0] for candidates in self.candidates(outputs, columns)]
         right = [asked.answers for asked in columns["asked"]]  # type: ignore[union-attr]
-        kind = "characters" if any(_has_han(answer) for answers in right for answer in answers) else "words"
-        scores = metrics.span_scores(told, right, tokenise=kind)
-        found = {"exact_match": scores.exact_match, "f1": scores.f1}
+        kind = "characters" if any(_has_han(one) for several in right for one in several) else "words"
+        spans = metrics.span_scores(answers, right, tokenise=kind)
+        scores = {"exact_match": spans.exact_match, "f1": spans.f1}
         if self._unanswerable:
-            answered = [row for row, answers in enumerate(right) if answers]
-            empty = [row for row, answers in enumerate(right) if not answers]
+            pairs = list(zip(answers, right, strict=True))
+            answered = [pair for pair in pairs if pair[1]]
             if answered:
-                part = metrics.span_scores(
-                    [told[row] for row in answered], [right[row] for row in answered], tokenise=kind
-                )
-                found["answer_f1"] = part.f1
-            if empty:
-                found["no_answer_accuracy"] = float(np.mean([told[row] == "" for row in empty]))
-        return found
+                scores["answer_f1"] = metrics.span_scores(*zip(*answered, strict=True), tokenise=kind).f1
+            if len(answered) < len(pairs):
+                scores["no_answer_accuracy"] = float(np.mean([not answer for answer, several in pairs if not several]))
+        return scores
 
     def samples(self, outputs: Outputs, columns: Columns) -> list[str]:
-        rows = np.linspace(0, len(columns["asked"]) - 1, min(_SHOWN, len(columns["asked"]))).astype(int)
+        rows = spread(len(columns["asked"]), _SHOWN)
         some = {"asked": columns["asked"][rows]}  # type: ignore[index]
-        told = self.ranked({name: outputs[name][rows] for name in ("best", "none")}, some)
+        of_questions = self.candidates({name: outputs[name][rows] for name in ("best", "none")}, some)
         lines = []
-        for asked, candidates in zip(some["asked"], told, strict=True):
+        for asked, candidates in zip(some["asked"], of_questions, strict=True):
             right = asked.answers[0] if asked.answers else "no answer"
             lines.append(f"  {candidates[0][0] or 'no answer'}   (right: {right})")
         return lines
 
-    def records(self, outputs: Outputs, columns: Columns, top: int) -> list[dict[str, Any]]:
+    def rows(self, outputs: Outputs, columns: Columns, top: int) -> list[dict[str, Any]]:
         rows = []
-        for asked, candidates in zip(columns["asked"], self.ranked(outputs, columns), strict=True):  # type: ignore[arg-type]
+        for asked, candidates in zip(columns["asked"], self.candidates(outputs, columns), strict=True):  # type: ignore[arg-type]
             shares = torch.tensor([score for _, score, _ in candidates]).softmax(0).tolist()
-            ranked = [
+            best = [
                 {"answer": text, "probability": share, "start": begin, "score": score}
                 for (text, score, begin), share in zip(candidates, shares, strict=True)
             ][:top]
-            row: dict[str, Any] = {"prediction": ranked[0]["answer"], "id": asked.key, "top": ranked}
+            row: dict[str, Any] = {"prediction": best[0]["answer"], "id": asked.key, "top": best}
             if self._unanswerable:
                 row["none_over_best"] = next(s for t, s, _ in candidates if not t) - max(
                     (s for t, s, _ in candidates if t), default=_NOTHING
@@ -147,8 +139,8 @@ def best_spans(logits_P2: Tensor, layout: Layout, marks_P: Tensor, most: int) ->
     first_SK = pair_SK // most
     last_SK = (first_SK + pair_SK % most).clamp(max=layout.max_length - 1)
     ends = [marks_SL.gather(1, place_SK).to(score_SK.dtype) for place_SK in (first_SK, last_SK)]
-    found = torch.stack([score_SK.clamp(min=_NOTHING), *ends], dim=2)
-    return F.pad(found, (0, 0, 0, _BEST - kept), value=_NOTHING)
+    best_SK3 = torch.stack([score_SK.clamp(min=_NOTHING), *ends], dim=2)
+    return F.pad(best_SK3, (0, 0, 0, _BEST - kept), value=_NOTHING)
 
 
 def merge(windows_SK3: Tensor) -> Tensor:
@@ -163,8 +155,7 @@ def merge(windows_SK3: Tensor) -> Tensor:
             kept.append(row)
         if len(kept) == _BEST:
             break
-    found = flat[kept]
-    return F.pad(found, (0, 0, 0, _BEST - len(found)), value=_NOTHING)
+    return F.pad(flat[kept], (0, 0, 0, _BEST - len(kept)), value=_NOTHING)
 
 
 def _has_han(text: str) -> bool:

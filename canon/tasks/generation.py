@@ -2,8 +2,8 @@
 
 Goodfellow et al. 2014 (arXiv:1406.2661), algorithm 1. Samples are judged as they would be written down, pixels rounded
 and categories chosen, by the classifier two-sample test (canon.metrics.two_sample): its accuracy is ½ where they cannot
-be told from data. `loss` is C(G) = max_D E log D(x) + E log(1 − D(G(z))) of the paper's theorem 1, estimated by the
-test's own classifier on held-out points; it is −log 4 at best, which D = ½ always reaches.
+be distinguished from data. `loss` is C(G) = max_D E log D(x) + E log(1 − D(G(z))) of the paper's theorem 1, estimated
+by the test's own classifier on held-out points; it is −log 4 at best, which D = ½ always reaches.
 Shapes: B examples, Z length of the noise, N examples of a split.
 """
 
@@ -16,66 +16,66 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from canon.data.batching.augment import Draws, Scale
+from canon.contracts import TakesTurns
+from canon.data.batching.augment import ImageDraws, Scale
 from canon.data.batching.loader import Batch
 from canon.data.catalogue.synthetic import mixture_of
 from canon.data.encodings.features import FeatureSchema
 from canon.data.encodings.pixels import PixelSchema
 from canon.data.schema import Columns, Schema
-from canon.data.targets import Nothing
 from canon.errors import CanonError
 from canon.metrics.two_sample import classifier_two_sample_test
 from canon.objectives.adversarial import GameLoss
-from canon.objectives.record import Choice
+from canon.objectives.record import ObjectiveChoice
 from canon.tasks import pictures
-from canon.tasks.base import Outputs, Task
+from canon.tasks.base import DrawsPictures, NetworkTask, Outputs, Turn, spread
 
 _JUDGED = 4000  # examples and samples that the test looks at, at most; its accuracy is then known to 0.008
 _HIT = 0.01  # share of samples from which a mode counts as hit
 
 
-class Generation(Task):
-    targets = (Nothing,)
+class Generation(NetworkTask, DrawsPictures):
     monitor = "two_sample_accuracy"
-    rising = ("modes", "high_quality")
+    loss_falls = False  # of two players
     least = 4  # half of them train the judge
 
-    def __init__(self, choice: Choice, config: Any, schema: Schema) -> None:
+    def __init__(self, choice: ObjectiveChoice, config: Any, schema: Schema) -> None:
         super().__init__(choice, config, schema)
         self.objective: GameLoss = choice.create()
         self.phases = ("discriminator",) * config.discriminator_steps + ("generator",)
         self._pixels = schema if isinstance(schema, PixelSchema) else None
         self._scale = Scale(schema) if isinstance(schema, PixelSchema) else None
         self._encoders = schema.encoders if isinstance(schema, FeatureSchema) else ()
+        # Of a table: where in a row the numbers of each column are.
+        stops = np.cumsum([encoder.width for encoder in self._encoders], dtype=int).tolist()
+        self._places = [slice(stop - e.width, stop) for e, stop in zip(self._encoders, stops, strict=True)]
         self._mixture = mixture_of([encoder.name for encoder in self._encoders])
 
     def parameters(self, network: nn.Module, phase: str) -> list[tuple[str, nn.Parameter]]:
         return [(name, p) for name, p in network.named_parameters() if name.startswith(f"{phase}.")]
 
     def example(self) -> tuple[Any, ...]:
-        return torch.zeros(1, self.config.latent), "generator"  # goes through both players once
+        return (torch.zeros(1, self.config.latent),)
+
+    def trial(self, network: nn.Module, *example: Any) -> Any:
+        assert isinstance(network, TakesTurns)
+        return network.turn("generator")(*example)  # goes through both players once
 
     # The game
 
-    def loss(self, network: nn.Module, batch: Batch, phase: str) -> Tensor:
-        z_BZ = self.noise(batch["input"])
+    def loss(self, network: nn.Module, batch: Batch, phase: str, turn: Turn) -> Tensor:
+        play = network.turn(phase) if isinstance(network, TakesTurns) else network  # alone, or as training wraps it
+        z_BZ = self.noise(batch["input"], turn)
         if phase == "generator":
-            return self.losses({"fake": network(z_BZ, phase)}, batch).sum()
-        real_B, fake_B = network(z_BZ, phase, self.scaled(batch["input"]))
-        self.observe("D(x)", real_B.detach().float().sigmoid().sum(), len(real_B))
-        self.observe("D(G(z))", fake_B.detach().float().sigmoid().sum(), len(fake_B))
-        return self.losses({"real": real_B, "fake": fake_B}, batch).sum()
+            return self.objective.generator(play(z_BZ)).sum()
+        real_B, fake_B = play(z_BZ, self.scaled(batch["input"]))
+        for name, logit_B in (("D(x)", real_B), ("D(G(z))", fake_B)):
+            turn.observe(name, logit_B.detach().float().sigmoid().sum(), len(logit_B))
+        return self.objective.discriminator(real_B, fake_B).sum()
 
-    def losses(self, outputs: Outputs, batch: Batch) -> Tensor:
-        """From logits: the discriminator's where there are some of data, else the generator's."""
-        if "real" in outputs:
-            return self.objective.discriminator(outputs["real"], outputs["fake"])
-        return self.objective.generator(outputs["fake"])
-
-    def noise(self, like: Tensor) -> Tensor:
+    def noise(self, like: Tensor, turn: Turn) -> Tensor:
         """z for the examples of a batch; by their places in the global batch, so that processes can share it."""
-        whole = (0, len(like), len(like))
-        draws = Draws(like.device, self.generator, self.share or whole)
+        draws = ImageDraws(like.device, turn.generator, turn.rows(len(like)))
         shape = (self.config.latent,)
         return draws.normal(shape) if self.config.prior == "normal" else draws.uniform(-1.0, 1.0, shape)
 
@@ -85,9 +85,9 @@ class Generation(Task):
 
     # Samples
 
-    def run(self, network: nn.Module, batch: Batch) -> Outputs:
+    def run(self, network: nn.Module, batch: Batch, turn: Turn) -> Outputs:
         """As many samples as there are examples, from noise that is the same at every evaluation."""
-        return {"samples": network(self.noise(batch["input"]))}
+        return {"samples": network(self.noise(batch["input"], turn))}
 
     def written(self, outputs: Outputs) -> np.ndarray:
         """Samples as the data has them: pixels uint8 0 … white; of a table's categories exactly one."""
@@ -95,36 +95,24 @@ class Generation(Task):
         if self._pixels is not None:
             return ((samples + 1) * (self._pixels.white / 2)).round().to(torch.uint8).numpy()
         samples = samples.clone()
-        for start, stop in self._categories:
-            chosen = samples[:, start:stop].argmax(dim=1)
-            samples[:, start:stop] = nn.functional.one_hot(chosen, stop - start).to(samples.dtype)
-        return samples.numpy()
-
-    @property
-    def _categories(self) -> list[tuple[int, int]]:
-        """Where in a row of a table each category's columns lie."""
-        places, start = [], 0
-        for encoder in self._encoders:
-            stop = start + encoder.width
+        for encoder, place in zip(self._encoders, self._places, strict=True):
             if encoder.is_category:
-                places.append((start, stop))
-            start = stop
-        return places
+                chosen = samples[:, place].argmax(dim=1)
+                samples[:, place] = nn.functional.one_hot(chosen, encoder.width).to(samples.dtype)
+        return samples.numpy()
 
     def table(self, outputs: Outputs) -> dict[str, np.ndarray]:
         """Samples of a table as its columns, in the data's own units."""
-        rows, columns, start = self.written(outputs), {}, 0
-        for encoder in self._encoders:
+        rows, columns = self.written(outputs), {}
+        for encoder, place in zip(self._encoders, self._places, strict=True):
             if encoder.is_category:
-                chosen = rows[:, start : start + encoder.width].argmax(axis=1)
-                columns[encoder.name] = np.array(encoder.categories, dtype=object)[chosen]
+                columns[encoder.name] = np.array(encoder.categories, dtype=object)[rows[:, place].argmax(axis=1)]
             else:
-                columns[encoder.name] = rows[:, start].astype(np.float64) * encoder.std + encoder.mean
-            start += encoder.width
+                columns[encoder.name] = rows[:, place.start].astype(np.float64) * encoder.std + encoder.mean
         return columns
 
-    def rows(self, outputs: Outputs, top: int) -> list[dict[str, Any]]:
-        raise CanonError("A generator predicts nothing of an input: see its samples with canon generate RUN.")
+    def rows(self, outputs: Outputs, columns: Columns, top: int) -> list[dict[str, Any]]:
+        raise CanonError("A generator predicts nothing from an input: canon generate RUN writes samples of it.")
 
     # How they are judged
 
@@ -132,44 +120,34 @@ class Generation(Task):
         return ("loss", "two_sample_accuracy", *(("modes", "high_quality") if self._mixture else ()))
 
     def score(self, outputs: Outputs, columns: Columns) -> dict[str, float]:
-        return self.metrics(outputs, self._spread(columns["input"]))
-
-    @staticmethod
-    def _spread(inputs: Any) -> np.ndarray:
-        """Rows from all over a split, whose order may be one class after the other."""
-        index = np.linspace(0, len(inputs) - 1, min(_JUDGED, len(inputs))).astype(np.int64)
-        return inputs[index] if isinstance(inputs, np.ndarray) else inputs.take(index)
-
-    def metrics(self, outputs: Outputs, targets: np.ndarray) -> dict[str, float]:
-        """`targets` are examples; the samples are independent, so the first of them do."""
-        samples = self.written(outputs)[: len(targets)]
+        """The samples are independent, so the first of them are enough."""
+        examples = _some(columns["input"])
         judge = _Judge(self._pixels is not None)
-        sets = [rows.reshape(len(rows), -1) / self._unit for rows in (targets, samples)]
-        accuracy = classifier_two_sample_test(sets[0], sets[1], classifier=judge).accuracy
-        found = {"loss": judge.value(), "two_sample_accuracy": accuracy}
+        unit = 1.0 if self._pixels is None else self._pixels.white / 2
+        sets = (examples, self.written(outputs)[: len(examples)])
+        test = classifier_two_sample_test(*(rows.reshape(len(rows), -1) / unit for rows in sets), classifier=judge)
+        scores = {"loss": judge.value(), "two_sample_accuracy": test.accuracy}
         if self._mixture:
             points = np.stack(list(self.table(outputs).values()), axis=1)
             shares = self._mixture.share_of_modes(points)
-            found |= {"modes": float((shares >= _HIT).sum()), "high_quality": float(shares.sum())}
-        return found
-
-    @property
-    def _unit(self) -> float:
-        return 1.0 if self._pixels is None else self._pixels.white / 2
-
-    def floors(self, targets: np.ndarray) -> dict[str, float]:
-        return {}
+            scores |= {"modes": float((shares >= _HIT).sum()), "high_quality": float(shares.sum())}
+        return scores
 
     def pictures(self, outputs: Outputs, columns: Columns) -> dict[str, bytes]:
         if self._pixels is not None:
             return {"samples": pictures.grid(self.written(outputs)[: pictures.GRID**2], self._pixels.white)}
-        if len(self._encoders) > 2 or self._categories or not pictures.can_draw():
+        if len(self._encoders) > 2 or any(e.is_category for e in self._encoders) or not pictures.can_draw():
             return {}
         names = [encoder.name for encoder in self._encoders]
         stds, means = (np.array([getattr(e, key) for e in self._encoders]) for key in ("std", "mean"))
-        real = self._spread(columns["input"]) * stds + means
-        made = np.stack(list(self.table(outputs).values()), axis=1)[: len(real)]
-        return {"samples": pictures.points(real, made, names)}
+        real = _some(columns["input"]) * stds + means
+        samples = np.stack(list(self.table(outputs).values()), axis=1)[: len(real)]
+        return {"samples": pictures.points(real, samples, names)}
+
+
+def _some(inputs: Any) -> np.ndarray:
+    rows = spread(len(inputs), _JUDGED)
+    return inputs[rows] if isinstance(inputs, np.ndarray) else inputs.take(rows)
 
 
 class _Judge:

@@ -4,7 +4,7 @@ A learner's outputs are labels [n, K] by falling probability, their probabilitie
 predicted for an example are its `top` most likely labels with a probability of `threshold` at least: if neither is set,
 one label, or with one-vs-all every label of ½ and more. An example with no label that training knows is not scored, as
 in fastText.
-Shapes: n examples, K labels told of each, L labels in all.
+Shapes: n examples, K labels ranked for each, L labels in all.
 """
 
 from __future__ import annotations
@@ -16,60 +16,54 @@ import torch
 from torch import Tensor
 
 from canon import metrics
-from canon.data import targets
-from canon.data.batching.documents import Labels, unseen_sentence
-from canon.data.batching.loader import Batch
+from canon.data.batching.documents import LabelLists, unseen_sentence
 from canon.data.schema import Columns, Schema
 from canon.errors import CanonError
 from canon.metrics.classification import divide
-from canon.objectives.record import Choice
-from canon.tasks.base import Outputs, Task
+from canon.objectives.record import ObjectiveChoice
+from canon.tasks import guesses
+from canon.tasks.base import Outputs, PredictsClasses, Remarks, Task
 
-_WIDE = 5  # precision and recall are told of so many labels too, where there are more
+_WIDE = 5  # precision and recall are reported at so many labels too, where there are more
 
 
-class LabelTask(Task):
-    targets = (targets.Labels,)
+class LabelTask(Task, PredictsClasses, Remarks):
     monitor = "accuracy"
-    rising = ("accuracy", "f1_micro", "f1_macro", "recall@1", f"precision@{_WIDE}", f"recall@{_WIDE}")
 
-    def __init__(self, choice: Choice, config: Any, schema: Schema) -> None:
+    def __init__(self, choice: ObjectiveChoice, config: Any, schema: Schema) -> None:
         super().__init__(choice, config, schema)
         self.top: int | None = None  # labels predicted of an example at most, and their least probability
         self.threshold: float | None = None
         self.table: list[dict[str, Any]] = []  # of each label, by the newest `score`
-
-    def losses(self, outputs: Outputs, batch: Batch) -> Tensor:
-        return outputs["loss"]
 
     def names(self) -> tuple[str, ...]:
         wide = (f"precision@{_WIDE}", f"recall@{_WIDE}") if len(self.schema.classes) > _WIDE else ()
         return ("loss", "accuracy", "f1_micro", "f1_macro", "recall@1", *wide)
 
     def score(self, outputs: Outputs, columns: Columns) -> dict[str, float]:
-        labels = Labels.of(columns["target"])
-        told = unseen_sentence(labels)
-        self.remarks = (told[0].upper() + told[1:],) if told else ()
+        labels = LabelLists.of(columns["target"])
+        unseen = unseen_sentence(labels)
+        self.remarks = (unseen[0].upper() + unseen[1:],) if unseen else ()
         scored = np.flatnonzero(labels.lengths)
         if not len(scored):
             raise CanonError("No example has a label that the training examples have; there is nothing to score.")
         labels = labels.take(scored)
         ranked_nK, shares_nK = outputs["labels"].numpy()[scored], outputs["probabilities"].numpy()[scored]
         right_nK = _are_right(ranked_nK, labels, len(self.schema.classes))
-        found = {
+        scores = {
             "loss": float(outputs["loss"].numpy()[scored].mean()),
             "accuracy": float(right_nK[:, 0].mean()),
             **self._averages(ranked_nK, shares_nK, right_nK, labels),
         }
         if (labels.lengths > 1).any():
-            found["recall@1"] = right_nK[:, 0].sum() / len(labels.flat)
+            scores["recall@1"] = right_nK[:, 0].sum() / len(labels.flat)
         if len(self.schema.classes) > _WIDE:
             hits = int(right_nK[:, :_WIDE].sum())
-            found |= {f"precision@{_WIDE}": hits / (_WIDE * len(labels)), f"recall@{_WIDE}": hits / len(labels.flat)}
-        return {name: float(value) for name, value in found.items()}
+            scores |= {f"precision@{_WIDE}": hits / (_WIDE * len(labels)), f"recall@{_WIDE}": hits / len(labels.flat)}
+        return {name: float(value) for name, value in scores.items()}
 
     def _averages(
-        self, ranked_nK: np.ndarray, shares_nK: np.ndarray, right_nK: np.ndarray, labels: Labels
+        self, ranked_nK: np.ndarray, shares_nK: np.ndarray, right_nK: np.ndarray, labels: LabelLists
     ) -> dict[str, float]:
         """F1 over all predictions and over labels that occur; and the table of each label."""
         size = len(self.schema.classes)
@@ -82,17 +76,15 @@ class LabelTask(Task):
         true_L = np.bincount(labels.flat, minlength=size)
         precision_L, recall_L = divide(hit_L, called_L, 0.0), divide(hit_L, true_L, 0.0)
         f1_L = divide(2 * hit_L, called_L + true_L, 0.0)
-        self.table = [
-            {
-                "label": name,
-                "precision": float(precision_L[code]),
-                "recall": float(recall_L[code]),
-                "f1": float(f1_L[code]),
-                "examples": int(true_L[code]),
-                "predicted": int(called_L[code]),
-            }
-            for code, name in enumerate(self.schema.classes)
-        ]
+        columns = {
+            "label": self.schema.classes,
+            "precision": precision_L.tolist(),
+            "recall": recall_L.tolist(),
+            "f1": f1_L.tolist(),
+            "examples": true_L.tolist(),
+            "predicted": called_L.tolist(),
+        }
+        self.table = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
         micro = 2 * hit_L.sum() / max(called_L.sum() + true_L.sum(), 1)
         return {"f1_micro": micro, "f1_macro": f1_L[(called_L + true_L) > 0].mean()}
 
@@ -106,12 +98,19 @@ class LabelTask(Task):
             return {}
         return {"uniform": float(np.log(len(shares_L))), "label shares": metrics.entropy(shares_L, base=np.e)}
 
-    def scores(self, outputs: Outputs) -> Tensor:
-        """A probability per label [n, L]; 0 for those that are not told."""
-        found_nL = torch.zeros(len(outputs["labels"]), len(self.schema.classes))
-        return found_nL.scatter(1, outputs["labels"], outputs["probabilities"])
+    def shortfall(self, outputs: Outputs, columns: Columns) -> str:
+        """Of examples with one label each."""
+        labels = LabelLists.of(columns["target"])
+        single = np.flatnonzero(labels.lengths == 1)
+        true, target = labels.take(single).flat, self.schema.target
+        return guesses.of_classes(true, outputs["labels"].numpy()[single, 0], target.classes, target.counts)
 
-    def rows(self, outputs: Outputs, top: int) -> list[dict[str, Any]]:
+    def scores(self, outputs: Outputs) -> Tensor:
+        """A probability per label [n, L]; 0 for those that are not ranked."""
+        zeros_nL = torch.zeros(len(outputs["labels"]), len(self.schema.classes))
+        return zeros_nL.scatter(1, outputs["labels"], outputs["probabilities"])
+
+    def rows(self, outputs: Outputs, columns: Columns, top: int) -> list[dict[str, Any]]:
         rows = []
         pairs = zip(outputs["labels"][:, :top].tolist(), outputs["probabilities"][:, :top].tolist(), strict=True)
         for labels, shares in pairs:
@@ -124,7 +123,7 @@ class LabelTask(Task):
         return rows
 
 
-def _are_right(ranked_nK: np.ndarray, labels: Labels, size: int) -> np.ndarray:
-    """Whether each told label is among the example's own, bool [n, K]."""
-    own = np.repeat(np.arange(len(labels)), labels.lengths) * size + labels.flat
-    return np.isin(np.arange(len(labels))[:, None] * size + ranked_nK, own)
+def _are_right(ranked_nK: np.ndarray, labels: LabelLists, size: int) -> np.ndarray:
+    """Whether each ranked label is one of the example's labels, bool [n, K]."""
+    true = np.repeat(np.arange(len(labels)), labels.lengths) * size + labels.flat
+    return np.isin(np.arange(len(labels))[:, None] * size + ranked_nK, true)

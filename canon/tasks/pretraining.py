@@ -1,6 +1,6 @@
 """Pre-training on running text: hidden words, next words, words in any order, missing spans, next sentences.
 
-What a network reads and must predict is made of passages by the objective (canon/data/batching/composer.py). Loss:
+The objective composes what a network reads and must predict from passages (canon/data/batching/composer.py). Loss:
 cross-entropy per predicted token. Where next sentences are asked for, BERT's loss is the sum of two means, of the
 tokens' and of the sentences'; here a loss is a sum over all predicted tokens of the global batch, so that a sequence's
 next-sentence loss counts as often as it has such tokens: Σ_b (Σ_m ℓ_bm + M_b ℓ_b) / Σ_b M_b, the same on any number of
@@ -24,14 +24,14 @@ from canon.data.batching.composer import Composer, Pretext
 from canon.data.batching.draws import EVALUATION, Draws
 from canon.data.batching.loader import Batch
 from canon.data.batching.passages import Passages
-from canon.data.batching.several_tasks import TASKS
 from canon.data.schema import Columns, Schema, TokenSchema
-from canon.data.targets import HiddenTokens
+from canon.nn.compiling import unwrapped
 from canon.nn.ragged import Layout, layout_of
+from canon.nn.token_loss import TokenLoss
 from canon.objectives.classification import cross_entropy
-from canon.objectives.record import Choice
+from canon.objectives.record import ObjectiveChoice
 from canon.tasks import tokens
-from canon.tasks.base import Outputs, Task
+from canon.tasks.base import Composes, FitsGraphs, NetworkTask, Outputs, ShowsSamples, Turn
 from canon.tasks.filled import GUESSES, SHOWN, lines
 
 _KEPT = 4  # columns whose settings are remembered: the splits
@@ -54,15 +54,13 @@ class HasPositions(Protocol):
     max_positions: int
 
 
-class Pretraining(Task):
-    targets = (HiddenTokens,)
+class Pretraining(NetworkTask, Composes, FitsGraphs, ShowsSamples):
     of_sequences = ("next",)
     whole = True
     risk_examples = 2000
     monitor = "loss"
-    rising = ("token_accuracy", "next_accuracy", *(f"{name}_accuracy" for name in TASKS))
 
-    def __init__(self, choice: Choice, config: Any, schema: Schema) -> None:
+    def __init__(self, choice: ObjectiveChoice, config: Any, schema: Schema) -> None:
         super().__init__(choice, config, schema)
         assert isinstance(schema, TokenSchema)
         self.typical = schema.typical
@@ -90,82 +88,88 @@ class Pretraining(Task):
         return self.composer(columns).longest if self.objective.recordable else 0
 
     def example(self) -> tuple[Any, ...]:
-        layout = Layout(torch.tensor([max(self.typical or (128,))]))
+        layout = Layout(torch.tensor([self._typical_length()]))
         token_N = torch.full((layout.total,), max(self._tokenizer.specials.eos, 0))
         if not self.objective.decodes:
             return token_N, layout
         target = Layout(torch.tensor([self.objective.predicted(layout.total)]))
         return token_N, layout, token_N[: target.total], target
 
-    def example_options(self) -> dict[str, Any]:
-        if self.objective.decodes:
-            return {}
-        places_M = torch.arange(self.objective.predicted(max(self.typical or (128,))))
-        more = {"places_lengths": torch.tensor([len(places_M)])} if self.objective.ranked else {}
-        return {"places_M": places_M, **more}
+    def _typical_length(self) -> int:
+        length = max(self.typical or (128,))
+        return min(length, self._max_positions) if self._max_positions else length
 
-    def ask(self, network: nn.Module, batch: Batch, scored: bool = True) -> Outputs:
-        """The network's outputs with the losses of the targets, or without `scored` with logits at the places."""
+    def trial(self, network: nn.Module, *example: Any) -> Any:
+        options = {}
+        if not self.objective.decodes:
+            places = self.objective.predicted(self._typical_length())
+            options["places_M"] = torch.arange(places, device=example[0].device)
+            if self.objective.ranked:
+                options["places_lengths"] = torch.tensor([places])
+        return unwrapped(network).logits(network(*example, **options)["hidden"])
+
+    def ask(self, network: nn.Module, batch: Batch) -> Outputs:
+        """The network's outputs: features of the places to predict, and what it says of whole sequences."""
         layout = layout_of(batch)
-        target_M = batch["target"] if scored else None
         if self.objective.decodes:
-            return network(batch["input"], layout, batch["target_input"], layout_of(batch, "target"), target_M)
+            return network(batch["input"], layout, batch["target_input"], layout_of(batch, "target"))
         more = {name: batch[key] for key, name in _MORE.items() if key in batch}
         if "rank" in batch:
             more["places_lengths"] = batch["places_lengths"]
-        return network(batch["input"], layout, places_M=batch["places"], target_M=target_M, **more)
+        return network(batch["input"], layout, places_M=batch["places"], **more)
+
+    def token_losses(self, network: nn.Module, outputs: Outputs, batch: Batch) -> TokenLoss:
+        return unwrapped(network).token_losses(outputs["hidden"], batch["target"])
 
     # Training
 
     def count(self, batch: Batch) -> int:
-        """Predicted tokens; of several tasks, the targets of the step's own."""
-        more = 0 if self.labels == ("next",) else sum(_asked(batch, name) for name in self.labels)
-        return len(batch["target"]) + more
+        """Predicted tokens; of several tasks, the targets of the step's own. The lengths are on the host."""
+        labels = () if self.labels == ("next",) else self.labels
+        return len(batch["target"]) + sum(int(batch[f"{name}_lengths"].sum()) for name in labels)
 
-    def loss(self, network: nn.Module, batch: Batch, phase: str) -> Tensor:
+    def loss(self, network: nn.Module, batch: Batch, phase: str, turn: Turn) -> Tensor:
         outputs = self.ask(network, batch)
-        total = outputs["loss"]
+        total = self.token_losses(network, outputs, batch).total
         if self.labels:
-            self.observe("token_loss", total, (batch["target"] != IGNORE).sum())
+            turn.observe("token_loss", total, (batch["target"] != IGNORE).sum())
         for name in self.labels:
             if name not in outputs:
                 continue
             losses = cross_entropy(outputs[name], batch[name], ignore_index=IGNORE)
-            self.observe(f"{name}_loss", losses.sum(), (batch[name] != IGNORE).sum())
-            total = total + (losses * _told_places(batch) if name == "next" else losses).sum()
+            turn.observe(f"{name}_loss", losses.sum(), (batch[name] != IGNORE).sum())
+            total = total + (losses * _counts_of_targets(batch) if name == "next" else losses).sum()
         return total
 
     # Evaluation
 
-    def run(self, network: nn.Module, batch: Batch) -> Outputs:
+    def run(self, network: nn.Module, batch: Batch, turn: Turn) -> Outputs:
         """Sums over each sequence's targets; of the first sequences of a split, what the network would fill in."""
         outputs = self.ask(network, batch)
+        losses = self.token_losses(network, outputs, batch)
         size, device = len(batch["input_lengths"]), batch["input"].device
         counts_B = batch["target_lengths" if self.objective.decodes else "places_lengths"]
         row_M = torch.arange(size).repeat_interleave(counts_B).to(device)
-        found = {
-            "loss": _sums(outputs["losses"].detach(), row_M, size),
-            "right": _sums(outputs["right"], row_M, size),
+        sums = {
+            "loss": _sums(losses.losses.detach(), row_M, size),
+            "right": _sums(losses.right, row_M, size),
             "count": counts_B.float(),
         }
         for name in self.labels:
-            found |= _judged(name, outputs[name], batch, size)
-        found["guesses"] = torch.full((size, GUESSES), -1.0, device=device)
-        if self.share is None or self.share[0] == 0:
-            self._guess(network, batch, counts_B, found["guesses"])
-        return found
+            sums |= _judged(name, outputs[name], batch, size)
+        sums["guesses"] = torch.full((size, GUESSES), -1.0, device=device)
+        if turn.rows(size)[0] == 0:
+            self._guess(network, batch, counts_B, sums["guesses"])
+        return sums
 
     def _guess(self, network: nn.Module, batch: Batch, counts_B: Tensor, guesses: Tensor) -> None:
         """Fills in the likeliest tokens at the first places of the first sequences."""
         first = {name: _first(name, rows, batch) for name, rows in batch.items()}
         if not len(first["target"]):
             return
-        likeliest = self.ask(network, first, scored=False)["logits"].argmax(1).split(counts_B[:SHOWN].tolist())
-        for row, told in enumerate(likeliest):
-            guesses[row, : min(len(told), GUESSES)] = told[:GUESSES].float()
-
-    def losses(self, outputs: Outputs, batch: Batch) -> Tensor:
-        return outputs["loss"] / outputs["count"]
+        logits_MV = unwrapped(network).logits(self.ask(network, first)["hidden"])
+        for row, token_M in enumerate(logits_MV.argmax(1).split(counts_B[:SHOWN].tolist())):
+            guesses[row, : min(len(token_M), GUESSES)] = token_M[:GUESSES].float()
 
     def names(self) -> tuple[str, ...]:
         of_tokens = ("perplexity", "token_accuracy") if self.objective.tokens else ()
@@ -174,29 +178,30 @@ class Pretraining(Task):
         return ("loss", *of_tokens, *token_loss, *more)
 
     def score(self, outputs: Outputs, columns: Columns) -> dict[str, float]:
-        found = tokens.scores(outputs) if outputs["count"].sum() else {}
-        means = [found["loss"]] if found else []
-        if self.labels and found:
-            found["token_loss"] = found["loss"]
+        scores = tokens.scores(outputs) if outputs["count"].sum() else {}
+        means = [scores["loss"]] if scores else []
+        if self.labels and scores:
+            scores["token_loss"] = scores["loss"]
         for name in self.labels:
-            asked = outputs[f"{name}_count"].double().sum().item()
-            if asked:
-                found[f"{name}_loss"] = outputs[f"{name}_loss"].double().sum().item() / asked
-                found[f"{name}_accuracy"] = outputs[f"{name}_right"].double().sum().item() / asked
-                means.append(found[f"{name}_loss"])
+            count, loss, right = (
+                outputs[f"{name}_{kind}"].double().sum().item() for kind in ("count", "loss", "right")
+            )
+            if count:
+                scores |= {f"{name}_loss": loss / count, f"{name}_accuracy": right / count}
+                means.append(loss / count)
         if self.labels == ("next",):
             weighted = (outputs["next_loss"] * outputs["count"]).double().sum().item()
-            found["loss"] += weighted / outputs["count"].double().sum().item()
+            scores["loss"] += weighted / outputs["count"].double().sum().item()
         elif self.labels and means:
-            found["loss"] = sum(means) / len(means)
-        return found
+            scores["loss"] = sum(means) / len(means)
+        return scores
 
     def floors(self, targets: np.ndarray) -> dict[str, float]:
         """Of guesses of tokens; where next sentences are asked for, a coin is tossed for them."""
         if self.objective.several:
             return {}
-        found = tokens.floors(np.asarray(targets[:_SAMPLE]), self._tokenizer.size)
-        return {name: value + (math.log(2) if self.labels else 0.0) for name, value in found.items()}
+        floors = tokens.floors(np.asarray(targets[:_SAMPLE]), self._tokenizer.size)
+        return {name: value + (math.log(2) if self.labels else 0.0) for name, value in floors.items()}
 
     def samples(self, outputs: Outputs, columns: Columns) -> list[str]:
         size = min(len(columns["input"]), SHOWN)
@@ -204,19 +209,13 @@ class Pretraining(Task):
         batch = self.compose(columns, rows, rows, EVALUATION)
         return lines(self.objective, batch, outputs["guesses"][:size].long().numpy(), self._tokenizer)
 
-    def rows(self, outputs: Outputs, top: int) -> list[dict[str, Any]]:
-        """How well each passage was told."""
-        mean = (outputs["loss"] / outputs["count"].clamp(min=1)).tolist()
-        return [{"loss": value, "perplexity": tokens.perplexity(value)} for value in mean]
+    def rows(self, outputs: Outputs, columns: Columns, top: int) -> list[dict[str, Any]]:
+        """How well each passage was predicted."""
+        return tokens.rows(outputs)
 
 
-def _asked(batch: Batch, name: str) -> int:
-    """Targets of that name, without waiting for the device."""
-    return int(batch[f"{name}_lengths"].sum())
-
-
-def _told_places(batch: Batch) -> Tensor:
-    """How many tokens each sequence tells, counted on the device."""
+def _counts_of_targets(batch: Batch) -> Tensor:
+    """How many tokens each sequence has to predict, counted on the device."""
     ends_B = layout_of(batch).offsets[1:].long()
     row_M = torch.searchsorted(ends_B, batch["places"], right=True)
     return torch.zeros(len(ends_B), device=ends_B.device).index_add_(0, row_M, (batch["target"] != IGNORE).float())
@@ -237,7 +236,7 @@ def _judged(name: str, logits: Tensor, batch: Batch, size: int) -> Outputs:
 
 
 def _first(name: str, rows: Tensor, batch: Batch) -> Tensor:
-    """Of an array of a batch, what belongs to the first sequences; lengths tell how much that is, on the host."""
+    """Of an array of a batch, what belongs to the first sequences; lengths say how much that is, on the host."""
     lengths = {
         "input": "input_lengths",
         "segment": "input_lengths",

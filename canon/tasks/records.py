@@ -21,7 +21,7 @@ from canon.metrics.records import METRICS
 
 
 @dataclass(frozen=True)
-class Score:
+class TaskScore:
     """A metric as a task reports it."""
 
     metric: str  # a name of canon.metrics.records
@@ -44,17 +44,19 @@ class TaskRecord:
     title: str
     predicts: str
     predicts_zh: str
-    scores: tuple[Score, ...]
+    scores: tuple[TaskScore, ...]
     targets: tuple[type[Target], ...]  # what it can predict; the first that the data has is taken
     per: str = ""  # what the loss is the mean over, where that is not the example
     loss: str = ""  # formula of the loss that scores, where it is not the mean of the objective's
     scoring: str = ""  # how validation differs from training, beside what is learned from
+    words: bool = False  # whether a file of text is read by words where the recipe names no tokenizer
 
 
 _TESTS = "on the split that has the tests (`data.tests`): test, else valid, else train"
 _NEXT = "with `next_sentence`"
 _ERNIE = "ERNIE 2.0"
-_ENTITIES = "tags in BIO or BIOES form"
+_RELATIONS = ("relation", "order", "distance")
+_ENTITIES = "tags that mark entities"
 _UNANSWERABLE = "spans, where some questions have no answer"
 
 RECORDS = (
@@ -63,11 +65,7 @@ RECORDS = (
         "Classification",
         "a class",
         "类别",
-        (
-            Score("accuracy", best=True),
-            Score("f1_macro"),
-            Score("auc", where="two classes only"),
-        ),
+        (TaskScore("accuracy", best=True), TaskScore("f1_macro"), TaskScore("auc", where="two classes only")),
         (Class,),
     ),
     TaskRecord(
@@ -76,9 +74,9 @@ RECORDS = (
         "a number",
         "数值",
         (
-            Score("mse", formula="(1/n) Σ (ŷ − y)² in the target's own unit", best=True),
-            Score("mae"),
-            Score("r2"),
+            TaskScore("mse", formula="(1/n) Σ (ŷ − y)² in the target's own unit", best=True),
+            TaskScore("mae"),
+            TaskScore("r2"),
         ),
         (Number,),
     ),
@@ -87,11 +85,7 @@ RECORDS = (
         "Contrastive learning",
         "features",
         "特征",
-        (
-            Score("probe_accuracy", where="needs labels", best=True),
-            Score("alignment"),
-            Score("uniformity"),
-        ),
+        (TaskScore("probe_accuracy", where="needs labels", best=True), TaskScore("alignment"), TaskScore("uniformity")),
         (Class, Nothing),
         scoring="in groups of at most 256 images; two views of each, made with the same noise in every run",
     ),
@@ -100,11 +94,7 @@ RECORDS = (
         "Generation",
         "samples",
         "样本",
-        (
-            Score("two_sample_accuracy", best=True),
-            Score("modes"),
-            Score("high_quality"),
-        ),
+        (TaskScore("two_sample_accuracy", best=True), TaskScore("modes"), TaskScore("high_quality")),
         (Nothing,),
         loss="C(G) = E log D(x) + E log(1 − D(G(z))) of a fresh classifier D, that of the two-sample test, on held-out "
         "points; −log 4 = −1.386 at best",
@@ -115,15 +105,15 @@ RECORDS = (
         "another text",
         "另一段文本",
         (
-            Score("perplexity", note="per target token, <eos> among them"),
-            Score(
+            TaskScore("perplexity", note="per target token, <eos> among them"),
+            TaskScore(
                 "token_accuracy",
                 formula="share of target tokens that are the most likely ones, given the right tokens before them",
             ),
-            Score("wer", where="where the target is separate symbols", best=True),
-            Score("wer_long", where="as above"),
-            Score("per", where="as above"),
-            Score("bleu", where="where the target is text", best=True),
+            TaskScore("wer", where="where the target is separate symbols", best=True),
+            TaskScore("wer_long", where="as above"),
+            TaskScore("per", where="as above"),
+            TaskScore("bleu", where="where the target is text", best=True),
         ),
         (OtherText,),
         per="per target token",
@@ -135,9 +125,9 @@ RECORDS = (
         "the next token",
         "下一个词元",
         (
-            Score("perplexity", note="per token", best=True),
-            Score("token_accuracy"),
-            Score("bits_per_character", where="where tokens are characters"),
+            TaskScore("perplexity", note="per token", best=True),
+            TaskScore("token_accuracy"),
+            TaskScore("bits_per_character", where="where tokens are characters"),
         ),
         (NextToken,),
         per="per token",
@@ -148,13 +138,14 @@ RECORDS = (
         "the next word and the one before",
         "后一个和前一个词",
         (
-            Score("perplexity", note="per token", best=True),
-            Score("forward_perplexity"),
-            Score("backward_perplexity"),
-            Score("token_accuracy", note="mean of both directions"),
+            TaskScore("perplexity", note="per token", best=True),
+            TaskScore("forward_perplexity"),
+            TaskScore("backward_perplexity"),
+            TaskScore("token_accuracy", note="mean of both directions"),
         ),
         (NextToken,),
         per="per token, the mean of both directions",
+        words=True,
     ),
     TaskRecord(
         "pretraining",
@@ -162,17 +153,12 @@ RECORDS = (
         "tokens of a text",
         "文本中的词元",
         (
-            Score("perplexity", formula="e^(mean loss of the predicted tokens)"),
-            Score("token_accuracy", formula="share of the predicted tokens that are the most likely ones"),
-            Score("token_loss", where="where more than tokens is predicted"),
-            Score("next_loss", where=_NEXT),
-            Score("next_accuracy", where=_NEXT),
-            Score("relation_loss", where=_ERNIE),
-            Score("relation_accuracy", where=_ERNIE),
-            Score("order_loss", where=_ERNIE),
-            Score("order_accuracy", where=_ERNIE),
-            Score("distance_loss", where=_ERNIE),
-            Score("distance_accuracy", where=_ERNIE),
+            TaskScore("perplexity", formula="e^(mean loss of the predicted tokens)"),
+            TaskScore("token_accuracy", formula="share of the predicted tokens that are the most likely ones"),
+            TaskScore("token_loss", where="where more than tokens is predicted"),
+            TaskScore("next_loss", where=_NEXT),
+            TaskScore("next_accuracy", where=_NEXT),
+            *(TaskScore(f"{name}_{kind}", where=_ERNIE) for name in _RELATIONS for kind in ("loss", "accuracy")),
         ),
         (HiddenTokens,),
     ),
@@ -182,11 +168,11 @@ RECORDS = (
         "vectors of words",
         "词向量",
         (
-            Score("wordsim353", where=_TESTS),
-            Score("simlex999", formula="the same of these pairs"),
-            Score("questions-words", where="as above"),
-            Score("CA8-morphological", formula="the same of these analogies"),
-            Score("CA8-semantic", formula="the same of these analogies"),
+            TaskScore("wordsim353", where=_TESTS),
+            TaskScore("simlex999", formula="the same of these pairs"),
+            TaskScore("questions-words", where="as above"),
+            TaskScore("CA8-morphological", formula="the same of these analogies"),
+            TaskScore("CA8-semantic", formula="the same of these analogies"),
         ),
         (Nothing,),
     ),
@@ -196,16 +182,16 @@ RECORDS = (
         "labels",
         "标签（一个或多个）",
         (
-            Score(
+            TaskScore(
                 "accuracy",
                 formula="share of examples whose likeliest label is one of theirs (precision at 1)",
                 best=True,
             ),
-            Score("f1_micro", note="which are the likeliest label, or with one-vs-all those of p ≥ ½"),
-            Score("f1_macro", formula="mean of 2tp/(2tp + fp + fn) over labels that occur or are predicted"),
-            Score("recall@1", where="where some example has several"),
-            Score("precision@5", where="where there are more than five labels"),
-            Score("recall@5", where="as above"),
+            TaskScore("f1_micro", note="which are the likeliest label, or with one-vs-all those of p ≥ ½"),
+            TaskScore("f1_macro", formula="mean of 2tp/(2tp + fp + fn) over labels that occur or are predicted"),
+            TaskScore("recall@1", where="where some example has several"),
+            TaskScore("precision@5", where="where there are more than five labels"),
+            TaskScore("recall@5", where="as above"),
         ),
         (Labels,),
     ),
@@ -215,21 +201,21 @@ RECORDS = (
         "a class, a number, tags, a span or a choice",
         "类别、数值、词的标签、答案片段或选项",
         (
-            Score("language_loss", formula="as above", where="with `auxiliary`"),
-            Score("accuracy", of="classes and choices", best=True),
-            Score("f1_macro", of="classes and tags", formula="mean over them of 2tp/(2tp + fp + fn)"),
-            Score("matthews", of="classes", where="chooses the best checkpoint on CoLA"),
-            Score("pearson", of="numbers"),
-            Score("spearman", of="numbers", best=True),
-            Score("mse", of="numbers", note="in the data's own unit"),
-            Score("tag_accuracy", of="tags", where="chooses the best checkpoint unless there are entities"),
-            Score("entity_precision", of=_ENTITIES),
-            Score("entity_recall", of=_ENTITIES),
-            Score("entity_f1", of=_ENTITIES, best=True),
-            Score("exact_match", of="spans", note="the best one taken (none, where that scores more)"),
-            Score("f1", of="spans", best=True),
-            Score("answer_f1", of=_UNANSWERABLE),
-            Score("no_answer_accuracy", of=_UNANSWERABLE),
+            TaskScore("language_loss", formula="as above", where="with `auxiliary`"),
+            TaskScore("accuracy", of="classes and choices", best=True),
+            TaskScore("f1_macro", of="classes and tags", formula="mean over them of 2tp/(2tp + fp + fn)"),
+            TaskScore("matthews", of="classes", where="chooses the best checkpoint on CoLA"),
+            TaskScore("pearson", of="numbers"),
+            TaskScore("spearman", of="numbers", best=True),
+            TaskScore("mse", of="numbers", note="in the data's own unit"),
+            TaskScore("tag_accuracy", of="tags", where="chooses the best checkpoint unless there are entities"),
+            TaskScore("entity_precision", of=_ENTITIES),
+            TaskScore("entity_recall", of=_ENTITIES),
+            TaskScore("entity_f1", of=_ENTITIES, best=True),
+            TaskScore("exact_match", of="spans", note="the best one taken (none, where that scores more)"),
+            TaskScore("f1", of="spans", best=True),
+            TaskScore("answer_f1", of=_UNANSWERABLE),
+            TaskScore("no_answer_accuracy", of=_UNANSWERABLE),
         ),
         (Class, Number, Choice, Tags, Span),
     ),

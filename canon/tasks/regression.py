@@ -8,28 +8,31 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
 from canon import metrics
 from canon.data.batching.loader import Batch
-from canon.data.schema import Schema
+from canon.data.schema import Columns, Schema
 from canon.data.targets import Number
-from canon.objectives.record import Choice
-from canon.tasks.base import Outputs, Task
+from canon.objectives.record import ObjectiveChoice
+from canon.tasks import guesses
+from canon.tasks.base import NetworkTask, Outputs, PredictsNumbers, Turn
 
 
-class Regression(Task):
-    targets = (Number,)
+class Regression(NetworkTask, PredictsNumbers):
     monitor = "mse"
-    rising = ("r2",)
 
-    def __init__(self, choice: Choice, config: Any, schema: Schema) -> None:
+    def __init__(self, choice: ObjectiveChoice, config: Any, schema: Schema) -> None:
         super().__init__(choice, config, schema)
         assert isinstance(schema.target, Number)
         self.target, self.objective = schema.target, choice.create()
 
-    def losses(self, outputs: Outputs, batch: Batch) -> Tensor:
-        return self.objective.losses(outputs["logits"].squeeze(1), self.target.scaled(batch["target"]))
+    def losses(self, outputs: Outputs, target_B: Tensor) -> Tensor:
+        return self.objective.losses(outputs["logits"].squeeze(1), self.target.scaled(target_B))
+
+    def loss(self, network: nn.Module, batch: Batch, phase: str, turn: Turn) -> Tensor:
+        return self.losses(self.run(network, batch, turn), batch["target"]).sum()
 
     def numbers(self, outputs: Outputs) -> np.ndarray:
         return self.target.restored(outputs["logits"].double().squeeze(1)).numpy()
@@ -37,16 +40,20 @@ class Regression(Task):
     def names(self) -> tuple[str, ...]:
         return ("loss", "mse", "mae", "r2")
 
-    def metrics(self, outputs: Outputs, targets: np.ndarray) -> dict[str, float]:
-        predicted = self.numbers(outputs)
+    def score(self, outputs: Outputs, columns: Columns) -> dict[str, float]:
+        target_B, predicted_B = np.asarray(columns["target"]), self.numbers(outputs)
         return {
-            "mse": metrics.mean_squared_error(targets, predicted),
-            "mae": metrics.mean_absolute_error(targets, predicted),
-            "r2": metrics.r2(targets, predicted, force_finite=False),  # of equal targets it is undefined
+            "loss": self.losses(outputs, torch.from_numpy(target_B)).double().mean().item(),
+            "mse": metrics.mean_squared_error(target_B, predicted_B),
+            "mae": metrics.mean_absolute_error(target_B, predicted_B),
+            "r2": metrics.r2(target_B, predicted_B, force_finite=False),  # of equal targets it is undefined
         }
 
     def floors(self, targets: np.ndarray) -> dict[str, float]:
         return {"a constant": self.objective.floor(self.target.scaled(targets.astype(float)))}
 
-    def rows(self, outputs: Outputs, top: int) -> list[dict[str, Any]]:
+    def shortfall(self, outputs: Outputs, columns: Columns) -> str:
+        return guesses.of_numbers(np.asarray(columns["target"]), self.numbers(outputs), self.target.mean)
+
+    def rows(self, outputs: Outputs, columns: Columns, top: int) -> list[dict[str, Any]]:
         return [{"prediction": float(number)} for number in self.numbers(outputs)]

@@ -19,6 +19,12 @@ def scores(outputs: Outputs) -> dict[str, float]:
     return {"loss": loss / count, "perplexity": perplexity(loss / count), "token_accuracy": right / count}
 
 
+def rows(outputs: Outputs) -> list[dict[str, float]]:
+    """The loss and perplexity of each sequence."""
+    losses = (outputs["loss"] / outputs["count"].clamp(min=1)).tolist()
+    return [{"loss": loss, "perplexity": perplexity(loss)} for loss in losses]
+
+
 def perplexity(loss: float) -> float:
     return math.exp(min(loss, 700.0))  # e^700 is near the largest number
 

@@ -17,33 +17,30 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.parallel import DistributedDataParallel
 
 from canon import metrics
-from canon.contracts import Draws
+from canon.contracts import LearnsByDrawing
 from canon.data.batching.loader import Batch
 from canon.data.batching.sequences import Ragged
 from canon.data.schema import Columns, Schema, TokenSchema, take
-from canon.data.targets import OtherText
 from canon.data.text.vocabularies import BOS, EOS, PAD
 from canon.nn import decoding
+from canon.nn.compiling import unwrapped
 from canon.nn.ragged import Layout, layout_of
 from canon.objectives.classification import CrossEntropy, cross_entropy
-from canon.objectives.record import Choice
+from canon.objectives.record import ObjectiveChoice
 from canon.tasks import tokens
-from canon.tasks.base import Outputs, Task
+from canon.tasks.base import FitsGraphs, NetworkTask, Outputs, Remarks, ShowsSamples, Turn, spread
 
-_SHOWN = 3  # examples told at an evaluation
+_SHOWN = 3  # examples printed at an evaluation
 
 
-class Transduction(Task):
-    targets = (OtherText,)
+class Transduction(NetworkTask, FitsGraphs, ShowsSamples, Remarks):
     whole = True
-    risk_examples = 1000  # decoding the whole training set would take longer than it tells
+    risk_examples = 1000  # decoding the whole training set would take too long
     monitor = "loss"
-    rising = ("token_accuracy", "bleu")
 
-    def __init__(self, choice: Choice, config: Any, schema: Schema) -> None:
+    def __init__(self, choice: ObjectiveChoice, config: Any, schema: Schema) -> None:
         super().__init__(choice, config, schema)
         assert isinstance(schema, TokenSchema)
         self.typical = schema.typical
@@ -69,73 +66,70 @@ class Transduction(Task):
     def count(self, batch: Batch) -> int:
         return int(batch["target_lengths"].sum())
 
-    def loss(self, network: nn.Module, batch: Batch, phase: str) -> Tensor:
-        plain = network.module if isinstance(network, DistributedDataParallel) else network
-        if not isinstance(plain, Draws):
+    def loss(self, network: nn.Module, batch: Batch, phase: str, turn: Turn) -> Tensor:
+        plain = unwrapped(network)
+        if not isinstance(plain, LearnsByDrawing):
             logits_MV, _ = self.teach(network, batch)
             return self.objective.total(logits_MV, batch["target"])
-        drawing = plain.drawing(None if self.share is None else (self.generator, self.share))
+        drawing = plain.drawing(None if turn.share is None else (turn.generator, turn.share))
         logits_MV, target = self.teach(network, batch, drawing=drawing)
         losses_M = self.objective.losses(logits_MV, batch["target"])
         return losses_M.sum() + plain.extra_loss(losses_M, target, drawing)
 
-    def run(self, network: nn.Module, batch: Batch) -> Outputs:
-        """Sums over each sentence's tokens, and what the network says by itself."""
+    def run(self, network: nn.Module, batch: Batch, turn: Turn) -> Outputs:
+        """Sums over each sentence's tokens, and what the network decodes by itself."""
         logits_MV, target = self.teach(network, batch)
         sums = torch.zeros(target.size, 2, device=logits_MV.device)
         right_M = (logits_MV.argmax(1) == batch["target"]).float()
-        told = torch.stack([cross_entropy(logits_MV.float(), batch["target"]), right_M], dim=1)
-        sums = sums.index_add(0, target.rows, told)
+        by_token = torch.stack([cross_entropy(logits_MV.float(), batch["target"]), right_M], dim=1)
+        sums = sums.index_add(0, target.rows, by_token)
         return {
             "loss": sums[:, 0],
             "right": sums[:, 1],
             "count": target.lengths.float(),
-            "decoded": self.decode(network, batch),
+            "decoded": self.decode(network, batch, self.config.beam if turn.careful else 1),
         }
 
-    def decode(self, network: nn.Module, batch: Batch) -> Tensor:
-        """[B, T] what the network says, padded; T is the same for every batch."""
+    def decode(self, network: nn.Module, batch: Batch, beam: int) -> Tensor:
+        """[B, T] the decoded tokens, padded; T is the same for every batch."""
         source = Layout(batch["input_lengths"], batch["input"].device)
-        found = decoding.translate(
+        translations = decoding.translate(
             network,  # type: ignore[arg-type]
             batch["input"],
             source,
-            beam=self.config.beam if self.final else 1,
+            beam=beam,
             length_penalty=self.config.length_penalty,
             max_length=self.limit,
         )
-        best_BT = found.tokens[:, 0]
+        best_BT = translations.tokens[:, 0]
         return torch.nn.functional.pad(best_BT, (0, self.limit - best_BT.shape[1]), value=PAD)
-
-    def losses(self, outputs: Outputs, batch: Batch) -> Tensor:
-        return outputs["loss"] / outputs["count"]
 
     def names(self) -> tuple[str, ...]:
         return ("loss", "perplexity", "token_accuracy", *(("wer", "wer_long", "per") if self.symbols else ("bleu",)))
 
     def score(self, outputs: Outputs, columns: Columns) -> dict[str, float]:
-        found = tokens.scores(outputs)
+        scores = tokens.scores(outputs)
         hypotheses, references = self.texts(outputs), self.references(columns)
         if self.symbols:
-            told = [text.split() for text in hypotheses]
+            said = [text.split() for text in hypotheses]
             right = [[text.split() for text in several] for several in references]
-            found["wer"] = metrics.sequence_error_rate(told, right)
+            scores["wer"] = metrics.sequence_error_rate(said, right)
             long = _longest(columns["input"].lengths)  # type: ignore[union-attr]
-            found["wer_long"] = metrics.sequence_error_rate([told[row] for row in long], [right[row] for row in long])
-            found["per"] = metrics.token_error_rate(told, right)
+            scores["wer_long"] = metrics.sequence_error_rate([said[row] for row in long], [right[row] for row in long])
+            scores["per"] = metrics.token_error_rate(said, right)
         else:
             kind = metrics.bleu_tokenizer([several[0] for several in references])
             bleu = metrics.corpus_bleu(hypotheses, references, tokenize=kind)
-            found["bleu"] = bleu.score
+            scores["bleu"] = bleu.score
             self.remarks = (f"BLEU is sacreBLEU's: {bleu.signature}.",)
-        return found
+        return scores
 
     def texts(self, outputs: Outputs) -> list[str]:
         return self._target.decode_batch([row[: _ended(row)] for row in outputs["decoded"].long().numpy()])
 
     def references(self, columns: Columns) -> list[tuple[str, ...]]:
-        """What counts as right for each row: one text, or several. Of training rows, whose text is not kept, what their
-        tokens say."""
+        """What counts as right for each row: one text, or several. The text of training rows is not kept, so it is
+        decoded from their tokens."""
         if "references" in columns:
             return list(columns["references"])  # type: ignore[arg-type]
         target = columns["target"]
@@ -146,22 +140,21 @@ class Transduction(Task):
         """Each example's source, what the network says, and what is right."""
         source = columns["input"]
         assert isinstance(source, Ragged)
-        given = self._source.decode_batch([source[row][:-1] for row in range(len(source))])
-        return list(zip(given, self.texts(outputs), self.references(columns), strict=True))
+        texts = self._source.decode_batch([source[row][:-1] for row in range(len(source))])
+        return list(zip(texts, self.texts(outputs), self.references(columns), strict=True))
 
     def samples(self, outputs: Outputs, columns: Columns) -> list[str]:
-        size = len(columns["input"])
-        rows = np.linspace(0, size - 1, min(_SHOWN, size)).astype(np.int64)
-        some = take(columns, rows)
+        rows = spread(len(columns["input"]), _SHOWN)
+        shown = self.shown({"decoded": outputs["decoded"][torch.from_numpy(rows)]}, take(columns, rows))
         return [
-            f"  {given} → {said}" + ("" if said in right else f"   (right: {right[0]})")
-            for given, said, right in self.shown({"decoded": outputs["decoded"][torch.from_numpy(rows)]}, some)
+            f"  {source} → {said}" + ("" if said in right else f"   (right: {right[0]})")
+            for source, said, right in shown
         ]
 
     def floors(self, targets: np.ndarray) -> dict[str, float]:
         return tokens.floors(targets[targets != BOS], self._target.size)
 
-    def rows(self, outputs: Outputs, top: int) -> list[dict[str, Any]]:
+    def rows(self, outputs: Outputs, columns: Columns, top: int) -> list[dict[str, Any]]:
         return [{"prediction": text} for text in self.texts(outputs)]
 
 
@@ -171,6 +164,6 @@ def _longest(lengths: np.ndarray) -> np.ndarray:
 
 
 def _ended(row: np.ndarray) -> int:
-    """The length of a decoded row, without <eos> and what comes behind."""
+    """The length of a decoded row, without <eos> and what comes after it."""
     ends = np.flatnonzero((row == EOS) | (row == PAD))
     return int(ends[0]) if len(ends) else len(row)

@@ -12,39 +12,31 @@ import math
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
-from torch import Tensor
 
-from canon.data.batching.loader import Batch
 from canon.data.formats.word_tests import Tests
 from canon.data.schema import Columns
-from canon.data.targets import Nothing
 from canon.errors import CanonError
 from canon.metrics.vectors import analogy_accuracy, similarity_correlation
-from canon.tasks.base import Outputs, Task
+from canon.tasks.base import Outputs, Remarks, Task
 
 _TESTS = ("wordsim353", "simlex999", "questions-words", "CA8-morphological", "CA8-semantic")
 
 
 @runtime_checkable
 class DrawsNoise(Protocol):
-    """The settings of a learner that may tell words from noise."""
+    """The settings of a learner that may learn to distinguish words from noise."""
 
     loss: str
     negatives: int
 
 
-class WordVectors(Task):
-    targets = (Nothing,)
+class WordVectors(Task, Remarks):
     monitor = "loss"
-    rising = _TESTS
     risk_examples = 1 << 62  # all: a text is measured far faster than it is learned
 
     def names(self) -> tuple[str, ...]:
         """The loss, and the tests of the catalogue; a test of the user's own goes by its file's name."""
         return ("loss", *_TESTS)
-
-    def losses(self, outputs: Outputs, batch: Batch) -> Tensor:
-        return outputs["loss"] / outputs["pairs"]
 
     def score(self, outputs: Outputs, columns: Columns) -> dict[str, float]:
         pairs = outputs["pairs"].sum().item()
@@ -53,29 +45,29 @@ class WordVectors(Task):
                 f"A text to score has {len(columns['input']):,} words and sentence ends, but no two words beside each "
                 "other to score: give a longer one, or a smaller data.min_count."
             )
-        found = {"loss": outputs["loss"].sum().item() / pairs} if pairs else {}
+        loss = {"loss": outputs["loss"].sum().item() / pairs} if pairs else {}
         tests = columns.get("tests")
-        return found | (self._tested(outputs["vectors"].numpy(), tests) if isinstance(tests, Tests) else {})
+        return loss | (self._tested(outputs["vectors"].numpy(), tests) if isinstance(tests, Tests) else {})
 
     def _tested(self, vectors_VD: np.ndarray, tests: Tests) -> dict[str, float]:
         assert self.schema.words is not None
         words = self.schema.words.words
         forms = {word.upper() for word in words}  # as the metrics compare them
-        found: dict[str, float] = {}
+        scores: dict[str, float] = {}
         remarks = []
         for name, pairs in tests.pairs.items():
             known = [pair for pair in pairs if pair[0].upper() in forms and pair[1].upper() in forms]
             if len(known) > 1:
-                found[name] = similarity_correlation(vectors_VD, words, known, restrict_vocab=None).spearman
+                scores[name] = similarity_correlation(vectors_VD, words, known, restrict_vocab=None).spearman
             remarks.append(f"{name}: {len(known):,} of {len(pairs):,} pairs have words that are known.")
         for name, sections in tests.analogies.items():
             result = analogy_accuracy(vectors_VD, words, sections).total
             if result.asked:
-                found[name] = result.accuracy
+                scores[name] = result.accuracy
             asked = result.asked + result.unknown
             remarks.append(f"{name}: {result.asked:,} of {asked:,} analogies have words that are known.")
         self.remarks = tuple(remarks)
-        return found
+        return scores
 
     def floors(self, targets: np.ndarray) -> dict[str, float]:
         """Where everything is as likely as not, each of a pair's outputs costs log 2."""
@@ -83,8 +75,7 @@ class WordVectors(Task):
             return {"even odds": (1 + self.config.negatives) * math.log(2)}
         return {}
 
-    def rows(self, outputs: Outputs, top: int) -> list[dict[str, Any]]:
-        """A word's vector; none for a word that is not known."""
-        known = outputs["known"].tolist()
-        rows = zip(outputs["vectors"].tolist(), known, strict=True)
-        return [{"vector": row if is_known else None} for row, is_known in rows]
+    def rows(self, outputs: Outputs, columns: Columns, top: int) -> list[dict[str, Any]]:
+        """A word's vector; None for an unknown word."""
+        pairs = zip(outputs["vectors"].tolist(), outputs["known"].tolist(), strict=True)
+        return [{"vector": vector if known else None} for vector, known in pairs]

@@ -1,4 +1,4 @@
-"""What a run says while it goes: sentences to the terminal and log.txt, and a progress bar where a person looks on.
+"""What a run prints: sentences to the terminal and log.txt, and a progress bar on a terminal.
 
 Everything goes to stderr; stdout is for results.
 """
@@ -27,7 +27,7 @@ class Console:
                 file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')}  {text}\n")
 
     def warn(self, text: str) -> None:
-        """Says what a person must know even where nothing else is said."""
+        """Says what a person must know even in a quiet run."""
         if self._speaks:
             self.say(text)
         elif self._log is not None:

@@ -15,8 +15,8 @@ from canon.runs import files
 from canon.storage import write_text
 
 
-class Curves:
-    """Open files, cut back to the checkpoint that the run goes on from."""
+class CurveFiles:
+    """Open files, cut back to the checkpoint that the run resumes from."""
 
     def __init__(self, run: Path, step: int, metrics_bytes: int, tensorboard: bool) -> None:
         path = run / "metrics.jsonl"
@@ -26,7 +26,7 @@ class Curves:
         self._board = _tensorboard(run, step) if tensorboard else None
 
     def write(self, row: dict[str, Any]) -> None:
-        """A line of metrics.jsonl; one that is killed leaves whole lines."""
+        """A line of metrics.jsonl; a run that is killed leaves whole lines."""
         line = json.dumps(row) + "\n"
         self._digest.update(line.encode())
         self._metrics.write(line)
@@ -41,7 +41,7 @@ class Curves:
         self._timing.flush()
 
     def mark(self) -> Table:
-        """Which bytes of metrics.jsonl belong to a checkpoint made now; they are on the disk."""
+        """Which bytes of metrics.jsonl belong to a checkpoint written now; they are on the disk."""
         self._metrics.flush()
         os.fsync(self._metrics.fileno())
         return {"metrics_bytes": self._metrics.tell(), "metrics_sha256": self._digest.hexdigest()}

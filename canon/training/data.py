@@ -15,27 +15,37 @@ from canon.data.encodings.passages import PASSAGES
 from canon.data.encodings.word_ids import WORD_IDS
 from canon.data.read import read
 from canon.data.schema import Data
-from canon.data.targets import TARGETS
+from canon.data.targets import TARGETS, Target
 from canon.data.text.words import Words
 from canon.errors import CanonError
+from canon.interop import formats
 from canon.recipe import Recipe
-from canon.tasks import table as tasks
+from canon.tasks.records import TASK_RECORDS
 from canon.training.run import EARLIER
 
-_WEIGHT_FILES = (".safetensors", ".pt", ".pth", ".bin")
+_SPECIALS = 3  # tokens that a frame puts around a text or two, at most
 
 
 def read_data(recipe: Recipe, run: Path | None = None) -> Data:
-    """Everything that a recipe's system reads; `run` is the run that is gone on with or used, which has kept what the
+    """Everything that a recipe's system reads; `run` is the run that is resumed or used, which has kept what the
     reading depends on."""
-    system, task = recipe.system, tasks.TASKS[recipe.system.task]
+    system, task = recipe.system, TASK_RECORDS[recipe.system.task]
+    named = "name" in recipe.table.get("objective", {})
+    tasks = (system.task,) if named else system.tasks
+    targets = tuple(target for name in tasks for target in TASK_RECORDS[name].targets)
     reads = [encodings.find(name) for name in system.encodings]
-    ask = Ask(task.targets, system.name, "word" if task.words else "", _sentinels(recipe))
+    ask = Ask(targets, system.name, "word" if task.words else "", _sentinels(recipe))
     config = recipe.data
     for encoding in reads:
         if encoding in _STARTS:
             config, ask = _STARTS[encoding](recipe, run, ask)
     return read(config, reads, ask)
+
+
+def for_target(recipe: Recipe, target: Target) -> Recipe:
+    """A recipe for that task of its system which predicts what the data has."""
+    fit = (task for task in recipe.system.tasks if recipe.system.others and type(target) in TASK_RECORDS[task].targets)
+    return recipe.doing(next(fit, recipe.system.task))
 
 
 def _sentinels(recipe: Recipe) -> int:
@@ -57,13 +67,17 @@ def _from_backbone(recipe: Recipe, run: Path | None, ask: Ask) -> tuple[Any, Ask
 
 def _from_tokenizer(recipe: Recipe, run: Path | None, ask: Ask) -> tuple[Any, Ask]:
     """Weights that pre-training goes on from know the tokens that they were trained with; the run has kept them, and
-    what they came from may be gone. A file of weights alone knows none."""
+    what they came from may be gone. A file of tensors alone has none. Passages are as long as there are positions."""
+    from canon.tasks.pretraining import HasPositions
+
     data, init = recipe.data, recipe.train.init
     if not data.tokenizer and init:
         if run is None and Path(init).expanduser().is_dir():
             data = replace(data, tokenizer=init)
-        elif run is not None and Path(init).suffix not in _WEIGHT_FILES:
+        elif run is not None and Path(init).suffix not in formats.TENSOR_FILES:
             data = replace(data, tokenizer=str(run))
+    if isinstance(recipe.config, HasPositions) and recipe.origins.get("data.max_length", "default") == "default":
+        data = replace(data, max_length=min(data.max_length, max(recipe.config.max_positions - _SPECIALS, 1)))
     return data, ask
 
 
@@ -79,7 +93,7 @@ _STARTS: dict[Encoding, Callable[[Recipe, Path | None, Ask], tuple[Any, Ask]]] =
 
 
 def with_backbone(recipe: Recipe) -> Recipe:
-    """A recipe for fine-tuning says which network it is for, once the weights in train.init have said so."""
+    """A recipe for fine-tuning with the network that the weights in train.init are of; others as they are."""
     if FRAMED.name not in recipe.system.encodings or recipe.origins.get("system.backbone", "").startswith("from "):
         return recipe
     from canon.interop.backbones import complete
@@ -88,12 +102,13 @@ def with_backbone(recipe: Recipe) -> Recipe:
 
 
 def earlier_words(recipe: Recipe, run: Path | None) -> Words | None:
-    """The words of the run in train.init, if any, that a system of word vectors began with; `run` has kept them."""
+    """The words of the run in train.init, if any, that a system of word vectors starts from; `run` has kept them."""
     if not recipe.train.init or WORD_IDS.name not in recipe.system.encodings:
         return None
     if run is not None:
         file = run / EARLIER
         return Words.from_text(file.read_text(encoding="utf-8")) if file.is_file() else None
-    from canon.interop.word_weights import words_of
+    from canon.interop.runs import RunSource
 
-    return words_of(recipe.train.init)
+    origin = formats.open_for(recipe.system, recipe.train.init, "vectors", "train.init")
+    return origin.schema.words if isinstance(origin, RunSource) else None

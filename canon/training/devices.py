@@ -1,6 +1,6 @@
 """Where training happens: the device, the processes, the precision, the seeds and what the device could do at best.
 
-`torchrun` starts the processes and tells each its place by environment variables; there is no launcher of our own.
+`torchrun` starts the processes and sets each one's rank in environment variables; canon has no launcher.
 """
 
 from __future__ import annotations
@@ -54,8 +54,7 @@ class Processes(World):
         return torch.cat([part[:size] for part, size in zip(parts, sizes, strict=True)])
 
     def _gathered(self, tensor: Tensor) -> list[Tensor]:
-        on_gpu = dist.get_backend() == "nccl"
-        tensor = tensor.to(self.device) if on_gpu else tensor
+        tensor = tensor.to(self.device) if dist.get_backend() == "nccl" else tensor
         parts = [torch.empty_like(tensor) for _ in range(self.size)]
         dist.all_gather(parts, tensor.contiguous())
         return [part.cpu() for part in parts]
@@ -79,7 +78,7 @@ def enter_world(train: TrainConfig) -> World:
         torch.use_deterministic_algorithms(True)
     size = int(os.environ.get("WORLD_SIZE", "1"))
     local = int(os.environ.get("LOCAL_RANK", "0"))
-    device = torch.device(kind, local if kind == "cuda" else None) if kind == "cuda" else torch.device(kind)
+    device = torch.device(kind, local) if kind == "cuda" else torch.device(kind)
     if kind == "cuda":
         torch.cuda.set_device(device)
         torch.backends.cuda.matmul.allow_tf32 = True
@@ -124,7 +123,7 @@ def _mixed(seed: int, step: int, rank: int) -> int:
 
 
 def peak_rate(device: torch.device) -> float:
-    """FLOP/s that the device reaches at best: a data sheet's for known GPUs, a measured matrix product for a CPU."""
+    """The most FLOP/s of the device: from the data sheet of a known GPU, by a measured matrix product of a CPU."""
     if device.type == "cuda":
         name = torch.cuda.get_device_name(device)
         return next((peak for key, peak in _PEAKS.items() if key in name), 0.0)

@@ -1,4 +1,4 @@
-"""The environment loop: experience that is made, not read.
+"""The environment loop: experience comes from acting, not from a data set.
 
 An agent (canon.contracts.Agent, a system with loop="environment") learns in copies of an environment, and `Playing`
 makes a learner of it: it opens the copies, keeps their state and the open episodes in checkpoints, so that resume is

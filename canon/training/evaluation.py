@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from canon.contracts import World
 from canon.data.batching.loader import Examples, shares
-from canon.tasks.base import Outputs, Task
+from canon.tasks.base import Carries, Outputs, Training, Turn
 from canon.training.devices import shared_generator
 
 _STREAMS = 16  # of a text: one would be exact from its first word to its last, and much slower
@@ -20,32 +20,29 @@ class Evaluation:
     """network: in evaluation mode while this is used, and whole where the task needs that."""
 
     def __init__(
-        self, network: nn.Module, task: Task, world: World, dtype: torch.dtype, pause: Callable[[], None]
+        self, network: nn.Module, task: Training, world: World, dtype: torch.dtype, pause: Callable[[], None]
     ) -> None:
         self._network, self._task, self._world, self._dtype, self._pause = network, task, world, dtype, pause
 
-    def outputs(self, examples: Examples, sharded: bool) -> Outputs:
+    def outputs(self, examples: Examples, sharded: bool, careful: bool) -> Outputs:
         task, world = self._task, self._world
+        carries = isinstance(task, Carries)
         # Shards of one network must go through it together, so then every process does all rows; so it does of a text,
         # and where there are fewer rows than processes.
-        spread = world.size > 1 and not sharded and not task.carries and examples.size >= world.size
+        spread = world.size > 1 and not sharded and not carries and examples.size >= world.size
         rank, size = (world.rank, world.size) if spread else (0, 1)
         all_shares = shares(examples.size, size)
         first, stop = all_shares[rank]
-        if task.carries:
+        if carries:
             parts: Iterable[Tensor] = examples.stream_rows(min(_STREAMS, examples.size))
         else:
             rows = torch.arange(first, stop, device=examples.index_device)
             turns = math.ceil(max(end - start for start, end in all_shares) / task.at_once)  # of every process
             parts = [rows[i * task.at_once :][: task.at_once] for i in range(turns)]
-        carried, task.state = task.state, None
-        try:
-            merged = self._merged(examples, parts, first, stop)
-        finally:
-            task.state = carried
+        merged = self._merged(examples, parts, first, stop, Turn(careful=careful))
         return {name: world.gather(rows) for name, rows in merged.items()} if spread else merged
 
-    def _merged(self, examples: Examples, parts: Iterable[Tensor], first: int, stop: int) -> Outputs:
+    def _merged(self, examples: Examples, parts: Iterable[Tensor], first: int, stop: int, turn: Turn) -> Outputs:
         """The outputs of rows [first, stop), a part at a time. Filled as they come, each row in its place: a text is
         read as streams side by side, and small outputs kept between large logits would leave holes in memory."""
         task, device = self._task, self._world.device
@@ -57,10 +54,10 @@ class Evaluation:
                 continue
             batch = examples.take(rows)
             end = min(start + task.at_once, stop)
-            task.generator = shared_generator(0, 0, device)  # every run is judged with the same noise
-            task.share, start = (start, end, examples.size), end
+            turn.generator = shared_generator(0, 0, device)  # every run is judged with the same noise
+            turn.share, start = (start, end, examples.size), end
             with torch.autocast(device.type, self._dtype, enabled=self._dtype != torch.float32):
-                outputs = task.run(self._network, batch)
+                outputs = task.run(self._network, batch, turn)
             places = (rows - first).cpu()
             for name, values in outputs.items():
                 if name not in merged:

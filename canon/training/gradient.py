@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import math
 from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from canon.contracts import Context, Learner, Penalized, TakesRows
-from canon.data.batching.augment import Draws, augmenter
+from canon.contracts import Context, Learner, Paced, Penalized, TakesRows
+from canon.data.batching.augment import ImageDraws, augmenter
 from canon.data.batching.loader import Batch, Examples, Loader, shares
 from canon.data.encodings.pixels import PixelSchema
 from canon.data.schema import Columns, Data
@@ -24,7 +25,7 @@ from canon.errors import CanonError
 from canon.nn.counting import count_parameters, summarize
 from canon.nn.frozen import frozen
 from canon.runs.checkpoint import Tensors
-from canon.tasks.base import Outputs, Task
+from canon.tasks.base import Carries, FitsGraphs, NetworkTask, Outputs, Turn, composer
 from canon.training.devices import precision_of, seed_step, shared_generator
 from canon.training.evaluation import Evaluation
 from canon.training.graphs import Graphs
@@ -42,11 +43,12 @@ _NOTHING = nullcontext()
 class Gradient(Learner):
     """Learner of every system with loop="gradient"."""
 
-    def __init__(self, network: nn.Module, task: Task, context: Context) -> None:
+    def __init__(self, network: nn.Module, task: NetworkTask, context: Context) -> None:
         super().__init__(context.recipe.config, context)
         self.world, self.schema, self.train = context.world, context.schema, context.recipe.train
         self.network = network.to(self.world.device)
         self.task = task
+        self.turn = Turn()  # of training; an evaluation has its own
         self._device = self.world.device
         self._dtype = precision_of(self.train, self._device)
         self._sharded = self.world.size > 1 and self.train.parallel == "fsdp"
@@ -73,7 +75,7 @@ class Gradient(Learner):
         self._total_steps = steps
         self.unit = self.schema.unit(columns)
         # Two operations per multiply-add, and the backward pass is twice the forward one.
-        counted = summarize(self.network, *self.task.example(), **self.task.example_options())
+        counted = summarize(self.network, *self.task.example(), run=self.task.trial)
         self.flops_per_example = 6 * counted.multiply_adds
         flops_per_step = self.flops_per_example * (examples.size / order.per_epoch)
         if not train.threads and flops_per_step < _SHARED_FROM:
@@ -88,7 +90,7 @@ class Gradient(Learner):
         self._frozen = freeze(self.network, self.task, recipe)
         if self._sharded:
             shard(self.network, in_parts=not self.task.whole)
-        paces = self.task.paces(self.network)
+        paces = self.network.paces() if isinstance(self.network, Paced) else None
         phases: dict[str, Phase] = {
             name: self.context.optimizer(self.task.parameters(self.network, name), name, paces)
             for name in dict.fromkeys(self.task.phases)
@@ -96,30 +98,33 @@ class Gradient(Learner):
         self.phases = list(phases.values())
         self._order = [phases[name] for name in self.task.phases]
         self._parameters = list(self.network.parameters())
-        self._wrapped = wrap(self.network, self.phases, self.context, self._sharded, flops_per_step, steps)
-        self._recorded = self._recording(self.task.longest(columns))
+        self._models, self._in_graphs = wrap(
+            self.network, self.phases, self.context, self._sharded, flops_per_step, steps
+        )
+        self._recorded = self._recording(columns)
         self._augment = augmenter(recipe.data.augment, self.schema)
         self._on_cpu = self._device.type == "cpu"
-        # Shards keep all their gradients, since FSDP2 reads the flag only once; those of other phases are thrown away.
+        # Shards keep all their gradients, since FSDP2 reads the flag only once; those of other phases are dropped.
         self._in_turns = len(self.phases) > 1 and not self._sharded
         self._update = Update(train, self.world, self._dtype, self._sharded)
         self._enter_training()
 
     def _enter_training(self) -> None:
-        """What is frozen is a fixed function: its batch norms keep their statistics, its dropouts drop nothing."""
+        """Frozen modules are fixed functions: batch norms keep their statistics, dropouts drop nothing."""
         self.network.train()
         for module in self._frozen:
             module.eval()
 
-    def _recording(self, longest: int) -> Graphs | None:
+    def _recording(self, columns: Columns) -> Graphs | None:
         """CUDA graphs of the forward and backward pass, where sequences lie end to end and lengths repeat."""
-        alone = self.world.size == 1 and len(self.phases) == 1 and self._penalty is None
-        if not longest or not alone or self._device.type != "cuda" or self.train.compile == "off":
+        task, alone = self.task, self.world.size == 1 and len(self.phases) == 1 and self._penalty is None
+        if not isinstance(task, FitsGraphs) or not alone or self._device.type != "cuda" or self.train.compile == "off":
             return None
-        if not can_record(self.network, self._dtype):
+        longest = task.longest(columns)
+        if not longest or not can_record(self.network, self._dtype):
             return None
-        phase = self.phases[0]
-        return Graphs(lambda batch: self._pass(phase, batch), self._parameters, longest, self.task)
+        work = partial(self._pass, self.phases[0])
+        return Graphs(work, self._parameters, longest, self.turn, task.of_sequences)
 
     # ---- a step
 
@@ -134,63 +139,53 @@ class Gradient(Learner):
 
     def run(self, phase: Phase) -> None:
         """One turn of a phase: a batch, its gradients and the step on them."""
-        if self.task.carries and self.loader.at_start:
-            self.task.state = None
-        if self._wrapped.in_graphs:
+        if self.loader.at_start:
+            self.turn.state = None
+        if self._in_graphs:
             torch.compiler.cudagraph_mark_step_begin()
         pieces = self.loader.next()
         count = sum(self.task.count(piece.batch) for piece in pieces)
         idle = False
         if self.world.size > 1:
             start, stop = shares(pieces[0].share[2], self.world.size)[self.world.rank]
-            idle = start == stop  # the batch has fewer rows than there are processes: a row of another's, for nothing
+            idle = start == stop  # fewer rows than processes: this one runs a row of another process, with weight 0
             count = int(self.world.total([0 if idle else count])[0])
-        observed = dict(self.task.observed) if idle else {}
+        observed = dict(self.turn.observed) if idle else {}
+        if self._recorded is not None:
+            self._recorded.clear()
         for i, (batch, share) in enumerate(pieces):
-            # Micro-batches of one batch draw the same numbers and use each their own rows of them.
-            self.task.generator = shared_generator(self.context.seed, self.loader.position, self._device)
-            self.task.share = share
+            # Micro-batches of one batch draw the same numbers, and each uses those of its rows.
+            self.turn.generator = shared_generator(self.context.seed, self.loader.position, self._device)
+            self.turn.share = share
             if self._augment is not None:
-                batch["input"] = self._augment(batch["input"], Draws(self._device, self.task.generator, share))
+                batch["input"] = self._augment(batch["input"], ImageDraws(self._device, self.turn.generator, share))
             if self._channels_last:
                 batch["input"] = batch["input"].contiguous(memory_format=torch.channels_last)
-            loss = self._backward(phase, batch, count, first=i == 0, last=i == len(pieces) - 1, weight=1.0 - idle)
+            if self._recorded is not None:
+                loss = self._recorded(batch)
+            else:
+                loss = self._pass(phase, batch, count, first=i == 0, last=i == len(pieces) - 1, weight=1.0 - idle)
             phase.loss = phase.loss + loss
         if idle:
-            self.task.observed = {name: observed.get(name, (0.0, 0)) for name in self.task.observed}
+            self.turn.observed = {name: observed.get(name, (0.0, 0)) for name in self.turn.observed}
         phase.count += count
         self._update(phase, count)
         if self._recorded is None:
-            for parameter in self._parameters:  # also of the other phases, which this loss went through
+            for parameter in self._parameters:  # those of the other phases have gradients of this loss too
                 parameter.grad = None
 
-    def _backward(
-        self, phase: Phase, batch: Batch, count: int, first: bool, last: bool, weight: float
-    ) -> Tensor | float:
-        """Adds the gradients of one micro-batch; returns its sum of losses, as a number where reading it is free."""
-        if self._recorded is not None:
-            if first:
-                self._recorded.clear()
-            return self._recorded(batch)
-        return self._pass(phase, batch, count, first, last, weight)
-
     def _pass(
-        self,
-        phase: Phase,
-        batch: Batch,
-        count: int = 0,
-        first: bool = False,
-        last: bool = True,
-        weight: float = 1.0,
+        self, phase: Phase, batch: Batch, count: int = 0, first: bool = False, last: bool = True, weight: float = 1.0
     ) -> Any:
-        model = self._wrapped.models[phase.name]
+        """Adds the gradients of one micro-batch; returns its sum of losses, as a number where reading it is free."""
+        model = self._models[phase.name]
         waits = isinstance(model, DistributedDataParallel) and not last
         with model.no_sync() if waits else _NOTHING:  # type: ignore[operator]
             if self._dtype == torch.float32:
-                loss = self.task.loss(model, batch, phase.name)
+                loss = self.task.loss(model, batch, phase.name, self.turn)
             else:
                 with torch.autocast(self._device.type, self._dtype):
-                    loss = self.task.loss(model, batch, phase.name)
+                    loss = self.task.loss(model, batch, phase.name, self.turn)
             if weight != 1:
                 loss = loss * weight
             total = loss
@@ -220,14 +215,14 @@ class Gradient(Learner):
             phase.reset()
         for name, (total, count) in self._observations().items():
             numbers[name] = total / max(count, 1)
-        self.task.observed.clear()
+        self.turn.observed.clear()
         if self._update.skipped:
             numbers["skipped_steps"] = self._update.skipped
         return numbers
 
     def _observations(self) -> dict[str, list[float]]:
         """What the task observed since the last log, summed over all processes."""
-        return {n: self.world.total([float(total), float(count)]) for n, (total, count) in self.task.observed.items()}
+        return {n: self.world.total([float(total), float(count)]) for n, (total, count) in self.turn.observed.items()}
 
     # ---- what a checkpoint holds
 
@@ -238,8 +233,8 @@ class Gradient(Learner):
         for phase in self.phases:
             optimizer |= phase.tensors()
         groups = {"model": model, "optimizer": optimizer}
-        if self.task.carries:
-            groups["carried"] = {name: self.world.gather(rows.cpu()) for name, rows in (self.task.state or {}).items()}
+        if isinstance(self.task, Carries):
+            groups["carried"] = {name: self.world.gather(rows.cpu()) for name, rows in (self.turn.state or {}).items()}
         return groups
 
     def state(self) -> dict[str, Any]:
@@ -261,11 +256,11 @@ class Gradient(Learner):
             phase.loss = loss if self.world.is_main else 0.0
         # Sums over processes are kept by one of them.
         observed = state["observed"] if self.world.is_main else {}
-        self.task.observed = {name: (total, int(count)) for name, (total, count) in observed.items()}
+        self.turn.observed = {name: (total, int(count)) for name, (total, count) in observed.items()}
         self.loader.position = state["position"]
         if carried := tensors.get("carried"):
             start, stop = shares(self.train.batch, self.world.size)[self.world.rank]
-            self.task.state = {name: rows[start:stop].to(self._device) for name, rows in carried.items()}
+            self.turn.state = {name: rows[start:stop].to(self._device) for name, rows in carried.items()}
         self._update.restore(state)
 
     @torch.no_grad()
@@ -285,7 +280,7 @@ class Gradient(Learner):
     # ---- evaluation
 
     def _examples(self, columns: Columns) -> Examples:
-        return Examples(columns, self.schema, self._device, self.task.compose)
+        return Examples(columns, self.schema, self._device, composer(self.task))
 
     def outputs(self, columns: Columns) -> Outputs:
         training, unshards = self.network.training, self._sharded and self.task.whole
@@ -294,7 +289,7 @@ class Gradient(Learner):
             if unshards:
                 self.network.unshard()  # type: ignore[operator]
             try:
-                return self._evaluation.outputs(self._examples(columns), self._sharded)
+                return self._evaluation.outputs(self._examples(columns), self._sharded, self.careful)
             finally:
                 if unshards:
                     self.network.reshard()  # type: ignore[operator]

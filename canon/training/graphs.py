@@ -2,9 +2,9 @@
 
 A small network keeps an H200 busy for 4 ms of a step whose 600 launches take the host 20 ms or more; a replay takes one
 launch. Shapes must repeat, so batches of sequences are filled up: tokens end to end to the next multiple of 512 with
-sequences of their own that nobody looks at, targets with IGNORE. All layouts stand in memory of their own
-(`FixedLayout`), into which each batch's are written. Gradients are added into tensors that stay; random numbers follow
-the generator's seed as outside. What a task does in its loss must not wait for the device. With CANON_KERNELS=off the
+extra sequences that nothing reads, targets with IGNORE. All layouts are in fixed memory (`FixedLayout`), into which
+each batch's are written. Gradients are added into tensors that stay; random numbers follow the generator's seed as
+they do without graphs. What a task does in its loss must not wait for the device. With CANON_KERNELS=off the
 passes are run one by one, which tests/training/test_graphs.py compares with replays.
 """
 
@@ -21,7 +21,7 @@ from canon.contracts import IGNORE
 from canon.data.batching.loader import Batch
 from canon.kernels import enabled
 from canon.nn.ragged import FixedLayout
-from canon.tasks.base import Task
+from canon.tasks.base import Turn
 
 _TOKENS = 512  # what numbers of tokens are rounded up to
 _SEQUENCES = 128
@@ -38,7 +38,7 @@ class Filled:
         sizes = {name: len(tokens) + -len(tokens) % _TOKENS for name, tokens in rows.items()}
         # Room for the sequences that take up what was filled in.
         spare = max(-(-(sizes[name] - len(rows[name])) // longest) for name in self.lengths)
-        self.sequences = max(len(own) for own in self.lengths.values()) + spare
+        self.sequences = max(len(lengths) for lengths in self.lengths.values()) + spare
         self.sequences += -self.sequences % _SEQUENCES
         sizes |= {name: self.sequences for name in rows if name in of_sequences}
         self.tokens = {
@@ -51,14 +51,14 @@ class Filled:
         self._longest = longest
 
     def layouts(self, device: torch.device) -> dict[str, FixedLayout]:
-        made = {}
+        layouts = {}
         for name, lengths in self.lengths.items():
-            made[name] = FixedLayout(len(self.tokens[name]), self.sequences, self._longest, device)
-            made[name].fill(lengths)
-        return made
+            layouts[name] = FixedLayout(len(self.tokens[name]), self.sequences, self._longest, device)
+            layouts[name].fill(lengths)
+        return layouts
 
 
-class Recorded:
+class RecordedStep:
     """One graph with the memory that it reads and writes."""
 
     def __init__(self, tokens: dict[str, Tensor], layouts: dict[str, FixedLayout]) -> None:
@@ -73,14 +73,21 @@ class Graphs:
     """`work` (a batch to a loss, after its backward pass) by graphs."""
 
     def __init__(
-        self, work: Callable[[Batch], Tensor], parameters: list[nn.Parameter], longest: int, task: Task | None = None
+        self,
+        work: Callable[[Batch], Tensor],
+        parameters: list[nn.Parameter],
+        longest: int,
+        turn: Turn | None = None,
+        of_sequences: tuple[str, ...] = (),
     ) -> None:
-        """longest: of all sequences, the length that none exceeds. task: whose observations `work` makes."""
-        self._work, self._parameters, self._longest, self._task = work, parameters, longest, task
+        """longest: the length that no sequence exceeds. turn: where `work` keeps what it observes. of_sequences: labels
+        of which each sequence has one."""
+        self._work, self._parameters, self._longest = work, parameters, longest
+        self._turn, self._of_sequences = turn or Turn(), of_sequences
         self._device = parameters[0].device
         self._gradients: list[Tensor] = []
         self._pool = torch.cuda.graph_pool_handle()
-        self._known: dict[tuple[Any, ...], Recorded] = {}
+        self._known: dict[tuple[Any, ...], RecordedStep] = {}
 
     def clear(self) -> None:
         """All gradients become 0, where they are."""
@@ -92,12 +99,12 @@ class Graphs:
         """The loss; gradients are added to those that are there."""
         if not enabled():
             return self._work(batch)
-        filled = Filled(batch, self._longest, self._task.of_sequences if self._task else ())
+        filled = Filled(batch, self._longest, self._of_sequences)
         known = self._known.get(filled.key)
         if known is None:
             if len(self._known) == _MOST:
                 return self._work(batch)
-            known = self._known[filled.key] = Recorded(filled.tokens, filled.layouts(self._device))
+            known = self._known[filled.key] = RecordedStep(filled.tokens, filled.layouts(self._device))
             self._record(known)
         else:
             for name, tokens in filled.tokens.items():
@@ -106,12 +113,12 @@ class Graphs:
                 known.layouts[name].fill(lengths)
         known.graph.replay()
         for name, (total, count) in known.observed.items():
-            self._task.observe(name, total, count)  # type: ignore[union-attr]
+            self._turn.observe(name, total, count)
         return known.loss
 
-    def _record(self, known: Recorded) -> None:
+    def _record(self, known: RecordedStep) -> None:
         state = torch.cuda.get_rng_state(self._device)
-        observed = dict(self._task.observed) if self._task else {}
+        observed = dict(self._turn.observed)
         before = [gradient.clone() for gradient in self._gradients]
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
@@ -122,11 +129,9 @@ class Graphs:
         if not self._gradients:  # what the loss reaches; the rest has none, as outside
             self._gradients = [p.grad for p in self._parameters if p.grad is not None]
             before = [torch.zeros_like(gradient) for gradient in self._gradients]
-        if self._task:
-            self._task.observed = {}
+        self._turn.observed = {}
         with torch.cuda.graph(known.graph, pool=self._pool, capture_error_mode="thread_local"):
             known.loss = self._work(known.batch)
-        if self._task:
-            known.observed, self._task.observed = self._task.observed, observed
+        known.observed, self._turn.observed = self._turn.observed, observed
         torch._foreach_copy_(self._gradients, before)
         torch.cuda.set_rng_state(state, self._device)

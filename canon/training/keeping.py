@@ -1,4 +1,4 @@
-"""The checkpoints of a run as the trainer uses them: the newest whole one to go on from, the best one to score."""
+"""The checkpoints of a run as the trainer uses them: the newest whole one to resume from, the best one to score."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Keeper:
             digest = hashlib.sha256(content[: state["metrics_bytes"]]).hexdigest()
             if state.get("metrics_sha256", digest) == digest:  # earlier versions did not record it
                 return path, tensors, state
-            self._warn(f"{metrics} is not as it was when {path.name} was made. Falling back to the one before.")
+            self._warn(f"{metrics} changed since {path.name} was written. Falling back to the checkpoint before it.")
         return None
 
     def save(self, tensors: dict[str, Tensors], state: Table, keep: int) -> None:

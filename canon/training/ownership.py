@@ -1,6 +1,6 @@
-"""One process owns a run while it trains: a lock of the operating system's, which ends with the process.
+"""One process owns a run while it trains: a lock of the operating system, which ends with the process.
 
-The file `lock` in the run says who holds it, and is empty while nobody does. Whatever only reads a run takes no lock.
+The file `lock` in the run says who holds it, and is empty while nobody does. Reading a run takes no lock.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from canon.errors import CanonError
 
 try:
     import fcntl
-except ImportError:  # Windows: the user sees to it that one process trains a run
+except ImportError:  # Windows: nothing stops two processes from training one run
     fcntl = None  # type: ignore[assignment]
 
 _NAME = "lock"
@@ -27,7 +27,7 @@ class Ownership:
         self._file: IO[bytes] | None = None
 
     def take(self, run: Path, name: Path | None = None) -> None:
-        """Locks a run directory, which is moved to `name` later if that is given; a run that is locked is an error."""
+        """Locks a run directory, which may be moved to `name` later; a run that is locked is an error."""
         if fcntl is None:
             return
         file = (run / _NAME).open("a+b")

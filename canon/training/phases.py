@@ -11,10 +11,11 @@ from torch import Tensor, nn
 
 from canon import optim
 from canon.errors import CanonError
+from canon.nn.without_dynamo import leave_dynamo_out, plain_step
 from canon.optim.schedules import multiplier
 from canon.recipe import OptimizerChoice, Recipe
 from canon.runs.checkpoint import Tensors
-from canon.tasks.base import Task
+from canon.tasks.base import Training
 from canon.training.sharding import like, whole
 
 Named = Iterable[tuple[str, nn.Parameter]]
@@ -26,7 +27,7 @@ class Phase:
     def __init__(
         self, name: str, choice: OptimizerChoice, named: Named, paces: dict[str, tuple[float, bool]] | None = None
     ) -> None:
-        """paces: of parameters that learn otherwise than the rest (Task.paces)."""
+        """paces: of parameters that do not learn like the rest (canon.contracts.Paced)."""
         self.name = name
         self.choice = choice
         parameters = list(named)
@@ -38,7 +39,9 @@ class Phase:
         self.parameters: list[nn.Parameter] = [parameter for group in groups for parameter in group["params"]]
         if not self.parameters:
             raise CanonError("optimizer.groups freezes every parameter, so nothing is left to train.")
+        leave_dynamo_out()
         self.optimizer = optim.create(choice.settings, groups)
+        self.step = plain_step(self.optimizer)
         self.rates = [group["lr"] for group in self.optimizer.param_groups]
         self.skips_on_device = bool(self.optimizer.defaults.get("fused"))
         self.multiplier = math.nan
@@ -108,21 +111,17 @@ def _group_of(name: str, choice: OptimizerChoice) -> int:
     return next((i for i, group in enumerate(choice.groups) if fnmatch(name, group.match)), -1)
 
 
-def freeze(network: nn.Module, task: Task, recipe: Recipe) -> list[nn.Module]:
-    """No gradients for what has the rate 0; returns the modules of which nothing learns. To be done before the network
-    is wrapped, which counts the gradients to expect."""
+def freeze(network: nn.Module, task: Training, recipe: Recipe) -> list[nn.Module]:
+    """Turns off gradients of what has the rate 0; returns the modules without a parameter that learns. Called before
+    the network is wrapped, which counts the gradients to expect."""
     for phase in dict.fromkeys(task.phases):
         choice = recipe.optimizer_for(phase)
         for name, parameter in task.parameters(network, phase):
             index = _group_of(name, choice)
             if index >= 0 and choice.groups[index].lr == 0:
                 parameter.requires_grad_(False)
-    frozen = []
-    for module in network.modules():
-        parameters = list(module.parameters())
-        if parameters and not any(parameter.requires_grad for parameter in parameters):
-            frozen.append(module)
-    return frozen
+    flags = [(module, [parameter.requires_grad for parameter in module.parameters()]) for module in network.modules()]
+    return [module for module, learns in flags if learns and not any(learns)]
 
 
 def give_turn(phase: Phase, phases: list[Phase]) -> None:

@@ -3,33 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from canon import recipe as recipes
-from canon.config import Table
-from canon.contracts import Context, Learner, TakesVocabulary, World
+from canon.config import Table, parse
+from canon.contracts import Context, Learner, Suggests, TakesVocabulary, World
 from canon.data.batching.loader import steps_per_epoch
 from canon.data.batching.passages import Passages
 from canon.data.batching.sequences import Uneven, Windows
+from canon.data.catalogue import CATALOGUE
+from canon.data.checking.choosing import SystemChoice, choose_system
+from canon.data.config import DataConfig
+from canon.data.paths import missing_path
 from canon.data.schema import Data, Schema, num_examples
 from canon.data.targets import HiddenTokens, NextToken
 from canon.errors import CanonError, border, unknown
+from canon.optim.settings import Adam, AdamW
 from canon.recipe import Recipe
 from canon.systems.building import build as build_system
 from canon.tasks import table as tasks
-from canon.tasks.base import Task
-from canon.training.data import with_backbone
+from canon.tasks.base import Carries, NetworkTask, Scoring, Task, Training
+from canon.tasks.records import TASK_RECORDS
+from canon.training.data import for_target, with_backbone
 from canon.training.devices import seed_step
 from canon.training.environment import Playing
 from canon.training.gradient import Gradient
 from canon.training.phases import Named, Phase
 from canon.training.run import Run
 
-# What may be changed when a run is taken up again; the rest decided what it has learned so far.
+# What may be changed when a run is resumed; the rest decided what it has learned so far.
+_SUGGESTED = "chosen for the data"  # the origin of settings that a system suggests
 _CHANGEABLE = ("steps", "epochs", "seconds", "patience", "keep", "nonfinite", "tensorboard", "threads")
 
 
@@ -40,17 +47,17 @@ def plan(name: str, data: str, out: str | Path | None, resume: bool, changes: Ta
     if out is None and is_run(name):  # canon train runs/NAME --resume
         path = Path(name)
     else:
-        asked = recipes.load(name, data, changes)
-        path = Path(out) if out is not None else Path("runs") / asked.name.split("/")[-1]
+        asked, folder = _asked(name, data, changes)
+        path = Path(out) if out is not None else Path("runs") / folder
         if not (exists or path.exists()):
             return with_backbone(asked), path
         kept = Run.open(path).recipe
-        if name and asked.system.name != kept.system.name:
+        if (name or data) and asked.system.name != kept.system.name:
             raise CanonError(f"{path} is a run of {kept.system.name}, not of {asked.system.name}: give another --out.")
         if data and data != kept.data.source:
             raise CanonError(f"{path} was trained on {kept.data.source}, not on {data}: give another --out.")
     if not resume:
-        raise CanonError(f"{path} already exists: add --resume to go on with it, or give another name with --out.")
+        raise CanonError(f"{path} already exists: add --resume to continue it, or give another name with --out.")
     run = Run.open(path)
     run.read_recipe()
     new = {key: value for key, value in changes.items() if not _is_kept(run, key, value)}
@@ -62,6 +69,26 @@ def plan(name: str, data: str, out: str | Path | None, resume: bool, changes: Ta
     return recipes.load(str(path / "recipe.toml"), changes=new), path
 
 
+def _asked(name: str, data: str, changes: Table) -> tuple[Recipe, str]:
+    """The recipe that is meant, and the name of its run; where only data is named, the first choice for its kind."""
+    if name and not recipes.is_known(name):
+        if name in CATALOGUE or Path(name).exists():
+            if data:
+                raise CanonError(f"{name} and {data} are both data: give one of them.")
+            name, data = "", name
+        elif Path(name).suffix:  # no recipe has one
+            raise missing_path(Path(name))
+    if name or not data:
+        asked = recipes.load(name, data, changes)
+        return asked, asked.name.split("/")[-1]
+    table = {key.removeprefix("data."): value for key, value in changes.items() if key.startswith("data.")}
+    config = parse(DataConfig, {**table, "source": data}, "data", dict.fromkeys(changes, "--set"))
+    system = changes.get("system.name", "")
+    chosen = SystemChoice(str(system), "") if system else choose_system(config, lambda task: TASK_RECORDS[task].targets)
+    asked = replace(recipes.load(chosen.name, data, changes), choice=chosen.sentence)
+    return asked, f"{Path(data).name.partition('.')[0]}-{asked.system.name}"
+
+
 def is_run(name: str) -> bool:
     with border(f"{name[:80]}{'…' * (len(name) > 80)}", "cannot be looked for"):
         return (Path(name) / "recipe.toml").is_file()
@@ -70,17 +97,14 @@ def is_run(name: str) -> bool:
 def _is_kept(run: Run, key: str, value: Any) -> bool:
     """Whether a run has this value already, maybe worked out for its data: 0 is automatic, and a batch that is larger
     than the training set is all of it."""
-    if _value(run.settings, key) == value:
+    kept: Any = run.settings
+    for part in key.split("."):
+        kept = kept.get(part, {}) if isinstance(kept, dict) else {}
+    if kept == value:
         return True
     if run.recipe.origins.get(key) != "worked out" or type(value) is not int:
         return False
     return value == 0 or (key == "train.batch" and value >= run.recipe.train.batch == run.data["examples"]["train"])
-
-
-def _value(table: Table, key: str) -> Any:
-    for part in key.split("."):
-        table = table.get(part, {}) if isinstance(table, dict) else {}
-    return table
 
 
 def build(
@@ -88,9 +112,10 @@ def build(
 ) -> tuple[Learner, Task]:
     """The learner of a recipe whose sizes are those of `schema`, and its task. pause: see Context."""
     task = tasks.create(recipe.system, recipe.config, schema, recipe.objective)
+    phases = task.phases if isinstance(task, Training) else ("all",)
     for phase in recipe.optimizers:
-        if phase not in task.phases:
-            raise unknown("phase (optimizers)", phase, task.phases)
+        if phase not in phases:
+            raise unknown("phase (optimizers)", phase, phases)
 
     def optimizer(parameters: Named, phase: str, paces: dict[str, tuple[float, bool]] | None = None) -> Phase:
         return Phase(phase, recipe.optimizer_for(phase), parameters, paces)
@@ -104,29 +129,19 @@ def build(
         return Playing(built, context), task
     if isinstance(built, TakesVocabulary) and "text" in schema.tokenizers:
         built.take_vocabulary(schema.tokenizers["text"].vocabulary)
+    assert isinstance(task, NetworkTask), f"{recipe.system.task} does not train networks"
     return Gradient(built, task, context), task
 
 
-@dataclass(frozen=True)
-class Prepared:
-    """A recipe and its data made ready for the trainer."""
-
-    recipe: Recipe  # with all that the data decides
-    size: int  # examples of an epoch; 0 where experience is made, not read
-    total: int  # steps
-    learner: Learner
-    task: Task
-    monitor: str  # the metric that decides which checkpoint is best
-
-
-def prepare(recipe: Recipe, data: Data, world: World, pause: Callable[[], None]) -> Prepared:
-    """The learner and task of a recipe for its data; settings that do not go together are an error."""
-    size = num_examples(data.splits["train"]) if "train" in data.splits else 0
-    recipe = _resolved(recipe, data, size)  # an existing run has its intervals worked out already
+def prepare(recipe: Recipe, data: Data, world: World, pause: Callable[[], None]) -> tuple[Recipe, Learner, Task]:
+    """A recipe with all that its data decides, and its learner and task; settings that do not fit together are an
+    error."""
+    # An existing run has its intervals worked out already.
+    recipe = resolved(for_target(recipe, data.schema.target), data)
     learner, task = build(recipe, data.schema, world, pause)
-    if task.carries and recipe.train.batch < world.size:
+    if isinstance(task, Carries) and recipe.train.batch < world.size:
         raise CanonError(f"train.batch is {recipe.train.batch}, less than the {world.size} processes.")
-    if not recipe.train.monitor and task.monitor != type(task).monitor:  # for want of labels
+    if not recipe.train.monitor and task.monitor != tasks.TASKS[recipe.system.task].monitor:
         recipe = recipe.with_monitor(task.monitor)
     for split, columns in data.splits.items():
         if (few := num_examples(columns)) < task.least:
@@ -137,22 +152,61 @@ def prepare(recipe: Recipe, data: Data, world: World, pause: Callable[[], None])
     monitor = recipe.train.monitor or task.monitor
     if monitor not in task.names():
         raise unknown("metric (train.monitor)", monitor, task.names())
-    return Prepared(recipe, size, recipe.total_steps(size), learner, task, monitor)
+    return recipe, learner, task
 
 
-def _resolved(recipe: Recipe, data: Data, size: int) -> Recipe:
-    """A recipe with all that the data decides: sizes of the system, and intervals. Data without training examples, such
-    as an environment, has no epochs, and the batch is the recipe's."""
+def epoch_size(data: Data) -> int:
+    """Examples of an epoch; 0 where experience comes from an environment."""
+    return num_examples(data.splits["train"]) if "train" in data.splits else 0
+
+
+def resolved(recipe: Recipe, data: Data) -> Recipe:
+    """A recipe with all that the data decides: how it was read, sizes of the system, settings that the system suggests
+    for such data, and intervals. Data without training examples, such as an environment, has no epochs, and the batch
+    is the recipe's."""
+    size = epoch_size(data)
+    recipe = _with_defaults(recipe, {f"data.{key}": value for key, value in data.decided.items()}, "the data")
+    _, cls = recipe.system.load()
+    if issubclass(cls, Suggests):
+        recipe = _with_defaults(recipe, cls.suggest(recipe, data.schema, size), _SUGGESTED)
     if not size:
         if recipe.train.steps is None:
-            raise CanonError(f"train.steps must be given: {data.name} has no training set to count epochs of.")
+            raise CanonError(f"Set train.steps: {data.name} has no training set whose epochs could be counted.")
         return recipe.fitted(data.schema.sizes()).resolved(max(recipe.train.batch, 1))
     per_epoch = steps_per_epoch(data.schema, data.splits["train"], recipe.train.batch, recipe.train.tokens)
     return recipe.fitted({**data.schema.sizes(), "num_examples": size}).resolved(size, per_epoch)
 
 
-def floors_of(task: Task, data: Data) -> dict[str, float]:
-    """The losses of guesses that look at no input, by name."""
+def _with_defaults(recipe: Recipe, values: Table, origin: str) -> Recipe:
+    """A recipe with `values` by section.key, each where nobody gave that setting or the one that replaces it."""
+    given = {key for key, noted in recipe.origins.items() if noted != "default"}
+    given |= set() if isinstance(recipe.optimizer.settings, Adam | AdamW) else {"optimizer.lr"}
+    new = {key: value for key, value in values.items() if not given & {key, *recipes.EITHER.get(key, ())}}
+    sections: dict[str, Table] = {}
+    for key, value in new.items():
+        section, _, name = key.partition(".")
+        sections.setdefault(section, {})[name] = value
+    optimizer = recipe.optimizer
+    return replace(
+        recipe,
+        config=replace(recipe.config, **sections.get("system", {})),
+        data=replace(recipe.data, **sections.get("data", {})),
+        train=replace(recipe.train, **sections.get("train", {})),
+        optimizer=replace(optimizer, settings=replace(optimizer.settings, **sections.get("optimizer", {}))),
+        origins=recipe.origins | dict.fromkeys(new, origin),
+    )
+
+
+def suggestions(recipe: Recipe) -> str:
+    """A sentence with the settings that the system suggested for its data; "" for none."""
+    sections = {"system": recipe.config, "train": recipe.train, "optimizer": recipe.optimizer.settings}
+    keys = [key for key, origin in recipe.origins.items() if origin == _SUGGESTED]
+    listed = [f"{key} = {vars(sections[section])[name]}" for key in keys for section, _, name in [key.partition(".")]]
+    return f"Chosen for this data: {', '.join(listed)}." if listed else ""
+
+
+def floors_of(task: Scoring, data: Data) -> dict[str, float]:
+    """The losses of predictors that look at no input, by name."""
     columns = data.splits.get("train", {})
     of_text = isinstance(data.schema.target, NextToken | HiddenTokens)
     targets = columns.get("target", columns.get("input") if of_text else None)

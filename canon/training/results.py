@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from canon.config import Table
+from canon.data import encodings
 from canon.data.schema import Data
 from canon.recipe import Recipe
-from canon.tasks.base import Task
+from canon.tasks.base import Decides, Remarks, Scoring
 
 Scores = dict[str, dict[str, float]]
+_FEW_LOGS = 3  # training losses of each half of a run to say whether they fall
 
 
 def record(
-    recipe: Recipe, data: Data, task: Task, scores: Scores, penalty: float, reached: Table, cost: Table
+    recipe: Recipe,
+    data: Data,
+    task: Scoring,
+    scores: Scores,
+    penalty: float,
+    reached: Table,
+    cost: Table,
+    warnings: list[str],
 ) -> Table:
     """What result.json holds. reached: steps, best_step and ended."""
     names = dict.fromkeys(name for of_split in scores.values() for name in of_split)
@@ -22,12 +33,36 @@ def record(
         **reached,
         # What is undefined for one split only (as AUC of a single class) is None there.
         "scores": {split: {name: of_split.get(name) for name in names} for split, of_split in scores.items()},
-        "remarks": list(task.remarks),
+        "remarks": list(task.remarks) if isinstance(task, Remarks) else [],
+        "warnings": warnings,
+        **({"threshold": task.threshold} if isinstance(task, Decides) and task.threshold is not None else {}),
         "risk": _risks(scores, penalty),
         "expected": {key: value for key, value in recipe.expected().items() if key != "curve"},
         "protocol": {"data": data.fingerprint(), **data.protocol},
         "cost": cost,
     }
+
+
+def warnings(recipe: Recipe, task: Scoring, data: Data, shortfall: str, losses: list[float]) -> list[str]:
+    """A sentence where the run has not learned, with the likeliest causes for such data.
+
+    shortfall: what the task says about the split that it is judged by. losses: of training, as they were logged."""
+    falls = not task.loss_falls or bool(recipe.train.init) or _fell(losses)
+    flat = "" if falls else f"the training loss did not fall (from {losses[0]:.4g} to {losses[-1]:.4g})"
+    if not (said := " and ".join(filter(None, [shortfall and f"it is {shortfall}", flat]))):
+        return []
+    causes = encodings.find(data.schema.encoding).causes
+    listed = "; ".join(f"({number}) {cause}" for number, cause in enumerate(causes, start=1))
+    return [f"This run has not learned: {said}. Likely causes: {listed}."]
+
+
+def _fell(losses: list[float]) -> bool:
+    """Whether losses are lower in the second half than in the first, or than at first; of a few nothing is known."""
+    half = len(losses) // 2
+    if half < _FEW_LOGS:
+        return True
+    late, early, first = (float(np.mean(some)) for some in (losses[half:], losses[:half], losses[:1]))
+    return early - late > 0.001 * abs(early) or first - late > 0.01 * abs(first)
 
 
 def _risks(scores: Scores, penalty: float) -> dict[str, float]:
@@ -50,7 +85,9 @@ def lines(result: Table) -> list[str]:
             value = "–" if number is None else f"{number:.4f}"
             numbers.append(f"{key} {value}{_beside(result['expected'].get(f'{split}/{key}'))}")
         text.append(f"{split:>5}  {'  '.join(numbers)}")
-    return [*text, *result["remarks"]]
+    if (threshold := result.get("threshold")) is not None:
+        text.append(f"The second class is predicted from a probability of {threshold:.3f} on (objective.threshold).")
+    return [*text, *result["remarks"], *result["warnings"]]
 
 
 def standing(recipe: Recipe, step: int, train: dict[str, float], valid: dict[str, float]) -> list[str]:

@@ -1,4 +1,4 @@
-"""The run directory: what training leaves behind, and all that any later tool reads."""
+"""The run directory: what training writes, and all that any later tool reads."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from canon.runs.checkpoint import Tensors
 from canon.storage import write_text, writing_folder
 from canon.training.ownership import Ownership
 
-EARLIER = Path("vocab") / "earlier.tsv"  # in a run of word vectors: the words of the one that it goes on from
+EARLIER = Path("vocab") / "earlier.tsv"  # in a run of word vectors: the words of the run that it started from
 _PACKAGES = ("deepcanon", "torch", "numpy", "safetensors", "scikit-learn")
 
 
@@ -62,9 +62,9 @@ class Run:
     ) -> Run:
         """A new run directory with all that the run starts from, whole or absent.
 
-        earlier: the words of the run of word vectors that it goes on from. start: tensors and state of a learner that
-        begins with more than its seed decides. ownership: takes the run before others see it. trained: the
-        weights are to be used as they are."""
+        earlier: the words of the run of word vectors that it starts from. start: tensors and state of a learner that
+        starts with more than its seed decides. ownership: takes the run before others see it. trained: whether
+        the weights are used as they are."""
         vocab = data.schema.files() | ({EARLIER.name: earlier} if earlier else {})
         record = {**_data_record(data), "vocab": {name: files.digest(text) for name, text in vocab.items()}}
         with writing_folder(path) as part:
@@ -74,10 +74,9 @@ class Run:
             run.checkpoints.mkdir()
             (part / "vocab").mkdir()
             run.write_recipe(recipe)
-            _write(part / "data.json", files.sealed(record))
-            _write(part / "env.json", json.dumps(environment(), indent=1))
-            for name, text in vocab.items():
-                _write(part / "vocab" / name, text)
+            texts = {"data.json": files.sealed(record), "env.json": json.dumps(environment(), indent=1)}
+            for name, text in {**texts, **{f"vocab/{name}": text for name, text in vocab.items()}}.items():
+                (part / name).write_bytes(text.encode())  # the folder is synced as a whole
             if start is not None:
                 tensors, learned = start
                 first = checkpoint.save(run.checkpoints, 0, recipe.system.name, tensors, beginning(learned))
@@ -106,8 +105,8 @@ class Run:
             text = file.read_bytes().decode()
         if not files.is_as_sealed(text):
             raise CanonError(
-                f"{file} is not as canon wrote it: undo the change. What may change in a run is given by --resume "
-                f"--set; for other settings make a new one of a copy: canon train COPY.toml --out NAME."
+                f"{file} is not as canon wrote it: undo the change. What may change in a run is set by --resume "
+                f"--set; for other settings train a copy: canon train COPY.toml --out NAME."
             )
         return text
 
@@ -121,7 +120,7 @@ class Run:
 
     @property
     def env(self) -> Table:
-        return files.read(self.path / "env.json", {}, "write {} into it to go without what it said of the machine")
+        return files.read(self.path / "env.json", {}, "write {} into it to do without what it said about the machine")
 
     @property
     def result(self) -> Table | None:
@@ -147,10 +146,10 @@ class Run:
 
     def best(self) -> Path:
         """The checkpoint to use: the best one, or the newest where none was evaluated."""
-        found = next(self.to_use(), None)
-        if found is None:
+        path = next(self.to_use(), None)
+        if path is None:
             raise CanonError(f"{self.path} has no checkpoint yet: train it first.")
-        return found
+        return path
 
     def to_use(self) -> Iterator[Path]:
         """The checkpoints that there are, the best one first, then the newest."""
@@ -169,11 +168,11 @@ class Run:
         new = {record.name: record.sha256 for record in data.files}
         changed = [name for name in {**old, **new} if old.get(name) != new.get(name)]
         what = f"{', '.join(changed)} changed" if changed else "the data or its split changed"
-        raise CanonError(f"{what} since {self.path} began: restore it, or train anew with another --out.")
+        raise CanonError(f"{what} since {self.path} began: restore it, or train again with another --out.")
 
 
 def defined(scores: dict[str, float]) -> dict[str, float]:
-    """Without the metrics that are undefined for the rows they are of, as r² of a single one is; a loss is kept."""
+    """Without the metrics that are undefined for these rows, such as r² of a single one; a loss is kept."""
     return {name: value for name, value in scores.items() if name == "loss" or math.isfinite(value)}
 
 
@@ -191,11 +190,6 @@ def beginning(learned: Table) -> Table:
         "due": False,
         "learner": learned,
     }
-
-
-def _write(path: Path, text: str) -> None:
-    """Into a folder that is not in its place yet, and is synced as a whole."""
-    path.write_bytes(text.encode())
 
 
 def environment() -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM while a run goes: asked for at places where all processes can stop together and save."""
+"""Ctrl-C and SIGTERM while a run trains: checked where all processes can stop together and save."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Interrupted(Exception):
 
 
 class Stopped(Exception):
-    """A signal has come between two batches of an evaluation."""
+    """A signal came between two batches of an evaluation."""
 
 
 class Signals:

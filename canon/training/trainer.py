@@ -2,7 +2,7 @@
 
 Order within a step: learn, log, evaluate, checkpoint. A checkpoint holds everything up to its step, and says how many
 bytes of metrics.jsonl belong to it, so that killed at any moment and resumed equals never killed.
-What is learned from is the learner's affair: the trainer knows the splits that are scored, and asks them for sizes.
+The learner takes what it learns from out of the data; the trainer knows the splits that are scored.
 """
 
 from __future__ import annotations
@@ -15,24 +15,26 @@ from canon.config import Table
 from canon.contracts import World
 from canon.data.schema import Data, check_vocabulary, num_examples, some
 from canon.errors import CanonError, Unforeseen, sentence
+from canon.metrics.records import is_rising
 from canon.recipe import Recipe
 from canon.runs import files
 from canon.storage import cannot_write, write_bytes, write_text
+from canon.tasks.base import Decides, DrawsPictures, ShowsSamples
 from canon.training import results
 from canon.training.console import Console
-from canon.training.curves import Curves
+from canon.training.curves import CurveFiles
 from canon.training.data import earlier_words, read_data
 from canon.training.devices import enter_world, leave_world, reset_peak_memory
 from canon.training.keeping import Keeper
 from canon.training.origin import start_from_elsewhere
 from canon.training.ownership import Ownership
 from canon.training.pace import Pace
-from canon.training.plan import floors_of, plan, prepare
+from canon.training.plan import epoch_size, floors_of, plan, prepare, suggestions
 from canon.training.run import Run, beginning, defined
 from canon.training.signals import Interrupted, Signals, Stopped
 from canon.training.update import NonFinite
 
-_AGREE_EVERY = 10  # steps between the processes' asking each other whether to stop
+_AGREE_EVERY = 10  # steps after which the processes ask each other whether to stop
 
 
 def train(
@@ -43,14 +45,14 @@ def train(
     changes: Table | None = None,
     quiet: bool = False,
 ) -> Run:
-    """Trains a recipe to its end, or goes on with a run; returns the run."""
+    """Trains a recipe to its end, or resumes a run; returns the run."""
     return train_and_keep(name, data, out, resume, changes, quiet)[0]
 
 
 def train_and_keep(
     name: str, data: str, out: str | Path | None, resume: bool, changes: Table | None, quiet: bool
 ) -> tuple[Run, Data]:
-    """`train`, which also returns the data that was read, for a report to be made of it without reading it again."""
+    """`train`, which also returns the data, so that a report need not read it again."""
     recipe, path = plan(name, data, out, resume, changes or {})
     world = enter_world(recipe.train)
     reset_peak_memory(world.device)
@@ -74,13 +76,12 @@ class Trainer:
         # One process looks, so that all of them see the same.
         self._exists = bool(world.total([float(world.is_main and path.exists())])[0])
         if self._exists:
-            self._take_up()
+            self._own()
         self.data = read_data(recipe, path if self._exists else None)
-        prepared = prepare(recipe, self.data, world, self.signals.check)
-        self.recipe, self.size, self.total = prepared.recipe, prepared.size, prepared.total
-        self.learner, self.task, self.monitor = prepared.learner, prepared.task, prepared.monitor
-        recipe = self.recipe
-        # Whatever is wrong with the settings shows before the run directory is made.
+        recipe, self.learner, self.task = prepare(recipe, self.data, world, self._pause)
+        self.recipe, self.size, self.monitor = recipe, epoch_size(self.data), recipe.train.monitor or self.task.monitor
+        self.total = recipe.total_steps(self.size)
+        # Mistakes in the settings show before the run directory is created.
         self._origin = "" if self._exists else start_from_elsewhere(self.learner, recipe, self.data.schema)
         self.learner.begin(self.data, recipe.train.batch, self.total)
         if self._exists:
@@ -91,19 +92,20 @@ class Trainer:
         self.keeper = Keeper(self.run, recipe.system.name, self.console.warn)
         self._take_state(beginning({}))
         self._logged: dict[str, float] = {}  # the newest numbers of training
-        self._samples: list[str] = []  # what the network makes of some examples
+        self._samples: list[str] = []  # lines about some examples
+        self._shortfall = ""  # what the task says about the split that was scored last: at the end the test set
 
     def _take_state(self, state: Table) -> None:
         self.step: int = state["step"]
         self.best: Table = state["best"]
         self.waited: int = state["waited"]  # evaluations since the best one
         self.seconds: float = state["seconds"]  # of training, over all sittings
-        self.ended: str = state.get("ended", "")  # why training came to its end before its last step
-        self._due: bool = state.get("due", False)  # whether the evaluation of this step is still to be made
+        self.ended: str = state.get("ended", "")  # why training ended before its last step
+        self._due: bool = state.get("due", False)  # whether this step is still to be evaluated
         self._valid: dict[str, float] = state["valid"]  # the newest numbers of validation
 
-    def _take_up(self) -> None:
-        """An existing run: owned by this process before anything of it is used, and as it was written."""
+    def _own(self) -> None:
+        """Takes ownership of an existing run before anything of it is used, and checks that it is as it was written."""
         if self.world.is_main:
             try:
                 self.ownership.take(self.run.path)
@@ -112,7 +114,7 @@ class Trainer:
         check_vocabulary(self.run.path)
 
     def _create(self) -> None:
-        """The run directory, with what the run starts from; made by the main process."""
+        """The main process writes the run directory, with what the run starts from."""
         start = (self.learner.tensors(), self.learner.state()) if self._origin else None
         if self.world.is_main:
             earlier = earlier_words(self.recipe, None)
@@ -147,25 +149,27 @@ class Trainer:
         offset = self._resume() if self._exists else 0
         if changed:
             self._take_new_budget()
-        self.open_files(offset)
-        self.start_clock()
+        if self.world.is_main:
+            self._curves = CurveFiles(self.run.path, self.step, offset, self.recipe.train.tensorboard)
+        self._pace = Pace(self.learner, self.recipe.train.batch, self.world, self.step, self.seconds)
         self.console.start(self.total, self.step)
         try:
             self._loop()
             self._finish()
         except Stopped:
-            raise Interrupted(
-                self.signals.number,
-                f"Stopped at step {self.step:,}; everything is saved. Go on with: canon train {self.run.path} --resume",
-            ) from None
+            resume = f"canon train {self.run.path} --resume"
+            message = f"Stopped at step {self.step:,}; everything is saved. Continue with: {resume}"
+            raise Interrupted(self.signals.number, message) from None
         self.world.wait()  # nobody leaves while another still writes
 
     def _introduce(self) -> None:
         say, recipe, data = self.console.say, self.recipe, self.data
+        if recipe.choice:
+            say(recipe.choice)
         sizes = ", ".join(f"{num_examples(columns):,} {name}" for name, columns in data.splits.items())
         say(f"{recipe.system.title} ({recipe.system_name}) on {data.name}: {sizes}.")
         replaced = [f"{key} of the recipe is {origin}." for key, origin in recipe.replaced.items()]
-        for note in (*data.notes, *replaced, *filter(None, [self._origin])):
+        for note in (*data.notes, *replaced, *filter(None, [suggestions(recipe), self._origin])):
             say(note)
         processes = f", {self.world.size} processes" if self.world.size > 1 else ""
         unit = "examples" if self.size else self.learner.unit[1]
@@ -174,7 +178,7 @@ class Trainer:
             say(f"A guess by {name} has loss {loss:.4f}.")
 
     def _resume(self) -> int:
-        """Takes up the last valid checkpoint; returns the bytes of metrics.jsonl that belong to it."""
+        """Restores the last valid checkpoint; returns the bytes of metrics.jsonl that belong to it."""
         newest = self.keeper.newest()
         if newest is not None:
             path, tensors, state = newest
@@ -193,20 +197,12 @@ class Trainer:
         return 0
 
     def _take_new_budget(self) -> None:
-        """Writes a changed budget into the run; what was its end is the end no more."""
+        """Writes a changed budget into the run, which is then not finished."""
         self.ended = ""
         if self.world.is_main:
             (self.run.path / "result.json").unlink(missing_ok=True)
             self.run.write_recipe(self.recipe)
         self.world.wait()
-
-    def open_files(self, metrics_bytes: int) -> None:
-        """Opens what is written to while training, cut back to the checkpoint it goes on from."""
-        if self.world.is_main:
-            self._curves = Curves(self.run.path, self.step, metrics_bytes, self.recipe.train.tensorboard)
-
-    def start_clock(self) -> None:
-        self._pace = Pace(self.learner, self.recipe.train.batch, self.world, self.step, self.seconds)
 
     # ---- the loop
 
@@ -228,16 +224,16 @@ class Trainer:
                 self._log()
             self._conclude(last)
             if due():
-                self.console.paint(self.step, self._pace.text(self.step))
+                self.console.paint(self.step, self._pace.text(self._pace.recent(self.step)))
 
     def _agreed(self, wish: bool) -> bool:
-        """Whether any process wishes so; asked only now and then, at steps that all of them reach."""
+        """Whether any process wishes so; asked only at some steps, which all of them reach."""
         if self.world.size == 1:
             return wish
         return self.step % _AGREE_EVERY == 0 and self.world.total([float(wish)])[0] > 0
 
     def _conclude(self, last: bool) -> None:
-        """Evaluates after a step and makes a checkpoint, where they are due."""
+        """Evaluates after a step and writes a checkpoint, where they are due."""
         train, step = self.recipe.train, self.step
         better = False
         if self._due or last or step % train.evaluate_every == 0:
@@ -249,7 +245,7 @@ class Trainer:
                 raise
             self._due = False
             self.ended = self.ended or self._out_of_patience()
-        # A signal changes nothing but that a checkpoint is made here: the run goes on later as if it had not come.
+        # A signal only causes a checkpoint here: a resumed run continues as if there had been no signal.
         stopped = (self.world.size == 1 or step % _AGREE_EVERY == 0) and self.signals.came()
         if better or last or self.ended or stopped or step % train.checkpoint_every == 0:
             self._checkpoint()
@@ -270,12 +266,12 @@ class Trainer:
         self._logged = logs
 
     def _evaluate(self) -> bool:
-        """Scores the validation set, if there is one, and says how the run stands; True if this is the best so far."""
+        """Scores the validation set, if there is one, and prints the newest numbers; True if it is the best so far."""
         better = False
         if "valid" in self.data.splits:
             self._valid = self.evaluate("valid", shown=True)
             value = self._valid.get(self.monitor)  # None: undefined for this validation set
-            sign = 1 if self.monitor in self.task.rising else -1
+            sign = 1 if is_rising(self.monitor) else -1
             # Small validation sets tie often; of equals the one with the lower loss is better.
             rank = [0.0 if value is None else sign * value, -self._valid.get("loss", 0.0)]
             better = not self.best or rank > self.best["rank"]
@@ -290,17 +286,27 @@ class Trainer:
         return better
 
     def evaluate(self, split: str, limit: int | None = None, shown: bool = False) -> dict[str, float]:
-        """The metrics that are defined for a split; Stopped where a signal comes in the midst of it."""
-        self.signals.check()
+        """The metrics that are defined for a split; raises Stopped where a signal comes meanwhile."""
+        self._scored = split
+        self._pause()
         columns = self.data.splits[split]
         if limit is not None:
             columns = some(columns, limit)
         outputs = self.learner.outputs(columns)
         if shown and self.world.is_main:
-            for name, png in self.task.pictures(outputs, columns).items():
-                write_bytes(self.run.path / name / f"step-{self.step:08d}.png", png)
-            self._samples = self.task.samples(outputs, columns)
+            if isinstance(self.task, DrawsPictures):
+                for name, png in self.task.pictures(outputs, columns).items():
+                    write_bytes(self.run.path / name / f"step-{self.step:08d}.png", png)
+            if isinstance(self.task, ShowsSamples):
+                self._samples = self.task.samples(outputs, columns)
+        self._shortfall = self.task.shortfall(outputs, columns)
         return defined(self.task.score(outputs, columns))
+
+    def _pause(self) -> None:
+        """Called between the parts of an evaluation."""
+        self.signals.check()
+        if self.console.due():
+            self.console.paint(self.step, f"evaluating {self._scored}")
 
     def _checkpoint(self) -> None:
         tensors, learned = self.learner.tensors(), self.learner.state()
@@ -327,7 +333,9 @@ class Trainer:
         self.seconds = self._pace.seconds()
         self.world.wait()  # until the main process has written them
         best = self.keeper.restore_best(self.learner)
-        self.task.final = True
+        self.learner.careful = True
+        if isinstance(self.task, Decides) and "valid" in self.data.splits:
+            self.task.decide(self.learner.outputs(self.data.splits["valid"]), self.data.splits["valid"])
         most = self.task.risk_examples
         scores = {split: self.evaluate(split, most if split == "train" else None) for split in self.data.splits}
         penalty = self.learner.penalty()
@@ -335,9 +343,11 @@ class Trainer:
             return
         reached = {"steps": self.step, "best_step": best, "ended": self.ended or "all steps done"}
         cost = self._pace.cost(self.step, self.seconds)
-        result = results.record(self.recipe, self.data, self.task, scores, penalty, reached, cost)
+        losses = [row["train/loss"] for row in self.run.metrics() if "train/loss" in row]
+        warnings = results.warnings(self.recipe, self.task, self.data, self._shortfall, losses)
+        result = results.record(self.recipe, self.data, self.task, scores, penalty, reached, cost, warnings)
         write_text(self.run.path / "result.json", files.sealed(result))
         ended = f" ({self.ended})" if self.ended else ""
-        self.console.say(f"Done in {self.seconds:.1f} s{ended}: {self._pace.text(self.step)}.")
+        self.console.say(f"Done in {self.seconds:.1f} s{ended}: {self._pace.text(self._pace.rate(self.step))}.")
         for line in results.lines(result):
             self.console.say(line)

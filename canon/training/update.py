@@ -57,11 +57,11 @@ class Update:
             if bad and not self.scaling:
                 self._refuse(1)
             if not bad:
-                phase.optimizer.step()
+                phase.step()
         else:
             phase.bad = phase.bad + self._bad
             phase.optimizer.found_inf = self._bad  # type: ignore[attr-defined]
-            phase.optimizer.step()
+            phase.step()
         if self.scaling:
             torch._amp_update_scale_(self.scale, self._growth, self._bad, _GROWTH, _BACKOFF, _GROWTH_STEPS)
 

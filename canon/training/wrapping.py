@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from canon.contracts import Context, Recordable
+from canon.contracts import Context, GraphRecordable, TakesTurns
 from canon.nn.attention.attend import fits
 from canon.nn.attention.multihead import MultiHead
 from canon.nn.compiling import PAYS_FROM, compile_parts, parts
@@ -17,16 +15,11 @@ from canon.training.phases import Phase, give_turn
 _COMPILE_FROM = 1000  # steps: compiling takes tens of seconds, which a shorter run does not earn back
 
 
-@dataclass(frozen=True)
-class Wrapped:
-    models: dict[str, nn.Module]  # the network as each phase runs it
-    in_graphs: bool  # whether torch.compile makes CUDA graphs of it, which wants to know where a step begins
-
-
 def wrap(
     network: nn.Module, phases: list[Phase], context: Context, sharded: bool, flops_per_step: float, total_steps: int
-) -> Wrapped:
-    """DDP waits for the gradients of all that it was made with, so it is made once for each phase, with what that phase
+) -> tuple[dict[str, nn.Module], bool]:
+    """The network as each phase runs it, and whether torch.compile makes CUDA graphs, which need to know where a step
+    begins. DDP waits for the gradients of all parameters that it wraps, so each phase has its own, of what it
     changes."""
     train, world = context.recipe.train, context.world
     on_gpu = world.device.type == "cuda"
@@ -42,18 +35,18 @@ def wrap(
     in_graphs = compiled and even and on_gpu and world.size == 1 and len(phases) == 1
     models: dict[str, nn.Module] = {}
     for phase in phases:
-        model = network
+        model = network.turn(phase.name) if isinstance(network, TakesTurns) else network
         if world.size > 1 and not sharded:
             if len(phases) > 1:
                 give_turn(phase, phases)
             model = DistributedDataParallel(model, gradient_as_bucket_view=True)
         mode = "reduce-overhead" if in_graphs else None
         models[phase.name] = torch.compile(model, mode=mode) if compiled else model  # type: ignore[assignment]
-    return Wrapped(models, in_graphs)
+    return models, in_graphs
 
 
 def can_record(network: nn.Module, dtype: torch.dtype) -> bool:
     """Whether a pass over sequences that lie end to end can be a CUDA graph (canon.training.graphs)."""
-    if not isinstance(network, Recordable) or not network.records or dtype not in (torch.bfloat16, torch.float16):
+    if not isinstance(network, GraphRecordable) or not network.records or dtype not in (torch.bfloat16, torch.float16):
         return False
     return all(fits(module.head_dim) for module in network.modules() if isinstance(module, MultiHead))

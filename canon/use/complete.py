@@ -1,8 +1,8 @@
-"""Text from a trained language model: what it goes on with after a prompt.
+"""Text from a trained language model: the continuation of a prompt.
 
-How a text begins and ends is canon/use/language.py's to say. Tokens come one by one, or some at a time where the device
-decides on them by itself (canon/nn/graphs.py); with `tell` they are told as they come. A text ends at `length` tokens,
-at its own end, or before the first of some stop words.
+canon/use/language.py defines how a text begins and ends. Tokens come one by one, or several at a time where the device
+samples them by itself (canon/nn/graphs.py); `on_text` receives the text as it grows. A text ends at `length` tokens, at
+its end token, or before the first of the stop words.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from canon.nn import decoding, graphs
 from canon.nn.choosing import Sampling
 from canon.nn.frozen import frozen
 from canon.nn.limits import seeded, whole
-from canon.use.language import Language
+from canon.use.language import LanguageRun
 from canon.use.model import Model
 
-_AT_ONCE = 64  # texts that are drawn together
-_HALF = "\ufffd"  # what a part of a character is decoded to
+_AT_ONCE = 64  # texts that are sampled together
+_HALF = "\ufffd"  # the decoded form of an incomplete character
 
 
 @dataclass(frozen=True)
@@ -43,24 +43,24 @@ def complete(
     count: int = 1,
     seed: int = 0,
     stop: Sequence[str] = (),
-    tell: Callable[[str], None] | None = None,
+    on_text: Callable[[str], None] | None = None,
 ) -> list[Completion]:
-    """`count` texts of at most `length` more tokens; temperature 0 takes the likeliest token each time.
+    """`count` texts of at most `length` more tokens; temperature 0 always takes the most likely token.
 
-    A text ends before the first of the words `stop` that it comes to; what it ends with then still counts in the
-    log-probability. `tell` is given the only text piece by piece.
+    A text ends before the first of the words `stop` that occurs in it; the stop word still counts in the
+    log-probability. `on_text` receives the only text piece by piece.
     """
-    language = Language(model)
+    language = LanguageRun(model)
     whole("length", length)
     whole("count", count)
-    if tell is not None and count > 1:
-        raise CanonError(f"Only one text can be told as it comes, but count is {count}.")
+    if on_text is not None and count > 1:
+        raise CanonError(f"Only one text can be streamed (on_text), but count is {count}.")
     if not all(stop):
         raise CanonError("A stop word must have at least one character.")
     sampling = Sampling(temperature, top_k, top_p) if temperature else None
     read, before = language.begin(prompt)
     generator = seeded(seed)
-    found: list[Completion] = []
+    completions: list[Completion] = []
     with frozen(language.network):
         for start in range(0, count, _AT_ONCE):
             rows = [_Text(language, read[before:], stop) for _ in range(min(_AT_ONCE, count - start))]
@@ -70,19 +70,19 @@ def complete(
                 for row, tokens, gains in zip(rows, token_TB.T.tolist(), gain_TB.T.tolist(), strict=True):
                     row.add(tokens[: length - have], gains[: length - have])
                 have += len(token_TB)
-                if tell is not None:
-                    tell(rows[0].news())
+                if on_text is not None:
+                    on_text(rows[0].news())
                 if have >= length or all(row.done for row in rows):
                     break
-            if tell is not None:
-                tell(rows[0].news(whole=True))
-            found += [Completion(prompt, row.text, float(np.sum(row.gains))) for row in rows]
-    return found
+            if on_text is not None:
+                on_text(rows[0].news(whole=True))
+            completions += [Completion(prompt, row.text, float(np.sum(row.gains))) for row in rows]
+    return completions
 
 
 def remark(model: Model, prompt: str, length: int) -> str:
-    """A sentence where a text will be longer than the network's positions, else nothing."""
-    language = Language(model)
+    """A sentence if a text may become longer than the network's positions, else ""."""
+    language = LanguageRun(model)
     if not language.limit or len(language.begin(prompt)[0]) + length <= language.limit:
         return ""
     return (
@@ -92,9 +92,9 @@ def remark(model: Model, prompt: str, length: int) -> str:
 
 
 def _stream(
-    language: Language, prompt_BT: Tensor, length: int, sampling: Sampling | None, generator: torch.Generator
+    language: LanguageRun, prompt_BT: Tensor, length: int, sampling: Sampling | None, generator: torch.Generator
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Tokens and log-probabilities [T, B] without end, by graphs where there are some."""
+    """Tokens and log-probabilities [T, B] without end, by CUDA graphs if the network can be recorded."""
     network = language.network
     if _records(language):
         capacity = prompt_BT.shape[1] - 1 + length
@@ -105,19 +105,19 @@ def _stream(
     return decoding.go_on(network.step, begun, sampling, generator)
 
 
-def _records(language: Language) -> bool:
-    return language.device.type == "cuda" and isinstance(language.network, graphs.Recordable)
+def _records(language: LanguageRun) -> bool:
+    return language.device.type == "cuda" and isinstance(language.network, graphs.RecordsSteps)
 
 
 class _Text:
     """One text as it grows."""
 
-    def __init__(self, language: Language, prompt: np.ndarray, stop: Sequence[str]) -> None:
+    def __init__(self, language: LanguageRun, prompt: np.ndarray, stop: Sequence[str]) -> None:
         self._language, self._stop = language, tuple(stop)
         self._ids = prompt.tolist()
         self._from = len(language.text(prompt)) if stop else 0  # stop words of the prompt do not count
         self._cut = -1  # characters before the stop word
-        self._told = 0
+        self._sent = 0  # characters that `news` has returned
         self.gains: list[float] = []
         self.done = False
 
@@ -145,11 +145,11 @@ class _Text:
         return self._whole if self._cut < 0 else self._whole[: self._cut]
 
     def news(self, whole: bool = False) -> str:
-        """What has not been told yet; until the whole is asked for, without what may still change or be cut off."""
+        """The text since the last call; unless `whole`, without the end that may still change or be cut off."""
         text = self.text
         if not whole:
             text = text.rstrip(_HALF)
             text = text[: len(text) - max((len(word) - 1 for word in self._stop), default=0)]
-        news = text[self._told :]
-        self._told = max(self._told, len(text))
+        news = text[self._sent :]
+        self._sent = max(self._sent, len(text))
         return news

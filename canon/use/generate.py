@@ -13,7 +13,7 @@ from canon.errors import CanonError
 from canon.nn.limits import require_memory, whole
 from canon.storage import write_bytes, writing
 from canon.tasks import pictures
-from canon.tasks.base import Outputs
+from canon.tasks.base import Outputs, Turn
 from canon.tasks.generation import Generation
 from canon.training.devices import shared_generator
 from canon.use.model import Model
@@ -23,21 +23,22 @@ _AT_ONCE = 512
 
 @torch.no_grad()
 def generate(model: Model, count: int = 64, seed: int = 0) -> Outputs:
-    """`count` samples from noise that `seed` decides; at seed 0 the noise of the run's own evaluations."""
+    """`count` samples from noise that `seed` decides; seed 0 is the noise of the run's evaluations."""
     task, network = _task(model), model.network.eval()
     device = next(network.parameters()).device
     whole("count", count, 1, 1 << 40)
     require_memory(2 * 4 * count * prod(model.schema.shape), f"{count:,} samples", "ask for fewer (count)")
-    found = []
+    samples = []
     for start in range(0, count, _AT_ONCE):
         stop = min(start + _AT_ONCE, count)
-        task.generator, task.share = shared_generator(seed, 0, device), (start, stop, count)
-        found.append(task.run(network, {"input": torch.empty(stop - start, device=device)})["samples"].float().cpu())
-    return {"samples": torch.cat(found)}
+        turn = Turn(shared_generator(seed, 0, device), (start, stop, count))
+        noise = {"input": torch.empty(stop - start, device=device)}
+        samples.append(task.run(network, noise, turn)["samples"].float().cpu())
+    return {"samples": torch.cat(samples)}
 
 
 def write_samples(model: Model, outputs: Outputs, path: Path | None = None) -> Path:
-    """Images as a grid (.png), rows of a table as they stood in the data (.csv)."""
+    """Writes images as a grid (.png), rows in the form of the data's table (.csv)."""
     task = _task(model)
     ending = ".png" if isinstance(model.schema, PixelSchema) else ".csv"
     path = path or Path(f"samples{ending}")
@@ -58,5 +59,5 @@ def write_samples(model: Model, outputs: Outputs, path: Path | None = None) -> P
 def _task(model: Model) -> Generation:
     if not isinstance(model.task, Generation):
         name = model.run.recipe.system.name
-        raise CanonError(f"{model.run.path} is a run of {name}, which generates nothing; canon predict uses it.")
+        raise CanonError(f"{model.run.path} is a run of {name}, which generates nothing; use canon predict.")
     return model.task

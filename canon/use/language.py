@@ -1,11 +1,11 @@
-"""A trained language model, ready to be asked: how its texts begin and end, and what it cannot do.
+"""A trained language model, ready to use: how its texts begin and end, and what it cannot do.
 
 | systems | a text begins | <eos> | positions |
 | --- | --- | --- | --- |
-| of running text (rnn-lm, transformer-xl, nnlm) | behind the <eos> of the line before | a line's end | any number |
+| of running text (rnn-lm, transformer-xl, nnlm) | after the <eos> of the previous line | a line's end | any number |
 | of passages, left to right (gpt, gpt2, gpt3) | with its first token | the text's end | system.max_positions |
 
-Where one token ends a text and begins the next (GPT-2's <|endoftext|>), a text of passages may begin behind it.
+Where one token ends a text and begins the next (GPT-2's <|endoftext|>), a text of passages may begin after it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def is_language_model(model: Model) -> bool:
     return isinstance(model.schema.target, NextToken) or isinstance(model.network, LanguageModel)
 
 
-class Language:
+class LanguageRun:
     """The network and tokeniser of a run that predicts the next token."""
 
     def __init__(self, model: Model) -> None:
@@ -36,12 +36,13 @@ class Language:
         if not is_language_model(model):
             if isinstance(model.schema, PassageSchema):
                 raise CanonError(
-                    f"{path} is a run of {system.name}, which does not go on with a text; systems that read from left "
-                    "to right do, as gpt2."
+                    f"{path} is a run of {system.name}, which cannot continue a text; systems that read from left to "
+                    "right can, such as gpt2."
                 )
-            raise CanonError(f"{path} is a run of {system.name}, which is no language model.")
-        if system.loop != "gradient":
-            raise CanonError(f"{path} is a run of {system.name}, which measures text (canon predict), no more.")
+            raise CanonError(f"{path} is a run of {system.name}, which is not a language model.")
+        can_continue = isinstance(model.network, LanguageModel)
+        if not can_continue:  # it counts words, or reads in both directions
+            raise CanonError(f"{path} is a run of {system.name}, which can only measure text (canon predict).")
         self.path = path
         self.network: Any = model.network.eval()
         self.tokenizer = model.schema.tokenizers["text"]
@@ -50,16 +51,12 @@ class Language:
         self.limit: int = 0 if self.running else self.network.limit  # positions; 0: any number
         specials = self.tokenizer.specials
         self.eos = EOS if self.running else specials.eos
-        self._opening = specials.eos if specials.eos == specials.bos else -1
-
-    @property
-    def opening(self) -> int:
-        """The token that a text may begin behind; −1 where there is none."""
-        return EOS if self.running else self._opening
+        # The token that a text may begin after; −1: there is none.
+        self.opening = EOS if self.running else specials.eos if specials.eos == specials.bos else -1
 
     @property
     def forbid(self) -> list[int]:
-        """What is never put out: tokens that are no text, but <eos>, and rows of the output that stand for no token."""
+        """What is never put out: special tokens except <eos>, and rows of the output without a token."""
         if self.running:
             return list(FORBIDDEN)
         rows = len(self.network.embedding.token.weight)
@@ -73,16 +70,16 @@ class Language:
         ids = self.encode(prompt)
         if self.limit and len(ids) > self.limit:
             raise CanonError(
-                f"The prompt has {len(ids):,} tokens, the network has {self.limit:,} positions; give a shorter one."
+                f"The prompt has {len(ids):,} tokens, but the network has {self.limit:,} positions; give a shorter one."
             )
         if self.running or (not len(ids) and self.opening >= 0):
             return np.concatenate([[self.opening], ids]), 1
         if not len(ids):
-            raise CanonError(f"The prompt is empty; {self.path} goes on with texts, so give it the beginning of one.")
+            raise CanonError(f"The prompt is empty; {self.path} continues texts, so give it the beginning of one.")
         return ids, 0
 
     def text(self, ids: np.ndarray) -> str:
-        """Ids as text; of running text, with a line's end for <eos>."""
+        """Ids as text; in running text <eos> becomes a line's end."""
         if not self.running:
             return self.tokenizer.decode(ids)
         ends = [-1, *np.flatnonzero(ids == EOS).tolist(), len(ids)]

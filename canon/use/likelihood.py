@@ -1,9 +1,9 @@
-"""How likely a language model finds a text behind another one: log p(continuation | context), token by token.
+"""The likelihood of a text after another one under a language model: log p(continuation | context), token by token.
 
 Context and continuation are tokenised together, so that tokens are those of the running text; a token belongs to the
-continuation if it reaches into it, and white space at the end of a context belongs there too. Where positions are few,
-a context loses its beginning. Texts whose input is the same are read once: answers of one token to the same question.
-Shapes: N tokens of B texts end to end, M tokens that are asked for, T tokens of a text, V tokens of the vocabulary.
+continuation if it reaches into it, and white space at the end of a context belongs there too. A context that is too
+long for the positions loses its beginning. Texts with the same input, as one-token answers have, are read once.
+Shapes: N tokens of B texts end to end, M tokens that are scored, T tokens of a text, V tokens of the vocabulary.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from canon.data.progress import bar
 from canon.errors import CanonError
 from canon.nn.frozen import frozen
 from canon.nn.ragged import Layout
-from canon.use.language import Language
+from canon.use.language import LanguageRun
 
-_AT_ONCE = {"cpu": 1 << 12, "cuda": 1 << 16}  # tokens that are read together
-_SEGMENT = 256  # tokens of running text whose logits are held
+_AT_ONCE = {"cpu": 1 << 12, "cuda": 1 << 16}  # tokens read together
+_SEGMENT = 256  # tokens of running text whose logits are in memory
 
 
 class Likelihood(NamedTuple):
     total: float  # log p of all its tokens
     tokens: int
-    likeliest: bool  # whether each of them was the likeliest
+    greedy: bool  # whether each of them was the most likely
 
     @property
     def mean(self) -> float:
@@ -35,14 +35,14 @@ class Likelihood(NamedTuple):
 
 
 class Request(NamedTuple):
-    """Tokens of which those from `first` on are asked for; there is one before them."""
+    """Tokens, of which those from `first` on are scored; at least one comes before them."""
 
     ids: np.ndarray
     first: int
 
 
-def likelihoods(language: Language, pairs: Sequence[tuple[str, str]]) -> tuple[list[Likelihood], int]:
-    """Of each continuation behind its context, and how many contexts lost their beginning."""
+def likelihoods(language: LanguageRun, pairs: Sequence[tuple[str, str]]) -> tuple[list[Likelihood], int]:
+    """Of each continuation after its context, and how many contexts lost their beginning."""
     requests = encode(language, pairs)
     shortened = 0
     if language.limit:
@@ -54,33 +54,28 @@ def likelihoods(language: Language, pairs: Sequence[tuple[str, str]]) -> tuple[l
     ], shortened
 
 
-def encode(language: Language, pairs: Sequence[tuple[str, str]]) -> list[Request]:
-    """Contexts with their continuations as tokens, behind the token that begins a text where there is one."""
+def encode(language: LanguageRun, pairs: Sequence[tuple[str, str]]) -> list[Request]:
+    """Contexts with their continuations as tokens, after the token that begins a text, if there is one."""
     stripped = [context.rstrip() for context, _ in pairs]
     wholes = [context + continuation for context, continuation in pairs]
     ids, lengths, spans = language.tokenizer.encode_spans(wholes)
-    found: list[Request] = []
+    requests: list[Request] = []
     stops = np.cumsum(lengths)
     for context, whole, start, stop in zip(stripped, wholes, stops - lengths, stops, strict=True):
-        own = ids[start:stop].astype(np.int64)
+        tokens = ids[start:stop].astype(np.int64)
         first = int((spans[start:stop, 1] <= len(context)).sum())
         if language.opening >= 0 and (language.running or first == 0):
-            own, first = np.concatenate([[language.opening], own]), first + 1
-        first = max(first, 1)  # nothing stands before the first token to foretell it by
-        if first >= len(own):
-            raise CanonError(
-                f'There is no token to score in "{_short(whole)}": nothing stands before it, or it is empty.'
-            )
-        found.append(Request(own, first))
-    return found
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 40 else f"{text[:40]}…"
+            tokens, first = np.concatenate([[language.opening], tokens]), first + 1
+        first = max(first, 1)  # the first token has nothing before it to predict it from
+        if first >= len(tokens):
+            short = whole if len(whole) <= 40 else f"{whole[:40]}…"
+            raise CanonError(f'There is no token to score in "{short}": it is empty, or has nothing before it.')
+        requests.append(Request(tokens, first))
+    return requests
 
 
 def _fitted(request: Request, limit: int) -> Request:
-    """The last tokens that the positions hold; the last one is never read."""
+    """The last tokens that fit into the positions; the very last one is never read."""
     lost = len(request.ids) - (limit + 1)
     if lost <= 0:
         return request
@@ -91,33 +86,31 @@ def _fitted(request: Request, limit: int) -> Request:
     return Request(request.ids[lost:], request.first - lost)
 
 
-def score(language: Language, requests: Sequence[Request]) -> list[tuple[np.ndarray, np.ndarray]]:
-    """The loss −log p of every token asked for, and whether it was the likeliest."""
-    places: dict[bytes, int] = {}
-    which = [places.setdefault(request.ids[:-1].tobytes(), len(places)) for request in requests]
-    askers: list[list[int]] = [[] for _ in places]
-    for index, place in enumerate(which):
-        askers[place].append(index)
-    # Long texts first: what needs most memory comes at once, and neighbours are of about one length.
-    order = sorted(range(len(askers)), key=lambda place: -len(requests[askers[place][0]].ids))
-    found: list[Any] = [None] * len(requests)
+def score(language: LanguageRun, requests: Sequence[Request]) -> list[tuple[np.ndarray, np.ndarray]]:
+    """The loss −log p of every scored token, and whether it was the most likely."""
+    groups: dict[bytes, list[int]] = {}  # requests by their input
+    for index, request in enumerate(requests):
+        groups.setdefault(request.ids[:-1].tobytes(), []).append(index)
+    # Long texts first: what needs most memory comes at once, and neighbours have about the same length.
+    order = sorted(groups.values(), key=lambda group: -len(requests[group[0]].ids))
+    scores: list[Any] = [None] * len(requests)
     at_once = _AT_ONCE.get(language.device.type, 1 << 12)
     measure = _score_running if language.running else _score_packed
     with frozen(language.network), bar("scoring", len(requests)) as progress:
         while order:
-            longest = len(requests[askers[order[0]][0]].ids) - 1
-            taken, order = order[: max(at_once // longest, 1)], order[max(at_once // longest, 1) :]
-            asked = [[requests[index] for index in askers[place]] for place in taken]
-            indices = [index for place in taken for index in askers[place]]
-            for index, one in zip(indices, measure(language, asked), strict=True):
-                found[index] = one
+            count = max(at_once // (len(requests[order[0][0]].ids) - 1), 1)
+            taken, order = order[:count], order[count:]
+            indices = [index for group in taken for index in group]
+            parts = measure(language, [[requests[index] for index in group] for group in taken])
+            for index, part in zip(indices, parts, strict=True):
+                scores[index] = part
             progress.advance(len(indices))
-    return found
+    return scores
 
 
 @torch.no_grad()
-def _score_packed(language: Language, asked: list[list[Request]]) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Texts end to end; each list has the requests of one input, and a place is asked for as often as they need it."""
+def _score_packed(language: LanguageRun, asked: list[list[Request]]) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Texts end to end; each list has the requests of one input, and a place is scored as often as they need it."""
     inputs = [group[0].ids[:-1] for group in asked]
     lengths = torch.tensor([len(ids) for ids in inputs])
     starts = (lengths.cumsum(0) - lengths).tolist()
@@ -130,15 +123,16 @@ def _score_packed(language: Language, asked: list[list[Request]]) -> list[tuple[
     token_N, places_M, target_M = (
         torch.from_numpy(np.concatenate(parts)).to(language.device) for parts in (inputs, places, targets)
     )
-    found = language.network(token_N, Layout(lengths, language.device), places_M=places_M, target_M=target_M)
+    outputs = language.network(token_N, Layout(lengths, language.device), places_M=places_M)
+    _, losses_M, right_M = language.network.token_losses(outputs["hidden"], target_M)
     stops = np.cumsum(counts)[:-1]
-    losses, rights = (np.split(found[name].cpu().numpy(), stops) for name in ("losses", "right"))
+    losses, rights = (np.split(values_M.cpu().numpy(), stops) for values_M in (losses_M, right_M))
     return list(zip(losses, rights, strict=True))
 
 
 @torch.no_grad()
-def _score_running(language: Language, asked: list[list[Request]]) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Texts side by side, a segment at a time; what stands behind a text is not looked at."""
+def _score_running(language: LanguageRun, asked: list[list[Request]]) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Texts side by side, a segment at a time; padding after a text is not scored."""
     inputs = [torch.from_numpy(group[0].ids[:-1]) for group in asked]
     token_BT = torch.nn.utils.rnn.pad_sequence(inputs, batch_first=True).to(language.device)
     pieces: list[list[tuple[np.ndarray, np.ndarray]]] = [[] for group in asked for _ in group]
@@ -157,5 +151,6 @@ def _score_running(language: Language, asked: list[list[Request]]) -> list[tuple
                     pieces[number].append((losses_M.cpu().numpy(), (gains_MV.argmax(1) == target_M).cpu().numpy()))
                 number += 1
     return [
-        (np.concatenate([losses for losses, _ in own]), np.concatenate([right for _, right in own])) for own in pieces
+        (np.concatenate([losses for losses, _ in text]), np.concatenate([right for _, right in text]))
+        for text in pieces
     ]

@@ -1,4 +1,4 @@
-"""A trained run, ready to use: what `canon.load` gives of a run directory, or of a folder of Hugging Face's."""
+"""A trained run, ready to use: what `canon.load` returns for a run directory, or a folder in Hugging Face's format."""
 
 from __future__ import annotations
 
@@ -12,81 +12,83 @@ import torch
 
 from canon.contracts import KeepsVectors, World
 from canon.data.progress import bar
-from canon.data.read import inputs, labelled
+from canon.data.read import inputs as read_inputs
+from canon.data.read import labelled
 from canon.data.schema import Columns, take
 from canon.data.targets import NextToken, Nothing
-from canon.errors import CanonError, unknown
-from canon.interop.huggingface import is_folder
+from canon.errors import unknown
 from canon.runs import checkpoint
-from canon.tasks.base import Outputs
+from canon.tasks.base import Decides, Outputs
 from canon.training.data import read_data
 from canon.training.gradient import Gradient
 from canon.training.plan import build
 from canon.training.run import Run, defined
-from canon.use.folders import FolderRun
+from canon.use.folders import FolderRun, open_run
 
 if TYPE_CHECKING:
     from canon.use.vectors import Vectors
 
-_AT_ONCE = 512  # rows that are predicted together
+_AT_ONCE = 512  # rows predicted together
 
 
 class Model:
-    """The best weights of a run with everything needed to feed them."""
+    """The best weights of a run with everything needed to use them."""
 
     def __init__(self, run: Run) -> None:
         self.run = run
         self.schema = run.schema
         device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         self.learner, self.task = build(run.recipe, run.schema, World(device))
-        self.task.final = True
+        self.learner.careful = True
+        if isinstance(self.task, Decides) and not isinstance(run, FolderRun):
+            self.task.threshold = (run.result or {}).get("threshold", self.task.threshold)
         self.checkpoint = run.best()
         for role, tokenizer in self.schema.tokenizers.items():
             rows = getattr(run.recipe.config, "vocab_size" if role == "text" else f"{role}_vocab")
             tokenizer.require_rows(rows, run.path / "vocab" / f"{role}.json", self.checkpoint / "model.safetensors")
         if isinstance(run, FolderRun):
-            self.learner.restore({"model": run.found.tensors}, {})
+            self.learner.restore({"model": run.origin.weights.tensors}, {})
             return
         tensors, state = checkpoint.load(self.checkpoint, run.recipe.system.name, groups=("model",))
         self.learner.restore(tensors, state["learner"])
 
     @property
     def network(self) -> Any:
-        """The torch module, where the system is one; else the learner itself."""
+        """The torch module, if the system is one; else the learner itself."""
         return self.learner.network if isinstance(self.learner, Gradient) else self.learner
 
     @cached_property
     def vectors(self) -> Vectors:
-        """The word vectors, where the system learns some: neighbors, analogy, similarity."""
+        """The word vectors, if the system learns any: neighbors, analogy, similarity."""
         from canon.use.vectors import Vectors
 
         learner = self.learner
         if self.schema.words is None or not isinstance(learner, KeepsVectors):
-            return Vectors.open(self.run.path)  # a network's embeddings, or a sentence that says that there are none
+            return Vectors.open(self.run.path)  # a network's embeddings; without any, a CanonError
         words, source = self.schema.words.words, str(self.run.path)
         return Vectors(words, learner.vectors(), source=source, subwords=learner.vector)
 
-    def predict(
-        self, sources: list[str | Path] | list[str] | np.ndarray, top: int = 1, text: bool = False
-    ) -> list[dict[str, Any]]:
-        """One record per row of the files, or of an array of inputs.
+    def predict(self, inputs: Any, top: int = 1, text: bool = False) -> list[dict[str, Any]]:
+        """One record per example: its "source", and what is predicted.
 
-        text: the sources are texts, not files; else one that names a file, or looks as if it did, is a file.
+        | inputs | an example is |
+        | --- | --- |
+        | a text; a path, or a list of both | the text; a row, line or image of the file |
+        | a dict, a list of dicts | a dict, with the columns of the training data by name |
+        | a data frame (pandas, polars), a pyarrow table | a row |
+        | an array, a tensor | a row: pixels, or a table's columns as they are in a file, in the order of training |
+
+        text: the inputs are texts; without it, one that names a file, or looks like a path, is a file.
         """
-        if isinstance(sources, np.ndarray):
-            if sources.shape[1:] != self.schema.shape:
-                wanted, got = (", ".join(map(str, shape)) for shape in (("N", *self.schema.shape), sources.shape))
-                raise CanonError(f"An array of inputs for {self.run.path} has the shape [{wanted}], got [{got}].")
-            columns: Columns = {"input": sources}
-            names = [str(i) for i in range(len(sources))]
-        else:
-            columns, names = inputs(self.schema, list(sources), self.run.recipe.data, text)
+        if isinstance(inputs, torch.Tensor):
+            inputs = inputs.numpy(force=True)
+        columns, names = read_inputs(self.schema, inputs, self.run.recipe.data, text, str(self.run.path))
         parts = self._parts(columns, len(names))
-        rows = [row for outputs, taken in parts for row in self.task.records(outputs, taken, top)]
+        rows = [row for outputs, taken in parts for row in self.task.rows(outputs, taken, top)]
         return [{"source": name, **row} for name, row in zip(names, rows, strict=True)]
 
     def _parts(self, columns: Columns, size: int) -> Iterator[tuple[Outputs, Columns]]:
-        """The outputs for some rows at a time, and these rows, with a bar where it takes long."""
+        """The outputs for some rows at a time, and these rows, with a progress bar if it takes long."""
         # Samples are drawn for all together, and a text is read from its beginning.
         together = isinstance(self.schema.target, Nothing | NextToken)
         at_once = max(size, 1) if together else _AT_ONCE
@@ -98,8 +100,8 @@ class Model:
                 progress.advance(len(rows))
 
     def evaluate(self, data: str | Path | None = None, split: str = "test") -> dict[str, float | None]:
-        """Loss and metrics on a split of the run's own data, or on other labelled data; None for what is undefined for
-        these rows and was not for others."""
+        """Loss and metrics on a split of the run's data, or on other labelled data; None for a metric that is undefined
+        for these rows but not for the run's."""
         if data is not None:
             columns = labelled(self.schema, data, self.run.recipe.data)
         else:
@@ -115,5 +117,5 @@ class Model:
 
 
 def load(path: str | Path) -> Model:
-    """What the run at `path` can do, or the network of a folder of Hugging Face's."""
-    return Model(FolderRun(path) if is_folder(path) else Run.open(path))
+    """The run at `path`, or the network of a folder in another project's format."""
+    return Model(open_run(path))

@@ -1,13 +1,14 @@
 """Translation with a trained run, or what T5 makes of a text: lists, or streams of lines in bounded memory.
 
-Lines are read a window at a time; within it, sentences of like length are decoded together, and what comes out is in
-the order of the lines. A line that cannot be translated is told after those before it have been handed out.
+Lines are read a window at a time; within it, sentences of similar length are decoded together, and translations come in
+the order of the lines. A line that cannot be translated raises its error after the lines before it are translated.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import IO
 
@@ -25,12 +26,12 @@ from canon.nn.ragged import Layout
 from canon.use.model import Model
 from canon.use.sides import Sides
 
-BATCH = 64  # sentences that are decoded together
-WINDOW = 32  # batches that are read ahead
-_TOKENS = 64  # source tokens of a batch are at most so many times its sentences
+BATCH = 64  # sentences decoded together
+WINDOW = 32  # batches read ahead
+_TOKENS = 64  # a batch has at most this many source tokens per sentence
 _LONGEST_LINE = 1 << 20  # bytes
 
-Line = tuple[str, str]  # where it stands, for messages; the text
+Line = tuple[str, str]  # its place, for messages; the text
 
 
 @dataclass(frozen=True)
@@ -63,20 +64,15 @@ class Translator:
 
     def stream(self, lines: Iterable[Line], window: int = 0) -> Iterator[tuple[str, list[Translation]]]:
         """Each line with its translations, best first; an empty line has one, which is empty."""
-        source = iter(lines)
-        ended = False
-        while not ended:
+        source, window = iter(lines), window or WINDOW * self.batch
+        while True:
             taken: list[Line] = []
             failure: CanonError | None = None
-            while len(taken) < (window or WINDOW * self.batch):
-                try:
-                    taken.append(next(source))
-                except StopIteration:
-                    ended = True
-                    break
-                except CanonError as mistake:
-                    failure = mistake
-                    break
+            try:
+                for line in islice(source, window):
+                    taken.append(line)
+            except CanonError as mistake:
+                failure = mistake
             sentences = self.sides.encode([text.strip() for _, text in taken])
             too_long = np.flatnonzero(sentences.lengths > self.sides.limit)
             if len(too_long):
@@ -89,27 +85,25 @@ class Translator:
             yield from zip((text for _, text in taken), self._window(sentences), strict=False)
             if failure is not None:
                 raise failure
+            if len(taken) < window:
+                return
 
     @torch.no_grad()
     def _window(self, sentences: Ragged) -> list[list[Translation]]:
-        found: list[list[Translation]] = [[Translation("", 0.0, 0.0, True)] for _ in range(len(sentences))]
+        best: list[list[Translation]] = [[Translation("", 0.0, 0.0, True)] for _ in range(len(sentences))]
         full = np.flatnonzero(sentences.lengths > 1)  # the rest is <eos> alone
         order = full[np.argsort(-sentences.lengths[full], kind="stable")]
-        unknown_R = (
-            np.add.reduceat(sentences.tokens == self.sides.unk, sentences.offsets[:-1])
-            if len(sentences)
-            else np.zeros(0)
-        )
+        unknown_N = np.flatnonzero(sentences.tokens == self.sides.unk)
         self.lines += len(sentences)
-        self.unknown_tokens += int(unknown_R.sum())
-        self.unknown_lines += int((unknown_R > 0).sum())
+        self.unknown_tokens += len(unknown_N)
+        self.unknown_lines += len(np.unique(np.searchsorted(sentences.offsets, unknown_N, side="right")))
         with frozen(self.model.network):
             while len(order):
                 size = max(min(self.batch, _TOKENS * self.batch // int(sentences.lengths[order[0]])), 1)
                 rows, order = order[:size], order[size:]
                 for row, translations in zip(rows, self._decode(sentences.take(rows)), strict=True):
-                    found[row] = translations
-        return found
+                    best[row] = translations
+        return best
 
     def _decode(self, sentences: Ragged) -> list[list[Translation]]:
         network = self.model.network.eval()
@@ -122,17 +116,17 @@ class Translator:
         decoded = decoding.beam(network.step, start, self.beam, self.length_penalty, self.n_best)
         rows = range(len(sentences))
         ids = [decoded[row, rank] for row in rows for rank in range(self.n_best)]
-        texts = iter(sides.target.decode_batch(ids))
-        told = zip(
-            *(x.flatten().tolist() for x in (decoded.scores, decoded.log_probabilities, decoded.ended)), strict=True
-        )
-        every = [Translation(" ".join(text.splitlines()), *numbers) for text, numbers in zip(texts, told, strict=True)]
+        texts = sides.target.decode_batch(ids)
+        numbers = (x.flatten().tolist() for x in (decoded.scores, decoded.log_probabilities, decoded.ended))
+        every = [
+            Translation(" ".join(text.splitlines()), *values) for text, *values in zip(texts, *numbers, strict=True)
+        ]
         return [
             [one for one in every[row * self.n_best : (row + 1) * self.n_best] if one.score > -np.inf] for row in rows
         ]
 
     def note(self) -> str:
-        """What is to be told at the end about tokens that the run does not know; "" for nothing."""
+        """A sentence about tokens that the run does not know; "" if there were none."""
         if not self.unknown_tokens:
             return ""
         tokens = "token" if self.unknown_tokens == 1 else "tokens"
@@ -141,15 +135,20 @@ class Translator:
 
 def translate(
     model: Model,
-    texts: Sequence[str],
+    texts: str | Sequence[str],
     beam: int = 0,
     length_penalty: float | None = None,
     n_best: int = 1,
     batch: int = BATCH,
 ) -> list[list[Translation]]:
-    """The n best translations of each text; by default with the beam and length penalty of the run's system."""
-    lines = ((f"Text {number}", text) for number, text in enumerate(texts, start=1))
-    return [found for _, found in Translator(model, beam, length_penalty, n_best, batch).stream(lines)]
+    """The n best translations of a text or of each of several; by default with the beam and length penalty of the run's
+    system."""
+    several = [texts] if isinstance(texts, str) else texts
+    for text in several:
+        if not isinstance(text, str):
+            raise CanonError(f"translate takes a text or a list of texts, got {type(text).__name__}.")
+    lines = ((f"Text {number}", text) for number, text in enumerate(several, start=1))
+    return [best for _, best in Translator(model, beam, length_penalty, n_best, batch).stream(lines)]
 
 
 def read_lines(path: Path) -> Iterator[Line]:
@@ -159,7 +158,7 @@ def read_lines(path: Path) -> Iterator[Line]:
 
 
 def lines_of(stream: IO[bytes], name: str) -> Iterator[Line]:
-    """The lines of a stream of UTF-8; a byte that is none is a mistake in its line."""
+    """The lines of a stream of UTF-8 text."""
     number = 0
     while raw := stream.readline(_LONGEST_LINE + 1):
         number += 1
@@ -177,16 +176,16 @@ def lines_of(stream: IO[bytes], name: str) -> Iterator[Line]:
 
 
 def score(model: Model, hypotheses: Sequence[str], references: Sequence[str], name: str) -> dict[str, float | str]:
-    """sacreBLEU and its signature; of separate symbols, the error rates. `name` is where the references come from."""
+    """sacreBLEU and its signature; for targets split at spaces, error rates. `name`: where the references come from."""
     if len(hypotheses) != len(references):
         raise CanonError(
-            f"{name} has {len(references):,} lines, but {len(hypotheses):,} were translated; a reference stands in the "
-            "line of its sentence."
+            f"{name} has {len(references):,} lines, but {len(hypotheses):,} were translated; a reference must be in "
+            "the line of its sentence."
         )
     if not hypotheses:
         raise CanonError(f"{name} is empty; there is nothing to score.")
     if Sides.of(model).target.kind == "split":
-        told, right = [text.split() for text in hypotheses], [[text.split()] for text in references]
-        return {"wer": metrics.sequence_error_rate(told, right), "per": metrics.token_error_rate(told, right)}
+        outputs, right = [text.split() for text in hypotheses], [[text.split()] for text in references]
+        return {"wer": metrics.sequence_error_rate(outputs, right), "per": metrics.token_error_rate(outputs, right)}
     bleu = metrics.corpus_bleu(hypotheses, references, tokenize=metrics.bleu_tokenizer(references))
     return {"bleu": bleu.score, "signature": bleu.signature}

@@ -1,8 +1,8 @@
-"""Word vectors to ask: of a run, or of another tool's file, in memory or mapped from disk.
+"""Word vectors of a run, or of another tool's file, in memory or mapped from disk: neighbours, analogies, tests.
 
 Neighbours are the words of largest cosine; an analogy a : b = c : ? is answered by 3CosAdd (Levy and Goldberg 2014),
 the word of largest cos(d, b − a + c) with all three scaled to length 1, other than a, b and c. Both go through the
-matrix in blocks: what is held besides is one length per word and the block, never words × words.
+matrix in blocks: beside it, memory holds one length per word and the block, never words × words.
 Deviations: none. Shapes: V words, D numbers of a vector, Q questions, R rows of a block, K answers.
 """
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from canon.data.formats.word_tests import Tests
 
 Unknown = Literal["subwords", "error"]
-_BLOCK = 1 << 20  # similarities, and numbers of a matrix that is made float32, that are held at a time
-_MAPPED = 64  # times as many numbers are read at a time where they are float32 already
+_BLOCK = 1 << 20  # similarities in memory at a time, and numbers of a matrix that is converted to float32
+_MAPPED = 64  # times as many numbers are read at a time if they are float32 already
 
 
 class Neighbor(NamedTuple):
@@ -34,10 +34,10 @@ class Neighbor(NamedTuple):
 
 
 class Vectors:
-    """`matrix` [V, D] float32 or float16, row i for words[i]; `subwords`, if given, makes the vector of any word.
+    """`matrix` [V, D] float32 or float16, row i for words[i]; `subwords` computes the vector of any word.
 
-    unknown: what is done about a word without a row: "subwords" makes its vector where that is possible, and elsewhere
-    it is an error that names the nearest spellings; "error" is always one.
+    unknown: what happens for a word without a row: "subwords" computes its vector if possible, else it is an error with
+    the nearest spellings; "error" is always an error.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Vectors:
     ) -> None:
         if matrix.ndim != 2 or len(words) != len(matrix):
             raise CanonError(f"{source}: {len(words):,} words do not fit a matrix of shape {list(matrix.shape)}.")
-        self.words: Sequence[str] = WordList.of(words)
+        self.words = WordList.of(words)
         self.matrix = matrix
         self.source = source
         self.notes = tuple(notes)
@@ -71,23 +71,12 @@ class Vectors:
         partial: bool = False,
         unknown: Unknown = "subwords",
     ) -> Vectors:
-        """The vectors of a run, or of a file whose format its first bytes tell (docs/word-vectors.md)."""
+        """The vectors of a run, or of a file whose format its first bytes show (docs/word-vectors.md)."""
         _policy(unknown)
         options: dict[str, Any] = {"words": words, "limit": limit, "dtype": dtype, "errors": errors, "partial": partial}
-        if Path(source).expanduser().is_file():
-            found = vectors.read(source, **options)
-        else:
-            from canon.interop.word_weights import read_vectors  # which imports torch
-
-            found = read_vectors(source, **options)
-        return cls(
-            found.words,
-            found.matrix,
-            source=found.source,
-            notes=found.notes,
-            subwords=found.subwords,
-            unknown=unknown,
-        )
+        read = vectors.read(source, **options)
+        named: dict[str, Any] = {"source": read.source, "notes": read.notes, "subwords": read.subwords}
+        return cls(read.words, read.matrix, **named, unknown=unknown)
 
     @property
     def dim(self) -> int:
@@ -107,13 +96,15 @@ class Vectors:
 
     def vector(self, word: str) -> np.ndarray:
         """The vector of a word [D], float32; of an unknown one as `unknown` says."""
-        row = self._row(word)
+        row = self.words.row(word)
         if row >= 0:
             return np.array(self.matrix[row], np.float32)
-        made = self._subwords(word) if self._subwords is not None and self.unknown == "subwords" else None
-        if made is None:
-            raise self._no_word(word)
-        return np.asarray(made, np.float32)
+        vector = self._subwords(word) if self._subwords is not None and self.unknown == "subwords" else None
+        if vector is None:
+            near = self.words.nearest(word)
+            hint = f"the nearest spellings are {', '.join(near)}" if near else f"it has {len(self):,} others"
+            raise CanonError(f'{self.source} has no word "{word}"; {hint}.')
+        return np.asarray(vector, np.float32)
 
     def similarity(self, a: str, b: str) -> float:
         """The cosine of two words."""
@@ -124,21 +115,22 @@ class Vectors:
         return self.neighbors_of([word], top)[0]
 
     def neighbors_of(self, asked: Sequence[str | np.ndarray | Sequence[float]], top: int = 10) -> list[list[Neighbor]]:
-        """`neighbors` of many, which take one walk through the matrix together."""
+        """`neighbors` of many, in one pass over the matrix."""
         targets = [self.vector(one) if isinstance(one, str) else self._checked(one) for one in asked]
-        own = [[self._row(one)] if isinstance(one, str) else [] for one in asked]
-        return self._nearest(np.stack([_unit(target) for target in targets]) if targets else _none(self.dim), own, top)
+        left_out = [[self.words.row(one)] if isinstance(one, str) else [] for one in asked]
+        units_QD = np.array([_unit(target) for target in targets], np.float32).reshape(-1, self.dim)
+        return self._nearest(units_QD, left_out, top)
 
     def analogy(self, a: str, b: str, c: str, top: int = 10) -> list[Neighbor]:
-        """What is to c as b is to a: the `top` words nearest to b − a + c, these three left out."""
+        """The answers to a : b = c : ?, the `top` words nearest to b − a + c, without these three."""
         a_D, b_D, c_D = (_unit(self.vector(word)) for word in (a, b, c))
-        return self._nearest(_unit(b_D - a_D + c_D)[None], [[self._row(word) for word in (a, b, c)]], top)[0]
+        return self._nearest(_unit(b_D - a_D + c_D)[None], [[self.words.row(word) for word in (a, b, c)]], top)[0]
 
     def evaluate(self, tests: Tests | str | Path | Sequence[str | Path], limit: int = 300_000) -> dict[str, float]:
         """Scores by name: the share of analogies that are right, Spearman's ρ with judgements of similarity.
 
-        tests: files, or names of the set word-vector-tests, as data.tests takes them. limit: the words that are looked
-        at; questions with others are left out.
+        tests: files, or names of the set word-vector-tests, as in data.tests. limit: how many words are searched;
+        questions with others are left out.
         """
         from canon.data.formats.word_tests import Tests, read_tests
         from canon.metrics.vectors import analogy_accuracy, similarity_correlation
@@ -187,37 +179,27 @@ class Vectors:
                 best_QK, rows_QK = _merged(best_QK, rows_QK, cosine_QR, part.start, top)
                 progress.advance(part.stop - part.start)
         return [
-            [Neighbor(self.words[int(row)], float(cosine)) for row, cosine in zip(rows, found, strict=True)]
-            for rows, found in ((r[b > -np.inf], b[b > -np.inf]) for r, b in zip(rows_QK, best_QK, strict=True))
+            [Neighbor(self.words[row], cosine) for row, cosine in zip(rows, cosines, strict=True) if cosine > -np.inf]
+            for rows, cosines in zip(rows_QK.tolist(), best_QK.tolist(), strict=True)
         ]
 
-    def _row(self, word: str) -> int:
-        assert isinstance(self.words, WordList)
-        return self.words.row(word)
-
     def _checked(self, vector: np.ndarray | Sequence[float]) -> np.ndarray:
-        found = np.asarray(vector, np.float32)
-        if found.shape != (self.dim,):
-            raise CanonError(f"A vector of {self.source} has {self.dim} numbers, got shape {list(found.shape)}.")
-        return found
-
-    def _no_word(self, word: str) -> CanonError:
-        assert isinstance(self.words, WordList)
-        near = self.words.nearest(word)
-        told = f"the nearest spellings are {', '.join(near)}" if near else f"it has {len(self):,} others"
-        return CanonError(f'{self.source} has no word "{word}"; {told}.')
+        array = np.asarray(vector, np.float32)
+        if array.shape != (self.dim,):
+            raise CanonError(f"A vector of {self.source} has {self.dim} numbers, got shape {list(array.shape)}.")
+        return array
 
 
 def _merged(
     best_QK: np.ndarray, rows_QK: np.ndarray, cosine_QR: np.ndarray, start: int, top: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The `top` best so far with those of a block, best first; of equals the earlier row."""
+    """The `top` best so far joined with those of a block, best first; of equals the earlier row."""
     if cosine_QR.shape[1] > top:
-        found_QK = np.sort(np.argpartition(-cosine_QR, top - 1, axis=1)[:, :top], axis=1)
+        new_QK = np.sort(np.argpartition(-cosine_QR, top - 1, axis=1)[:, :top], axis=1)
     else:
-        found_QK = np.broadcast_to(np.arange(cosine_QR.shape[1]), cosine_QR.shape)
-    best = np.concatenate([best_QK, np.take_along_axis(cosine_QR, found_QK, axis=1)], axis=1)
-    rows = np.concatenate([rows_QK, found_QK + start], axis=1)
+        new_QK = np.broadcast_to(np.arange(cosine_QR.shape[1]), cosine_QR.shape)
+    best = np.concatenate([best_QK, np.take_along_axis(cosine_QR, new_QK, axis=1)], axis=1)
+    rows = np.concatenate([rows_QK, new_QK + start], axis=1)
     order = np.argsort(-best, axis=1, kind="stable")[:, :top]
     return np.take_along_axis(best, order, axis=1), np.take_along_axis(rows, order, axis=1)
 
@@ -225,10 +207,6 @@ def _merged(
 def _unit(vector_D: np.ndarray) -> np.ndarray:
     length = np.linalg.norm(vector_D)
     return vector_D / length if length > 0 else vector_D
-
-
-def _none(dim: int) -> np.ndarray:
-    return np.zeros((0, dim), np.float32)
 
 
 def _policy(name: str) -> Unknown:

@@ -23,6 +23,7 @@ from canon import recipe as recipes
 from canon.data.batching.draws import Draws
 from canon.data.batching.loader import Examples
 from canon.tasks import table as tasks
+from canon.tasks.base import Composes, NetworkTask, Turn, composer
 from canon.training.data import read_data
 from canon.training.run import Run
 from tests.battery.runs import BY_NAME, NAMES, TWELVE, built_in_recipes, fit, in_float64, short
@@ -75,15 +76,16 @@ def test_every_parameter_gets_a_gradient(name: str) -> None:
     torch.manual_seed(0)
     network = recipe.system.load()[1](recipe.config)
     task = tasks.create(recipe.system, recipe.config, data.schema, recipe.objective)
+    assert isinstance(task, NetworkTask)
     # Convex systems start at zero, where a hidden gradient could hide too: move away first.
     with torch.no_grad():
         for parameter in network.parameters():
             parameter.add_(0.01 * torch.randn_like(parameter))
-    examples = Examples(data.splits["train"], data.schema, torch.device("cpu"), task.compose)
-    for position in range(12 if task.compose else 1):  # batches of several tasks come one at a time
+    examples = Examples(data.splits["train"], data.schema, torch.device("cpu"), composer(task))
+    for position in range(12 if isinstance(task, Composes) else 1):  # batches of several tasks come one at a time
         batch = examples.take(torch.arange(32), draws=Draws(0, position))
         for phase in task.phases:
-            task.loss(network, batch, phase).backward()
+            task.loss(network, batch, phase, Turn()).backward()
     for key, parameter in network.named_parameters():
         assert parameter.grad is not None and parameter.grad.abs().sum() > 0, key
 

@@ -7,12 +7,14 @@ what `evaluate` scores is what `predict` says; what is exported and loaded again
 from __future__ import annotations
 
 import csv
+import io
 import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 from html import escape
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +26,17 @@ from PIL import Image
 import canon as package
 from canon.errors import CanonError
 from canon.inspect import attention, features, filters, gradients
-from canon.inspect.summary import describe_run
-from canon.interop import elmo, fasttext
+from canon.inspect.summary import describe_directory
+from canon.interop import fasttext
+from canon.interop import open as open_foreign
+from canon.interop.formats import FORMATS as TABLE
+from canon.interop.formats import written_by
 from canon.report.run import write_report
 from canon.training.run import Run
 from canon.use.complete import complete
-from canon.use.export import FORMATS, WORD_FORMATS, convert
+from canon.use.export import convert
 from canon.use.generate import generate, write_samples
-from canon.use.language import Language
+from canon.use.language import LanguageRun
 from canon.use.likelihood import likelihoods
 from canon.use.model import Model
 from canon.use.translate import translate
@@ -286,8 +291,8 @@ def test_the_command_prints_what_predict_says(
     wanted = own.predict([rows.file])
     assert printed.code == 0, printed.err
     assert json.loads(printed.out) == about(wanted)
-    plain = canon("predict", own.run.path, rows.file)
-    assert [line.split("\t")[0] for line in plain.out.splitlines()] == [row["source"] for row in wanted]
+    plain = canon("predict", own.run.path, rows.file, "--format", "csv")
+    assert [row["source"] for row in csv.DictReader(io.StringIO(plain.out))] == [row["source"] for row in wanted]
     if rows.labelled:
         scored = canon("evaluate", own.run.path, "--data", rows.labelled, "--json")
         assert scored.code == 0, scored.err
@@ -327,7 +332,7 @@ def test_a_text_goes_on_as_likely_as_it_is_scored(name: str, model: Callable[[st
         assert (one.text, one.log_probability) == (greedy.text, pytest.approx(greedy.log_probability, rel=1e-4))
     drawn = complete(own, prompt, length=1, count=3, seed=4)
     assert drawn == complete(own, prompt, length=1, count=3, seed=4)
-    language = Language(own)
+    language = LanguageRun(own)
     for one in drawn:
         rest = one.text[len(prompt) :]
         if rest.strip():  # not the end of the text
@@ -414,7 +419,7 @@ def test_gradients(name: str, model: Callable[[str], Model]) -> None:
 @each_system
 def test_description(name: str, model: Callable[[str], Model], canon: Callable[..., Any]) -> None:
     own = model(name)
-    told = describe_run(own.run.path)
+    told = describe_directory(own.run.path)
     if BY_NAME[name].loop == "gradient":
         assert told.network is not None
         assert told.network.parameters == sum(p.numel() for p in own.network.parameters())
@@ -446,20 +451,19 @@ ENDINGS |= {
 }
 # The network that the battery trains has no counterpart in the project, for a reason that the message gives.
 NO_COUNTERPART = {"gpt": "system.hidden", "gpt3": "system.sparse", "elmo": "h5py"}
-OF_RECORD = {"huggingface": "huggingface", "bilm-tf": "elmo", "word2vec": "word2vec", "fasttext": "fasttext-bin"}
+FORMATS = [known.name for known in TABLE if known.writes]
+WORD_FORMATS = [known.name for known in TABLE if known.writes and known.holds == ("vectors",)]
 
 
 def formats(name: str) -> set[str]:
     """What a run of this system is written as."""
-    system = BY_NAME[name]
-    found = {OF_RECORD[project] for project in system.interop if name not in NO_COUNTERPART}
-    if system.loop == "gradient" and system.task in ("classification", "regression"):
-        found.add("onnx")
-    if name == "finetune":
-        found.add("huggingface")
-    if name == "elmo":
-        found.add("elmo")
-    return found | (set(WORD_FORMATS) if name in HAVE_WORDS else set())
+    if name in NO_COUNTERPART and not (name == "elmo" and find_spec("h5py")):
+        return set()
+    return {known.name for known in written_by(BY_NAME[name])}
+
+
+def test_systems_with_words_write_vectors() -> None:
+    assert {name for name in NAMES if set(WORD_FORMATS) <= formats(name)} == set(HAVE_WORDS)
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if "onnx" not in formats(name)])
@@ -469,15 +473,12 @@ def test_written_elsewhere_and_read_again_says_the_same(
     own, written = model(name), set()
     for form in FORMATS:
         target = tmp_path / f"{form}{ENDINGS.get(form, '')}"
-        if form == "elmo" == name:
-            pytest.importorskip("h5py")
         try:
             convert(str(own.run.path), target, form)
         except CanonError as refusal:
             assert not list(tmp_path.glob(f"*{target.name}*")), "nothing is left of what was refused"
-            assert form not in (OF_RECORD[project] for project in BY_NAME[name].interop) or (
-                NO_COUNTERPART[name] in str(refusal)
-            )
+            declared = {known.name for known in written_by(BY_NAME[name])}
+            assert form not in declared or NO_COUNTERPART[name] in str(refusal)
             continue
         written.add(form)
         check_same(own, target, form, given)
@@ -496,7 +497,7 @@ def check_same(own: Model, target: Path, form: str, given: Callable[[str], Given
         for word in vectors.words:
             np.testing.assert_allclose(again[word], vectors[word], rtol=1e-5, atol=1e-6)  # type: ignore[index]
     elif form == "elmo":
-        _, tensors = elmo.read_folder(target)
+        tensors = open_foreign(target, "weights").tensors  # type: ignore[attr-defined]
         ours = own.network.state_dict()
         assert tensors and all(torch.equal(tensor, ours[key]) for key, tensor in tensors.items() if key in ours)
     elif own.run.recipe.system.name == "finetune":

@@ -15,6 +15,7 @@ from scipy import stats
 
 from canon.compare.compare import compare, compare_runs
 from canon.compare.protocol import budget_changes, parse_budget
+from canon.compare.report import render
 from canon.compare.result import Comparison
 from canon.errors import CanonError
 from canon.training import trainer
@@ -72,6 +73,24 @@ def test_page_is_whole_and_fetches_nothing(made: Comparison) -> None:
     assert (made.folder / "mlp-tiny/seed-2/report.html").is_file()
     for piece in (*NAMES, "test accuracy", "valid/accuracy", "train/loss", *made.verdicts(), "--budget steps=12"):
         assert piece in text
+
+
+def test_the_page_is_drawn_from_json_alone(made: Comparison) -> None:
+    """The facts that compare.json stores against those of the comparison and the page that was written."""
+    stored = json.loads((made.folder / "compare.json").read_text())
+    assert stored == made.to_json() and render(stored, draw=True) == (made.folder / "report.html").read_text()
+
+
+def test_curves_and_settings_are_facts(made: Comparison) -> None:
+    facts = made.to_json()
+    assert list(facts["curves"]) == ["valid/accuracy", "valid/loss", "train/loss"]
+    for entry in made.entries:
+        for seed, run in entry.runs.items():
+            logged = [[row["step"] * 64, row["train/loss"]] for row in run.metrics() if "train/loss" in row]
+            assert logged and facts["curves"]["train/loss"][entry.label][str(seed)] == logged
+    assert facts["settings"]["digits-softmax"]["system.name"] == "softmax-regression"
+    assert facts["settings"]["digits-softmax"]["system.hidden"] is None  # a setting that only the others have
+    assert not any(key in ("train.seed", "data.source") for key in facts["settings"]["digits-mlp"])
 
 
 def test_same_command_again_trains_nothing(made: Comparison, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -213,8 +232,8 @@ def test_runs_that_are_refused(made: Comparison, tmp_path: Path) -> None:
     for other, sentence in (
         (tmp_path, "is not a run"),
         (tmp_path / "none", "There is no run"),
-        (half, "is not finished: go on with canon train"),
-        (longer, "The budgets differ: .* sees 768 examples and .* 1,280 examples; train them anew"),
+        (half, "is not finished: continue it with canon train"),
+        (longer, "The budgets differ: .* sees 768 examples and .* 1,280 examples; train them again"),
         (split, r"data.seed\) of one is 0, of the other 5"),
         (chosen, "one keeps the weights of best accuracy, the other of best loss"),
     ):

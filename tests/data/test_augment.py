@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from canon.data.batching import augment
-from canon.data.batching.augment import AUGMENTATIONS, Draws, Scale, augmenter
+from canon.data.batching.augment import AUGMENTATIONS, ImageDraws, Scale, augmenter
 from canon.data.encodings.features import FeatureSchema
 from canon.data.encodings.pixels import PixelSchema
 from canon.errors import CanonError
@@ -34,7 +34,7 @@ GREY = PixelSchema(shape=(1, 24, 18), mean=(0.0,), std=(16.0,), white=16)
 B = 12
 
 
-class Recorder(Draws):
+class Recorder(ImageDraws):
     """Keeps what it gave, in order."""
 
     def __init__(self, seed: int = 0, size: int = B) -> None:
@@ -224,7 +224,7 @@ def test_an_image_changes_alike_wherever_it_is_computed(name: str, schema: Pixel
     assert change is not None
 
     def run(start: int, stop: int, seed: int = 3) -> Tensor:
-        return change(images[start:stop], Draws(CPU, torch.Generator().manual_seed(seed), (start, stop, B)))
+        return change(images[start:stop], ImageDraws(CPU, torch.Generator().manual_seed(seed), (start, stop, B)))
 
     whole = run(0, B)
     assert whole.shape == images.shape and whole.dtype == images.dtype
@@ -248,11 +248,11 @@ def test_no_operation_is_repeated_per_image() -> None:
     counts = []
     change = augmenter(tuple(AUGMENTATIONS), COLOR)
     assert change is not None
-    change(inputs(COLOR), Draws.of(inputs(COLOR)))
+    change(inputs(COLOR), ImageDraws(CPU, None, (0, B, B)))
     for size in (2, 64):
         images = inputs(COLOR, size)
         with Count() as count:
-            change(images, Draws.of(images))
+            change(images, ImageDraws(CPU, None, (0, len(images), len(images))))
         counts.append(count.calls)
     assert counts[0] == counts[1] > 0
 

@@ -145,6 +145,8 @@ def test_a_changed_file_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_the_folder_is_canon_data_or_the_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("CANON_DATA")
+    assert catalogue.data_folder() == tmp_path / "data"  # CANON_CACHE
+    monkeypatch.delenv("CANON_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert catalogue.data_folder() == tmp_path / "canon" / "data"
     monkeypatch.delenv("XDG_CACHE_HOME")

@@ -11,9 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from canon.data.corpus import cooccurrence, cooccurrence_counts
-from canon.data.corpus.cooccurrence import Cooccurrence, count, kept
-from canon.data.corpus.cooccurrence_counts import BAND
+from canon.data.corpus import cooccurrence
+from canon.data.corpus.cooccurrence import BAND, Cooccurrence, count, kept
 from canon.errors import CanonError
 
 TEXT = """the cat sat on the mat and the dog sat on the cat
@@ -76,7 +75,7 @@ def test_counts_of_stanfords_program() -> None:
         tokens += [*(WORDS.index(word) for word in line.split() if word in WORDS), -1]
     found = count(np.array(tokens, np.int32), len(WORDS), window=4)
     np.testing.assert_array_equal(matrix(found, len(WORDS)), np.array(rows, np.float32) / 12)
-    assert found.num_nonzero == np.count_nonzero(rows)
+    assert 2 * len(found) - found.num_diagonal == np.count_nonzero(rows)
 
 
 @pytest.mark.parametrize("window", [1, 5, 15, 22])
@@ -136,7 +135,7 @@ def test_parts_are_even_samples_in_random_order() -> None:
 def test_a_text_without_pairs_has_none() -> None:
     for tokens in ([], [-1], [0, -1, 1, -1, 2]):
         found = count(np.array(tokens, np.int32), 3, 5)
-        assert len(found) == found.num_nonzero == 0 and found.bounds.tolist() == [0] * (found.num_parts + 1)
+        assert len(found) == found.num_diagonal == 0 and found.bounds.tolist() == [0] * (found.num_parts + 1)
 
 
 def test_a_temporary_count_leaves_nothing_behind(tmp_path: Path) -> None:
@@ -162,7 +161,7 @@ def test_counts_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def corpora(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("CANON_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("CANON_CACHE", str(tmp_path))
     return tmp_path / "corpora"
 
 
@@ -181,7 +180,7 @@ def test_a_full_disk_is_said_and_leaves_nothing(tmp_path: Path, monkeypatch: pyt
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(cooccurrence_counts, "_allocate", full)
+    monkeypatch.setattr(cooccurrence, "_allocate", full)
     with pytest.raises(CanonError, match=r"disk of .* is full.*min_count"):
         kept(text(5000, 50), 50, 5, 64)
     assert not list(folder.iterdir())

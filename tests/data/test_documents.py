@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from canon.data.batching.documents import Documents, Labels, cut_blocks, hashes
+from canon.data.batching.documents import Documents, LabelLists, cut_blocks, hashes
 from canon.data.config import DataConfig
 from canon.data.encodings import bags
 from canon.data.encodings.bags import BagSchema
@@ -30,7 +30,9 @@ __label__bad dull </s> what follows is not read
 
 
 def documents(path: Path, **settings: Any) -> Data:
-    return read_as(DataConfig(**{"source": str(path), "valid": 0.0, "test": 0.0, **settings}), "bags")
+    return read_as(
+        DataConfig(**{"source": str(path), "valid": 0.0, "test": 0.0, "tokenizer": "split", **settings}), "bags"
+    )
 
 
 def lined(folder: Path, text: str = LINES, name: str = "reviews.txt") -> Path:
@@ -48,7 +50,7 @@ def words_of(data: Data, split: str = "train") -> list[list[str]]:
 
 
 def labels_of(data: Data, split: str = "train") -> list[list[str]]:
-    labels = Labels.of(data.splits[split]["target"])
+    labels = LabelLists.of(data.splits[split]["target"])
     return [[data.schema.classes[code] for code in labels[row]] for row in range(len(labels))]
 
 
@@ -124,7 +126,7 @@ def test_several_labels_in_a_cell(tmp_path: Path) -> None:
     data = documents(tmp_path / "a.csv", label_separator="|")
     assert labels_of(data) == [["red", "blue"], ["blue"], ["green", "red"]]
     assert data.schema.classes == ("blue", "red", "green")
-    assert isinstance(data.splits["train"]["target"], Labels)
+    assert isinstance(data.splits["train"]["target"], LabelLists)
 
 
 def test_labels_are_numbered_by_the_training_split(tmp_path: Path) -> None:
@@ -134,7 +136,7 @@ def test_labels_are_numbered_by_the_training_split(tmp_path: Path) -> None:
     data = documents(train, test=str(test))
     assert data.schema.classes == ("b", "a")
     target = data.splits["test"]["target"]
-    assert isinstance(target, Labels) and target.lengths.tolist() == [1, 0, 1, 0]
+    assert isinstance(target, LabelLists) and target.lengths.tolist() == [1, 0, 1, 0]
     assert target.unseen == (("c", 3), ("d", 1))
     told = "test: labels that the training examples do not have are left out: c (3), d (1); 2 examples have no other"
     assert any(note.startswith(told) for note in data.notes)
@@ -157,7 +159,7 @@ def test_folders_and_endings_of_any_name(tmp_path: Path) -> None:
     """train, valid and test of a folder, and a file whose ending is nobody's."""
     for name in ("cooking.train", "cooking.valid", "cooking.test"):
         lined(tmp_path, f"__label__a {name}\n__label__b other\n", name)
-    data = read_as(DataConfig(source=str(tmp_path)), "bags")
+    data = read_as(DataConfig(source=str(tmp_path), tokenizer="split"), "bags")
     assert {name: words_of(data, name)[0][0] for name in data.splits} == {
         "train": "cooking.train",
         "valid": "cooking.valid",
@@ -244,8 +246,13 @@ def test_check_counts_labels_and_suits_the_classifier(tmp_path: Path) -> None:
     [
         ("a.txt", "no label here\n", {}, "reads texts with labels, but"),
         ("a.txt", "__label__a x\n\nno label\n", {}, "a.txt, line 3: there is no label"),
-        ("a.txt", "__label__a x\n__label__ y\n", {}, "a.txt, line 2: __label__ is followed by no name"),
-        ("a.txt", "__label__a x\n__label__a y\n", {}, 'every example has the label "a"; two labels are the least.'),
+        ("a.txt", "__label__a x\n__label__ y\n", {}, "a.txt, line 2: __label__ has no name after it"),
+        (
+            "a.txt",
+            "__label__a x\n__label__a y\n",
+            {},
+            'every example has the label "a"; at least two labels are needed.',
+        ),
         ("a.txt", "__label__a\n__label__b\n", {}, "every text is empty."),
         ("a.txt", "__label__a x\n__label__b y\n", {"min_count": 2}, "no word comes 2 times"),
         ("a.txt", "__label__a x\n__label__b y\n", {"tokenizer": "bpe"}, 'No kind of tokenizer for documents "bpe"'),

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from canon.data.batching.framed import Texts, Values
+from canon.data.batching.framed import FramedTexts, Values
 from canon.data.config import DataConfig
 from canon.data.encodings import Ask
 from canon.data.encodings.framed import FRAMED, Backbone, FramedSchema
@@ -24,7 +24,7 @@ from canon.data.formats.rows import Answer, ChoiceRows, SpanRows, TagRows, TextR
 from canon.data.read import inputs, labelled, read
 from canon.data.schema import Data, Schema
 from canon.data.targets import Choice, Class, Number, Span, Tags, Target
-from canon.data.text.framing import FRAMINGS
+from canon.data.text.framing import PATTERNS
 from canon.data.text.tokenizers import Tokenizer
 from canon.errors import CanonError
 from tests.parity.huggingface import transformers_module
@@ -64,11 +64,11 @@ def bert_tokenizer() -> tuple[Tokenizer, Any]:
     return Tokenizer.from_json(inner.to_str(), native=True), theirs
 
 
-def sequences(texts: Texts) -> list[list[int]]:
+def sequences(texts: FramedTexts) -> list[list[int]]:
     return [texts.sequence(index).tolist() for index in range(len(texts.lengths_S))]
 
 
-def segments(texts: Texts) -> list[list[int]]:
+def segments(texts: FramedTexts) -> list[list[int]]:
     bounds = np.cumsum(texts.lengths_S)[:-1]
     return [part.tolist() for part in np.split(texts.segments_N, bounds)]
 
@@ -199,7 +199,7 @@ def test_answer_pieces_by_brute_force(kind: str) -> None:
         assert answer_pieces(start, end, spans) == (wanted[1], wanted[0])
 
 
-@pytest.mark.parametrize("framing", FRAMINGS)
+@pytest.mark.parametrize("framing", PATTERNS)
 def test_windows_of_long_documents(framing: str) -> None:
     """Every piece of the document in a window, neighbours share `overlap` pieces, and the target is the answer where
     the window holds all of it, else the frame's own token."""
@@ -319,7 +319,7 @@ def test_unseen_labels_and_tags() -> None:
 
 
 def test_the_networks_own_tokenizer_is_used() -> None:
-    with pytest.raises(CanonError, match=r"data\.tokenizer is left out: net has a tokenizer of its own"):
+    with pytest.raises(CanonError, match="net needs the tokenizer that it was trained with: leave"):
         read_rows(["text,label", "a,x", "b,y"], tokenizer="bpe")
 
 
@@ -365,7 +365,7 @@ def test_texts_to_predict_in_every_form() -> None:
     sources = ["one\ttwo three", json.dumps({"a": "one", "b": "two three"}), "more.csv", "more.txt"]
     columns, names = inputs(schema, sources, DataConfig())
     texts = columns["input"]
-    assert isinstance(texts, Texts) and len(texts) == 4
+    assert isinstance(texts, FramedTexts) and len(texts) == 4
     assert len({tuple(own) for own in sequences(texts)}) == 1
     assert names[2:] == ["more.csv, line 2", "more.txt, line 1"]
 
@@ -382,7 +382,7 @@ def test_fasttext_lines_are_read_and_predicted() -> None:
     sources = ["one two", json.dumps({"text": "one two"}), "more.txt", "more.csv"]
     columns, names = inputs(data.schema, sources, DataConfig())
     texts = columns["input"]
-    assert isinstance(texts, Texts) and names[2:] == ["more.txt, line 1", "more.csv, line 2"]
+    assert isinstance(texts, FramedTexts) and names[2:] == ["more.txt, line 1", "more.csv, line 2"]
     assert all(texts.sequence(row).tolist() == texts.sequence(0).tolist() for row in range(4))
     other = labelled(data.schema, "more.txt", DataConfig(source="train.txt"))
     assert np.asarray(other["target"]).tolist() == [1]

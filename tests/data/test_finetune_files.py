@@ -300,18 +300,19 @@ def test_indented_json_is_squad_too() -> None:
 @pytest.mark.parametrize(
     ("name", "lines", "sentence"),
     [
-        ("a.csv", ["text,label", "good,1"], 'a.csv: every text has the label "1"; two classes are the least.'),
+        ("a.csv", ["text,label", "good,1"], 'a.csv: every text has the label "1"; at least two classes are needed.'),
         ("b.csv", ["text,label", ",1", " ,0"], "b.csv: every text is empty."),
         ("c.csv", ["text", "good", "bad"], "c.csv has no column beside its text to be the label."),
         ("d.conllu", [*UD, "2\tgo\tVERB"], "d.conllu, line 8: 3 columns, but the lines before it have 10."),
         ("e.conll", ["a O", "b"], "e.conll, line 2: 1 column, but the lines before it have 2."),
         ("f.json", ['{"data": [{"title": "x"}]}'], "f.json is not SQuAD's JSON (it has no 'paragraphs'); SQuAD has"),
-        ("g.jsonl", [json.dumps({**ARC, "answerKey": "E"})], 'g.jsonl, line 1: the answer "E" is none of A, B.'),
-        ("h.csv", [*SWAG, "v,1,a,b,c,d,w,x,y,z,9"], 'h.csv, line 3: the answer "9" is none of 0, 1, 2, 3.'),
+        ("g.jsonl", [json.dumps({**ARC, "answerKey": "E"})], 'g.jsonl, line 1: the answer "E" is not one of A, B.'),
+        ("h.csv", [*SWAG, "v,1,a,b,c,d,w,x,y,z,9"], 'h.csv, line 3: the answer "9" is not one of 0, 1, 2, 3.'),
         (
             "i.unknown",
             ["just some text"],
-            'i.unknown: the ending ".unknown" is not known; say what it is with data.format.',
+            'i.unknown: the ending ".unknown" is unknown; set data.format to one of '
+            "squad, choices, letor, svmlight, conll, fasttext, interactions, images, idx, cifar, pairs, table, text.",
         ),
         ("j.csv", [*SWAG, "v,1,a,,c,d,w,x,,z,1"], "j.csv, line 3: the question or a choice is empty."),
     ],
@@ -329,7 +330,7 @@ def test_an_answer_that_does_not_stand_at_its_offset() -> None:
     with pytest.raises(CanonError) as mistake:
         opened(squad(wrong))
     assert str(mistake.value) == (
-        'squad.json, question "q1": the answer "France" does not stand at character 25 of its context, where "rance," '
+        'squad.json, question "q1": the answer "France" is not at character 25 of its context, where "rance," '
         "is; answer_start counts characters from 0."
     )
 
@@ -361,11 +362,14 @@ def test_check_counts_tags_questions_and_choices() -> None:
     """Examples, tags and answers of each format, and that fine-tuning is what they suit."""
 
     write("train.conll", "a X", "b Y", "", "c X")
-    tags = check_as(DataConfig(source="train.conll"))
+    whole = {"valid": 0.0, "test": 0.0}
+    tags = check_as(DataConfig(source="train.conll", **whole))
     assert tags.splits == {"train": 2} and tags.classes["train"] == {"X": 2, "Y": 1} and tags.suits == ["finetune"]
-    questions = check_as(DataConfig(source=str(squad())))
+    questions = check_as(DataConfig(source=str(squad()), **whole))
     assert "train: 1 of 2 questions have an answer." in questions.notes and questions.suits == ["finetune"]
-    choices = check_as(DataConfig(source=str(write("c.jsonl", *[json.dumps(ARC)] * 3))))
+    one_article = check_as(DataConfig(source=str(squad())))
+    assert one_article.suits == [] and "has one article, so none can be held out" in one_article.warnings[0]
+    choices = check_as(DataConfig(source=str(write("c.jsonl", *[json.dumps(ARC)] * 3)), **whole))
     assert choices.classes["train"] == {"2 choices": 3} and "  suits       finetune" in choices.render()
     path = write("a.csv", "text,label", *(f"film {row} is so so,{row % 2}" for row in range(20)))
     table = check_as(DataConfig(source=str(path)))

@@ -17,7 +17,7 @@ from canon.data.batching.sequences import Ragged
 from canon.data.encodings.passages import PassageSchema
 from canon.data.schema import Schema
 from canon.data.targets import HiddenTokens
-from canon.data.text.framing import FRAMINGS, Specials, frame, num_specials
+from canon.data.text.framing import PATTERNS, Specials, frame, num_specials
 from canon.data.text.tokenizers import Tokenizer
 from canon.data.text.vocabularies import KINDS
 from canon.errors import CanonError
@@ -60,7 +60,7 @@ def ragged(made: library.Tokenizer, rows: list[str]) -> Ragged:
     )
 
 
-@pytest.mark.parametrize("framing", FRAMINGS)
+@pytest.mark.parametrize("framing", PATTERNS)
 @given(first=texts, second=texts)
 def test_framings_are_the_librarys(framing: str, first: list[str], second: list[str]) -> None:
     made = framed_by(framing)

@@ -126,9 +126,9 @@ def test_idx_equals_the_written_bytes(tmp_path: Path, packed: bool) -> None:
     [
         (b"\1\2\3\4", "is not an IDX file"),
         (b"", "is not an IDX file"),
-        (b"\0\0\x0d\3" + b"\0" * 12, "holds type 0x0D with 3 dimensions; wanted are bytes"),
-        (idx_bytes(np.zeros((2, 2, 2)))[:-1], "is 23 bytes long but its header tells of 24"),
-        (idx_bytes(np.zeros((2, 2, 2))) + b"x", "is 25 bytes long but its header tells of 24"),
+        (b"\0\0\x0d\3" + b"\0" * 12, "has type 0x0D with 3 dimensions; accepted are bytes"),
+        (idx_bytes(np.zeros((2, 2, 2)))[:-1], "is 23 bytes long but its header says 24"),
+        (idx_bytes(np.zeros((2, 2, 2))) + b"x", "is 25 bytes long but its header says 24"),
     ],
 )
 def test_idx_headers_are_checked(tmp_path: Path, raw: bytes, message: str) -> None:

@@ -23,7 +23,7 @@ CONFIG = DataConfig()
 @pytest.fixture
 def trained(tmp_path: Path) -> tuple[Schema, Path, np.ndarray]:
     path = tmp_path / "t.csv"
-    path.write_text("x,kind,label\n" + "".join(f"{i},{'ab'[i % 2]},{'np'[i % 2]}\n" for i in range(20)))
+    path.write_text("x,kind,label\n" + "".join(f"{i / 2},{'ab'[i % 2]},{'np'[i % 2]}\n" for i in range(20)))
     data = read_as(DataConfig(source=str(path), valid=0.0, test=0.0), "features")
     return data.schema, path, np.asarray(data.splits["train"]["input"])
 
@@ -34,7 +34,7 @@ def test_tables_with_and_without_a_label(trained: tuple[Schema, Path, np.ndarray
     np.testing.assert_array_equal(columns["input"], expected)
     assert names[0] == f"{path}, row 1"
     bare = tmp_path / "bare.csv"
-    bare.write_text("kind,extra,x\nb,?,3\nz,?,5\n")
+    bare.write_text("kind,extra,x\nb,?,1.5\nz,?,5\n")
     columns, _ = inputs(schema, [bare, str(path)], CONFIG)
     np.testing.assert_array_equal(np.asarray(columns["input"])[0], expected[3])
     assert np.asarray(columns["input"])[1, 1:].tolist() == [0.0, 0.0] and len(columns["input"]) == 22

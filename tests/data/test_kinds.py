@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from canon import recipe as recipes
 from canon.data import encodings, kinds
-from canon.data.columns import Encoder
+from canon.data.column_encoders import CategoryColumn, NumberColumn
 from canon.data.config import DataConfig, is_layout, owners, settings_of
-from canon.data.encodings import ENCODINGS
+from canon.data.encodings import ENCODINGS, Ask
 from canon.data.encodings.bags import BagSchema
 from canon.data.encodings.features import FeatureSchema
 from canon.data.encodings.framed import FramedSchema
@@ -33,6 +34,7 @@ from canon.data.text.tokenizers import Tokenizer
 from canon.data.text.words import Words
 from canon.errors import CanonError
 from canon.registry import SYSTEMS
+from canon.tasks.records import TASK_RECORDS
 from tests.data.makers import cifar_folder, idx_folder, image_folder
 from tests.reading import read_as
 
@@ -59,7 +61,7 @@ SWAG = ("sent1,sent2,ending0,ending1,label", "He sits down.,He,runs.,eats.,1", "
 CONLL = ("EU B-ORG", "rejects O", "", "Peter B-PER", "left O")
 TEXT = ("A text of words.", "", "And another one, which is longer.")
 LABELLED = ("__label__a good film", "__label__b a bad one")
-TABBED = ("the cat\tdie Katze", "the dog sat\tder Hund saß")
+TABBED = ("the cat\tdie Katze", "the dog sat\tder Hund saß", "a bird\tein Vogel")
 QUESTION = (json.dumps({"question": "Who?", "context": "He.", "answers": {"text": ["He"], "answer_start": [0]}}),)
 CHOICES = (json.dumps({"question": "Who?", "choices": ["he", "she"], "answer": 1}),)
 
@@ -98,17 +100,17 @@ CASES: dict[str, tuple[str, Make, dict[str, Any], str, str, set[str]]] = {
         "t.txt",
         files("t.txt", lines=TABBED),
         {},
-        "text",
-        "t.txt is a text file by its ending",
-        {"pairs"},
+        "table",
+        "t.txt is a table by its first lines",
+        {"pairs", "text"},
     ),
     "text in columns": (
         "t.txt",
         files("t.txt", lines=CONLL),
         {},
-        "text",
-        "t.txt is a text file by its ending",
-        {"tagged"},
+        "tagged",
+        "t.txt has a word and its tag on each line",
+        set(),
     ),
     "labelled lines": (
         "t.txt",
@@ -172,15 +174,14 @@ def test_a_path_is_taken_for_a_kind_with_a_reason(case: str) -> None:
 
 
 def test_tabs_and_columns_under_an_unknown_ending() -> None:
-    """No kind recognises the file, but a system that reads pairs, or tags, asks for just this."""
+    """First lines decide."""
     write("pairs.data", *TABBED)
     write("ner.data", *CONLL)
-    assert [each.name for each in KINDS if accepts(each, DataConfig(source="pairs.data"))] == ["pairs"]
-    assert [each.name for each in KINDS if accepts(each, DataConfig(source="ner.data"))] == ["tagged"]
-    with pytest.raises(CanonError, match=r'^pairs\.data: the ending "\.data" is not known; say what it is with'):
-        kind_of(DataConfig(source="pairs.data"))
+    assert kind_of(DataConfig(source="pairs.data")).name == "table"
+    assert accepts(kinds.find("pairs"), DataConfig(source="pairs.data"))
+    assert kind_of(DataConfig(source="ner.data")).name == "tagged"
     data = read_as(DataConfig(source="pairs.data", tokenizer="word", valid=0.0, test=0.0), "sequences")
-    assert len(data.splits["train"]["input"]) == 2
+    assert len(data.splits["train"]["input"]) == 3
 
 
 def test_a_path_goes_before_a_named_set() -> None:
@@ -275,7 +276,7 @@ def test_layout_is_what_describes_one_file() -> None:
 def schemas() -> list[Schema]:
     text, target = (Tokenizer.train([words], "word") for words in ("some words of text", "einige Worte"))
     words = Words(["a", "b"], np.array([3, 1]), 5)
-    numbers = Encoder("size", "number", 1.5, 2.0), Encoder("colour", "category", categories=("blue", "red"))
+    numbers = NumberColumn("size", 1.5, 2.0), CategoryColumn("colour", categories=("blue", "red"))
     return [
         FeatureSchema(Number(label="price", mean=2.5, std=0.5), (3,), encoders=numbers),
         PixelSchema(Class(("cat", "dog"), counts=(3, 4)), (3, 8, 8), mean=(1.0, 2.0, 3.0), std=(4.0, 5.0, 6.0)),
@@ -309,3 +310,12 @@ def test_a_schema_comes_back_from_its_files(index: int, tmp_path: Path) -> None:
     assert all(getattr(again, name) == getattr(schema, name) for name in plain)
     if isinstance(schema, SequenceSchema):
         assert isinstance(again, SequenceSchema) and again.shared == schema.shared
+
+
+@pytest.mark.parametrize("name", recipes.names())
+def test_the_named_set_of_a_recipe_suits_its_system(name: str) -> None:
+    """By its record alone: the files of most sets are not on this machine."""
+    recipe = recipes.load(name)
+    ask = Ask(TASK_RECORDS[recipe.system.task].targets)
+    kinds = [kind for name in recipe.system.encodings for kind in encodings.find(name).kinds(ask)]
+    assert any(accepts(kind, recipe.data) for kind in kinds)

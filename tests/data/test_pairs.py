@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 from canon.data.catalogue import CATALOGUE, cmudict
-from canon.data.checking.pair_counts import alignment_score, alignment_warning, describe_pairs, judge_pairs
+from canon.data.checking.alignment import score
+from canon.data.checking.pair_counts import alignment_warning, describe_pairs, judge_pairs
 from canon.data.formats.pairs import Pairs, pair_files, pair_languages, read_pair_files, read_pair_table
-from canon.data.text.tokenizers import Tokenizer
 from canon.errors import CanonError
 
 RNG = np.random.default_rng(0)
@@ -111,10 +111,13 @@ def test_a_file_that_ends_early_is_told_as_such(tmp_path: Path) -> None:
         ({"t_en": "a\nb\n", "t_de": "a\nb\n"}, r"t\.en and .*t\.de hold the same text; the target must be in another"),
         ({"t_en": "a\n", "t_de": ""}, r"t\.de is empty\."),
         ({"t_en": "\n \n", "t_de": "a\nb\n"}, r"t\.en is empty\."),
-        ({"t_en": "a\n\n", "t_de": "\nB\n"}, r"t\.en and t\.de: there is no pair of texts\."),
+        (
+            {"t_en": "a\n\n", "t_de": "\nB\n"},
+            r"t\.en and t\.de: there is no pair of texts; every line has an empty side\.",
+        ),
         (
             {"t_en": "a\nb\n", "t_de": b"A\nB\xff\n"},
-            r"t\.de, line 2: byte 3 \(0xFF\) is not utf-8; say how .*data\.encod",
+            r"t\.de, line 2: byte 3 \(0xFF\) is not utf-8; set data\.encod",
         ),
         ({"t_en": "a\n"}, r"There is no file .*t\.de\."),
         ({"t_en": "a\n", "t_de": "A\n\nC\n"}, r"t\.en has 1 line and .*t\.de has 3"),
@@ -163,7 +166,7 @@ def test_folders_of_other_things_are_not_parallel_text(tmp_path: Path, names: li
     for name in names:
         (tmp_path / name).touch()
     assert pair_languages(tmp_path) == ()
-    with pytest.raises(CanonError, match="has no parallel text: two files such as train"):
+    with pytest.raises(CanonError, match="has no parallel text; give two files such as train"):
         pair_files(tmp_path)
 
 
@@ -224,25 +227,28 @@ def test_bad_folders_are_one_sentence(
 )
 def test_tables_with_and_without_a_header(tmp_path: Path, name: str, text: str, columns: tuple[str, ...]) -> None:
     write(tmp_path, **{name: text})
-    assert read_pair_table(tmp_path / name.replace("_", "."), columns) == (Pairs(["a b", "c"], ["A B", "C"]), ())
+    pairs, notes = read_pair_table(tmp_path / name.replace("_", "."), columns)
+    assert pairs == Pairs(["a b", "c"], ["A B", "C"])
+    bare = text.startswith("a b")
+    assert any("has no header line; its columns are called source, target." in note for note in notes) == bare
 
 
 def test_empty_cells_of_a_table(tmp_path: Path) -> None:
     write(tmp_path, t_tsv='a\tA\n\nb\t\n\t\nsay "c\tC\n')
     pairs, notes = read_pair_table(tmp_path / "t.tsv")
     assert pairs == Pairs(["a", 'say "c'], ["A", "C"])
-    assert notes == (f"{tmp_path}/t.tsv: 3 of 5 pairs have an empty side and are left out (the first on line 2).",)
+    assert notes[-1:] == (f"{tmp_path}/t.tsv: 3 of 5 pairs have an empty side and are left out (the first on line 2).",)
 
 
 @pytest.mark.parametrize(
     "name,content,columns,sentence",
     [
-        ("t_tsv", "a\tA\nb B\n", (), r"t\.tsv, line 2: there is no tab; each line is source, tab, target\."),
+        ("t_tsv", "a\tA\nb B\n", (), r"t\.tsv, line 2: there is no tab; write source, tab, target on each line\."),
         ("t_tsv", "a\tA\nb\tB\tc\n", (), r"t\.tsv, line 2: 3 cells, but there are 2 columns\."),
         ("t_tsv", b"a\tA\nb\t\xe9\n", (), r"t\.tsv, line 2: byte 6 \(0xE9\) is not utf-8"),
         ("t_tsv", "", (), r"t\.tsv is empty\."),
         ("t_tsv", "\n\n", (), r"t\.tsv is empty\."),
-        ("t_tsv", "a\t\n", (), r"t\.tsv: there is no pair of texts\."),
+        ("t_tsv", "a\t\n", (), r"t\.tsv: there is no pair of texts; every line has an empty side\."),
         (
             "t_tsv",
             "1\ta\tA\n",
@@ -269,9 +275,9 @@ def test_bad_tables_are_one_sentence(
 
 def test_shuffled_targets_are_noticed() -> None:
     fitting = Pairs(SOURCE, TARGET)
-    assert alignment_score(fitting) > 0.9 and alignment_warning(fitting) == ""
+    assert score(fitting.source, fitting.target) > 0.9 and alignment_warning(fitting) == ""
     shuffled = Pairs(SOURCE, [TARGET[index] for index in RNG.permutation(2000)])
-    assert abs(alignment_score(shuffled)) < 0.1
+    assert abs(score(shuffled.source, shuffled.target)) < 0.1
     assert alignment_warning(shuffled, "train.en and train.de").startswith(
         "train.en and train.de do not look aligned: lengths and rare words of source and target go together no better "
         "than chance (score "
@@ -286,15 +292,15 @@ def test_names_tell_where_lengths_do_not() -> None:
     names = [f"name{index}" for index in range(200)]
     source = [f"{name} " + "x" * int(RNG.integers(1, 60)) for name in names]
     target = ["y" * int(RNG.integers(1, 60)) + f" {name}" for name in names]
-    assert alignment_score(Pairs(source, target)) > 0.9
-    assert alignment_score(Pairs(source, target[1:] + target[:1])) < 0.3
+    assert score(source, target) > 0.9
+    assert score(source, target[1:] + target[:1]) < 0.3
 
 
 def test_what_cannot_be_judged_is_not() -> None:
     dates = Pairs([f"{index} May 1999" for index in range(10, 99)], ["1999-05-01"] * 89)
-    assert math.isnan(alignment_score(dates)) and alignment_warning(dates) == ""
+    assert math.isnan(score(dates.source, dates.target)) and alignment_warning(dates) == ""
     few = Pairs(SOURCE[:10], TARGET[5:15])
-    assert math.isnan(alignment_score(few)) and alignment_warning(few) == ""
+    assert math.isnan(score(few.source, few.target)) and alignment_warning(few) == ""
     assert alignment_warning(Pairs([], [])) == ""
 
 
@@ -329,28 +335,22 @@ def test_describing_against_counting() -> None:
 
 def test_describing_a_test_part() -> None:
     train = Pairs(SOURCE[:1000], TARGET[:1000])
-    tokenizer = Tokenizer.train(train.source, "word")
     test = Pairs(["dog zebra", SOURCE[0]], ["Hund Żebra", TARGET[0]])
-    found = describe_pairs(test, tokenizer, None, train)
+    found = describe_pairs(test, train)
     assert found["overlap"] == 1
     words = len(SOURCE[0].split()) + 2
     assert found["source"]["unknown_words"] == pytest.approx(1 / words)  # zebra
     letters = len("dog zebra" + SOURCE[0])
     assert found["source"]["unknown_characters"] == pytest.approx(1 / letters)  # z
     assert found["target"]["unknown_characters"] == pytest.approx(2 / len("Hund Żebra" + TARGET[0]))  # Ż, b
-    ids, lengths = tokenizer.encode(test.source)
-    assert found["source"]["unknown_tokens"] == pytest.approx(1 / len(ids))
-    assert found["source"]["tokens"]["max"] == lengths.max() and "tokens" not in found["target"]
-    unknown = found["source"]["unknown_tokens"]
     assert judge_pairs("test", found) == [
-        f'{unknown:.1%} of the source tokens in test are <unk>; pieces of words (data.tokenizer = "bpe") know more.',
         f"{1 / letters:.1%} of the source characters in test are not in train.",
         f"{found['target']['unknown_characters']:.1%} of the target characters in test are not in train.",
     ]
-    assert judge_pairs("train", describe_pairs(train, tokenizer, None)) == []
+    assert judge_pairs("train", describe_pairs(train)) == []
     copied = describe_pairs(Pairs(["a", "b", "c"], ["a", "b", "d"]))
     assert judge_pairs("train", copied) == ["2 of 3 train pairs have the same text on both sides."]
-    assert json.loads(json.dumps(describe_pairs(Pairs([], []), tokenizer, tokenizer, train)))["pairs"] == 0
+    assert json.loads(json.dumps(describe_pairs(Pairs([], []), train)))["pairs"] == 0
 
 
 # CMUdict

@@ -15,6 +15,7 @@ from canon.data.batching.passages import SENTENCE, WORD, Passages, passage_bound
 from canon.data.encodings.passages import PassageSchema
 from canon.data.text.framing import Specials
 from canon.errors import CanonError
+from tests.objectives.makers import passages_of
 
 SCHEMA = PassageSchema()
 OWN = Specials(0, 1, 2, 3, 4, 2, 3)
@@ -24,7 +25,7 @@ shapes = st.lists(st.lists(st.integers(1, 30), max_size=7), max_size=12)
 
 def made(shape: list[list[int]], length: int = 10, vocab_size: int = 1000) -> Passages:
     rng = np.random.default_rng(1)
-    return Passages.of([[rng.integers(5, vocab_size, n) for n in sizes] for sizes in shape], length, OWN, vocab_size)
+    return passages_of([[rng.integers(5, vocab_size, n) for n in sizes] for sizes in shape], length, OWN, vocab_size)
 
 
 def by_one(shape: list[list[int]], length: int) -> list[tuple[int, int, int]]:
@@ -68,7 +69,7 @@ def test_passages_by_one(shape: list[list[int]], length: int, chunk: int) -> Non
     for row, index in enumerate(indices):
         _, start, stop = expected[index]
         assert drawn[row].tolist() == column.tokens[start:stop].tolist()
-        own = drawn.breaks[drawn.offsets[row] : drawn.offsets[row + 1]]
+        own = (drawn.begins & SENTENCE > 0)[drawn.offsets[row] : drawn.offsets[row + 1]]
         assert own.tolist() == [place == start or place in sentences for place in range(start, stop)]
     assert (drawn.begins & WORD).all() and drawn.tokens.dtype == np.int64
     # A column of some, and the passages of some documents.
@@ -81,7 +82,7 @@ def test_passages_by_one(shape: list[list[int]], length: int, chunk: int) -> Non
 
 
 def test_marks_of_a_cut_sentence() -> None:
-    column = Passages.of([[[7, 8, 9, 10, 11]]], 2, OWN, 20, begins=[1, 0, 0, 0, 1])
+    column = passages_of([[[7, 8, 9, 10, 11]]], 2, OWN, 20, begins=[1, 0, 0, 0, 1])
     drawn = column.sequence(np.arange(3))
     assert drawn.tokens.tolist() == [7, 8, 9, 10, 11] and drawn.lengths.tolist() == [1, 2, 2]
     assert drawn.begins.tolist() == [WORD | SENTENCE, WORD | SENTENCE, 0, WORD | SENTENCE, WORD]
@@ -102,7 +103,7 @@ def test_others_are_each_as_likely() -> None:
             counts = Counter(texts.index(tuple(drawn[row])) for row in range(steps))
             assert set(counts) == set(others)
             assert max(counts.values()) - min(counts.values()) <= 1
-    with pytest.raises(CanonError, match=r"only one document"):
+    with pytest.raises(CanonError, match=r"another document, but the text has only one"):
         made([[5, 9]]).others(np.array([0]), np.array([0.5]))
 
 

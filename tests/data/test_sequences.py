@@ -160,5 +160,7 @@ def test_evaluation_reads_every_token_once(count: int) -> None:
 
 
 def test_tokens_are_for_texts() -> None:
-    with pytest.raises(CanonError, match=r"train.tokens is for texts in tokens; give train.batch."):
+    with pytest.raises(
+        CanonError, match=r"train.tokens is for systems that read text as tokens; give train.batch instead."
+    ):
         FeatureSchema().order({"input": np.zeros((3, 2))}, 2, 100, seed=0)

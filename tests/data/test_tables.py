@@ -157,7 +157,7 @@ def test_canonical_gives_one_name_to_one_number() -> None:
 
 def test_settings_that_cannot_be(tmp_path: Path) -> None:
     path = write_csv(tmp_path / "t.csv", ["a", "b"], [["1", "2"]])
-    with pytest.raises(CanonError, match=r"data\.delimiter must be one character, no quote or line's end, got ';;'"):
+    with pytest.raises(CanonError, match=r"data\.delimiter must be one character, not a quote or a line end, got ';;'"):
         read_table(path, DataConfig(delimiter=";;"))
-    with pytest.raises(CanonError, match=r'there is no encoding "utf-9" of text'):
+    with pytest.raises(CanonError, match=r'there is no text encoding "utf-9"'):
         read_table(path, DataConfig(encoding="utf-9"))

@@ -20,8 +20,8 @@ import pytest
 from canon.data.batching.passages import INSIDE, PHRASE, SENTENCE, WORD, Passages
 from canon.data.config import DataConfig
 from canon.data.corpus import token_blocks, token_store
-from canon.data.corpus.text_blocks import Texts
-from canon.data.corpus.token_blocks import Block, Place, TextEncoder
+from canon.data.corpus.text_blocks import TextStream
+from canon.data.corpus.token_blocks import Place, TextEncoder, TokenBlock
 from canon.data.encodings.passages import passages_of
 from canon.data.read import inputs, labelled
 from canon.data.schema import Data
@@ -44,7 +44,7 @@ SIZES = {"byte-bpe": 400, "bpe": 220, "wordpiece": 300, "unigram": 220}
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where tokens are kept."""
-    monkeypatch.setenv("CANON_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("CANON_CACHE", str(tmp_path))
     return tmp_path / "corpora"
 
 
@@ -69,7 +69,7 @@ def test_tokens_are_those_of_the_sentences(kind: str, monkeypatch: pytest.Monkey
     monkeypatch.setattr(token_blocks, "BATCH", 200)  # documents run over batches
     monkeypatch.setattr(token_blocks, "SHARD", 500)
     tokenizer = trained(kind)
-    found = token_store.stored(Texts(documents=DOCUMENTS), TextEncoder(tokenizer))
+    found = token_store.stored(TextStream(documents=DOCUMENTS), TextEncoder(tokenizer))
     cut = split_pieces if tokenizer.keeps_space else split_sentences
     sentences = [[tokenizer.encode([sentence])[0].tolist() for sentence in cut(document)] for document in DOCUMENTS]
     flat = [sentence for document in sentences for sentence in document]
@@ -79,10 +79,10 @@ def test_tokens_are_those_of_the_sentences(kind: str, monkeypatch: pytest.Monkey
     assert np.flatnonzero(found.begins & SENTENCE).tolist() == found.sentences[:-1].tolist()
     if tokenizer.keeps_space:  # the whole documents, each encoded at once
         assert found.tokens.tolist() == tokenizer.encode(DOCUMENTS)[0].tolist()
-    told = found.told
-    assert (told.documents, told.sentences, told.tokens) == (len(DOCUMENTS), len(flat), len(found.tokens))
-    assert told.several == sum(len(document) > 1 for document in sentences)
-    assert told.longest == max(map(len, flat)) and told.unknown == int((found.tokens == 1).sum())
+    counts = found.counts
+    assert (counts.documents, counts.sentences, counts.tokens) == (len(DOCUMENTS), len(flat), len(found.tokens))
+    assert counts.several == sum(len(document) > 1 for document in sentences)
+    assert counts.longest == max(map(len, flat)) and counts.unknown == int((found.tokens == 1).sum())
     assert len(list(found.folder.glob("[0-9]*.json"))) > 3
     # The same without a store.
     column = passages_of(DOCUMENTS, TextEncoder(tokenizer), 16)
@@ -142,7 +142,7 @@ def test_chinese_words_by_jieba(kind: str) -> None:
     assert words == ["我们", "在", "北京", "学习", "机器翻译", "，", "用", "Python", "编程", "。"]
     starts = {sum(map(len, words[:place])) for place in range(len(words))}
     ids, bits, _ = TextEncoder(tokenizer, "jieba").encode([text], *_segmented(text, {"segmenter": "jieba"}))
-    places = tokenizer.encode_places([text])[2].tolist()
+    places = tokenizer.encode_spans([text])[2][:, 0].tolist()
     expected = [place in starts and places.index(place) == row for row, place in enumerate(places)]
     assert (bits & WORD > 0).tolist() == expected
     assert sum(expected) == len(words) or kind in ("bpe", "unigram")  # whose pieces run over words
@@ -177,7 +177,7 @@ def test_phrases_of_a_lexicon(tmp_path: Path) -> None:
         ]
         assert not (bits & PHRASE & ~((bits & WORD) << 1)).any()
     (tmp_path / "none.txt").write_text("\n\n")
-    with pytest.raises(CanonError, match=r"data.phrases: .*none.txt has no phrases; give one a line."):
+    with pytest.raises(CanonError, match=r"data.phrases: .*none.txt has no phrases; write one on each line."):
         TextEncoder(tokenizer, phrases=str(tmp_path / "none.txt"))
 
 
@@ -189,7 +189,7 @@ def counted(monkeypatch: pytest.MonkeyPatch, stop_after: int = 1 << 30) -> list[
     seen: list[Place] = []
     inner = TextEncoder.blocks
 
-    def blocks(self: TextEncoder, texts: Texts, place: Place = Place()) -> Iterator[Block]:  # noqa: B008
+    def blocks(self: TextEncoder, texts: TextStream, place: Place = Place()) -> Iterator[TokenBlock]:  # noqa: B008
         for block in inner(self, texts, place):
             if len(seen) >= stop_after:
                 raise KeyboardInterrupt
@@ -206,11 +206,11 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(token_blocks, "BATCH", 100)
 
 
-def files(tmp_path: Path) -> Texts:
+def files(tmp_path: Path) -> TextStream:
     """A text in two files."""
     for name, documents in (("a.txt", DOCUMENTS[:20]), ("b.txt", DOCUMENTS[20:])):
         (tmp_path / name).write_text("\n\n".join(documents) + "\n", encoding="utf-8")
-    return Texts((tmp_path / "a.txt", tmp_path / "b.txt"))
+    return TextStream((tmp_path / "a.txt", tmp_path / "b.txt"))
 
 
 def test_a_building_goes_on_behind_its_last_shard(
@@ -218,7 +218,7 @@ def test_a_building_goes_on_behind_its_last_shard(
 ) -> None:
     texts, encoder = files(tmp_path), TextEncoder(trained("wordpiece"))
     with monkeypatch.context() as patch:
-        patch.setenv("CANON_DATA", str(tmp_path / "elsewhere" / "data"))
+        patch.setenv("CANON_CACHE", str(tmp_path / "elsewhere"))
         expected = arrays(token_store.stored(texts, encoder))
     with monkeypatch.context() as patch:
         every = counted(patch)
@@ -246,7 +246,7 @@ def test_a_building_goes_on_behind_its_last_shard(
         assert arrays(token_store.stored(texts, encoder)) == expected
         assert not made  # found
         more = [*DOCUMENTS, "New."]
-        token_store.stored(Texts(documents=more), encoder)
+        token_store.stored(TextStream(documents=more), encoder)
         assert made  # another text
 
 
@@ -259,7 +259,7 @@ def test_a_kill_loses_one_shard_at_most(tmp_path: Path, folder: Path) -> None:
         import os, signal
         from pathlib import Path
         from canon.data.corpus import token_blocks, token_store
-        from canon.data.corpus.text_blocks import Texts
+        from canon.data.corpus.text_blocks import TextStream
         from canon.data.text.tokenizers import Tokenizer
         token_blocks.SHARD, token_blocks.BATCH = 3000, 500
         inner, count = token_store.write_text, []
@@ -270,7 +270,7 @@ def test_a_kill_loses_one_shard_at_most(tmp_path: Path, folder: Path) -> None:
                 os.kill(os.getpid(), signal.SIGKILL)
         token_store.write_text = write
         encoder = token_blocks.TextEncoder(Tokenizer.load(Path({str(tmp_path / "tokenizer.json")!r})))
-        token_store.stored(Texts((Path({str(tmp_path / "text.txt")!r}),)), encoder)
+        token_store.stored(TextStream((Path({str(tmp_path / "text.txt")!r}),)), encoder)
     """
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], env={**os.environ}, capture_output=True)
     assert done.returncode == -9, done.stderr.decode()
@@ -278,7 +278,7 @@ def test_a_kill_loses_one_shard_at_most(tmp_path: Path, folder: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in kept(folder).glob("[0-9]*.json")}
     token_blocks_shard, token_blocks.SHARD = token_blocks.SHARD, 3000
     try:
-        found = token_store.stored(Texts((tmp_path / "text.txt",)), TextEncoder(tokenizer))
+        found = token_store.stored(TextStream((tmp_path / "text.txt",)), TextEncoder(tokenizer))
     finally:
         token_blocks.SHARD = token_blocks_shard
     assert {path: path.stat().st_mtime_ns for path in before} == before  # they were not built again
@@ -321,7 +321,7 @@ def test_damage_is_noticed_and_mended(
 
 
 def test_a_touched_store_is_read_again_not_built(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    texts, encoder = Texts(documents=DOCUMENTS), TextEncoder(trained("word"))
+    texts, encoder = TextStream(documents=DOCUMENTS), TextEncoder(trained("word"))
     token_store.stored(texts, encoder)
     for name in token_store.HEADS:
         os.utime(kept(folder) / name, ns=(1, 1))
@@ -336,7 +336,7 @@ def test_a_touched_store_is_read_again_not_built(tmp_path: Path, folder: Path, m
 
 
 def test_processes_build_one_after_another(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    texts, encoder = Texts(documents=DOCUMENTS * 20), TextEncoder(trained("word"))
+    texts, encoder = TextStream(documents=DOCUMENTS * 20), TextEncoder(trained("word"))
     made = counted(monkeypatch)
     found: list[token_store.Stored] = []
     threads = [threading.Thread(target=lambda: found.append(token_store.stored(texts, encoder))) for _ in range(3)]
@@ -350,8 +350,8 @@ def test_processes_build_one_after_another(folder: Path, monkeypatch: pytest.Mon
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "corpora").write_text("a file")
-    with pytest.raises(CanonError, match=r"corpora cannot be written: .*; CANON_DATA chooses another folder."):
-        token_store.stored(Texts(documents=DOCUMENTS), TextEncoder(trained("word")))
+    with pytest.raises(CanonError, match=r"corpora cannot be written: .*; set CANON_CACHE to choose another folder"):
+        token_store.stored(TextStream(documents=DOCUMENTS), TextEncoder(trained("word")))
 
 
 def test_a_full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -359,8 +359,8 @@ def test_a_full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(token_store, "_write_shard", full)
-    with pytest.raises(CanonError, match=r"The disk of .*corpora is full .* what was built is kept."):
-        token_store.stored(Texts(documents=DOCUMENTS), TextEncoder(trained("word")))
+    with pytest.raises(CanonError, match=r"The disk of .*corpora is full: .* those that were written are kept"):
+        token_store.stored(TextStream(documents=DOCUMENTS), TextEncoder(trained("word")))
 
 
 # Sources
@@ -525,7 +525,7 @@ def test_a_tokenizer_that_does_not_fit(tmp_path: Path) -> None:
     with pytest.raises(CanonError, match=r"own.json has \d+ tokens, more than data.vocab_size = 10;"):
         read_as(config(path, tokenizer=str(tmp_path / "own.json"), vocab_size=10), "passages")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(CanonError, match=r"empty has no tokenizer.json, and is no run of canon."):
+    with pytest.raises(CanonError, match=r"empty has no tokenizer.json and is not a run of canon."):
         read_as(config(path, tokenizer=str(tmp_path / "empty")), "passages")
     (tmp_path / "maskless.json").write_text(Tokenizer.train(DOCUMENTS, "word").to_json(), encoding="utf-8")
     found = column(read_as(config(path, tokenizer=str(tmp_path / "maskless.json")), "passages"))
@@ -560,7 +560,7 @@ STREAM = """
 import resource, sys
 from pathlib import Path
 from canon.data.corpus import token_store
-from canon.data.corpus.text_blocks import Texts
+from canon.data.corpus.text_blocks import TextStream
 from canon.data.corpus.token_blocks import TextEncoder
 from canon.data.text.tokenizers import Tokenizer
 megabytes = int(sys.argv[1])
@@ -577,10 +577,10 @@ class Stream:  # documents that are made when they are read
             number += 1
             size += len(document)
             yield document
-texts = Texts(documents=Stream(), records=(type("R", (), {"sha256": f"stream {megabytes}"}),))
+texts = TextStream(documents=Stream(), records=(type("R", (), {"sha256": f"stream {megabytes}"}),))
 found = token_store.stored(texts, TextEncoder(tokenizer))
 passages = found.passages(128, TextEncoder(tokenizer))
-print(found.told.tokens, len(passages), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10)
+print(found.counts.tokens, len(passages), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10)
 """
 
 

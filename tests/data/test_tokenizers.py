@@ -428,13 +428,13 @@ def test_no_text_is_told(kind: str, texts: list[str]) -> None:
 
 @pytest.mark.parametrize("kind", ["word", "char", "split", "bpe", "unigram", "wordpiece"])
 def test_nothing_frequent_enough_is_told(kind: str) -> None:
-    with pytest.raises(CanonError, match=r"comes 1,000 times; give a smaller min_count\."):
+    with pytest.raises(CanonError, match=r"occurs 1,000 times; set a smaller min_count\."):
         Tokenizer.train(["ab ab"], kind, min_count=1000)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_half_a_character_is_told(kind: str) -> None:
-    sentence = r"A text holds U\+D83D, half of a surrogate pair, which is no character; mend or remove it\."
+    sentence = r"A text holds U\+D83D, half of a surrogate pair and not a character; correct or remove it\."
     with pytest.raises(CanonError, match=sentence):
         MIXED[kind].encode(["fine", "not \ud83d"])
     with pytest.raises(CanonError, match=sentence):

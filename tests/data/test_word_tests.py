@@ -164,8 +164,8 @@ def test_to_evaluate_a_run_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     [
         (QUESTIONS + "a b c\n", "line 7: the question has 3 words instead of 4."),
         (PAIRS + "a\tb\tmany\n", "line 5: expected two words and a number, got 'a\\tb\\tmany'."),
-        ("so this is a text\n", "is no test; a test of word vectors has two words and a number a line, or"),
-        ("", "is no test;"),
+        ("so this is a text\n", "is not a test of word vectors; such a test has two words and a number a line, or"),
+        ("", "is not a test of word vectors;"),
     ],
 )
 def test_bad_files(tmp_path: Path, text: str, said: str) -> None:

@@ -67,7 +67,8 @@ def shortened(arguments: list[str]) -> list[str]:
     if "--resume" in kept:
         return [verb, *kept, "--set", f"train.steps={MORE}"]
     recipe = kept[0] if kept and not kept[0].startswith("--") else ""
-    if recipes.load(recipe).train.tokens > TOKENS:
+    named = not recipe or recipes.is_known(recipe)  # else it is data alone
+    if named and recipes.load(recipe).train.tokens > TOKENS:
         kept += ["--set", f"train.tokens={TOKENS}"]
     return [verb, *kept, "--set", f"train.steps={FEW}"]
 

@@ -43,6 +43,7 @@ GOOD: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "inspect gradients": (("table",), ("--out", "fresh.png")),
     "tokenizer train": (("text.txt",), ("--vocab-size", "20", "--out", "fresh.json")),
     "data fetch": (("digits",), ()),
+    "data cache": ((), ()),
 }
 VALUES = {
     "empty": "",
@@ -126,8 +127,8 @@ ROWS: list[tuple[str, ...]] = [
     *(("translate", "pairs", "cat", "--length-penalty", value) for value in ("nan", "inf", "-inf", "1e400", "x", "")),
     *(("generate", "story", "the", "--temperature", value) for value in ("nan", "inf", "-1", "1e400", "warm")),
     *(("generate", "story", "the", "--top-p", value) for value in ("nan", "inf", "-0.1", "0", "1.1")),
-    *(("evaluate", "table", "--threshold", value) for value in ("nan", "-inf", "0.5", "2")),
-    *(("predict", "table", "good.csv", "--threshold", value) for value in ("nan", "inf", "0.5", "-1")),
+    *(("evaluate", "table", "--threshold", value) for value in ("nan", "-inf", "2")),
+    *(("predict", "table", "good.csv", "--threshold", value) for value in ("nan", "inf", "-1")),
     *(("tune", "mlp:tiny", "--seconds", value, "--out", "fresh", *TINY) for value in ("nan", "inf", "-1")),
     *(("generate", "ring", "--count", value, "--out", "x.csv") for value in ("100000000000", str(10**18), str(10**30))),
     *(("generate", "ring", "--count", value, "--out", "x.csv") for value in ("0", "-1", "1.5", "", "many")),
@@ -232,12 +233,13 @@ ROWS: list[tuple[str, ...]] = [
     ("describe", "mlp:"),
     ("translate", "pairs", "the cat", "--n-best", "100000"),
     ("generate", "story", "the", "--temperature", "1e-300"),
-    # A file where a text is meant, there or not.
+    # A file that is not there, or where a text is meant.
     *(
         (*verb, name)
         for verb in (("translate", "pairs"), ("generate", "story"), ("inspect", "attention", "pairs"))
-        for name in ("text.txt", "missing.txt", "./missing")
+        for name in ("missing.txt", "./missing")
     ),
+    ("inspect", "attention", "pairs", "text.txt"),
 ]
 
 

@@ -29,9 +29,11 @@ from canon.data.formats import pickles
 from canon.data.text.words import Words
 from canon.errors import CanonError
 from canon.interop import fasttext, huggingface, onnx, vectors, vectors_write, word_weights
-from canon.interop.weights import read_tensors, start_from
+from canon.interop.formats import recognise
+from canon.interop.weights import start_from
 from canon.objectives.classification import cross_entropy
 from canon.objectives.regression import squared
+from tests.interop.folders import read_folder
 
 SIZES: dict[str, Any] = {"dim": 8, "num_layers": 1, "num_heads": 2, "hidden": 16, "vocab_size": 12}
 SYSTEMS = {
@@ -104,7 +106,7 @@ def test_a_field_of_config_json_that_is_not_what_it_should_be(
     folder = copied(folders[system], tmp_path / "folder")
     table = json.loads((folder / "config.json").read_text()) | {field: VALUES[value]}
     (folder / "config.json").write_text(json.dumps(table))
-    said = refusal(lambda: huggingface.read_folder(folder))
+    said = refusal(lambda: read_folder(folder))
     assert str(folder) in said
 
 
@@ -154,7 +156,7 @@ FOLDERS: dict[str, tuple[str, Callable[[Path], None], str]] = {
         lambda f: (f / "config.json").write_text('{"model_type": ' + "1" * 5000 + "}"),
         "over 4,300 digits",
     ),
-    "config.json is a list": ("bert", lambda f: (f / "config.json").write_text("[]"), "must hold a table"),
+    "config.json is a list": ("bert", lambda f: (f / "config.json").write_text("[]"), "must hold a JSON object"),
     "config.json is not UTF-8": ("bert", lambda f: (f / "config.json").write_bytes(b"\xff\xfe\xff"), "config.json"),
     "model_type is a list": ("bert", lambda f: edit_config(f, model_type=["bert"]), "No model_type"),
     "architectures is a number": ("bert", lambda f: edit_config(f, model_type=None, architectures=3), "no model_type"),
@@ -223,7 +225,7 @@ def test_a_folder_that_is_wrong_is_its_sentence(case: str, folders: dict[str, Pa
     system, change, part = FOLDERS[case]
     folder = copied(folders[system], tmp_path / "folder")
     change(folder)
-    said = refusal(lambda: huggingface.read_folder(folder))
+    said = refusal(lambda: read_folder(folder))
     assert part in said and str(folder) in said
 
 
@@ -242,7 +244,7 @@ def test_a_tokenizer_that_is_wrong_is_a_sentence(case: str, folders: dict[str, P
     folder = copied(folders["bert"], tmp_path / "folder")
     for name, text in TOKENIZERS[case].items():
         (folder / name).write_text(text)
-    assert str(folder) in refusal(lambda: huggingface.read_folder(folder))
+    assert str(folder) in refusal(lambda: read_folder(folder))
 
 
 # Pickles
@@ -306,12 +308,12 @@ NUMPY = {
     "a header beyond the end": b"\x93NUMPY\x02\x00" + struct.pack("<I", 2**31),
 }
 TEXTS: dict[str, tuple[bytes, str]] = {
-    "header of too few": (b"1 2\na 1 2\nb 3 4\n", "has more than the 1 words that its header tells"),
+    "header of too few": (b"1 2\na 1 2\nb 3 4\n", "has more than the 1 words that its header says"),
     "header of too many": (b"3 2\na 1 2\nb 3 4\n", "after 2 of the 3 words"),
     "another width": (b"2 3\na 1 2\nb 3 4\n", "the header says 3"),
-    "a width beyond memory": (b"2 99999999999999\na 1 2\nb 3 4\n", "the header tells 2 words"),
+    "a width beyond memory": (b"2 99999999999999\na 1 2\nb 3 4\n", "the header says 2 words"),
     "a width of 5,000 digits": (b"2 " + b"9" * 5000 + b"\na 1 2\n", "over 4,300 digits"),
-    "a width that overflows": (b"2 4611686018427387905\na xx", "the header tells 2 words"),
+    "a width that overflows": (b"2 4611686018427387905\na xx", "the header says 2 words"),
 }
 TABLES = {
     "deep": header('{"vectors": ' + DEEP + "}"),
@@ -350,7 +352,7 @@ def test_a_table_of_safetensors_that_is_wrong(case: str, tmp_path: Path) -> None
     path = tmp_path / "a.safetensors"
     path.write_bytes(TABLES[case])
     assert str(path) in refusal(lambda: vectors.read(path))
-    vectors.is_vectors(path)
+    recognise(path)
 
 
 @pytest.mark.parametrize("to", vectors_write.FORMATS)
@@ -365,7 +367,7 @@ def test_vectors_that_are_not_finite_are_noted(to: str, tmp_path: Path) -> None:
     assert not vectors.read(path, words=["a"]).notes
     learner = canon.create("word2vec", dim=3, vocab_size=4)
     words = Words(WORDS, np.ones(4, np.int64), 4)
-    said = refusal(lambda: word_weights.adopt(learner, "word2vec", words, str(path)))
+    said = refusal(lambda: word_weights.adopt(learner, registry.find("word2vec")[0], words, str(path)))
     assert 'the vector of "bc" has NaN or infinite numbers' in said
 
 
@@ -377,12 +379,12 @@ def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
 # fastText
 
 
-def classifier(prefix: str = "__label__") -> fasttext.Model:
-    own = fasttext.Settings(dim=3, loss="softmax", model="classifier", buckets=5, minn=0, maxn=0, word_ngrams=2)
+def classifier(prefix: str = "__label__") -> fasttext.FastTextModel:
+    own = fasttext.FastTextSettings(dim=3, loss="softmax", model="classifier", buckets=5, minn=0, maxn=0, word_ngrams=2)
     words = Words(["</s>", "good", "bad"], np.array([9, 4, 3]), 16)
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(8, 3)).astype(np.float32), rng.normal(size=(2, 3)).astype(np.float32)
-    return fasttext.Model(own, words, *rows, (f"{prefix}x", f"{prefix}y"), np.array([2, 3]))
+    return fasttext.FastTextModel(own, words, *rows, (f"{prefix}x", f"{prefix}y"), np.array([2, 3]))
 
 
 @pytest.mark.parametrize("prefix", ["__label__", "__class__", "#", ""])
@@ -474,14 +476,14 @@ def _sample(kind: str, folders: dict[str, Path], base: Path) -> tuple[Path, Call
     """The file to damage, and what reads it."""
     if kind.startswith("config.json of "):
         folder = copied(folders[kind.removeprefix("config.json of ")], base / "folder")
-        return folder / "config.json", lambda: huggingface.read_folder(folder)
+        return folder / "config.json", lambda: read_folder(folder)
     if kind == "model.safetensors":
         folder = copied(folders["bert"], base / "folder")
-        return folder / kind, lambda: huggingface.read_folder(folder)
+        return folder / kind, lambda: read_folder(folder)
     if kind in ("weights.pt", "weights of old.pt"):
         path, network = base / "a.pt", torch.nn.Linear(2, 2)
         torch.save(network.state_dict(), path, _use_new_zipfile_serialization=kind == "weights.pt")
-        return path, lambda: start_from(network, read_tensors(str(path)), str(path))
+        return path, lambda: start_from(network, read_folder(path).tensors, str(path))
     if kind == "pickle":
         path = base / "a.pkl"
         path.write_bytes(pickle.dumps({"data": np.arange(6), "labels": [1, (2, 3)], "set": {1}}, 2))
@@ -533,8 +535,8 @@ WRITERS: dict[str, Callable[[Path], Any]] = {
     "model.onnx": _export_onnx,
     "model.bin": lambda target: fasttext.write(
         target,
-        fasttext.Model(
-            fasttext.Settings(dim=3, buckets=0, minn=0, maxn=0),
+        fasttext.FastTextModel(
+            fasttext.FastTextSettings(dim=3, buckets=0, minn=0, maxn=0),
             Words(MANY, np.ones(len(MANY), np.int64), len(MANY)),
             *(np.ones((len(MANY), 3), np.float32),) * 2,
         ),

@@ -17,7 +17,8 @@ from typing import Any
 
 import pytest
 
-from canon.use import export
+from canon.errors import CanonError
+from canon.interop import vision
 from tests.hostile import small
 
 _CALLS = ("open", "fsync", "replace", "rename", "mkdir", "link", "symlink")
@@ -142,8 +143,8 @@ def test_a_full_disk_under_a_state_dict(ending: str, tmp_path: Path, monkeypatch
     while True:
         disk.failing, disk.calls = disk.failing + 1, 0
         try:
-            export._write_tensors({"a": torch.ones(1000)}, target)
-        except export.CanonError as refusal:
+            vision.write_tensors({"a": torch.ones(1000)}, target)
+        except CanonError as refusal:
             assert str(refusal) == f"The disk is full: {target} cannot be written."
             assert target.read_text() == "earlier" and len(list(tmp_path.iterdir())) == 1
         if disk.calls < disk.failing:

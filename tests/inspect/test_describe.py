@@ -12,12 +12,13 @@ import torch
 from canon import create
 from canon.data.text.tokenizers import Tokenizer
 from canon.errors import CanonError
-from canon.inspect.summary import describe, describe_run
+from canon.inspect.summary import describe, describe_directory
 from canon.interop import elmo
-from canon.interop.huggingface import read_folder, write_folder
+from canon.interop.huggingface import write_folder
 from canon.registry import SYSTEMS, find
 from canon.training.run import Run
 from canon.training.trainer import train
+from tests.interop.folders import read_folder
 from tests.interop.test_elmo import OPTIONS, original_arrays
 
 
@@ -69,7 +70,7 @@ def test_changes_reach_the_network() -> None:
 
 
 def test_run(run: Run) -> None:
-    found, result = describe_run(run.path), run.result
+    found, result = describe_directory(run.path), run.result
     assert result is not None and found.network is not None
     assert found.network.parameters == result["cost"]["parameters"] and found.scores == result["scores"]
     assert set(found.metrics) == set(result["scores"]["test"])
@@ -96,7 +97,7 @@ def test_a_folder_of_hugging_face(canon: Callable) -> None:
             "weights": f"{name}-folder/model.safetensors",
             "tokenizer": None,
             "left_out": found.report.left_out,
-            "anew": list(found.anew),
+            "made_new": list(found.made_new),
         }
     assert canon("describe", "bert-folder", "--set", "system.dim=3").err.endswith("leave out --set.\n")
 
@@ -127,15 +128,15 @@ def test_a_folder_of_elmo(canon: Callable, monkeypatch: pytest.MonkeyPatch) -> N
     assert plain["system"] == "elmo" and (settings["projection"], settings["hidden"]) == (4, 9)
     assert plain["parameters"] == sum(array.size for array in original_arrays().values()) + 4 * (4 + 1)
     assert plain["folder"]["weights"] == "elmo/my_weights.hdf5" and plain["folder"]["tokenizer"] is None
-    assert "made anew    softmax.weight, softmax.bias" in canon("describe", "elmo").out
+    assert "new          softmax.weight, softmax.bias" in canon("describe", "elmo").out
 
 
 def test_a_folder_that_is_none(canon: Callable) -> None:
     Path("nothing").mkdir()
     told = canon("describe", "nothing")
     assert told.code == 2 and told.err == (
-        "canon: nothing is not a run (recipe.toml), nor a folder of Hugging Face's (config.json) or ELMo's "
-        "(options.json and weights.hdf5).\n"
+        "canon: nothing is not a run (recipe.toml), a Hugging Face folder (config.json) or ELMo's published folder "
+        "(options.json, weights.hdf5).\n"
     )
     Path("nothing/config.json").write_text('{"model_type": "bert"}')
     assert canon("describe", "nothing").err.startswith("canon: nothing has no weights: model.safetensors or ")
@@ -173,7 +174,7 @@ def test_plot_command(run: Run, canon: Callable) -> None:
     assert ">train/lr</text>" in Path("lr.svg").read_text().replace("\n", "")
     for wrong, sentence in (
         (("activation",), "did you mean activations?"),
-        (("activations", run.path), "takes nothing more than --out"),
+        (("activations", run.path), "takes no other argument than --out"),
         ((run.path.parent,), "is not a run"),
         ((run.path, "--metric", "valid/acuracy"), "did you mean valid/accuracy?"),
         ((run.path, "--out", "x.gif"), "a figure is written as .png, .svg, .pdf"),

@@ -121,11 +121,11 @@ def test_inspect_refuses(runs: Path, pictures: list[str], canon: Callable[..., A
     lenet = runs / "lenet"
     for wrong, sentence in (
         (("features", lenet, pictures[0], "--layer", "featurs.3"), 'No layer "featurs.3"; did you mean features.3?'),
-        (("features", lenet, pictures[0], "--layer", "zz"), "there are: features, features.0, "),
+        (("features", lenet, pictures[0], "--layer", "zz"), "canon describe RUN lists all layers."),
         (("features", lenet, "none.png"), 'There is no file or folder "none.png"'),
         (("features", runs / "table", pictures[0]), "is for runs on images"),
-        (("features", runs / "dcgan", pictures[0]), "is a run of dcgan, whose network reads no images."),
-        (("filters", runs / "table"), "filters are of a convolution, or of a dense layer that reads whole images"),
+        (("features", runs / "dcgan", pictures[0]), "is a run of dcgan, whose network does not read images."),
+        (("filters", runs / "table"), "a convolution has filters, or a dense layer that reads whole images"),
         (("filters", runs / "boost"), "which has no network to look into"),
         (("filters", lenet, "--layer", "features.1"), 'layer "features.1" is '),
         (("filters", lenet, "--layer", "classifier.1"), 'layer "classifier.1" is Linear'),

@@ -16,8 +16,8 @@ from canon.config import parse
 from canon.errors import CanonError
 from canon.interop import elmo as interop
 from canon.interop.backbones import find
-from canon.interop.weights import read_tensors
 from canon.systems.pretrained.elmo import Config, ELMo
+from tests.interop.folders import read_folder
 
 SENTENCES = [["The", "cat", "sat", "."], ["猫"], ["x" * 60, "The", "naïve"]]
 OPTIONS: dict[str, Any] = {
@@ -140,7 +140,7 @@ def test_files_that_do_not_fit_their_options(change: str) -> None:
     told = {
         "missing": r"weights\.hdf5 has no CNN_proj/b_proj",
         "unlike": r"CNN_proj/b_proj is \[5\], but its options say \[4\]",
-        "more": r"has 1 tensors that its options do not tell of, such as embedding",
+        "more": r"has 1 tensors that its options do not mention, such as embedding",
     }
     with pytest.raises(CanonError, match=told[change]):
         network_of(arrays)
@@ -228,8 +228,11 @@ def test_a_run_is_converted(canon: Callable[..., Any]) -> None:
     done = canon("convert", "run", "folder", "--to", "elmo")
     assert done.code == 0 and done.out.splitlines() == ["elmo:tiny", "folder"], done.err
     assert sorted(path.name for path in Path("folder").iterdir()) == ["options.json", "weights.hdf5"]
-    own = {name: tensor for name, tensor in read_tensors("run").items() if not name.startswith(("softmax", "chara"))}
-    settings, tensors = interop.read_folder("folder")
+    own = {
+        name: tensor for name, tensor in read_folder("run").tensors.items() if not name.startswith(("softmax", "chara"))
+    }
+    folder = read_folder("folder")
+    settings, tensors = folder.settings, folder.tensors
     assert settings["projection"] == 16 and settings["filters"] == [[1, 8], [2, 8], [3, 16]]
     assert set(tensors) == set(own) and all(torch.equal(tensors[name], own[name]) for name in own)
     written = json.loads(canon("convert", "run", "again", "--to", "elmo", "--json").out)["written"]
@@ -239,7 +242,7 @@ def test_a_run_is_converted(canon: Callable[..., Any]) -> None:
     sets = [word for text in ("from=folder", "system.frozen=true", "train.steps=2") for word in ("--set", text)]
     done = canon("train", "finetune", "--data", "rows.csv", "--out", "tuned", "--quiet", *sets)
     assert done.code == 0, done.err
-    tuned = read_tensors("tuned")
+    tuned = read_folder("tuned").tensors
     assert all(torch.equal(tuned[f"backbone.{name}"], tensor) for name, tensor in own.items())
 
 
@@ -248,7 +251,7 @@ def test_what_is_not_converted(canon: Callable[..., Any], monkeypatch: pytest.Mo
     monkeypatch.setitem(sys.modules, "h5py", None)
     Path("there").mkdir()
     for source, target, sentence in (
-        ("bert:tiny", "folder", "bert:tiny is a bert; --to elmo writes networks of elmo alone."),
+        ("bert:tiny", "folder", "bert:tiny is a bert, which cannot be written as ELMo's published folder; --to elmo"),
         ("elmo:tiny", "there", "there already exists: give another name for the folder."),
         ("elmo:tiny", "folder", "install its reader with pip install h5py"),
     ):

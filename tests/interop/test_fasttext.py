@@ -54,7 +54,7 @@ def vectors_of(folder: Path, **more: Any) -> Any:
     return theirs.train_unsupervised(str(folder / "lines.txt"), **options)
 
 
-def worst_answer(model: Any, read: ours.Model) -> float:
+def worst_answer(model: Any, read: ours.FastTextModel) -> float:
     """The largest difference of a probability, over all texts and labels; the labels told must be the same."""
     worst = 0.0
     for text in TEXTS:
@@ -65,11 +65,11 @@ def worst_answer(model: Any, read: ours.Model) -> float:
     return worst
 
 
-def worst_vector(model: Any, read: ours.Model, words: list[str]) -> float:
+def worst_vector(model: Any, read: ours.FastTextModel, words: list[str]) -> float:
     return max(float(np.abs(ours.vector(read, word) - model.get_word_vector(word)).max()) for word in words)
 
 
-def reloaded(path: Path, model: ours.Model) -> Any:
+def reloaded(path: Path, model: ours.FastTextModel) -> Any:
     """What fasttext makes of a file that canon writes."""
     ours.write(path, model)
     return theirs.load_model(str(path))
@@ -82,7 +82,7 @@ def reloaded(path: Path, model: ours.Model) -> Any:
 def test_vectors_of_known_and_unknown_words_are_fasttexts(
     options: dict[str, Any], folder: Path, tmp_path: Path
 ) -> None:
-    """canon.interop.fasttext.vector against get_word_vector, to 1e-6; and the file written anew, byte by byte."""
+    """canon.interop.fasttext.vector against get_word_vector, to 1e-6; and the file written again, byte by byte."""
     model = vectors_of(folder, **options)
     model.save_model(str(tmp_path / "model.bin"))
     read = ours.read(tmp_path / "model.bin")
@@ -100,7 +100,7 @@ def test_settings_are_fasttexts(folder: Path, tmp_path: Path) -> None:
     """Every setting that a file keeps against the one that fasttext was given."""
     model = vectors_of(folder, model="cbow", ws=7, neg=3, minn=2, maxn=4, t=0.01, epoch=4, loss="hs", lrUpdateRate=50)
     model.save_model(str(tmp_path / "model.bin"))
-    wanted = ours.Settings(
+    wanted = ours.FastTextSettings(
         dim=11, window=7, epochs=4, min_count=2, negatives=3, word_ngrams=1, loss="hierarchical-softmax", model="cbow",
         buckets=3000, minn=2, maxn=4, lr_update_rate=50, subsample=0.01,
     )  # fmt: skip
@@ -291,11 +291,11 @@ def test_wrong_files_are_told_in_one_sentence(content: bytes, tmp_path: Path) ->
         struct.pack_into(form, changed, place, *values)
         return said(path, bytes(changed))
 
-    assert patched(0, "<i", 7) == "is no fastText model: it does not begin with 793712314, but with 7."
+    assert patched(0, "<i", 7) == "is not a fastText model: it does not begin with 793712314, but with 7."
     assert patched(4, "<i", 13) == "is of version 13 of fastText's format; 11 and 12 can be read."
-    assert patched(8 + 24, "<i", 9) == "has no settings of fastText: its loss is 9, not 1 to 4."
-    assert patched(8 + 28, "<i", 0) == "has no settings of fastText: its model is 0, not 1 to 3."
-    assert patched(8, "<i", -1) == "has no settings of fastText: -1 dimensions, 3000 buckets."
+    assert patched(8 + 24, "<i", 9) == "does not have fastText's settings: its loss is 9, not 1 to 4."
+    assert patched(8 + 28, "<i", 0) == "does not have fastText's settings: its model is 0, not 1 to 3."
+    assert patched(8, "<i", -1) == "does not have fastText's settings: -1 dimensions, 3000 buckets."
     size = struct.unpack_from("<i", content, 64)[0]
     assert patched(68, "<i", size - 1).startswith(f"has a wrong dictionary: {size - 1} words and 0 labels, but {size}")
     assert patched(8, "<i", 12).endswith(
@@ -307,8 +307,8 @@ def test_wrong_files_are_told_in_one_sentence(content: bytes, tmp_path: Path) ->
 
 def test_matrices_of_other_sizes_are_not_written(tmp_path: Path) -> None:
     words = Words(["a", "b"], np.array([2, 1]), 3)
-    model = ours.Model(
-        ours.Settings(dim=4, buckets=10), words, np.zeros((11, 4), np.float32), np.zeros((2, 4), np.float32)
+    model = ours.FastTextModel(
+        ours.FastTextSettings(dim=4, buckets=10), words, np.zeros((11, 4), np.float32), np.zeros((2, 4), np.float32)
     )
     with pytest.raises(CanonError, match=r"input vectors of shape \(11, 4\), where \(12, 4\) is asked for"):
         ours.write(tmp_path / "out.bin", model)

@@ -17,11 +17,13 @@ from canon.data.batching.sequences import Ragged
 from canon.data.text.framing import frame
 from canon.data.text.tokenizers import Tokenizer
 from canon.errors import CanonError
-from canon.interop.huggingface import FAMILIES, read_folder, write_folder
+from canon.interop.huggingface import FAMILIES, write_folder
 from canon.nn.ragged import Layout
+from tests.interop.folders import read_folder
 from tests.parity.compare import assert_close
 from tests.parity.huggingface import transformers_module
 from tests.parity.pretrained import Batch, build, scatter, their_network
+from tests.systems.pretrained_checks import logits_of
 
 TEXTS = ["The cat sat on the mat.", "A dog, and another dog!", "mat", "Dogs sat on cats; 猫 too."] * 3
 SMALL: dict[str, Any] = {"dim": 12, "num_layers": 3, "num_heads": 3, "hidden": 20, "max_positions": 37}
@@ -86,7 +88,7 @@ def test_what_is_written_loads_in_transformers(system: str, tmp_path: Path) -> N
         if system == "t5":
             targets = torch.arange(12).view(4, 3) + 5
             wanted = theirs.eval()(input_ids=padded, attention_mask=mask, decoder_input_ids=targets).logits
-            found = network(tokens_N, layout, targets.flatten(), Layout(torch.full((4,), 3)))["logits"]
+            found = logits_of(network, tokens_N, layout, targets.flatten(), Layout(torch.full((4,), 3)))
             assert_close(found, wanted.flatten(0, 1), 1e-5, "logits")
             return
         if system == "xlnet":  # one length at a time: its padding stands before the text
@@ -97,7 +99,7 @@ def test_what_is_written_loads_in_transformers(system: str, tmp_path: Path) -> N
             return
         outputs = theirs.eval()(input_ids=padded, attention_mask=mask)
         wanted = outputs.prediction_logits if AUTO[system].endswith("PreTraining") else outputs.logits
-        assert_close(network(tokens_N, layout)["logits"], layout.unpad(wanted), 1e-5, "logits")
+        assert_close(logits_of(network, tokens_N, layout), layout.unpad(wanted), 1e-5, "logits")
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
@@ -146,7 +148,7 @@ def test_heads_that_one_side_has_not(system: str, architecture: str, left_out: i
     assert len(found.report.left_out) == left_out and len(found.notes) == (left_out > 0) + (anew > 0)
     told = " ".join(found.notes)
     assert all(name in told for name in found.report.left_out)
-    assert len(found.anew) == anew and all(name in told for name in found.anew)
+    assert len(found.made_new) == anew and all(name in told for name in found.made_new)
     assert found.settings.get("next_sentence", False) is (architecture == "BertForPreTraining")
     network = build(system, found.settings, found.tensors)
     batch = Batch.of(97, model.config.pad_token_id or 0)
@@ -234,7 +236,7 @@ def test_all_that_does_not_fit_is_listed(tmp_path: Path) -> None:
         f"{tmp_path}/model.safetensors is not the bert that its config.json describes: 3 missing "
         "(bert.encoder.layer.1.attention.self.query.weight, bert.encoder.layer.1.attention.self.key.weight, "
         "cls.predictions.bias); 2 unexpected (bert.adapter.weight, bert.encoder.layer.3.output.dense.bias); 1 of "
-        "another shape (bert.pooler.dense.bias: [13], not [12])."
+        "another shape (bert.pooler.dense.bias: [13] in the file, [12] in the network)."
     )
 
 
@@ -301,11 +303,14 @@ def test_files_that_are_not_there_or_damaged(tmp_path: Path) -> None:
             read_folder(tmp_path)
         return str(refused.value).replace(str(tmp_path), "FOLDER")
 
-    assert refusal() == "FOLDER has no config.json, so it is no folder of Hugging Face's."
+    assert refusal() == (
+        "FOLDER is not a run (recipe.toml), a Hugging Face folder (config.json) or ELMo's published folder "
+        "(options.json, weights.hdf5)."
+    )
     (tmp_path / "config.json").write_text("{")
     assert refusal().startswith("FOLDER/config.json cannot be read: Expecting property name")
     (tmp_path / "config.json").write_text("[]")
-    assert refusal() == "FOLDER/config.json must hold a table, not list."
+    assert refusal() == "FOLDER/config.json must hold a JSON object, not list."
     (tmp_path / "config.json").write_text('{"model_type": "bert"}')
     assert refusal().startswith("FOLDER has no weights: model.safetensors or pytorch_model.bin is read")
     (tmp_path / "model.safetensors.index.json").write_text('{"weight_map": {"a": "one.safetensors"}}')
@@ -325,8 +330,6 @@ def test_what_cannot_be_written_is_said(tmp_path: Path) -> None:
         written("gpt", tmp_path / "out", hidden=20)
     with pytest.raises(CanonError, match=r'system\.activation is "gelu"'):
         written("gpt", tmp_path / "out", activation="gelu")
-    with pytest.raises(CanonError, match="resnet cannot be written as a Hugging Face folder; these can: bert, "):
-        write_folder(tmp_path / "out", "resnet", {}, {}, None)
     assert not list(tmp_path.iterdir())
     written("gpt", tmp_path / "out")
     with pytest.raises(CanonError, match="already exists"):
@@ -335,4 +338,4 @@ def test_what_cannot_be_written_is_said(tmp_path: Path) -> None:
 
 def test_every_family_has_a_system_that_says_so() -> None:
     """The registry's interop and the table of families are the same list."""
-    assert set(FAMILIES) == {s.name for s in registry.SYSTEMS if "huggingface" in s.interop}
+    assert set(FAMILIES) == {s.name for s in registry.SYSTEMS if "huggingface" in s.interop.writes} - {"finetune"}

@@ -25,11 +25,11 @@ from canon.data.text.framing import PATTERNS
 from canon.data.text.tokenizers import Tokenizer
 from canon.errors import CanonError
 from canon.interop.backbones import find
-from canon.interop.huggingface import read_folder
 from canon.interop.huggingface_finetuned import ARCHITECTURES, write_folder
 from canon.nn.ragged import Layout
 from canon.systems.pretrained.finetune import Config, FineTune
 from canon.training.run import Run
+from tests.interop.folders import read_folder
 from tests.parity.compare import assert_close
 from tests.parity.huggingface import transformers_module
 from tests.parity.pretrained import scatter
@@ -207,10 +207,10 @@ def test_the_backbone_is_read_back(backbone: str, kind: str, tmp_path: Path) -> 
     """Bit for bit, without the head, which is told by name."""
     network, config, schema = made(backbone, kind, tokenizer_for(backbone))
     write_folder(tmp_path / "out", config, network.state_dict(), schema)
-    found = find(str(tmp_path / "out"))
+    system, found = find(str(tmp_path / "out"))
     find.cache_clear()
     head = "qa_outputs" if kind == "span" else "classifier"
-    assert found.system == backbone and found.left_out == (f"{head}.bias", f"{head}.weight")
+    assert system == backbone and found.left_out == [f"{head}.bias", f"{head}.weight"]
     for name, tensor in network.backbone.state_dict().items():
         assert torch.equal(found.tensors[name], tensor), name
 
@@ -285,7 +285,7 @@ def test_the_way_back(canon: Callable[..., Any]) -> None:
     sets = [word for text in ("from=folder", "train.steps=2", "train.device=cpu") for word in ("--set", text)]
     done = canon("train", "finetune", "--data", rows_of("tags"), "--out", "tags", "--quiet", *sets)
     assert done.code == 0, done.err
-    assert "left out: score.weight; made anew: head.weight, head.bias." in Path("tags/log.txt").read_text()
+    assert "left out: score.weight; newly initialised: head.weight, head.bias." in Path("tags/log.txt").read_text()
     assert canon("convert", "tags", "again", "--to", "huggingface").code == 0
     shutil.rmtree("folder")
     model, tokenizer = loaded(Path("again"), "tags")

@@ -20,8 +20,8 @@ from canon.data.text.tokenizer_folder import read_tokenizer
 from canon.data.text.tokenizers import Tokenizer
 from canon.errors import CanonError
 from canon.interop import huggingface_tokenizers
-from canon.interop.huggingface import read_folder
 from canon.nn.ragged import Layout
+from tests.interop.folders import read_folder
 from tests.parity.compare import assert_close
 from tests.parity.huggingface import transformers_module
 from tests.parity.pretrained import build
@@ -125,14 +125,15 @@ def test_files_that_are_no_tokenizer(tmp_path: Path) -> None:
 
     assert read_tokenizer(tmp_path) == (None, "")
     (tmp_path / "spiece.model").write_bytes(b"")
-    assert refusal().startswith("FOLDER/spiece.model is not read; put the tokenizer.json of the same network beside it")
+    advice = "FOLDER/spiece.model cannot be read; put the tokenizer.json of the same network beside it"
+    assert refusal().startswith(advice)
     (tmp_path / "vocab.json").write_text('{"a": 0}')
     (tmp_path / "merges.txt").write_text("a b\n")
     assert refusal().startswith("FOLDER/merges.txt does not fit FOLDER/vocab.json")
     (tmp_path / "merges.txt").write_text("a b c\n")
     assert refusal() == 'FOLDER/merges.txt: "a b c" is not two pieces with a space between.'
     (tmp_path / "vocab.txt").write_text("a\nb\n")
-    assert refusal() == "FOLDER/vocab.txt has no [UNK], so it is no vocabulary of WordPiece."
+    assert refusal() == "FOLDER/vocab.txt has no [UNK], so it is not a vocabulary of WordPiece."
 
 
 def test_a_tokenizer_with_moved_ids_is_not_written(tmp_path: Path) -> None:
@@ -167,7 +168,7 @@ def test_real_weights_of_minilm() -> None:
     folder = minilm()
     found = read_folder(folder)
     assert found.system == "bert" and found.tokenizer is not None
-    assert len(found.report.used) == 103 and len(found.anew) == 5 and not found.report.left_out
+    assert len(found.report.used) == 103 and len(found.made_new) == 5 and not found.report.left_out
     sentences = ["This is an example sentence", *TEXTS[:2], "A man is eating food. " * 20]
     library = transformers_module()
     model = library.BertModel.from_pretrained(folder, attn_implementation="eager").eval()

@@ -12,7 +12,8 @@ import torch
 
 import canon as library
 from canon.data.text.tokenizers import Tokenizer
-from canon.interop.huggingface import read_folder, write_folder
+from canon.interop.huggingface import write_folder
+from tests.interop.folders import read_folder
 from tests.parity.pretrained import scatter
 
 WORDS = ["the", "cat", "sat", "on", "a", "mat", "dog", "ran", "over", "some", "hill", "and", "saw", "bird", "far"]
@@ -79,7 +80,7 @@ def test_a_folder_to_a_run_and_back(canon: Callable[..., Any], system: str, text
     for path in given.iterdir():
         assert path.read_bytes() == (Path("back") / path.name).read_bytes(), path.name
     told = json.loads(canon("convert", given, "runs/again", "--json").out)
-    assert told["format"] == "canon" and len(told["keys"]["used"]) == count and told["keys"]["anew"] == []
+    assert told["format"] == "canon" and len(told["keys"]["used"]) == count and told["keys"]["made_new"] == []
 
 
 def test_a_folder_is_loaded_as_its_run_is(canon: Callable[..., Any], text: Path, tmp_path: Path) -> None:
@@ -136,8 +137,14 @@ def test_sentences(canon: Callable[..., Any], text: Path, tmp_path: Path) -> Non
         (*start, "--set", "data.tokenizer=char"): "tokens, which is not the data's, of ",
         ("convert", given, "runs/a", "--to", "timm"): "--to timm writes .safetensors",
         ("convert", given, "runs/a", "--system", "gpt2"): "leave these options out",
-        ("convert", "resnet:tiny", "a", "--to", "huggingface"): "resnet cannot be written as a Hugging Face folder",
-        ("convert", "resnet:tiny", "a"): "--to says what is written: torchvision, timm, huggingface, elmo, canon, ",
+        (
+            "convert",
+            "resnet:tiny",
+            "a",
+            "--to",
+            "huggingface",
+        ): "is a resnet, which cannot be written as a Hugging",
+        ("convert", "resnet:tiny", "a"): "--to says what is written: canon, fasttext-bin, word2vec, ",
         ("convert", given, given, "--to", "huggingface"): "already exists: give another name for the folder.",
     }
     for arguments, sentence in said.items():

@@ -11,9 +11,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from canon.errors import CanonError
-from canon.interop.transformer_xl import from_original, is_original, to_original
-from canon.interop.weights import read_tensors
+from canon.interop.transformer_xl import from_original, to_original
 from canon.systems.sequence.transformer_xl import Config, TransformerXL
+from tests.interop.folders import read_folder
 
 DIM, HEADS, LAYERS, HIDDEN, TOKENS = 12, 3, 2, 20, 11
 
@@ -129,8 +129,8 @@ def test_an_output_of_its_own() -> None:
 def test_a_file_of_them_can_be_started_from(tmp_path: Any) -> None:
     """train.init reads such a file under canon's names."""
     torch.save(original(), tmp_path / "model.pt")
-    found = read_tensors(str(tmp_path / "model.pt"))
-    assert not is_original(found) and set(found) == set(from_original(original())[1])
+    opened = read_folder(tmp_path / "model.pt")
+    assert opened.system == "transformer-xl" and set(opened.tensors) == set(from_original(original())[1])
 
 
 @pytest.mark.parametrize(

@@ -22,9 +22,11 @@ from gensim.models import KeyedVectors, Word2Vec
 from hypothesis import given
 from hypothesis import strategies as st
 
+from canon import interop
 from canon.errors import CanonError
 from canon.interop import vectors_stream
-from canon.interop.vectors import is_vectors, read
+from canon.interop.formats import GivesVectors
+from canon.interop.vectors import read
 from canon.interop.vectors_write import FORMATS, write
 from canon.interop.word_list import WordList
 
@@ -307,8 +309,8 @@ def test_a_header_that_tells_too_many(to: str, tmp_path: Path) -> None:
     path = tmp_path / "a"
     write(path, to, WORDS, MATRIX)
     path.write_bytes(path.read_bytes().replace(b"8 5\n", b"99999999999 5\n", 1))
-    told = "{path} ends after 8 of the 99,999,999,999 words that its header tells"
-    refused(path, told + "; fetch it again, or read these with partial=True (--partial).")
+    told = "{path} ends after 8 of the 99,999,999,999 words that its header says"
+    refused(path, told + "; fetch it again, or read what is there with partial=True (--partial).")
     found = read(path, partial=True)
     assert found.words == WORDS and np.array_equal(found.matrix, MATRIX)
     assert found.notes == (told.format(path=path) + "; these were read.",)
@@ -320,7 +322,7 @@ def test_a_header_that_tells_too_few(tmp_path: Path) -> None:
         path = tmp_path / to
         write(path, to, WORDS, MATRIX)
         path.write_bytes(path.read_bytes().replace(b"8 5\n", b"3 5\n", 1))
-        told = "{path} has more than the 3 words that its header tells"
+        told = "{path} has more than the 3 words that its header says"
         refused(path, told + "; fetch it again, or read what is there with partial=True (--partial).")
         found = read(path, partial=True)
         assert found.words == WORDS[:count] and np.array_equal(found.matrix, MATRIX[:count])
@@ -335,8 +337,8 @@ def test_a_file_that_is_cut_short(to: str, where: str, cut: int, tmp_path: Path)
     path = tmp_path / "a"
     write(path, to, WORDS, MATRIX)
     path.write_bytes(path.read_bytes()[:-cut])
-    told = f"{{path}} ends {where}after 7 of the 8 words that its header tells"
-    refused(path, told + "; fetch it again, or read these with partial=True (--partial).")
+    told = f"{{path}} ends {where}after 7 of the 8 words that its header says"
+    refused(path, told + "; fetch it again, or read what is there with partial=True (--partial).")
     found = read(path, partial=True)
     assert found.words == WORDS[:7] and np.array_equal(found.matrix, MATRIX[:7])
     assert read(path, limit=5).words == WORDS[:5]  # what is asked for is there
@@ -347,7 +349,7 @@ def test_a_text_without_a_header_that_is_cut_short(tmp_path: Path) -> None:
     write(path, "glove", WORDS, MATRIX)
     path.write_bytes(path.read_bytes()[:-30])
     told = "{path} ends in the middle of a line, after 7 words"
-    refused(path, told + "; fetch it again, or read these with partial=True (--partial).")
+    refused(path, told + "; fetch it again, or read what is there with partial=True (--partial).")
     assert read(path, partial=True).words == WORDS[:7]
 
 
@@ -383,29 +385,29 @@ def test_a_binary_file_of_another_width(tmp_path: Path) -> None:
     matrix = np.random.default_rng(5).normal(size=(300, 50)).astype(np.float32)
     write(path, "word2vec", [f"w{row}" for row in range(300)], matrix)
     path.write_bytes(path.read_bytes().replace(b"300 50\n", b"300 40\n", 1))
-    with pytest.raises(CanonError, match=r"is not a text: .* the 40 numbers that its header tells|is not UTF-8"):
+    with pytest.raises(CanonError, match=r"is not a text: .* the 40 numbers that its header says|is not UTF-8"):
         read(path)
 
 
 def test_files_that_are_none(tmp_path: Path) -> None:
     path = tmp_path / "a"
-    refused(tmp_path / "none", "There is no file {path}.")
+    refused(tmp_path / "none", "There is no run, file or folder {path}.")
     path.write_bytes(b"")
     refused(path, "{path} is empty: it has no words.")
     path.write_bytes(b"\n \n")
     refused(path, "{path} is empty: it has no words.")
     path.write_bytes(b"5 3\n")
-    refused(path, "{path} ends behind its header: 0 of the 5 words it tells were read.")
+    refused(path, "{path} ends after its header: 0 of its 5 words were read.")
     path.write_bytes(b"0 3\nx")
-    refused(path, "{path}, line 1: the header tells 0 words of 3 numbers each.")
+    refused(path, "{path}, line 1: the header says 0 words of 3 numbers each.")
     unknown = (
-        "{path} is no file of word vectors that is known: word2vec's (text or binary), GloVe's, fastText's (.vec, "
-        ".bin), numpy's .npy and .safetensors are read."
+        "{path} is not fastText's .bin or .ftz, word2vec's binary file, word2vec's or fastText's text, GloVe's text, "
+        "an .npy matrix with a file of words or a .safetensors file of word vectors."
     )
     for junk in (b"It was a dark and stormy night.\nSo it was.\n", os.urandom(5000), b"\0" * 5000, b"x" * (3 << 20)):
         path.write_bytes(junk)
         refused(path, unknown)
-    refused(tmp_path, "{path} is a folder that is not a run; give a run or a file of word vectors.")
+    refused(tmp_path, "{path} is not a run (recipe.toml).")
     path.write_bytes(gzip.compress(b"the 0.1 0.2\n")[:-4])
     with pytest.raises(CanonError, match=r"in the middle of its compressed data|not a whole gzip file"):
         read(path)
@@ -436,9 +438,9 @@ def test_matrices_without_words(tmp_path: Path) -> None:
     safetensors.numpy.save_file({"weight": MATRIX, "other": MATRIX}, tmp_path / "d.safetensors")
     with pytest.raises(CanonError, match=r"holds other, weight; word vectors are a matrix `vectors` and `words`"):
         read(tmp_path / "d.safetensors")
-    assert not is_vectors(tmp_path / "d.safetensors")
+    assert not isinstance(interop.recognise(tmp_path / "d.safetensors"), GivesVectors)
     write(tmp_path / "e.safetensors", "safetensors", WORDS, MATRIX)
-    assert is_vectors(tmp_path / "e.safetensors")
+    assert isinstance(interop.recognise(tmp_path / "e.safetensors"), GivesVectors)
     (tmp_path / "e.safetensors").write_bytes((tmp_path / "e.safetensors").read_bytes()[:-40])
     with pytest.raises(CanonError, match=r"e\.safetensors is not a whole \.safetensors file: .*file not fully covered"):
         read(tmp_path / "e.safetensors")

@@ -19,13 +19,15 @@ import canon as package
 from canon import registry
 from canon.errors import CanonError
 from canon.interop import vision
-from canon.use.export import IMAGENET_MEAN, IMAGENET_STD, convert
+from canon.interop.formats import check_written, find
+from canon.interop.network import IMAGENET_MEAN, IMAGENET_STD
+from canon.use.export import convert
 from tests.parity.torchvision_models import build, randomize, timm, torchvision_models
 
 Tensors = dict[str, Tensor]
 
 
-def network_of(found: vision.Recognised) -> nn.Module:
+def network_of(found: vision.Identified) -> nn.Module:
     with torch.device("meta"):
         network: nn.Module = found.system.load()[1](found.config)
     network.load_state_dict(found.tensors, assign=True, strict=True)
@@ -54,7 +56,7 @@ MODELS: list[tuple[str, dict[str, Any], str, int]] = [
 @pytest.mark.parametrize("name,settings,ours,size", MODELS, ids=[model[0] for model in MODELS])
 def test_torchvision_both_ways(name: str, settings: dict[str, Any], ours: str, size: int) -> None:
     theirs = build(getattr(torchvision_models(), name), **settings)
-    found = vision.recognise(theirs.state_dict(), "file.pth")
+    found = vision.identify(theirs.state_dict(), "file.pth")
     assert f"{found.system.name}:{found.preset}" == ours
     assert found.report.used == list(theirs.state_dict()) and found.report.fits
     assert found.config.num_classes == settings.get("num_classes", 1000)
@@ -74,7 +76,7 @@ def test_timm_both_ways(name: str, ours: str, size: int) -> None:
     with torch.device("meta"):
         theirs = timm().create_model(name, num_classes=7)
     theirs = randomize(theirs.to_empty(device="cpu"))
-    found = vision.recognise(theirs.state_dict(), "file.safetensors")
+    found = vision.identify(theirs.state_dict(), "file.safetensors")
     assert f"{found.system.name}:{found.preset}".rstrip(":") == ours and found.config.num_classes == 7
     network = network_of(found)
     assert_same_logits(network, theirs, size)
@@ -101,13 +103,13 @@ PRESETS = [
 def test_settings_are_read_from_the_file(name: str) -> None:
     """Every preset of every family, from the shapes of its own tensors; with other classes than its own."""
     config, tensors = on_meta(name, num_classes=23)
-    read = vision.recognise(tensors, "file.pth")
+    read = vision.identify(tensors, "file.pth")
     kept = ("shape", "stem", "dropout")  # not in a file, or only in part
     assert {k: v for k, v in vars(read.config).items() if k not in kept} == {
         k: v for k, v in vars(config).items() if k not in kept
     }
     assert read.config.shape[0] == config.shape[0]
-    given = vision.recognise(tensors, "file.pth", name)
+    given = vision.identify(tensors, "file.pth", name)
     assert given.config.num_classes == 23 and given.preset == name.partition(":")[2]
 
 
@@ -116,24 +118,24 @@ def test_names_of_old_densenets_and_wrapped_networks() -> None:
     old = {re.sub(r"(denselayer\d+\.(?:norm|conv))([12])\.", r"\1.\2.", name): t for name, t in tensors.items()}
     old = {f"module.{name}": tensor for name, tensor in old.items() if "num_batches_tracked" not in name}
     assert "module.features.denseblock1.denselayer1.norm.1.weight" in old
-    found = vision.recognise(old, "old.pth")
+    found = vision.identify(old, "old.pth")
     assert list(found.tensors) == list(tensors) and found.preset == "tiny"
     assert all(int(t) == 0 for name, t in found.tensors.items() if name.endswith("num_batches_tracked"))
 
 
 def test_heads_on_the_side_are_left_out_where_they_are_not_wanted() -> None:
     _, tensors = on_meta("googlenet:aux")
-    found = vision.recognise(tensors, "g.pth", "googlenet:base")
+    found = vision.identify(tensors, "g.pth", "googlenet:base")
     assert found.report.left_out == [name for name in tensors if name.startswith("aux")] and not found.config.aux
     _, without = on_meta("googlenet:base")
     assert list(found.tensors) == list(without)
     with pytest.raises(CanonError, match=r"does not fit googlenet:aux: \d+ missing \(aux1.conv.conv.weight"):
-        vision.recognise(without, "g.pth", "googlenet:aux")
+        vision.identify(without, "g.pth", "googlenet:aux")
 
 
 def test_half_precision_is_read_as_single() -> None:
     _, tensors = on_meta("resnet:tiny")
-    found = vision.recognise({n: t.half() if t.is_floating_point() else t for n, t in tensors.items()}, "half.pth")
+    found = vision.identify({n: t.half() if t.is_floating_point() else t for n, t in tensors.items()}, "half.pth")
     assert found.tensors["fc.weight"].dtype == torch.float32
 
 
@@ -142,14 +144,14 @@ def test_everything_that_does_not_fit_is_listed() -> None:
     tensors["head.weight"] = tensors["layer1.0.conv1.weight"]
     tensors["layer2.0.conv1.weight"] = tensors.pop("layer1.0.bn1.weight")
     with pytest.raises(CanonError) as refused:
-        vision.recognise(tensors, "r.pth", "resnet:18")
+        vision.identify(tensors, "r.pth", "resnet:18")
     assert str(refused.value) == (
         "r.pth does not fit resnet:18: 1 missing (layer1.0.bn1.weight); 1 unexpected (head.weight); "
-        "1 of another shape (layer2.0.conv1.weight: 64 in the file, 128×64×3×3 in the network)."
+        "1 of another shape (layer2.0.conv1.weight: [64] in the file, [128, 64, 3, 3] in the network)."
     )
     _, other = on_meta("resnet:34")
     with pytest.raises(CanonError) as refused:
-        vision.recognise(other, "r34.pth", "resnet:18")
+        vision.identify(other, "r34.pth", "resnet:18")
     assert all(name in str(refused.value) for name in set(other) - set(on_meta("resnet:18")[1]))
 
 
@@ -174,11 +176,13 @@ def test_what_the_others_do_not_have(name: str, changes: dict[str, Any], project
 
 
 def test_families_that_timm_or_both_lack() -> None:
-    config, tensors = on_meta("alexnet:base")
-    with pytest.raises(CanonError, match="is of the family alexnet, which timm has not; it has: resnet, densenet, vgg"):
-        vision.to_project("timm", "alexnet", config, tensors, "runs/x")
-    with pytest.raises(CanonError, match="is of the family lenet, which torchvision has not; it has: resnet"):
-        vision.to_project("torchvision", "lenet", None, {}, "runs/x")
+    for name, project, others in (
+        ("alexnet", "timm", "resnet, densenet, vgg"),
+        ("lenet", "torchvision", "resnet, densenet, vgg, googlenet, alexnet"),
+    ):
+        said = f"x is a {name}, which cannot be written as a state dict of {project}; --to {project} writes {others}."
+        with pytest.raises(CanonError, match=re.escape(said)):
+            check_written(registry.find(name)[0], find(project), "x")
 
 
 # Through the command line
@@ -268,18 +272,18 @@ def test_refusals(canon: Callable[..., Any], tmp_path: Path) -> None:
         (("tiny.pth", *to_canon, "--system", "resnet"), "tiny.pth is of the family vgg, not resnet."),
         (("r.pth", *to_canon, "--system", "resnet:35"), 'No system "resnet:35"; did you mean resnet:'),
         (("r.pth", *to_canon, "--system", "resnet:18"), "r.pth does not fit resnet:18: "),
-        (("other.pth", *to_canon), "other.pth is of no family that canon reads from other projects: resnet"),
+        (("other.pth", *to_canon), "other.pth is a .safetensors, .pt or .pth file of tensors, which does not"),
         (("list.pth", *to_canon), "list.pth is not a table of tensors"),
         (("broken.pth", *to_canon), "broken.pth"),
         (("broken.safetensors", *to_canon), "broken.safetensors"),
-        (("absent.pth", *to_canon), "There is no file absent.pth."),
-        (("table.csv", *to_canon), "neither a run nor a checkpoint"),
-        (("resnett:18", *to_canon), 'There is no run, checkpoint or system "resnett:18".'),
+        (("absent.pth", *to_canon), "There is no run, file or folder absent.pth, and no system"),
+        (("table.csv", *to_canon), "table.csv is not fastText's .bin or .ftz, word2vec's"),
+        (("resnett:18", *to_canon), "There is no run, file or folder resnett:18, and no system of that name."),
         (("r.pth", "there", "--to", "canon"), "there already exists"),
         (("r.pth", "out.png", "--to", "timm"), "--to timm writes .safetensors or .pt or .pth"),
         (("r.pth", "out.pth", "--to", "onnx"), '--to onnx writes .onnx, not ".pth"'),
         (("r.pth", "out", "--to", "onx"), "did you mean onnx?"),
-        (("r.pth", *to_canon, "--classes", "two.txt"), "--classes has 2 names, but r.pth tells 3 classes apart."),
+        (("r.pth", *to_canon, "--classes", "two.txt"), "--classes has 2 names, but r.pth has 3 classes."),
         (("r.pth", *to_canon, "--classes", "twice.txt"), '"a" twice'),
         (("r.pth", *to_canon, "--classes", "none.txt"), "there is no file none.txt"),
         (
@@ -290,10 +294,13 @@ def test_refusals(canon: Callable[..., Any], tmp_path: Path) -> None:
         (("r.pth", *to_canon, "--std", "0"), "--std must be positive."),
         (("tiny.pth", *to_canon), "tiny.pth reads 1 channel(s): give --mean"),
         (("r.pth", *to_canon, "--set", "train.steps=3"), "takes only system settings"),
-        (("there", "x.onnx", "--to", "onnx"), "there is not a run"),
+        (("there", "x.onnx", "--to", "onnx"), "there is not a run (recipe.toml), "),
         (("resnet:tiny", *to_canon), "resnet:tiny is a system; canon train makes runs of it."),
         (("adaboost", "x.onnx", "--to", "onnx"), "learns without a network"),
-        (("lenet:tiny", "x.pth", "--to", "torchvision"), "is of the family lenet, which torchvision has not"),
+        (
+            ("lenet:tiny", "x.pth", "--to", "torchvision"),
+            "--to torchvision writes resnet, densenet,",
+        ),
     ):
         refused = canon("convert", *wrong)
         assert refused.code == 2 and sentence in refused.err and refused.err.count("\n") == 1, (wrong, refused)

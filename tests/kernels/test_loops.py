@@ -11,8 +11,8 @@ import pytest
 
 pytest.importorskip("numba")
 
-from canon.data.corpus.code_points import code_point_classes
-from canon.data.corpus.cooccurrence_counts import _PAIR, ENTRY
+from canon.data.corpus.cooccurrence import _PAIR, ENTRY
+from canon.data.corpus.word_counts import code_point_classes
 from tests.kernels.plain import compiled, plain
 
 TEXT = (

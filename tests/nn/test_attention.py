@@ -99,7 +99,7 @@ def test_scores_equal_their_formula(kind: str) -> None:
     assert_equal_with_gradients(found, wanted, [query, keys, *scores.parameters()])
     # Prepared keys, one query at a time, as a decoder asks.
     prepared = scores.prepare(keys)
-    steps = torch.cat([scores(query[:, i : i + 1], prepared=prepared) for i in range(3)], 1)
+    steps = torch.cat([scores.compare(query[:, i : i + 1], prepared) for i in range(3)], 1)
     torch.testing.assert_close(steps, found)
 
 

@@ -13,9 +13,10 @@ from torch import Tensor
 
 from canon.nn import graphs
 from canon.nn.choosing import Sampling
-from canon.nn.decoding import begin_text, begin_texts, flush_right, go_on
+from canon.nn.decoding import begin_text, go_on
 from canon.nn.graphs import Recorder
-from canon.systems.pretrained.causal import Causal
+from canon.systems.pretrained.causal import CausalTransformer
+from tests.nn.prompts import begin_texts, flush_right
 from tests.systems.test_causal import build, prompt
 
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
@@ -33,7 +34,7 @@ def taken(stream: Iterator[tuple[Tensor, Tensor]], count: int) -> tuple[Tensor, 
     return torch.cat(tokens)[:count], torch.cat(gains)[:count]
 
 
-def made(kind: str, device: str, **changes: int) -> Causal:
+def made(kind: str, device: str, **changes: int) -> CausalTransformer:
     return build(kind, **{**KINDS[kind], **changes}).to(device)
 
 

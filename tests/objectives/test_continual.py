@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from canon.data.batching.draws import EVALUATION, Draws
+from canon.data.batching.passages import SENTENCE
 from canon.data.batching.sentence_pairs import Sentences
 from canon.data.batching.several_tasks import ORDERS, TASKS, distance, relation, reorder, task_of
 from tests.objectives.makers import DRAWS, passages, within
@@ -35,7 +36,7 @@ def test_orders_can_be_undone() -> None:
         right, told = text[row].tolist(), found[row].tolist()
         assert sorted(right) == sorted(told)
         # Some cut of the passage into segments, in the order that the label says, gives what was put out.
-        breaks = np.flatnonzero(text.breaks[text.offsets[row] : text.offsets[row + 1]]).tolist()
+        breaks = np.flatnonzero(text.begins[text.offsets[row] : text.offsets[row + 1]] & SENTENCE).tolist()
         parts = 1 if labels[row] == 0 else 2 if labels[row] < 3 else 3
         bounds = [(0, *cut, len(right)) for cut in _cuts(breaks[1:], parts - 1)]
         order = ORDERS[labels[row]][:parts]

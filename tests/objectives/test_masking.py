@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from canon.data.batching.composing import framed
 from canon.data.batching.draws import Draws
 from canon.data.batching.masking import NGRAMS, choose, greedy, mask, ordinary_ids
-from canon.data.batching.passages import INSIDE, PHRASE, WORD
+from canon.data.batching.passages import INSIDE, PHRASE, WORD, framed
 from canon.data.text.framing import Specials
 from canon.errors import CanonError
 from tests.objectives.makers import DRAWS, FIRST, SPECIALS, VOCAB, text, within

@@ -7,10 +7,10 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from canon.data.batching.passages import Passages
-from canon.data.batching.sentence_pairs import FOLLOWS, FOREIGN, Facts, fit, next_sentences
+from canon.data.batching.passages import SENTENCE, Passages
+from canon.data.batching.sentence_pairs import FOLLOWS, FOREIGN, NextSentenceFacts, fit, next_sentences
 from canon.errors import CanonError
-from tests.objectives.makers import DRAWS, SPECIALS, passages, within
+from tests.objectives.makers import DRAWS, SPECIALS, passages, passages_of, within
 
 
 def documents_of(column: Passages) -> dict[tuple[int, ...], int]:
@@ -26,7 +26,7 @@ def documents_of(column: Passages) -> dict[tuple[int, ...], int]:
 def test_half_follow_and_half_are_of_another_document() -> None:
     column = passages([12], 400)
     indices = np.arange(len(column))
-    found = next_sentences(column, indices, indices, DRAWS, 64, Facts.of(column))
+    found = next_sentences(column, indices, indices, DRAWS, 64, NextSentenceFacts.of(column))
     assert within(found.labels.mean(), 0.5, len(indices))
     own, where, checked = column.document_of(indices), documents_of(column), 0
     flat = column.tokens.astype(np.int64)
@@ -51,7 +51,7 @@ def test_half_follow_and_half_are_of_another_document() -> None:
 def test_a_tenth_is_shortened() -> None:
     column = passages([40], 300)
     whole = np.flatnonzero(column.lengths > 54)
-    found = next_sentences(column, whole, whole, DRAWS, 64, Facts.of(column))
+    found = next_sentences(column, whole, whole, DRAWS, 64, NextSentenceFacts.of(column))
     totals = found.first.lengths + found.second.lengths
     follows = found.labels == FOLLOWS
     short = totals[follows] < column.lengths[whole][follows]
@@ -61,13 +61,14 @@ def test_a_tenth_is_shortened() -> None:
 
 def test_lone_sentences_get_a_foreign_text_and_the_labels_stay_even() -> None:
     column = passages([1, 1, 12, 12, 12], 1500, length=40)
-    facts = Facts.of(column)
+    facts = NextSentenceFacts.of(column)
     assert 0.1 < facts.alone < 0.4
     indices = np.arange(len(column))
     found = next_sentences(column, indices, indices, DRAWS, 40, facts)
     assert within(found.labels.mean(), 0.5, len(indices))
     breaks = np.bincount(
-        np.repeat(indices, column.lengths)[np.flatnonzero(column.sequence(indices).breaks)], minlength=len(indices)
+        np.repeat(indices, column.lengths)[np.flatnonzero(column.sequence(indices).begins & SENTENCE)],
+        minlength=len(indices),
     )
     assert (found.labels[breaks == 1] == FOREIGN).all()
 
@@ -75,14 +76,14 @@ def test_lone_sentences_get_a_foreign_text_and_the_labels_stay_even() -> None:
 def test_documents_of_one_sentence_are_refused_in_one_sentence() -> None:
     column = passages([1], 50)
     with pytest.raises(CanonError, match="Next-sentence prediction needs documents of several sentences, but 100% of"):
-        Facts.of(column).require()
-    Facts.of(passages([1, 5], 50)).require()
+        NextSentenceFacts.of(column).require()
+    NextSentenceFacts.of(passages([1, 5], 50)).require()
 
 
 def test_one_document_has_nothing_foreign() -> None:
     column = passages([30], 1)
     indices = np.arange(len(column))
-    found = next_sentences(column, indices, indices, DRAWS, 64, Facts.of(column))
+    found = next_sentences(column, indices, indices, DRAWS, 64, NextSentenceFacts.of(column))
     assert (found.labels == FOLLOWS).all() and (found.second.lengths > 0).all()
 
 
@@ -100,9 +101,9 @@ def test_trimming_is_berts_loop() -> None:
 
 def test_tokens_are_trimmed_at_both_ends_alike() -> None:
     """What is too long loses as many tokens in front as behind, by the binomial law of a fair coin."""
-    lone = Passages.of([[list(range(40, 140))] for _ in range(600)], 100, SPECIALS, 1000)
+    lone = passages_of([[list(range(40, 140))] for _ in range(600)], 100, SPECIALS, 1000)
     indices = np.arange(600)
-    found = next_sentences(lone, indices, indices, DRAWS, 20, Facts(alone=0.5, documents=2))
+    found = next_sentences(lone, indices, indices, DRAWS, 20, NextSentenceFacts(alone=0.5, documents=2))
     assert (found.first.lengths + found.second.lengths <= 20).all()
     gone = 100 - found.first.lengths
     front = found.first.tokens[found.first.offsets[:-1]] - 40
@@ -114,7 +115,7 @@ def test_tokens_are_trimmed_at_both_ends_alike() -> None:
 
 def test_a_batch_composed_in_pieces_is_the_same() -> None:
     column = passages([1, 6, 9], 60)
-    indices, facts = np.random.default_rng(0).permutation(len(column))[:50], Facts.of(column)
+    indices, facts = np.random.default_rng(0).permutation(len(column))[:50], NextSentenceFacts.of(column)
     rows = np.arange(50)
     whole = next_sentences(column, indices, rows, DRAWS, 60, facts)
     parts = [next_sentences(column, indices[p], rows[p], DRAWS, 60, facts) for p in (slice(0, 17), slice(17, 50))]

@@ -5,18 +5,17 @@ from __future__ import annotations
 import numpy as np
 
 from canon.contracts import IGNORE
-from canon.data.batching.masking import ordinary_ids
-from canon.data.batching.prefix import prefix
-from canon.data.batching.sentence_pairs import Facts
-from tests.objectives.makers import DRAWS, SPECIALS, VOCAB, passages, within
+from canon.data.batching.composer import Composer, PrefixPretext
+from canon.data.batching.prefix import MODES, prefix
+from canon.data.batching.settings import PrefixSettings
+from tests.objectives.makers import DRAWS, SPECIALS, passages, within
 
 COLUMN = passages([8], 400)
-FACTS = Facts.of(COLUMN)
-VOCABULARY = ordinary_ids(VOCAB, SPECIALS)
 
 
-def composed(indices, rows, **more):
-    return prefix(COLUMN, indices, rows, DRAWS, SPECIALS, VOCABULARY, 64, FACTS, **more)
+def composed(indices, rows, modes=MODES, next_sentence=True):
+    settings = PrefixSettings(next_sentence=next_sentence)
+    return prefix(Composer(PrefixPretext(settings), COLUMN), indices, rows, DRAWS, settings, modes)
 
 
 def test_modes_come_in_their_shares_and_read_as_they_should() -> None:

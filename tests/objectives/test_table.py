@@ -152,7 +152,7 @@ SENTENCES = {
     "classification; what fits: exponential.",
     ("mlp", "objective.name", "hing"): 'No objective "hing"; did you mean hinge?',
     ("mlp", "objective.smoothing", 0.1): 'The objective cross-entropy of mlp has no setting "objective.smoothing"; it '
-    "has: class_weights, label_smoothing.",
+    "has: class_weights, threshold, label_smoothing.",
     ("gpt", "objective.mask_share", 0.1): 'The objective causal of gpt has no setting "objective.mask_share"; it has '
     "none.",
     ("adaboost", "objective.class_weights", "balanced"): "The objective exponential of adaboost has no setting "
@@ -160,12 +160,12 @@ SENTENCES = {
     ("mlp", "objective.class_weights", "heavy"): 'objective.class_weights must be "none", "balanced" or a table of '
     "positive weights by class name, as in { spam = 2.0, ham = 1.0 }, got 'heavy'.",
     ("mlp", "system.label_smoothing", 0.1): "system.label_smoothing is a setting of the objective: write "
-    "objective.label_smoothing in its place.",
+    "objective.label_smoothing instead.",
     ("simclr", "system.temperature", 0.1): "system.temperature is a setting of the objective: write "
-    "objective.temperature in its place.",
-    ("gan", "system.loss", "minimax"): 'system.loss is the objective: write objective.name = "minimax" in its place.',
+    "objective.temperature instead.",
+    ("gan", "system.loss", "minimax"): 'system.loss is the objective: write objective.name = "minimax" instead.',
     ("bert", "system.next_sentence", False): "system.next_sentence is False (from --set), but the objective decides "
-    "it: write objective.next_sentence in its place.",
+    "it: write objective.next_sentence instead.",
     ("roberta", "objective.next_sentence", True): "objective.next_sentence is True, but roberta has no part for it: "
     "leave it out.",
 }

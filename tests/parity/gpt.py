@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from canon.systems.pretrained.base import StackConfig
-from canon.systems.pretrained.causal import Causal
+from canon.systems.pretrained.causal import CausalTransformer
 from tests.parity.huggingface import transformers_module
 
 _PLACES = {
@@ -18,7 +18,7 @@ _PLACES = {
 }
 
 
-def gpt_of(network: Causal, config: StackConfig) -> Any:
+def gpt_of(network: CausalTransformer, config: StackConfig) -> Any:
     """OpenAIGPTLMHeadModel for a post-norm network (whose hidden units are 4 · dim), else GPT2LMHeadModel."""
     library = transformers_module()
     sizes = {

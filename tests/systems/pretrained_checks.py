@@ -15,6 +15,7 @@ from torch import Tensor
 
 import canon
 from canon.nn.ragged import Layout
+from canon.nn.token_loss import TokenLoss
 
 SMALL: dict[str, Any] = {
     "vocab_size": 23,
@@ -26,6 +27,15 @@ SMALL: dict[str, Any] = {
     "dropout": 0.0,
     "attention_dropout": 0.0,
 }
+
+
+def logits_of(network: Any, *inputs: Any, **options: Any) -> Tensor:
+    """[M, V] at the places asked for."""
+    return network.logits(network(*inputs, **options)["hidden"])
+
+
+def losses_of(network: Any, target_M: Tensor, *inputs: Any, **options: Any) -> TokenLoss:
+    return network.token_losses(network(*inputs, **options)["hidden"], target_M)
 
 
 def build(system: str, **changes: Any) -> Any:
@@ -120,11 +130,11 @@ def losses_of_training(system: str, masked: bool, steps: int = 60, **changes: An
             places_M = (torch.arange(16)[:, None] * 9 + torch.rand(16, 9).argsort(1)[:, :2].sort(1)[0]).flatten()
             target_M = token_N[places_M].clone()
             token_N[places_M] = 0
-        outputs = network(token_N, layout, places_M=places_M, target_M=target_M)
-        loss = outputs["loss"] / len(target_M)
+        losses = losses_of(network, target_M, token_N, layout, places_M=places_M)
+        loss = losses.total / len(target_M)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        assert F.relu(outputs["losses"].sum() - outputs["loss"]).item() < 1e-2
+        assert F.relu(losses.losses.sum() - losses.total).item() < 1e-2
         found.append(loss.item())
     return found

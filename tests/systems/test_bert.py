@@ -14,7 +14,15 @@ import canon
 from canon.errors import CanonError
 from canon.nn.counting import count_parameters
 from canon.nn.ragged import Layout
-from tests.systems.pretrained_checks import SMALL, assert_equals_by_hand, batch, build, losses_of_training
+from tests.systems.pretrained_checks import (
+    SMALL,
+    assert_equals_by_hand,
+    batch,
+    build,
+    logits_of,
+    losses_of,
+    losses_of_training,
+)
 
 
 @pytest.mark.parametrize(
@@ -38,7 +46,7 @@ def test_a_network_by_hand() -> None:
     network = build("bert")
     token_N, layout = batch(5, 1, 9)
     with torch.no_grad():
-        found = network(token_N, layout)["logits"]
+        found = logits_of(network, token_N, layout)
     assert_equals_by_hand(network, found, token_N, layout, lambda b, n: [torch.ones(n, n, dtype=torch.bool)] * 3)
 
 
@@ -49,7 +57,7 @@ def test_sequences_do_not_touch() -> None:
     weight = network.embedding.token.weight
     among = network(token_N, layout)
     alone = network(token_N[5:8], Layout(torch.tensor([3])))
-    torch.testing.assert_close(among["logits"][5:8], alone["logits"])
+    torch.testing.assert_close(network.logits(among["hidden"])[5:8], network.logits(alone["hidden"]))
     torch.testing.assert_close(among["next"][1], alone["next"][0])
     others = torch.autograd.grad(among["next"][1].sum(), weight)[0]
     absent = sorted(set(range(23)) - set(token_N[5:8].tolist()))
@@ -60,24 +68,23 @@ def test_logits_at_some_places_are_rows_of_all() -> None:
     network = build("bert")
     token_N, layout = batch(5, 3, 9)
     places_M, target_M = torch.tensor([0, 4, 6, 16]), torch.tensor([3, 22, 0, 7])
-    everywhere = network(token_N, layout)["logits"]
-    some = network(token_N, layout, places_M=places_M)["logits"]
+    everywhere = logits_of(network, token_N, layout)
+    some = logits_of(network, token_N, layout, places_M=places_M)
     torch.testing.assert_close(some, everywhere[places_M])
-    told = network(token_N, layout, places_M=places_M, target_M=target_M)
-    assert "logits" not in told
-    torch.testing.assert_close(told["losses"], torch.nn.functional.cross_entropy(some, target_M, reduction="none"))
-    torch.testing.assert_close(told["loss"], told["losses"].sum())
-    assert torch.equal(told["right"], some.argmax(1) == target_M)
+    total, losses_M, right_M = losses_of(network, target_M, token_N, layout, places_M=places_M)
+    torch.testing.assert_close(losses_M, torch.nn.functional.cross_entropy(some, target_M, reduction="none"))
+    torch.testing.assert_close(total, losses_M.sum())
+    assert torch.equal(right_M, some.argmax(1) == target_M)
 
 
 def test_segments() -> None:
     """None is all zeros; another segment changes what is told."""
     network = build("bert")
     token_N, layout = batch(5, 3)
-    plain = network(token_N, layout)["logits"]
+    plain = logits_of(network, token_N, layout)
     zeros = torch.zeros_like(token_N)
-    torch.testing.assert_close(network(token_N, layout, segment_N=zeros)["logits"], plain)
-    assert not torch.allclose(network(token_N, layout, segment_N=zeros + 1)["logits"], plain)
+    torch.testing.assert_close(logits_of(network, token_N, layout, segment_N=zeros), plain)
+    assert not torch.allclose(logits_of(network, token_N, layout, segment_N=zeros + 1), plain)
 
 
 def test_layers_and_pooling() -> None:

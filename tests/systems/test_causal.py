@@ -9,11 +9,13 @@ import torch
 from torch import Tensor
 
 from canon.errors import CanonError
-from canon.nn.decoding import beam, begin_text, begin_texts, go_on, greedy
+from canon.nn.decoding import beam, begin_text, go_on, greedy
 from canon.nn.ragged import Layout
 from canon.systems.pretrained import gpt, gpt2, gpt3
-from canon.systems.pretrained.causal import Causal
+from canon.systems.pretrained.causal import CausalTransformer
+from tests.nn.prompts import begin_texts
 from tests.parity.gpt import gpt_of
+from tests.systems.pretrained_checks import logits_of
 
 SIZES: dict[str, Any] = {"vocab_size": 61, "dim": 24, "num_heads": 3, "num_layers": 3, "hidden": 40}
 VOCAB = SIZES["vocab_size"]
@@ -30,10 +32,10 @@ def configure(kind: str, **changes: Any) -> Any:
     return NETWORKS[kind][1](**{**SIZES, "max_positions": 32, **changes})
 
 
-def build(kind: str = "gpt2", **changes: Any) -> Causal:
+def build(kind: str = "gpt2", **changes: Any) -> CausalTransformer:
     """A random network, far enough from uniform that ties do not decide."""
     torch.manual_seed(0)
-    network: Causal = NETWORKS[kind][0](configure(kind, **changes))
+    network: CausalTransformer = NETWORKS[kind][0](configure(kind, **changes))
     with torch.no_grad():
         for parameter in network.parameters():
             parameter.add_(0.2 * torch.randn_like(parameter))
@@ -45,12 +47,12 @@ def prompt(batch: int, length: int, seed: int = 0) -> Tensor:
     return torch.randint(1, VOCAB, (batch, length), generator=torch.Generator().manual_seed(seed))
 
 
-def continued(network: Causal, prompt_BT: Tensor, length: int) -> Tensor:
+def continued(network: CausalTransformer, prompt_BT: Tensor, length: int) -> Tensor:
     """Greedy continuation by the whole forward pass again and again."""
     text_BT = prompt_BT
     for _ in range(length):
         layout = Layout(torch.full((len(text_BT),), text_BT.shape[1]))
-        logits_BTV = network(text_BT.flatten(), layout)["logits"].view(*text_BT.shape, -1)
+        logits_BTV = logits_of(network, text_BT.flatten(), layout).view(*text_BT.shape, -1)
         text_BT = torch.cat((text_BT, logits_BTV[:, -1].argmax(-1, keepdim=True)), 1)
     return text_BT[:, prompt_BT.shape[1] :]
 
@@ -81,7 +83,7 @@ def test_reading_and_steps_are_the_forward_pass(kind: str, length: int) -> None:
     network = build(kind, **({"window": 4} if kind == "gpt3" else {}))
     text_BT = prompt(3, 20)
     layout = Layout(torch.full((3,), 20))
-    wanted = network(text_BT.flatten(), layout)["logits"].view(3, 20, -1)
+    wanted = logits_of(network, text_BT.flatten(), layout).view(3, 20, -1)
     state = network.read(text_BT[:, : length - 1], 20)
     for place in range(length - 1, 20):
         logits_BV, state = network.step(text_BT[:, place], state)

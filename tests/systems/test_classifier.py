@@ -17,7 +17,7 @@ from sklearn.metrics import f1_score, precision_recall_fscore_support
 
 from canon.contracts import Context
 from canon.data import targets
-from canon.data.batching.documents import Distinct, Documents, Labels, hashes
+from canon.data.batching.documents import Distinct, Documents, LabelLists, hashes
 from canon.data.config import DataConfig
 from canon.data.encodings.bags import BagSchema
 from canon.data.schema import Columns
@@ -54,8 +54,8 @@ def vocabulary(*words: str) -> Words:
     return Words([*words, "</s>"], np.ones(len(words) + 1, np.int64), len(words) + 1)
 
 
-def labels(*rows: list[int]) -> Labels:
-    return Labels(np.array([code for row in rows for code in row], np.int64), np.array([len(row) for row in rows]))
+def labels(*rows: list[int]) -> LabelLists:
+    return LabelLists(np.array([code for row in rows for code in row], np.int64), np.array([len(row) for row in rows]))
 
 
 def sample(path: Path, count: int = 300, seed: int = 0) -> Path:
@@ -73,7 +73,7 @@ def sample(path: Path, count: int = 300, seed: int = 0) -> Path:
 
 
 def trained(path: Path, steps: int = 60, batch: int = 20, seed: int = 3, **changes: Any) -> tuple[Classifier, Columns]:
-    data = read_as(DataConfig(source=str(path), valid=0.0, test=0.0, min_count=2), "bags")
+    data = read_as(DataConfig(source=str(path), valid=0.0, test=0.0, min_count=2, tokenizer="split"), "bags")
     sizes = {key: value for key, value in data.schema.sizes().items() if key != "shape"}
     learner = Classifier(Config(**{"dim": 8, "lr": 0.5, **sizes, **changes}), Context(seed=seed))
     columns = data.splits["train"]
@@ -127,7 +127,7 @@ def test_weights_of_canon_answer_alike_in_fasttext(tmp_path: Path) -> None:
     model = fasttext.train_supervised(
         str(path), dim=8, epoch=1, thread=1, verbose=0, minCount=2, wordNgrams=2, bucket=700
     )
-    data = read_as(DataConfig(source=str(path), valid=0.0, test=0.0, min_count=2), "bags")
+    data = read_as(DataConfig(source=str(path), valid=0.0, test=0.0, min_count=2, tokenizer="split"), "bags")
     assert data.schema.words is not None and set(model.get_words()) == set(data.schema.words.words)
     whole, output = learner.whole_input(), learner.tensors()["model"]["output"].numpy()
     assert whole.shape == (data.schema.words.size + 700, 8)
@@ -261,11 +261,11 @@ def test_one_step_is_the_gradients(loss: str, dim: int) -> None:
 def test_an_epoch_is_one_document_after_the_other(tmp_path: Path) -> None:
     """All documents of an epoch in canon's own order, the rate falling, against the same in numpy."""
     path = sample(tmp_path / "a.txt", 60)
-    data = read_as(DataConfig(source=str(path), valid=0.0, test=0.0), "bags")
+    data = read_as(DataConfig(source=str(path), valid=0.0, test=0.0, tokenizer="split"), "bags")
     assert data.schema.words is not None
     column = data.splits["train"]["input"]
-    target = Labels.of(data.splits["train"]["target"])
-    first = Labels(target.flat[target.offsets[:-1]], np.ones(60, np.int64))  # one label each: nothing is drawn
+    target = LabelLists.of(data.splits["train"]["target"])
+    first = LabelLists(target.flat[target.offsets[:-1]], np.ones(60, np.int64))  # one label each: nothing is drawn
     learner = Classifier(Config(vocab_size=data.schema.words.size, num_classes=5, dim=8, lr=0.5), Context(seed=1))
     torch.set_num_threads(1)
     learner.begin(data_of({"input": column, "target": first}), 20, 3)
@@ -428,7 +428,9 @@ def test_rows_that_training_never_touched_are_not_stored(tmp_path: Path) -> None
     whole = Classifier(learner.config, Context())
     arrays = {"input": torch.from_numpy(learner.whole_input()), "output": model["output"]}
     whole.restore({"model": arrays | {"label_counts": model["label_counts"]}}, {})
-    data = read_as(DataConfig(source=str(tmp_path / "a.txt"), valid=0.0, test=0.0, min_count=2), "bags")
+    data = read_as(
+        DataConfig(source=str(tmp_path / "a.txt"), valid=0.0, test=0.0, min_count=2, tokenizer="split"), "bags"
+    )
     assert data.schema.words is not None
     unseen = documents(["w1 w59 new w30 w2", *TEXTS], data.schema.words)
     for column in (columns["input"], unseen):
@@ -488,7 +490,7 @@ def test_vectors_are_taken_by_word(tmp_path: Path, canon: Callable[..., Any]) ->
     with pytest.raises(CanonError, match=r"have 5 dimensions, but system.dim is 8: set system.dim=5"):
         learner.adopt({"input": torch.zeros(3, 5)}, words)
     options = ("--data", path, "--set", "system.dim=8", "--set", "train.init=some.vec", "--set", "train.epochs=2")
-    told = canon("train", "fasttext-classifier", *options, "--out", "run")
+    told = canon("train", "fasttext-classifier", "--set", "data.tokenizer=split", *options, "--out", "run")
     assert told.code == 0 and "vectors of 2 of 64 words taken" in (told.out + told.err)
 
 
@@ -502,7 +504,7 @@ def test_scores_are_scikit_learns() -> None:
     shares = rng.random((n, size)).astype(np.float32)
     truth = rng.random((n, size)) < 0.25
     truth[:, 2] |= ~truth.any(axis=1)
-    own = Labels(np.nonzero(truth)[1], truth.sum(axis=1))
+    own = LabelLists(np.nonzero(truth)[1], truth.sum(axis=1))
     order = np.argsort(-shares, axis=1)
     outputs = {
         "labels": torch.from_numpy(order),
@@ -535,7 +537,7 @@ def test_precision_and_recall_are_fasttexts(tmp_path: Path) -> None:
     precision, since fasttext 0.9.2 gives NaN for their recall."""
     path = sample(tmp_path / "a.txt")
     model = fasttext.train_supervised(str(path), dim=8, epoch=5, lr=0.5, thread=1, verbose=0, minCount=1, bucket=0)
-    data = read_as(DataConfig(source=str(path), valid=0.0, test=0.0), "bags")
+    data = read_as(DataConfig(source=str(path), valid=0.0, test=0.0, tokenizer="split"), "bags")
     assert data.schema.words is not None
     order = [model.get_words().index(word) for word in data.schema.words.words]
     rows = [model.get_labels().index(f"__label__{name}") for name in data.schema.classes]

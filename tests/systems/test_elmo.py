@@ -19,7 +19,8 @@ from canon.nn.mix import ScalarMix
 from canon.nn.ragged import Layout
 from canon.registry import find
 from canon.systems.pretrained.elmo import Config, ELMo
-from canon.tasks.bidirectional import BidirectionalLanguageModel
+from canon.tasks.base import Turn
+from canon.tasks.bidirectional import BidirectionalModelling
 from tests.objectives.choices import choice
 from tests.reading import read_as
 
@@ -228,12 +229,11 @@ def test_task_scores_by_its_windows(tmp_path: Path) -> None:
     vocabulary = data.schema.tokenizers["text"].vocabulary
     network = made(vocab_size=len(vocabulary))
     network.take_vocabulary(vocabulary)
-    task = BidirectionalLanguageModel(
-        choice("bidirectional", "bidirectional-language-model"), network.config, data.schema
-    )
+    task = BidirectionalModelling(choice("bidirectional", "bidirectional-language-model"), network.config, data.schema)
     columns = data.splits["train"]
     examples = Examples(columns, data.schema, torch.device("cpu"))
-    parts = [task.run(network, batch) for batch in examples.streams(1)]
+    turn = Turn()
+    parts = [task.run(network, batch, turn) for batch in examples.streams(1)]
     scores = task.score({name: torch.cat([part[name] for part in parts]) for name in parts[0]}, columns)
     text = torch.from_numpy(np.asarray(columns["input"].tokens).astype(np.int64))[None]
     whole, _ = network(text[:, :-1], text[:, 1:], Layout(torch.tensor([text.shape[1] - 1])))

@@ -18,8 +18,11 @@ from canon.nn.ragged import Layout
 from canon.systems.pretrained.bert import Bert
 from canon.systems.pretrained.bert import Config as BertConfig
 from canon.systems.pretrained.ernie2 import Config, Ernie2
+from canon.tasks.base import Turn
 from canon.tasks.pretraining import Pretraining
 from tests.objectives.choices import choice
+from tests.objectives.makers import passages_of
+from tests.systems.pretrained_checks import logits_of
 
 TOKENIZER = Tokenizer.train([" ".join(f"w{number:02d}" for number in range(70))], "word", mask=True)
 SPECIALS: Specials = TOKENIZER.specials
@@ -35,7 +38,7 @@ def corpus(documents: int = 200) -> Passages:
     for _ in range(documents):
         words = first + 20 + 6 * chance.integers(8) + np.arange(6)
         made.append([[first + number, *chance.choice(words, 3).tolist()] for number in range(16)])
-    return Passages.of(made, 20, SPECIALS, TOKENIZER.size)
+    return passages_of(made, 20, SPECIALS, TOKENIZER.size)
 
 
 def network(**more) -> Ernie2:
@@ -62,12 +65,12 @@ def test_the_loss_of_every_task_falls(name: str) -> None:
         indices = np.random.default_rng(step).integers(0, len(column), 64)
         batch = batch_of(task, column, indices, Draws(1, step))
         optimizer.zero_grad()
-        (task.loss(net, batch, "all") / task.count(batch)).backward()
+        (task.loss(net, batch, "all", Turn()) / task.count(batch)).backward()
         optimizer.step()
         rate.step()
     net.eval()
     with torch.no_grad():
-        outputs = task.run(net, batch_of(task, column, np.arange(len(column)), EVALUATION))
+        outputs = task.run(net, batch_of(task, column, np.arange(len(column)), EVALUATION), Turn())
     found = task.score(outputs, {"input": column})
     assert found.get(f"{name}_loss", found["loss"]) < 0.7 * TASKS[name]
 
@@ -76,11 +79,12 @@ def test_a_batch_of_every_task_reaches_every_weight() -> None:
     column, net = corpus(), network()
     task = Pretraining(choice("continual", "pretraining"), Config(vocab_size=TOKENIZER.size, max_positions=32), SCHEMA)
     batch = batch_of(task, column, np.arange(32), Draws(1, 0))
-    task.loss(net, batch, "all").backward()
+    turn = Turn()
+    task.loss(net, batch, "all", turn).backward()
     assert all(p.grad is not None for name, p in net.named_parameters() if "segment" not in name)
     for step in range(12):
-        task.loss(net, batch_of(task, column, np.arange(32), Draws(1, step)), "all")
-    assert set(task.observed) == {"token_loss", "relation_loss", "order_loss", "distance_loss"}
+        task.loss(net, batch_of(task, column, np.arange(32), Draws(1, step)), "all", turn)
+    assert set(turn.observed) == {"token_loss", "relation_loss", "order_loss", "distance_loss"}
 
 
 def test_without_its_tasks_it_is_bert() -> None:
@@ -96,7 +100,7 @@ def test_without_its_tasks_it_is_bert() -> None:
     for one, other in zip(net.encode(token_N, layout, segment_N), bert.encode(token_N, layout, segment_N), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
     torch.testing.assert_close(
-        net(token_N, layout, segment_N=segment_N)["logits"], bert(token_N, layout, segment_N=segment_N)["logits"]
+        logits_of(net, token_N, layout, segment_N=segment_N), logits_of(bert, token_N, layout, segment_N=segment_N)
     )
 
 

@@ -27,12 +27,14 @@ from canon.interop.huggingface import write_folder
 from canon.nn.ragged import Layout
 from canon.recipe import OptimizerChoice
 from canon.systems.pretrained.finetune import Config, FineTune, build_backbone
-from canon.tasks.finetune import FineTune as Task
+from canon.tasks.base import Turn
+from canon.tasks.table import FINE_TUNING
 from canon.training.phases import Phase
 from canon.training.run import Run
 from canon.training.trainer import train
 from tests.objectives.choices import choice
 from tests.parity.huggingface import transformers_module
+from tests.systems.pretrained_checks import logits_of
 
 SIZES = {"dim": 12, "num_layers": 3, "num_heads": 3, "hidden": 20, "max_positions": 40}
 STILL = {**SIZES, "dropout": 0.0, "attention_dropout": 0.0}
@@ -154,26 +156,27 @@ def test_the_auxiliary_objective_by_hand(kind: str) -> None:
     plain = network("gpt", kind=kind)
     schema = FramedSchema(TARGETS[kind](("a", "b")), framing="gpt", limit=64)
     chosen = (choice("finetune", "fine-tuning", auxiliary=share) for share in (0.5, 0.0))
-    task, other = (Task(own, Config(kind=kind), schema) for own in chosen)  # type: ignore[arg-type]
+    task, other = (FINE_TUNING[TARGETS[kind]](own, Config(kind=kind), schema) for own in chosen)  # type: ignore[arg-type]
     batch = auxiliary_batch(kind)
-    logits = plain.backbone(TOKEN_N, layout())["logits"]
+    logits = logits_of(plain.backbone, TOKEN_N, layout())
     means = [F.cross_entropy(logits[:3], TOKEN_N[1:4]), F.cross_entropy(logits[4:9], TOKEN_N[5:10])]
     weights = {"class": (1, 1), "choice": (0.5, 0.5), "tags": (2, 1), "span": (1, 1)}[kind]
     assert sum(weights) == task.count(batch)
     language = torch.stack([weight * mean for weight, mean in zip(weights, means, strict=True)]).sum()
-    wanted = other.loss(plain, batch, "all") + 0.5 * language
-    found = task.loss(made, batch, "all")
+    wanted = other.loss(plain, batch, "all", Turn()) + 0.5 * language
+    turn = Turn()
+    found = task.loss(made, batch, "all", turn)
     torch.testing.assert_close(found, wanted)
     found.backward()
     wanted.backward()
     for (name, mine), theirs in zip(made.named_parameters(), plain.parameters(), strict=True):
         torch.testing.assert_close(mine.grad, theirs.grad, msg=lambda told, name=name: f"{name}: {told}")
-    total, count = task.observed["language_loss"]
+    total, count = turn.observed["language_loss"]
     language, wanted = language.detach(), wanted.detach()
     assert float(total) / count == pytest.approx(float(language) / sum(weights), rel=1e-5)
     with torch.no_grad():
-        outputs = task.run(made, batch)
-    task.kind.score = lambda outputs, columns: {}  # type: ignore[method-assign]
+        outputs = task.run(made, batch, Turn())
+    task.measure = lambda outputs, columns: {}  # type: ignore[method-assign]
     scores = task.score(outputs, {})
     assert scores["loss"] == pytest.approx(float(wanted) / sum(weights), rel=1e-5)
     assert scores["language_loss"] == pytest.approx(float(language) / sum(weights), rel=1e-5)
@@ -287,7 +290,7 @@ def test_weights_of_a_folder_bit_for_bit(canon: Callable[..., Any]) -> None:
     """The frozen backbone is the folder's; the run says which system that is, keeps its tokenizer, and needs the folder
     no more."""
     path = folder()
-    theirs = find(str(path))
+    _, theirs = find(str(path))
     done = canon(
         "train",
         "finetune",
@@ -311,7 +314,7 @@ def test_weights_of_a_folder_bit_for_bit(canon: Callable[..., Any]) -> None:
             assert torch.equal(tensor, theirs.tensors[name.removeprefix("backbone.")]), name
     log = (run.path / "log.txt").read_text()
     assert 'The text is the column "text", the label is the column "label"' in log and "The task: a class." in log
-    assert "made anew: head.weight, head.bias." in log and "left out: head.dense.weight" in log
+    assert "newly initialised: head.weight, head.bias." in log and "left out: head.dense.weight" in log
     assert run.schema.tokenizers["text"].to_json() == theirs.tokenizer.to_json()  # type: ignore[union-attr]
     shutil.rmtree(path)
     find.cache_clear()
@@ -399,8 +402,8 @@ def test_a_fine_tuned_run_goes_on(canon: Callable[..., Any]) -> None:
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ([], "finetune starts from a pre-trained network: give --set from=RUN_OR_FOLDER"),
-        (["from=nowhere"], "from: nowhere is not there; give a run of canon's, or a folder of Hugging Face's."),
+        (["system.frozen=true"], "system.frozen keeps a pre-trained network as it is: give one, --set from=RUN_OR_"),
+        (["from=nowhere"], "from: there is no run, file or folder nowhere; accepted: a run, a Hugging Face folder, "),
         (
             ["from=net", "system.backbone=gpt2"],
             "system.backbone is gpt2 (from --set), but net is of bert: leave it out.",
@@ -410,7 +413,10 @@ def test_a_fine_tuned_run_goes_on(canon: Callable[..., Any]) -> None:
             ["from=net", "system.settings={hidden = 24}"],
             "from: net has layers.blocks.0.feed_forward.inner.weight [20, 12] where",
         ),
-        (["from=net", "data.tokenizer=bpe"], "data.tokenizer is left out: net has a tokenizer of its own"),
+        (
+            ["from=net", "data.tokenizer=bpe"],
+            "net needs the tokenizer that it was trained with: leave data.tokenizer out",
+        ),
     ],
 )
 def test_what_does_not_fit_is_one_sentence(settings: list[str], sentence: str, canon: Callable[..., Any]) -> None:

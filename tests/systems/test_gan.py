@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 import canon
-from canon.data.columns import Encoder
+from canon.data.column_encoders import NumberColumn
 from canon.data.encodings.features import FeatureSchema
 from canon.data.encodings.pixels import PixelSchema
 from canon.data.schema import Schema
@@ -25,11 +25,12 @@ from canon.objectives import adversarial
 from canon.registry import find
 from canon.systems.adversarial.dcgan import count_doublings
 from canon.tasks import table as tasks
+from canon.tasks.base import Turn
 from canon.tasks.generation import Generation
 from canon.training.trainer import train
 from tests.objectives.choices import choice
 
-TABLE = FeatureSchema(Nothing(), (3,), encoders=tuple(Encoder(name, "number") for name in "abc"))
+TABLE = FeatureSchema(Nothing(), (3,), encoders=tuple(NumberColumn(name) for name in "abc"))
 
 
 def game(
@@ -111,7 +112,7 @@ def test_gradients_are_those_of_the_turn_by_hand(turn: str, loss: str) -> None:
     torch.manual_seed(5)
     z = 2 * torch.rand(16, 8) - 1
     torch.manual_seed(5)
-    ours = task.loss(network, {"input": x}, turn)
+    ours = task.loss(network, {"input": x}, turn, Turn())
     theirs = by_hand(network, task, x, z, turn, loss)
     assert ours.item() == pytest.approx(theirs.item(), rel=1e-5)
     got, wanted = gradients(ours, network), gradients(theirs, network)
@@ -127,10 +128,11 @@ def test_what_is_observed_is_what_the_discriminator_thinks() -> None:
     torch.manual_seed(5)
     z = torch.randn(16, 8)
     torch.manual_seed(5)
-    task.loss(network, {"input": x}, "discriminator")
+    turn = Turn()
+    task.loss(network, {"input": x}, "discriminator", turn)
     G, D = network.generator, network.discriminator
     for name, judged in (("D(x)", D(x)), ("D(G(z))", D(G(z)))):  # type: ignore[operator]
-        total, count = task.observed[name]
+        total, count = turn.observed[name]
         assert count == 16 and total.item() == pytest.approx(judged.sigmoid().sum().item(), rel=1e-5)
 
 
@@ -169,7 +171,7 @@ def test_gan_has_the_layers_it_says() -> None:
     network = canon.create("gan", shape=[3], latent=5, generator_hidden=[7], discriminator_hidden=[11, 13])
     assert count_parameters(network.generator) == (5 * 7 + 7) + (7 * 3 + 3)
     assert count_parameters(network.discriminator) == (3 * 11 + 11) + (11 * 13 + 13) + (13 + 1)
-    assert network(torch.zeros(4, 5)).shape == (4, 3) and network(torch.zeros(4, 5), "generator").shape == (4,)
+    assert network(torch.zeros(4, 5)).shape == (4, 3) and network.turn("generator")(torch.zeros(4, 5)).shape == (4,)
     images = canon.create("gan", shape=[1, 8, 8])(torch.rand(4, 100))
     assert images.shape == (4, 1, 8, 8) and images.abs().max() <= 1
 
@@ -241,6 +243,7 @@ def test_two_passes_keep_the_statistics_of_data_and_samples_apart() -> None:
     schema = PixelSchema(Nothing(), (1, 8, 8), std=(16.0,), white=16)
     network, task = game("dcgan:tiny", schema)
     x, z = torch.rand(8, 1, 8, 8), torch.rand(8, 16)
-    first, _ = network(z, "discriminator", task.scaled(x))
-    second, _ = network(z * 0.1, "discriminator", task.scaled(x))
+    turn = network.turn("discriminator")
+    first, _ = turn(z, task.scaled(x))
+    second, _ = turn(z * 0.1, task.scaled(x))
     torch.testing.assert_close(first, second)

@@ -14,6 +14,7 @@ from canon.nn import count_parameters, summarize
 from canon.registry import find
 from canon.systems.vision.googlenet import Inception
 from canon.tasks import table as tasks
+from canon.tasks.base import Turn
 
 
 def on_meta(name: str, **changes: object) -> nn.Module:
@@ -75,7 +76,7 @@ def test_losses_on_the_side_are_added() -> None:
     schema = PixelSchema(Class(tuple("0123456789")), (1, 8, 8))
     task = tasks.create(system, config, schema)
     batch = {"input": torch.randn(8, 1, 8, 8), "target": torch.arange(8)}
-    found = task.loss(network, batch, "all")
+    found = task.loss(network, batch, "all", Turn())
     logits, late, early = network(batch["input"])
     parts = [F.cross_entropy(part, batch["target"], reduction="sum") for part in (logits, late, early)]
     torch.testing.assert_close(found, parts[0] + 0.3 * (parts[1] + parts[2]))

@@ -7,7 +7,7 @@ import torch
 
 import canon
 from canon.nn.counting import count_parameters
-from tests.systems.pretrained_checks import assert_equals_by_hand, batch, build, losses_of_training
+from tests.systems.pretrained_checks import assert_equals_by_hand, batch, build, logits_of, losses_of_training
 
 
 def past(length: int) -> torch.Tensor:
@@ -28,7 +28,7 @@ def test_a_network_by_hand() -> None:
     network = build("gpt")
     token_N, layout = batch(5, 1, 9)
     with torch.no_grad():
-        found = network(token_N, layout)["logits"]
+        found = logits_of(network, token_N, layout)
     assert network.norm == "post" and network.head is None
     assert_equals_by_hand(network, found, token_N, layout, lambda b, n: [past(n)] * 3)
 
@@ -39,7 +39,7 @@ def test_the_future_is_not_seen() -> None:
     token_N, layout = batch(7, 4)
     changed_N = token_N.clone()
     changed_N[3:7] = (token_N[3:7] + 1) % 23
-    one, other = network(token_N, layout)["logits"], network(changed_N, layout)["logits"]
+    one, other = logits_of(network, token_N, layout), logits_of(network, changed_N, layout)
     torch.testing.assert_close(one[:3], other[:3])
     torch.testing.assert_close(one[7:], other[7:])
     assert ((one[3:7] - other[3:7]).abs().amax(1) > 1e-3).all()

@@ -9,7 +9,7 @@ import torch
 
 import canon
 from canon.nn.counting import count_parameters
-from tests.systems.pretrained_checks import assert_equals_by_hand, batch, build, losses_of_training
+from tests.systems.pretrained_checks import assert_equals_by_hand, batch, build, logits_of, losses_of_training
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ def test_a_network_by_hand() -> None:
     network = build("gpt2")
     token_N, layout = batch(5, 1, 9)
     with torch.no_grad():
-        found = network(token_N, layout)["logits"]
+        found = logits_of(network, token_N, layout)
     assert network.norm == "pre"
     seen = [torch.ones(9, 9, dtype=torch.bool).tril()] * 3
     assert_equals_by_hand(network, found, token_N, layout, lambda b, n: [mask[:n, :n] for mask in seen])

@@ -10,7 +10,14 @@ from torch import Tensor
 
 import canon
 from canon.nn.counting import count_parameters
-from tests.systems.pretrained_checks import assert_equals_by_hand, batch, build, losses_of_training
+from tests.systems.pretrained_checks import (
+    assert_equals_by_hand,
+    batch,
+    build,
+    logits_of,
+    losses_of,
+    losses_of_training,
+)
 
 PUBLISHED = {  # table 2.1
     "small": 125e6,
@@ -56,7 +63,7 @@ def test_a_band_is_a_mask(changes: dict[str, Any], windows: tuple[int, ...]) -> 
     network = build("gpt3", **changes)
     token_N, layout = batch(5, 1, 16)
     with torch.no_grad():
-        found = network(token_N, layout)["logits"]
+        found = logits_of(network, token_N, layout)
     assert_equals_by_hand(network, found, token_N, layout, lambda b, n: [past(n, window) for window in windows])
 
 
@@ -66,7 +73,7 @@ def test_gradients_through_a_band() -> None:
     token_N, layout = batch(9)
     target_M = torch.randint(23, (9,))
     places_M = torch.arange(9)
-    network(token_N, layout, places_M=places_M, target_M=target_M)["loss"].backward()
+    losses_of(network, target_M, token_N, layout, places_M=places_M).total.backward()
     mine = {name: parameter.grad.clone() for name, parameter in network.named_parameters()}
     network.zero_grad()
     hidden = network.embedding(token_N, layout)

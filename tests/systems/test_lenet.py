@@ -44,7 +44,7 @@ def test_the_papers_size() -> None:
 )
 @pytest.mark.parametrize("preset", ["base", "relu"])
 def test_outputs_and_gradients_by_hand(preset: str, shape: tuple[int, int, int]) -> None:
-    """The paper's form (sigmoid, mean pooling) and the modern one (ReLU, max pooling), in float64."""
+    """The form of the paper (tanh, mean pooling) and the modern one (ReLU, max pooling), in float64."""
     torch.manual_seed(0)
     network = canon.create(f"lenet:{preset}", shape=shape, num_classes=7).double()
     with torch.no_grad():  # biases begin at zero, where a mistake in them would not show
@@ -53,7 +53,7 @@ def test_outputs_and_gradients_by_hand(preset: str, shape: tuple[int, int, int])
     images = torch.randn(4, *shape, dtype=torch.float64)
     target = torch.tensor([0, 3, 6, 2])
     forms = {
-        "base": (lambda x: 1 / (1 + torch.exp(-x)), F.avg_pool2d),
+        "base": (lambda x: 1 - 2 / (1 + torch.exp(2 * x)), F.avg_pool2d),
         "relu": (lambda x: x.clamp(min=0), F.max_pool2d),
     }
     phi, pool = forms[preset]
@@ -84,7 +84,7 @@ def test_presets_are_the_two_forms() -> None:
     for name in ("lenet", "lenet:base", "lenet:relu", "lenet:tiny"):
         network = canon.create(name)
         kinds[name] = {type(module).__name__ for module in network.features} - {"Conv2d"}
-    assert kinds["lenet"] == kinds["lenet:base"] == {"Sigmoid", "AvgPool2d"}
+    assert kinds["lenet"] == kinds["lenet:base"] == {"Tanh", "AvgPool2d"}
     assert kinds["lenet:relu"] == kinds["lenet:tiny"] == {"ReLU", "MaxPool2d"}
     assert set(find("lenet")[0].presets) == {"tiny", "base", "relu"}
 

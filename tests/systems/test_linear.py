@@ -29,6 +29,7 @@ from canon.data.targets import Class
 from canon.objectives.margin import soft_margin
 from canon.registry import find
 from canon.tasks import table as tasks
+from canon.tasks.base import Turn
 from canon.training.data import read_data
 from canon.training.run import Run
 from canon.training.trainer import train
@@ -52,6 +53,12 @@ def with_ones(features: np.ndarray) -> np.ndarray:
     return np.hstack([features, np.ones((len(features), 1))])
 
 
+def predictions(model: Any, features: np.ndarray) -> list[Any]:
+    """Of rows that are encoded already."""
+    columns = {"input": features}
+    return [row["prediction"] for row in model.task.rows(model.learner.outputs(columns), columns, 1)]
+
+
 def relative(found: np.ndarray, wanted: np.ndarray) -> float:
     return float(np.linalg.norm(found - wanted) / np.linalg.norm(wanted))
 
@@ -67,7 +74,7 @@ def test_linear_regression_meets_the_closed_form(canon: Callable[..., Any]) -> N
     best = np.linalg.lstsq(with_ones(features), (target - mean) / std, rcond=None)[0]
     assert relative(weights(model)[0], best) < 1e-4
     unseen = np.asarray(read_data(model.run.recipe).splits["test"]["input"])
-    told = np.array([row["prediction"] for row in model.predict(unseen)])
+    told = np.array(predictions(model, unseen))
     assert relative(told, with_ones(unseen) @ best * std + mean) < 1e-4
     # As scores, in the units of the data.
     wanted = np.mean((with_ones(features) @ best * std + mean - target) ** 2)
@@ -86,7 +93,7 @@ def test_softmax_regression_by_hand() -> None:
     network.load_state_dict({"output.weight": torch.tensor(weight), "output.bias": torch.tensor(bias)})
     task = tasks.create(find("softmax-regression")[0], None, FeatureSchema(Class(tuple("abcd")), (2, 3)))
     batch = {"input": torch.tensor(inputs), "target": torch.tensor(target)}
-    loss = task.loss(network, batch, "all")
+    loss = task.loss(network, batch, "all", Turn())
     loss.backward()
 
     rows = inputs.reshape(7, 6)
@@ -97,7 +104,7 @@ def test_softmax_regression_by_hand() -> None:
     assert math.isclose(loss.item(), -np.log(probability[np.arange(7), target]).sum(), rel_tol=1e-12)
     np.testing.assert_allclose(network.output.weight.grad, error.T @ rows, rtol=1e-10, atol=1e-12)
     np.testing.assert_allclose(network.output.bias.grad, error.sum(axis=0), rtol=1e-10, atol=1e-12)
-    told = task.rows({"logits": torch.tensor(scores)}, top=4)
+    told = task.rows({"logits": torch.tensor(scores)}, {}, top=4)
     for row, wanted in zip(told, probability, strict=True):
         by_class = {choice["class"]: choice["probability"] for choice in row["top"]}
         np.testing.assert_allclose([by_class[name] for name in "abcd"], wanted, rtol=1e-5)
@@ -153,7 +160,7 @@ def test_logistic_regression_of_three_classes_is_one_against_the_rest(tmp_path: 
     assert relative(weights(model), best) < 1e-3
     least = sum(log_loss(with_ones(features) @ best[k], target == k) for k in range(3))
     assert math.isclose(model.evaluate(split="train")["loss"], least, rel_tol=1e-4)
-    told = [row["prediction"] for row in model.predict(features.astype(np.float32))]
+    told = predictions(model, features.astype(np.float32))
     assert told == [f"k{code}" for code in oracle.predict(features)]
 
 
@@ -362,7 +369,7 @@ def test_rounds_follow_the_equations(classes: int) -> None:
     outputs = model.outputs({"input": rows})
     np.testing.assert_allclose(outputs["logits"], scores, rtol=1e-9, atol=1e-12)
     task = tasks.create(find("adaboost")[0], None, FeatureSchema(Class(tuple("abcd"[:K])), (4,)))
-    losses = task.losses(outputs, {"target": torch.from_numpy(target)}).numpy()
+    losses = task.objective.losses(outputs["logits"], torch.from_numpy(target)).numpy()
     # The identities of boosting: losses are the weights without their normalisers, and their mean is a product.
     np.testing.assert_allclose(losses / losses.sum(), weight, rtol=1e-8)
     assert math.isclose(losses.mean(), product * math.exp(-total * (K - 1) / K), rel_tol=1e-9)

@@ -246,5 +246,5 @@ def test_trains_from_a_file(canon: Callable[..., Any]) -> None:
     told = canon_package.load("run").predict(["one two three four"])
     assert told[0]["perplexity"] < 4
     outcome = canon("generate", "run", "one two")
-    told = "canon: run is a run of ngram, which measures text (canon predict), no more.\n"
+    told = "canon: run is a run of ngram, which can only measure text (canon predict).\n"
     assert outcome.code == 2 and outcome.err == told

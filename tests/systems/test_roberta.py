@@ -7,7 +7,7 @@ import torch
 
 import canon
 from canon.nn.counting import count_parameters
-from tests.systems.pretrained_checks import assert_equals_by_hand, batch, build, losses_of_training
+from tests.systems.pretrained_checks import assert_equals_by_hand, batch, build, logits_of, losses_of_training
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ def test_a_network_by_hand() -> None:
     network = build("roberta")
     token_N, layout = batch(5, 1, 9)
     with torch.no_grad():
-        found = network(token_N, layout)["logits"]
+        found = logits_of(network, token_N, layout)
     assert network.embedding.segment.weight.shape == (1, 12) and not hasattr(network, "pooler")
     assert_equals_by_hand(network, found, token_N, layout, lambda b, n: [torch.ones(n, n, dtype=torch.bool)] * 3)
 
@@ -36,7 +36,7 @@ def test_pooling_is_the_first_token() -> None:
     token_N, layout = batch(5, 3)
     states = network.encode(token_N, layout)
     assert torch.equal(network.pool(states[-1], layout), states[-1][torch.tensor([0, 5])])
-    assert set(network(token_N, layout)) == {"logits"} and network.framing == "roberta"
+    assert set(network(token_N, layout)) == {"hidden"} and network.framing == "roberta"
 
 
 def test_learning() -> None:

@@ -91,8 +91,8 @@ def test_a_folder_without_labels_trains_and_gives_features(tmp_path: Path, canon
     told = canon("predict", run.path, pictures / "0.png", pictures / "1.png", "--json")
     rows = json.loads(told.out)
     assert [len(row["features"]) for row in rows] == [16, 16]
-    line = canon("predict", run.path, pictures / "0.png").out.rstrip("\n").split("\t")
-    assert line[1:] == [f"{number:.4f}" for number in rows[0]["features"]]
+    head, line = (line.split() for line in canon("predict", run.path, pictures / "0.png").out.splitlines())
+    assert head[1:3] == ["features_1", "features_2"] and line[1:] == [f"{number:.4f}" for number in rows[0]["features"]]
     assert canon("train", run.path, "--resume", "--set", "train.steps=8").code == 0
 
 

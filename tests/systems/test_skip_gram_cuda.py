@@ -63,9 +63,9 @@ def test_words_move_as_the_equations_say() -> None:
     if DEVICE.type == "cpu":  # a GPU does them all at once
         np.testing.assert_allclose(found[0], wanted[0], atol=1e-5)
         np.testing.assert_allclose(found[1], wanted[1], atol=1e-5)
-        assert there.told() == pytest.approx((loss, 4 + 8), rel=1e-5)
+        assert there.tallies() == pytest.approx((loss, 4 + 8), rel=1e-5)
     assert (found[0][6] == input_VD[6]).all() and (found[1][6] == output_VD[6]).all()
-    assert there.told()[1] in (0, 12)
+    assert there.tallies()[1] in (0, 12)
 
 
 def test_it_learns_what_the_cpu_learns(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,6 +20,7 @@ from canon.nn.ragged import Layout
 from canon.registry import find
 from canon.systems.pretrained.t5 import T5, Config
 from tests.parity.huggingface import transformers_module
+from tests.systems.pretrained_checks import logits_of, losses_of
 
 VOCAB = 41
 # Heads that do not divide dim, stacks of unequal depth, distances beyond the last bucket.
@@ -86,12 +87,12 @@ def test_transformers(kind: str) -> None:
     assert len(found) == len(said.encoder_hidden_states) == 3
     for ours, theirs in zip(found, said.encoder_hidden_states, strict=True):
         torch.testing.assert_close(ours, source.unpad(theirs), rtol=1e-5, atol=1e-5)
-    torch.testing.assert_close(network(source_N, source, target_M, target)["logits"], logits_MV, rtol=1e-5, atol=1e-5)
-    told = network(source_N, source, target_M, target, label_M)
+    torch.testing.assert_close(logits_of(network, source_N, source, target_M, target), logits_MV, rtol=1e-5, atol=1e-5)
+    found_losses = losses_of(network, label_M, source_N, source, target_M, target)
     losses_M = F.cross_entropy(logits_MV, label_M, reduction="none")
-    torch.testing.assert_close(told["losses"], losses_M.detach(), rtol=1e-5, atol=1e-5)
-    assert torch.equal(told["right"], logits_MV.argmax(-1) == label_M)
-    told["loss"].backward()
+    torch.testing.assert_close(found_losses.losses, losses_M.detach(), rtol=1e-5, atol=1e-5)
+    assert torch.equal(found_losses.right, logits_MV.argmax(-1) == label_M)
+    found_losses.total.backward()
     losses_M.sum().backward()
     gradients = {name: parameter.grad for name, parameter in model.named_parameters()}
     if config.tie:  # they were untied above: the two gradients of one matrix
@@ -137,7 +138,7 @@ def test_steps_equal_teacher_forcing(kind: str, lengths: tuple[list[int], list[i
     network, _ = build(kind)
     source_N, source, target_M, target = batch(lengths)
     with torch.no_grad():
-        wanted = target.pad(network(source_N, source, target_M, target)["logits"])
+        wanted = target.pad(logits_of(network, source_N, source, target_M, target))
         state = network.init_state(network.encode(source_N, source), capacity=20)
     assert wanted.isfinite().all()
     tokens = target.pad(target_M)
@@ -159,8 +160,8 @@ def test_a_beam_scores_what_forward_says() -> None:
         given = torch.tensor([0, *said[:-1]])
         alone = Layout(torch.tensor([len(own)])), Layout(torch.tensor([len(said)]))
         with torch.no_grad():
-            told = network(own, alone[0], given, alone[1], torch.tensor(said))
-        torch.testing.assert_close(beam.log_probabilities[row, 0], -told["loss"], rtol=1e-4, atol=1e-4)
+            total = losses_of(network, torch.tensor(said), own, alone[0], given, alone[1]).total
+        torch.testing.assert_close(beam.log_probabilities[row, 0], -total, rtol=1e-4, atol=1e-4)
         assert beam.scores[row, 0] >= greedy.scores[row, 0] - 1e-4
 
 
@@ -168,13 +169,13 @@ def test_sequences_of_a_batch_do_not_touch() -> None:
     network, _ = build("1.1")
     source_N, source, target_M, target = batch()
     parts = zip(
-        network(source_N, source, target_M, target)["logits"].split(LENGTHS[1]),
+        logits_of(network, source_N, source, target_M, target).split(LENGTHS[1]),
         source_N.split(LENGTHS[0]),
         target_M.split(LENGTHS[1]),
         strict=True,
     )
     for together, own, given in parts:
-        alone = network(own, Layout(torch.tensor([len(own)])), given, Layout(torch.tensor([len(given)])))["logits"]
+        alone = logits_of(network, own, Layout(torch.tensor([len(own)])), given, Layout(torch.tensor([len(given)])))
         torch.testing.assert_close(together, alone, rtol=1e-5, atol=1e-5)
 
 
@@ -224,12 +225,12 @@ def test_config_and_tensors_there_and_back(kind: str) -> None:
     if config.tie:
         copies["lm_head.weight"] = tensors["shared.weight"]
     again = T5(Config(**back))
-    again.load_state_dict(huggingface_t5.tensors_from(tensors | copies, back))
+    again.load_state_dict(huggingface_t5.FAMILY.take(tensors | copies, table, "file").tensors)
     for name, tensor in network.state_dict().items():
         assert torch.equal(tensor, again.state_dict()[name]), name
     del copies["encoder.embed_tokens.weight"], tensors["encoder.block.1.layer.0.SelfAttention.k.weight"]
-    with pytest.raises(CanonError, match=r"no tensor encoder\.block\.1\.layer\.0\.SelfAttention\.k\.weight"):
-        huggingface_t5.tensors_from(tensors, back)
+    with pytest.raises(CanonError, match=r"1 missing \(encoder\.block\.1\.layer\.0\.SelfAttention\.k\.weight\)"):
+        huggingface_t5.FAMILY.take(tensors, table, "file")
     with pytest.raises(CanonError, match="feed_forward_proj is 'gated-silu', which canon does not compute"):
         huggingface_t5.config_from({**table, "feed_forward_proj": "gated-silu"})
 
@@ -246,7 +247,7 @@ def test_transformers_reads_a_folder_of_ours(tmp_path: Path) -> None:
     model = transformers_module().T5ForConditionalGeneration.from_pretrained(tmp_path).eval()
     source_N, source, target_M, target = batch(([6], [5]))
     wanted = model(source_N[None], decoder_input_ids=target_M[None]).logits[0]
-    torch.testing.assert_close(network(source_N, source, target_M, target)["logits"], wanted, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(logits_of(network, source_N, source, target_M, target), wanted, rtol=1e-5, atol=1e-5)
 
 
 def test_first_weights() -> None:
@@ -255,7 +256,7 @@ def test_first_weights() -> None:
     for kind in KINDS:
         network = T5(Config(vocab_size=500, dim=64, num_heads=4, head_dim=16, hidden=256, dropout=0, **KINDS[kind]))
         source_N, source, target_M, target = batch()
-        logits = network.eval()(source_N, source, target_M, target)["logits"]
+        logits = logits_of(network.eval(), source_N, source, target_M, target)
         assert 0.5 < logits.std().item() < 2
         block: Any = network.encoder.blocks[0]
         assert block.attention.qkv.weight[:64].std().item() == pytest.approx((64 * 16) ** -0.5, rel=0.05)
@@ -267,9 +268,9 @@ def test_dropout_only_while_training() -> None:
     for changes in both:
         network, _ = build(**changes)
         given = batch()
-        assert torch.equal(network(*given)["logits"], network(*given)["logits"])
+        assert torch.equal(logits_of(network, *given), logits_of(network, *given))
         network.train()
-        assert not torch.equal(network(*given)["logits"], network(*given)["logits"])
+        assert not torch.equal(logits_of(network, *given), logits_of(network, *given))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -301,7 +302,8 @@ def test_learns_to_fill_in(kind: str, tmp_path: Path) -> None:
 
     losses = []
     for _ in range(600):
-        loss = network(*corrupted(64))["loss"] / 128
+        *inputs, label_M = corrupted(64)
+        loss = losses_of(network, label_M, *inputs).total / 128
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

@@ -13,7 +13,7 @@ from canon.errors import CanonError
 from canon.nn.counting import count_parameters
 from canon.nn.positions import sinusoids
 from canon.nn.states import select
-from canon.systems.sequence.transformer_xl import Block, Config, TransformerXL
+from canon.systems.sequence.transformer_xl import Config, TransformerXL, TransformerXLBlock
 
 SIZES: dict[str, Any] = {"vocab_size": 11, "dim": 12, "num_heads": 3, "num_layers": 3, "hidden": 20, "dropout": 0.0}
 
@@ -45,7 +45,7 @@ def one_long_text(network: TransformerXL, token_BT: Tensor, seen_TT: Tensor, cut
     x = F.embedding(token_BT, network.embedding.weight) * network.embedding.scale
     r = sinusoids(distance.clamp(min=0), x.shape[2]).to(x.dtype)
     for block in network.layers.blocks:
-        assert isinstance(block, Block)
+        assert isinstance(block, TransformerXLBlock)
         attention, heads = block.attention, block.attention.num_heads
 
         def split(y: Tensor, heads: int = heads) -> Tensor:

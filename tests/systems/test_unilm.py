@@ -9,7 +9,7 @@ from torch import Tensor
 import canon
 from canon.nn.counting import count_parameters
 from canon.nn.ragged import Layout
-from tests.systems.pretrained_checks import assert_equals_by_hand, batch, build, losses_of_training
+from tests.systems.pretrained_checks import assert_equals_by_hand, batch, build, logits_of, losses_of_training
 
 
 def test_published_sizes() -> None:
@@ -34,7 +34,7 @@ def test_masks_by_hand(prefix: tuple[int, ...]) -> None:
     network = build("unilm")
     token_N, layout = batch(5, 1, 9)
     with torch.no_grad():
-        found = network(token_N, layout, prefix_lengths=torch.tensor(prefix))["logits"]
+        found = logits_of(network, token_N, layout, prefix_lengths=torch.tensor(prefix))
     assert_equals_by_hand(network, found, token_N, layout, lambda b, n: [seen_by(n, prefix[b])] * 3)
 
 
@@ -44,10 +44,10 @@ def test_without_a_prefix_given_everything_is_seen() -> None:
     token_N, layout = batch(5, 1, 9)
     whole = network(token_N, layout, prefix_lengths=torch.tensor([5, 1, 9]))
     plain = network(token_N, layout)
-    torch.testing.assert_close(plain["logits"], whole["logits"])
+    torch.testing.assert_close(plain["hidden"], whole["hidden"])
     torch.testing.assert_close(plain["next"], whole["next"])
     states = network.encode(token_N, layout)
-    torch.testing.assert_close(network.name(states[-1], None, None)["logits"], plain["logits"])
+    torch.testing.assert_close(states[-1], plain["hidden"])
 
 
 def test_both_ways_it_is_bert() -> None:
@@ -59,7 +59,7 @@ def test_both_ways_it_is_bert() -> None:
     token_N, layout = batch(5, 3)
     segment_N = torch.tensor([0, 0, 1, 1, 1, 0, 1, 1])
     mine, other = network(token_N, layout, segment_N=segment_N), bert(token_N, layout, segment_N=segment_N)
-    for name in ("logits", "next"):
+    for name in ("hidden", "next"):
         torch.testing.assert_close(mine[name], other[name])
 
 

@@ -559,7 +559,7 @@ def test_predictions_are_vectors() -> None:
     corpus = topics(100)
     learner = learner_of(corpus)
     outputs = learner.outputs({"input": np.array([corpus.words.words[2], "never"], dtype=object)})
-    assert task_of(corpus).rows(outputs, 1) == [{"vector": learner.arrays["input"][2].tolist()}, {"vector": None}]
+    assert task_of(corpus).rows(outputs, {}, 1) == [{"vector": learner.arrays["input"][2].tolist()}, {"vector": None}]
 
 
 def test_even_odds_are_where_training_begins() -> None:

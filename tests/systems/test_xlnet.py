@@ -21,6 +21,7 @@ from canon.nn.ragged import Layout
 from canon.registry import find
 from canon.systems.pretrained.xlnet import Config, XLNet
 from tests.parity.huggingface import transformers_module
+from tests.systems.pretrained_checks import logits_of, losses_of
 
 VOCAB = 37
 SIZES: dict[str, Any] = {"vocab_size": VOCAB, "dim": 20, "num_layers": 3, "num_heads": 2, "hidden": 28}
@@ -98,11 +99,11 @@ def test_transformers(ordered: bool, segments: bool) -> None:
     theirs = their_inputs(layout, token_N, rank_N, places_M)
     more = {"token_type_ids": layout.pad(segment_N)} if segments else {}
     wanted = model(**theirs, **more).logits[theirs["target_mapping"].sum(-1) > 0]
-    torch.testing.assert_close(network(token_N, layout, **given)["logits"], wanted, rtol=1e-5, atol=1e-5)
-    told = network(token_N, layout, **given, target_M=target_M)
+    torch.testing.assert_close(logits_of(network, token_N, layout, **given), wanted, rtol=1e-5, atol=1e-5)
+    found = losses_of(network, target_M, token_N, layout, **given)
     losses_M = F.cross_entropy(wanted, target_M, reduction="none")
-    torch.testing.assert_close(told["losses"], losses_M.detach(), rtol=1e-5, atol=1e-5)
-    told["loss"].backward()
+    torch.testing.assert_close(found.losses, losses_M.detach(), rtol=1e-5, atol=1e-5)
+    found.total.backward()
     losses_M.sum().backward()
     gradients = {
         name: torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
@@ -144,11 +145,12 @@ def test_transformers_memory() -> None:
         token_N, segment_N = torch.randint(VOCAB, (12,)), torch.randint(2, (12,))
         rank_N = torch.cat([torch.randperm(6), torch.randperm(6)])
         places_M = (rank_N >= 3).nonzero()[:, 0]
-        told = network(token_N, layout, segment_N=segment_N, rank_N=rank_N, places_M=places_M, memory=memory)
+        outputs = network(token_N, layout, segment_N=segment_N, rank_N=rank_N, places_M=places_M, memory=memory)
         inputs = their_inputs(layout, token_N, rank_N, places_M)
         said = model(**inputs, token_type_ids=segment_N.view(2, 6), mems=mems, use_mems=True)
-        torch.testing.assert_close(told["logits"], said.logits.flatten(0, 1), rtol=1e-5, atol=1e-5)
-        memory, mems = told["memory"], said.mems
+        logits_MV = network.logits(outputs["hidden"])
+        torch.testing.assert_close(logits_MV, said.logits.flatten(0, 1), rtol=1e-5, atol=1e-5)
+        memory, mems = outputs["memory"], said.mems
         torch.testing.assert_close(memory, torch.stack(mems, 0).permute(2, 0, 1, 3), rtol=1e-5, atol=1e-5)
         assert not memory.requires_grad
     assert memory is not None and memory.shape == (2, 3, 8, 20)
@@ -186,14 +188,14 @@ def test_a_prediction_depends_on_what_came_before_and_on_its_place() -> None:
     layout = Layout(torch.tensor([6]))
     token_N, rank_N = torch.randint(VOCAB, (6,)), torch.tensor([3, 0, 5, 1, 4, 2])
     with torch.no_grad():
-        logits_NV = network(token_N, layout, rank_N=rank_N)["logits"]
+        logits_NV = logits_of(network, token_N, layout, rank_N=rank_N)
         for changed in range(6):
             other_N = token_N.clone()
             other_N[changed] = (other_N[changed] + 1) % VOCAB
-            moved = (network(other_N, layout, rank_N=rank_N)["logits"] - logits_NV).abs().amax(1) > 1e-6
+            moved = (logits_of(network, other_N, layout, rank_N=rank_N) - logits_NV).abs().amax(1) > 1e-6
             assert moved.tolist() == [bool(rank_N[changed] < rank_N[i]) for i in range(6)]
         # Places 0 and 2 told to come last, one at a time: both see the same tokens, from where they are.
-        both = [network(token_N, layout, rank_N=(torch.arange(6) == i).long() * 9)["logits"][i] for i in (0, 2)]
+        both = [logits_of(network, token_N, layout, rank_N=(torch.arange(6) == i).long() * 9)[i] for i in (0, 2)]
     assert not torch.allclose(both[0], both[1])
 
 
@@ -203,14 +205,14 @@ def test_without_ranks() -> None:
     token_N, layout, _, _, places_M, _ = batch()
     other_N = token_N.index_copy(0, places_M, (token_N[places_M] + 1) % VOCAB)
     with torch.no_grad():
-        one, two = (network(text_N, layout, places_M=places_M)["logits"] for text_N in (token_N, other_N))
+        one, two = (logits_of(network, text_N, layout, places_M=places_M) for text_N in (token_N, other_N))
         assert torch.equal(one, two)
         for m, place in enumerate(places_M.tolist()):  # in an order that has all of them last, each in turn the first
             rank_N = torch.zeros_like(token_N).index_fill(0, places_M, 2).index_fill(0, torch.tensor(place), 1)
-            alone = network(token_N, layout, rank_N=rank_N, places_M=places_M[m : m + 1])["logits"]
+            alone = logits_of(network, token_N, layout, rank_N=rank_N, places_M=places_M[m : m + 1])
             torch.testing.assert_close(alone[0], one[m], rtol=1e-5, atol=1e-5)
-        left = network(token_N, layout)["logits"]
-        torch.testing.assert_close(left, network(token_N, layout, rank_N=layout.positions)["logits"])
+        left = logits_of(network, token_N, layout)
+        torch.testing.assert_close(left, logits_of(network, token_N, layout, rank_N=layout.positions))
 
 
 def test_nothing_to_see() -> None:
@@ -219,30 +221,37 @@ def test_nothing_to_see() -> None:
     layout, rank_N = Layout(torch.tensor([4])), torch.tensor([2, 0, 1, 3])
     places_M = torch.tensor([1])
     texts = [torch.randint(VOCAB, (4,)) for _ in range(2)]
-    one, two = (network(text, layout, rank_N=rank_N, places_M=places_M)["logits"] for text in texts)
+    one, two = (logits_of(network, text, layout, rank_N=rank_N, places_M=places_M) for text in texts)
     assert one.isfinite().all() and torch.equal(one, two)
 
 
 def test_sequences_of_a_batch_do_not_touch() -> None:
     network, _ = build()
     token_N, layout, segment_N, rank_N, places_M, _ = batch()
-    together = network(token_N, layout, segment_N=segment_N, rank_N=rank_N, places_M=places_M)["logits"]
+    together = logits_of(network, token_N, layout, segment_N=segment_N, rank_N=rank_N, places_M=places_M)
     counts = torch.bincount(layout.rows[places_M]).tolist()
-    known = network(
-        token_N, layout, segment_N=segment_N, rank_N=rank_N, places_M=places_M, places_lengths=torch.tensor(counts)
+    known = logits_of(
+        network,
+        token_N,
+        layout,
+        segment_N=segment_N,
+        rank_N=rank_N,
+        places_M=places_M,
+        places_lengths=torch.tensor(counts),
     )
-    assert torch.equal(known["logits"], together)
+    assert torch.equal(known, together)
     start = 0
     for length, part in zip(LENGTHS, together.split(counts), strict=True):
         own = slice(start, start + length)
         places = places_M[(places_M >= start) & (places_M < start + length)] - start
-        alone = network(
+        alone = logits_of(
+            network,
             token_N[own],
             Layout(torch.tensor([length])),
             segment_N=segment_N[own],
             rank_N=rank_N[own],
             places_M=places,
-        )["logits"]
+        )
         torch.testing.assert_close(part, alone, rtol=1e-5, atol=1e-5)
         start += length
 
@@ -273,10 +282,10 @@ def test_config_and_tensors_there_and_back() -> None:
     for name, tensor in network.state_dict().items():
         assert torch.equal(tensor, again[name]), name
     plain = {name.removeprefix("transformer."): tensor for name, tensor in tensors.items() if "lm_loss" not in name}
-    assert not huggingface_xlnet.tensors_from(plain, back)["head.bias"].any()
+    assert not huggingface_xlnet.FAMILY.take(plain, table, "file").tensors["head.bias"].any()
     del plain["layer.2.rel_attn.r"]
-    with pytest.raises(CanonError, match=r"The XLNet weights have no tensor layer\.2\.rel_attn\.r, which config"):
-        huggingface_xlnet.tensors_from(plain, back)
+    with pytest.raises(CanonError, match=r"1 missing \(transformer\.layer\.2\.rel_attn\.r\)"):
+        huggingface_xlnet.FAMILY.take(plain, table, "file")
     for wrong, said in (
         ({"attn_type": "uni"}, "attn_type is 'uni', which canon does not"),
         ({"ff_activation": "silu"}, "ff_activation"),
@@ -289,10 +298,10 @@ def test_dropout_only_while_training() -> None:
     token_N, layout, _, rank_N, *_ = batch()
     for changes in ({"dropout": 0.5}, {"dropout": 0.0, "attention_dropout": 0.5}):
         network, _ = build(**changes)
-        one, two = (network(token_N, layout, rank_N=rank_N)["logits"] for _ in range(2))
+        one, two = (logits_of(network, token_N, layout, rank_N=rank_N) for _ in range(2))
         assert torch.equal(one, two)
         network.train()
-        one, two = (network(token_N, layout, rank_N=rank_N)["logits"] for _ in range(2))
+        one, two = (logits_of(network, token_N, layout, rank_N=rank_N) for _ in range(2))
         assert not torch.equal(one, two)
 
 
@@ -314,8 +323,8 @@ def test_learns_to_fill_in(tmp_path: Path) -> None:
     losses = []
     for _ in range(350):
         token_N, rank_N, places_M = texts()
-        told = network(token_N, layout, rank_N=rank_N, places_M=places_M, target_M=token_N[places_M])
-        loss = told["loss"] / len(places_M)
+        losses_M = losses_of(network, token_N[places_M], token_N, layout, rank_N=rank_N, places_M=places_M)
+        loss = losses_M.total / len(places_M)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -325,5 +334,5 @@ def test_learns_to_fill_in(tmp_path: Path) -> None:
     copy = XLNet(config)
     copy.load_state_dict(load_file(tmp_path / "model.safetensors"))
     token_N, rank_N, places_M = texts()
-    said = copy.eval()(token_N, layout, rank_N=rank_N, places_M=places_M)["logits"].argmax(1)
+    said = logits_of(copy.eval(), token_N, layout, rank_N=rank_N, places_M=places_M).argmax(1)
     assert (said == token_N[places_M]).float().mean() > 0.95

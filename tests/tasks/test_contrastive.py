@@ -14,13 +14,14 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from canon.data.batching.augment import Draws, augmenter
+from canon.data.batching.augment import ImageDraws, augmenter
 from canon.data.encodings.pixels import PixelSchema
 from canon.data.schema import Schema
 from canon.data.targets import Class, Nothing
 from canon.errors import CanonError
 from canon.objectives.contrastive import nt_xent
 from canon.registry import find
+from canon.tasks.base import Turn
 from canon.tasks.contrastive import Contrastive, _GatherRows, probe_accuracy
 from tests.objectives.choices import choice
 
@@ -48,12 +49,12 @@ def cosine(a: Tensor, b: Tensor) -> float:
 def test_the_loss_is_a_sum_over_both_views_of_every_image() -> None:
     """A loop over the 2N anchors of equation 1, with views made outside the task from the same generator."""
     made, network = task(temperature=0.2)
-    made.generator = torch.Generator().manual_seed(9)
-    loss = made.loss(network, {"input": images()}, "all").item()
+    turn = Turn(torch.Generator().manual_seed(9))
+    loss = made.loss(network, {"input": images()}, "all", turn).item()
     assert made.count({"input": images()}) == 20
     change = augmenter(made.config.augment, SCHEMA)
     assert change is not None
-    draws = Draws.of(images(), torch.Generator().manual_seed(9))
+    draws = ImageDraws(images().device, torch.Generator().manual_seed(9), (0, len(images()), len(images())))
     first, second = change(images(), draws), change(images(), draws)
     assert not torch.equal(first, second)
     with torch.no_grad():
@@ -69,8 +70,8 @@ def test_views_depend_on_the_place_in_the_global_batch_only() -> None:
     made, _ = task()
     parts = []
     for start, stop in ((0, 10), (0, 4), (4, 10)):
-        made.generator, made.share = torch.Generator().manual_seed(1), (start, stop, 10)
-        parts.append(made.views(images()[start:stop]))
+        turn = Turn(torch.Generator().manual_seed(1), (start, stop, 10))
+        parts.append(made.views(images()[start:stop], turn))
     for whole, pieces in zip(parts[0].chunk(2), zip(parts[1].chunk(2), parts[2].chunk(2), strict=True), strict=True):
         torch.testing.assert_close(whole, torch.cat(pieces), rtol=0, atol=1e-6)
 
@@ -148,9 +149,9 @@ def test_without_labels_the_loss_decides() -> None:
     made, network = task(PixelSchema(Nothing(), (1, 8, 8)))
     assert made.monitor == "loss" and made.names() == ("loss", "alignment", "uniformity")
     with torch.no_grad():
-        outputs = made.run(network, {"input": images()})
+        outputs = made.run(network, {"input": images()}, Turn())
     assert made.score(outputs, {"input": images().numpy()}).keys() == set(made.names())
-    assert len(made.rows(outputs, 1)[0]["features"]) == 16
+    assert len(made.rows(outputs, {}, 1)[0]["features"]) == 16
 
 
 def test_no_changes_are_refused() -> None:

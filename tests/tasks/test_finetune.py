@@ -15,11 +15,12 @@ from canon import metrics
 from canon.data.batching.framed import Asked, Values, objects
 from canon.data.encodings.framed import FramedSchema
 from canon.data.targets import Choice, Class, Number, Span, Tags, Target
+from canon.data.text.tags import is_entities
 from canon.nn.ragged import Layout
 from canon.systems.pretrained.finetune import Config
-from canon.tasks.finetune import FineTune
+from canon.tasks.finetune import FineTuningTask
 from canon.tasks.finetune_spans import best_spans, merge
-from canon.tasks.finetune_tags import is_entities
+from canon.tasks.table import FINE_TUNING
 from tests.objectives.choices import choice
 
 ABC = Class(("a", "b", "c"))
@@ -27,10 +28,10 @@ ABC = Class(("a", "b", "c"))
 
 def task(
     target: Target, framing: str = "bert", monitor: str = "", objective: dict[str, Any] | None = None, **settings: Any
-) -> FineTune:
+) -> FineTuningTask:
     schema = FramedSchema(target, framing=framing, limit=64, monitor=monitor)
     chosen = choice("finetune", "fine-tuning", **(objective or {}))
-    return FineTune(chosen, Config(kind=target.name, **settings), schema)  # type: ignore[arg-type]
+    return FINE_TUNING[type(target)](chosen, Config(kind=target.name, **settings), schema)  # type: ignore[arg-type]
 
 
 def host(*values: int) -> Tensor:
@@ -49,14 +50,14 @@ def test_classes_by_hand() -> None:
     logits = [[1.0, 2.0, 0.5], [0.0, -1.0, 3.0]]
     batch = {"target": host(1, 0), "part_lengths": host(1, 1)}
     plain = task(ABC)
-    losses = plain.kind.losses(torch.tensor(logits), batch)
+    losses = plain.losses(torch.tensor(logits), batch)
     wanted = [-log_softmax(logits[0], 1), -log_softmax(logits[1], 0)]
     assert losses.tolist() == pytest.approx(wanted, rel=1e-6) and plain.count(batch) == 2
     counts = (6, 3, 1)
     weighted = task(Class(ABC.classes, counts=counts), objective={"class_weights": "balanced"})
     weights = [10 / (3 * count) for count in counts]
     assert np.average(weights, weights=counts) == pytest.approx(1)
-    assert weighted.kind.losses(torch.tensor(logits), batch).tolist() == pytest.approx(
+    assert weighted.losses(torch.tensor(logits), batch).tolist() == pytest.approx(
         [weights[1] * wanted[0], weights[0] * wanted[1]], rel=1e-6
     )
 
@@ -67,7 +68,7 @@ def test_scores_of_classes() -> None:
     generator = np.random.default_rng(0)
     logits, target = generator.normal(size=(50, 3)), generator.integers(0, 3, 50)
     own = task(ABC)
-    outputs = own.kind.outputs(torch.tensor(logits), {"target": torch.tensor(target), "part_lengths": host(*[1] * 50)})
+    outputs = own.outputs(torch.tensor(logits), {"target": torch.tensor(target), "part_lengths": host(*[1] * 50)})
     found = own.score(outputs, {"target": target})
     guess = logits.argmax(1)
     assert tuple(found) == own.names()
@@ -77,7 +78,7 @@ def test_scores_of_classes() -> None:
     assert found["loss"] == pytest.approx(
         np.mean([-log_softmax(list(f), y) for f, y in zip(logits, target, strict=True)])
     )
-    rows = own.rows(outputs, top=2)
+    rows = own.rows(outputs, {}, top=2)
     assert rows[0]["prediction"] == "abc"[guess[0]] and len(rows[0]["top"]) == 2
 
 
@@ -100,9 +101,9 @@ def test_numbers_by_hand() -> None:
     """(f − (y − ȳ)/s)² in the unit of the standard deviation; scores in the data's own."""
     own = task(Number(mean=2.0, std=4.0))
     batch = {"target": torch.tensor([6.0, 0.0]), "part_lengths": host(1, 1)}
-    outputs = own.kind.outputs(torch.tensor([[0.5], [0.5]]), batch)
+    outputs = own.outputs(torch.tensor([[0.5], [0.5]]), batch)
     assert outputs["loss"].tolist() == [0.25, 1.0]
-    assert own.rows(outputs, 1) == [{"prediction": 4.0}, {"prediction": 4.0}]
+    assert own.rows(outputs, {}, 1) == [{"prediction": 4.0}, {"prediction": 4.0}]
     assert own.score(outputs, {"target": np.array([6.0, 0.0])})["mse"] == 10.0
     assert own.monitor == "spearman" and task(Class(("a",)), monitor="matthews").monitor == "matthews"
 
@@ -112,11 +113,11 @@ def test_choices_by_hand() -> None:
     own = task(Choice())
     scores = [1.0, 3.0, 2.0, 0.0, 1.0]
     batch = {"target": host(1, 2), "part_lengths": host(2, 3)}
-    outputs = own.kind.outputs(torch.tensor(scores)[:, None], batch)
+    outputs = own.outputs(torch.tensor(scores)[:, None], batch)
     assert outputs["loss"].tolist() == pytest.approx([-log_softmax(scores[:2], 1), -log_softmax(scores[2:], 2)])
     assert own.score(outputs, {"target": np.array([1, 2])})["accuracy"] == 0.5
     choices = objects([(("A", "B"), ("one", "two")), (("A", "B", "C"), ("x", "y", "z"))])
-    rows = own.records(outputs, {"choices": choices}, top=3)
+    rows = own.rows(outputs, {"choices": choices}, top=3)
     assert [row["prediction"] for row in rows] == ["B", "A"]
     assert [len(row["top"]) for row in rows] == [2, 3]
     assert sum(choice["probability"] for choice in rows[1]["top"]) == pytest.approx(1)
@@ -137,7 +138,7 @@ def test_tags_by_hand() -> None:
         "marks": host(0, 1, 0, 1, 0),
         "width_lengths": torch.tensor(4),
     }
-    outputs = own.kind.outputs(logits, batch)
+    outputs = own.outputs(logits, batch)
     right = -log_softmax([3.0, 0, 0], 0)
     wrong = -log_softmax([3.0, 0, 0], 2)
     assert outputs["loss"].tolist() == pytest.approx([2 * right, right, wrong])
@@ -152,7 +153,7 @@ def test_tags_by_hand() -> None:
     assert found["tag_accuracy"] == 3 / 5
     assert (found["entity_precision"], found["entity_recall"]) == (1 / 2, 1 / 2)
     assert own.monitor == "entity_f1" and tuple(found) == own.names()
-    record = own.records(outputs, columns, 1)[0]
+    record = own.rows(outputs, columns, 1)[0]
     assert record["entities"] == [{"type": "X", "text": "a b", "first": 0, "last": 1}] and record["tags"] == [
         "B-X",
         "I-X",
@@ -233,7 +234,7 @@ def test_span_loss_by_hand() -> None:
         ends = logits[start : start + length].T.tolist()
         wanted.append(-(log_softmax(ends[0], first) + log_softmax(ends[1], last)) / 2)
         start += length
-    assert own.kind.losses(logits, batch).tolist() == pytest.approx(wanted, rel=1e-5) and own.count(batch) == 3
+    assert own.losses(logits, batch).tolist() == pytest.approx(wanted, rel=1e-5) and own.count(batch) == 3
 
 
 @pytest.mark.parametrize("framing", ["bert", "xlnet"])
@@ -241,7 +242,7 @@ def test_answers_by_brute_force(framing: str) -> None:
     """The best pair over the windows of a question; none scores the least of its windows at the frame's own token."""
     own = task(Span(unanswerable=True), framing)
     logits, batch = spans_batch()
-    outputs = own.kind.outputs(logits, batch)
+    outputs = own.outputs(logits, batch)
     windows = [logits[2:5], logits[7:9]]
     candidates = [
         (score, i + mark, j + mark)
@@ -263,13 +264,13 @@ def test_an_answer_is_cut_from_the_documents_own_characters() -> None:
     best[:, 1] = torch.tensor([1.0, 3, 3])
     outputs = {"best": best, "none": torch.tensor([3.0, 5.0]), "loss": torch.ones(2), "count": torch.ones(2)}
     own = task(Span(unanswerable=True))
-    rows = own.records(outputs, {"asked": asked}, top=3)
+    rows = own.rows(outputs, {"asked": asked}, top=3)
     assert [row["prediction"] for row in rows] == ["Émile  Zola", ""] and rows[0]["id"] == "q1"
     assert [answer["answer"] for answer in rows[0]["top"]] == ["Émile  Zola", "", "1840"]
     assert rows[0]["none_over_best"] == -1.0
     found = own.score(outputs, {"asked": asked})
     assert found == {"loss": 1.0, "exact_match": 1.0, "f1": 1.0, "answer_f1": 1.0, "no_answer_accuracy": 1.0}
     strict = task(Span(unanswerable=True), null_threshold=2.0)
-    assert strict.records(outputs, {"asked": asked}, top=1)[0]["prediction"] == ""
+    assert strict.rows(outputs, {"asked": asked}, top=1)[0]["prediction"] == ""
     always = task(Span())  # SQuAD 1.1: there is always an answer
-    assert [row["prediction"] for row in always.records(outputs, {"asked": asked}, top=1)] == ["Émile  Zola"] * 2
+    assert [row["prediction"] for row in always.rows(outputs, {"asked": asked}, top=1)] == ["Émile  Zola"] * 2

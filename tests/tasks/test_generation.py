@@ -26,6 +26,7 @@ from canon.registry import find
 from canon.report.run import write_report
 from canon.tasks import pictures
 from canon.tasks import table as tasks
+from canon.tasks.base import Turn
 from canon.tasks.generation import Generation
 from canon.training.run import Run
 from canon.training.trainer import train
@@ -84,8 +85,8 @@ def test_noise_is_a_function_of_the_place_in_the_global_batch(prior: str) -> Non
     task = task_of(FeatureSchema(Nothing(), (2,)), prior=prior)
 
     def draw(start: int, stop: int) -> torch.Tensor:
-        task.generator, task.share = torch.Generator().manual_seed(3), (start, stop, 1000)
-        return task.noise(torch.empty(stop - start, 2))
+        turn = Turn(torch.Generator().manual_seed(3), (start, stop, 1000))
+        return task.noise(torch.empty(stop - start, 2), turn)
 
     whole = draw(0, 1000)
     assert torch.equal(whole, torch.cat([draw(0, 300), draw(300, 1000)])) and whole.shape == (1000, 8)
@@ -103,7 +104,7 @@ def normals(mean: float, rows: int, seed: int) -> np.ndarray:
 
 def test_samples_from_the_data_cannot_be_told() -> None:
     task = task_of(FeatureSchema(Nothing(), (1,)))
-    found = task.metrics({"samples": torch.from_numpy(normals(0, 4000, 1))}, normals(0, 4000, 2))
+    found = task.score({"samples": torch.from_numpy(normals(0, 4000, 1))}, {"input": normals(0, 4000, 2)})
     assert found["two_sample_accuracy"] == pytest.approx(0.5, abs=0.03)
     assert found["loss"] == pytest.approx(-log(4), abs=0.01)
 
@@ -111,7 +112,7 @@ def test_samples_from_the_data_cannot_be_told() -> None:
 def test_loss_is_the_paper_s_criterion() -> None:
     """C(G) = −log 4 + 2 JSD, for N(0, 1) and N(2, 1) by numerical integration; accuracy Φ(1)."""
     task = task_of(FeatureSchema(Nothing(), (1,)))
-    found = task.metrics({"samples": torch.from_numpy(normals(2, 4000, 1))}, normals(0, 4000, 2))
+    found = task.score({"samples": torch.from_numpy(normals(2, 4000, 1))}, {"input": normals(0, 4000, 2)})
     x = np.linspace(-8, 10, 20_001)
     p, q = (np.exp(-((x - mean) ** 2) / 2) / np.sqrt(2 * np.pi) for mean in (0, 2))
     criterion = np.trapezoid(p * np.log(p / (p + q)) + q * np.log(q / (p + q)), x)
@@ -126,7 +127,7 @@ def test_images_are_judged_by_a_network() -> None:
     task = task_of(schema)
 
     def judged(pixels: np.ndarray) -> dict[str, float]:
-        return task.metrics({"samples": torch.from_numpy(pixels / 8.0 - 1)}, real)
+        return task.score({"samples": torch.from_numpy(pixels / 8.0 - 1)}, {"input": real})
 
     assert judged(random.integers(0, 17, real.shape))["two_sample_accuracy"] == pytest.approx(0.5, abs=0.06)
     bright = judged(random.integers(8, 17, real.shape))
@@ -253,7 +254,7 @@ def test_what_cannot_be_done_is_one_sentence(runs: dict[str, Run], canon: Callab
     asked = {
         ("generate", ring, "--out", "rows.png"): "written as .csv",
         ("generate", digits, "--out", "rows.csv"): "written as .png",
-        ("generate", "runs/softmax"): "generates nothing; canon predict",
+        ("generate", "runs/softmax"): "generates nothing; use canon predict",
         ("predict", ring, "rows.csv"): "canon generate RUN",
         ("generate", "runs/nowhere"): "There is no run",
         ("train", "dcgan", "--data", "odd", "--out", "runs/odd"): "not 27 x 27",

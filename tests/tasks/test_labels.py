@@ -10,7 +10,7 @@ import sklearn.metrics as sk
 import torch
 
 from canon.data import targets
-from canon.data.batching.documents import Labels
+from canon.data.batching.documents import LabelLists
 from canon.data.encodings.bags import BagSchema
 from canon.tasks.labels import LabelTask
 from tests.objectives.choices import choice
@@ -34,7 +34,7 @@ def test_averages_are_scikit_learns(top, threshold, predicted) -> None:
         "probabilities": torch.tensor([SHARES] * len(RANKED)),
         "loss": torch.arange(5.0),
     }
-    labels = Labels(np.array([code for own in RIGHT for code in own]), np.array([len(own) for own in RIGHT]))
+    labels = LabelLists(np.array([code for own in RIGHT for code in own]), np.array([len(own) for own in RIGHT]))
     found = task.score(outputs, {"input": labels, "target": labels})  # type: ignore[dict-item]
     truth, told = np.zeros((5, 6), dtype=int), np.zeros((5, 6), dtype=int)
     for row, (own, ranked) in enumerate(zip(RIGHT, RANKED, strict=True)):

@@ -24,9 +24,12 @@ from canon.data.text.framing import Specials
 from canon.data.text.tokenizers import Tokenizer
 from canon.errors import CanonError
 from canon.nn.ragged import Layout
+from canon.nn.token_loss import TokenLoss
 from canon.objectives.table import OBJECTIVES
+from canon.tasks.base import Turn
 from canon.tasks.pretraining import Pretraining
 from tests.objectives.choices import choice
+from tests.objectives.makers import passages_of
 
 CPU = torch.device("cpu")
 WORDS = [f"w{number:02d}" for number in range(60)]
@@ -42,7 +45,7 @@ def data(sentences: int = 6, documents: int = 60, length: int = 32) -> tuple[Sch
         texts = [" ".join(WORDS[(start + i) % 60] for i in range(chance.integers(4, 9))) for start in begins]
         made.append([tokenizer.encode([text])[0].tolist() for text in texts])
     schema = PassageSchema(HiddenTokens(), typical=(length,), tokenizers={"text": tokenizer})
-    return schema, Passages.of(made, length, tokenizer.specials, tokenizer.size)
+    return schema, passages_of(made, length, tokenizer.specials, tokenizer.size)
 
 
 SCHEMA, COLUMN = data()
@@ -75,10 +78,8 @@ class Tiny(nn.Module):
         layout: Layout,
         given_M: Tensor | None = None,
         decoder: Layout | None = None,
-        label_M: Tensor | None = None,
         *,
         places_M: Tensor | None = None,
-        target_M: Tensor | None = None,
         relation_R: Tensor | None = None,
         **more: Any,
     ) -> dict[str, Tensor]:
@@ -86,18 +87,24 @@ class Tiny(nn.Module):
         h_ND, mean_BD = self.hidden(token_N, layout)
         if given_M is not None:
             assert decoder is not None
-            logits_MV = self.output(self.embedding(given_M) + mean_BD[decoder.rows])
-            target_M = label_M
+            h_MD = self.embedding(given_M) + mean_BD[decoder.rows]
         else:
-            logits_MV = self.output(h_ND[places_M] if places_M is not None else h_ND)
-        found = {name: head(mean_BD) for name, head in self.heads.items()}
+            h_MD = h_ND[places_M] if places_M is not None else h_ND
+        found = {"hidden": h_MD, **{name: head(mean_BD) for name, head in self.heads.items()}}
         if relation_R is not None:
             found["relation"] = self.relation(h_ND[relation_R])
-        if target_M is None:
-            return {**found, "logits": logits_MV}
-        losses_M = F.cross_entropy(logits_MV, target_M, reduction="none")
-        right_M = logits_MV.argmax(1) == target_M
-        return {**found, "loss": losses_M.sum(), "losses": losses_M.detach(), "right": right_M}
+        return found
+
+    def logits(self, h_MD: Tensor) -> Tensor:
+        return self.output(h_MD)
+
+    def token_losses(self, h_MD: Tensor, target_M: Tensor) -> TokenLoss:
+        return by_cross_entropy(self.output(h_MD), target_M)
+
+
+def by_cross_entropy(logits_MV: Tensor, target_M: Tensor) -> TokenLoss:
+    losses_M = F.cross_entropy(logits_MV, target_M, reduction="none")
+    return TokenLoss(losses_M.sum(), losses_M.detach(), logits_MV.argmax(1) == target_M)
 
 
 def task(objective: str, **settings: Any) -> Pretraining:
@@ -128,7 +135,7 @@ def test_the_loss_of_a_batch_is_the_sum_over_its_pieces(objective, settings) -> 
             examples = Examples(columns, SCHEMA, CPU, own.compose)
             loader = Loader(examples, Shuffled(len(COLUMN), 24, seed=7), micro, rank, world, 7)
             for batch, _ in loader.next():
-                loss = own.loss(network, batch, "all")
+                loss = own.loss(network, batch, "all", Turn())
                 loss.backward()
                 total, count = total + loss.item(), count + own.count(batch)
         return [(torch.zeros(1) if p.grad is None else p.grad.clone()) for p in network.parameters()], count, total
@@ -145,43 +152,44 @@ def test_the_loss_of_a_batch_is_the_sum_over_its_pieces(objective, settings) -> 
 def test_next_sentences_count_by_their_tokens() -> None:
     own, network = task("masked", next_sentence=True), Tiny()
     batch = batch_of(own, np.arange(10), Draws(1, 1))
-    outputs = network(
-        batch["input"], Layout(batch["input_lengths"]), places_M=batch["places"], target_M=batch["target"]
-    )
+    outputs = network(batch["input"], Layout(batch["input_lengths"]), places_M=batch["places"])
     nexts = F.cross_entropy(outputs["next"], batch["next"], reduction="none")
-    expected = outputs["losses"].sum() + (nexts * batch["places_lengths"]).sum()
-    torch.testing.assert_close(own.loss(network, batch, "all"), expected)
+    tokens = network.token_losses(outputs["hidden"], batch["target"])
+    expected = tokens.total + (nexts * batch["places_lengths"]).sum()
+    turn = Turn()
+    torch.testing.assert_close(own.loss(network, batch, "all", turn), expected)
     assert own.count(batch) == len(batch["target"]) == int(batch["places_lengths"].sum())
-    assert own.observed["next_loss"][1] == 10
+    assert turn.observed["next_loss"][1] == 10
 
 
 def test_scores_are_sums_by_hand() -> None:
     own, network, indices = task("masked", next_sentence=True), Tiny(), np.arange(20)
     batch = batch_of(own, indices)
-    outputs = own.run(network, batch)
+    outputs = own.run(network, batch, Turn())
     assert all(len(rows) == 20 for rows in outputs.values())
     told = own.score(outputs, {"input": COLUMN})
     with torch.no_grad():
         given = (batch["input"], Layout(batch["input_lengths"]))
-        direct = network(*given, places_M=batch["places"], target_M=batch["target"])
+        direct = network(*given, places_M=batch["places"])
+        _, losses_M, right_M = network.token_losses(direct["hidden"], batch["target"])
     nexts = F.cross_entropy(direct["next"], batch["next"], reduction="none")
-    tokens = direct["losses"].mean().item()
+    tokens = losses_M.mean().item()
     assert told["token_loss"] == pytest.approx(tokens) and told["perplexity"] == pytest.approx(math.exp(tokens))
     assert told["next_loss"] == pytest.approx(nexts.mean().item())
     assert told["next_accuracy"] == pytest.approx((direct["next"].argmax(1) == batch["next"]).float().mean().item())
-    assert told["token_accuracy"] == pytest.approx(direct["right"].float().mean().item())
+    assert told["token_accuracy"] == pytest.approx(right_M.float().mean().item())
     weighted = (nexts * batch["places_lengths"]).sum() / batch["places_lengths"].sum()
     assert told["loss"] == pytest.approx(tokens + weighted.item())
     assert set(told) == set(own.names())
     # Evaluated in other pieces, the same.
-    parts = [own.run(network, batch_of(own, indices[p])) for p in (slice(0, 7), slice(7, 20))]
+    parts = [own.run(network, batch_of(own, indices[p]), Turn()) for p in (slice(0, 7), slice(7, 20))]
     for name in ("loss", "right", "count", "next_loss"):
         torch.testing.assert_close(torch.cat([part[name] for part in parts]), outputs[name])
 
 
 def test_each_task_of_several_has_its_own_scores() -> None:
     own, network, indices = task("continual"), Tiny(), np.arange(len(COLUMN))
-    outputs = own.run(network, batch_of(own, indices))
+    outputs = own.run(network, batch_of(own, indices), Turn())
     told = own.score(outputs, {"input": COLUMN})
     assert set(told) == set(own.names())
     for name in ("order", "distance", "relation"):
@@ -219,7 +227,7 @@ def test_networks_get_what_they_ask_for() -> None:
     }
     for objective, names in expected.items():
         own, network = task(objective, **SETTINGS.get(objective, {})), Tiny()
-        own.loss(network, batch_of(own, np.arange(8)), "all")
+        own.loss(network, batch_of(own, np.arange(8)), "all", Turn())
         assert set(network.seen[0]) == names, objective
     batch = batch_of(task("corruption"), np.arange(4))
     starts = torch.cumsum(batch["target_lengths"], 0) - batch["target_lengths"]
@@ -240,7 +248,7 @@ def test_sequences_fit_the_positions() -> None:
 
 
 def test_one_sentence_documents_are_refused_for_next_sentences() -> None:
-    lone = Passages.of([[[50, 51, 52]] for _ in range(30)], 32, COLUMN.specials, SIZE)
+    lone = passages_of([[[50, 51, 52]] for _ in range(30)], 32, COLUMN.specials, SIZE)
     with pytest.raises(CanonError, match=r"needs documents of several sentences.*objective\.next_sentence = false"):
         batch_of(task("masked", next_sentence=True), np.arange(4), column=lone)
     assert len(batch_of(task("masked"), np.arange(4), column=lone)["target"]) == 4
@@ -255,23 +263,22 @@ class Oracle(nn.Module):
         self.right: Tensor = torch.empty(0)
         self.shift = shift
 
-    def forward(self, token_N: Tensor, layout: Layout, *args: Any, places_M=None, target_M=None, **more: Any) -> Any:
-        target = target_M if target_M is not None else args[2] if len(args) > 2 and args[2] is not None else None
-        if target is not None:
-            self.right = target
-        count = len(self.right) if target is not None else (len(places_M) if places_M is not None else len(args[0]))
-        logits = 10.0 * F.one_hot((self.right[:count] + self.shift) % SIZE, SIZE).float()
-        if target is None:
-            return {"logits": logits}
-        losses = F.cross_entropy(logits, target, reduction="none")
-        return {"loss": losses.sum(), "losses": losses, "right": logits.argmax(1) == target}
+    def forward(self, token_N: Tensor, layout: Layout, *args: Any, places_M=None, **more: Any) -> Any:
+        return {"hidden": args[0] if places_M is None else places_M}
+
+    def logits(self, hidden_M: Tensor) -> Tensor:
+        return 10.0 * F.one_hot((self.right[: len(hidden_M)] + self.shift) % SIZE, SIZE).float()
+
+    def token_losses(self, hidden_M: Tensor, target_M: Tensor) -> TokenLoss:
+        self.right = target_M
+        return by_cross_entropy(self.logits(hidden_M), target_M)
 
 
 @pytest.mark.parametrize("objective", ("masked", "permutation", "prefix", "corruption", "causal"))
 def test_samples_show_what_was_filled_in(objective) -> None:
     own, indices = task(objective), np.arange(12)
     columns = {"input": COLUMN.take(indices)}
-    right = own.run(Oracle(), batch_of(own, indices, column=columns["input"]))
+    right = own.run(Oracle(), batch_of(own, indices, column=columns["input"]), Turn())
     lines = own.samples(right, columns)
     assert len(lines) == 3 and not any("≠" in line or "right:" in line for line in lines)
     tokenizer = SCHEMA.tokenizers["text"]
@@ -279,11 +286,11 @@ def test_samples_show_what_was_filled_in(objective) -> None:
         batch = batch_of(own, indices[:1], column=columns["input"])
         first = tokenizer.decode(batch["target"][:1].numpy())
         assert f"[{first}" in lines[0]
-    wrong = own.run(Oracle(shift=1), batch_of(own, indices, column=columns["input"]))
+    wrong = own.run(Oracle(shift=1), batch_of(own, indices, column=columns["input"]), Turn())
     assert all("≠" in line or "right:" in line for line in own.samples(wrong, columns))
     assert right["right"].sum() == right["count"].sum() and wrong["right"].sum() == 0
-    own.share = (512, 524, 600)  # not the beginning of the split: nothing is shown of it
-    assert (own.run(Oracle(), batch_of(own, indices))["guesses"] == -1).all()
+    turn = Turn(share=(512, 524, 600))  # not the beginning of the split: nothing is shown of it
+    assert (own.run(Oracle(), batch_of(own, indices), turn)["guesses"] == -1).all()
 
 
 def test_floors_are_those_of_guesses() -> None:
@@ -297,10 +304,10 @@ def test_floors_are_those_of_guesses() -> None:
 
 def test_rows_tell_how_well_each_passage_was_told() -> None:
     own = task("masked")
-    outputs = own.run(Tiny(), batch_of(own, np.arange(6)))
-    rows = own.rows(outputs, 1)
+    outputs = own.run(Tiny(), batch_of(own, np.arange(6)), Turn())
+    rows = own.rows(outputs, {}, 1)
     assert len(rows) == 6 and rows[2]["perplexity"] == pytest.approx(math.exp(rows[2]["loss"]))
-    torch.testing.assert_close(torch.tensor([row["loss"] for row in rows]), own.losses(outputs, {}))
+    torch.testing.assert_close(torch.tensor([row["loss"] for row in rows]), outputs["loss"] / outputs["count"])
 
 
 def test_a_short_training_learns_to_count() -> None:
@@ -312,7 +319,7 @@ def test_a_short_training_learns_to_count() -> None:
         chosen = np.random.default_rng(step).integers(0, len(COLUMN), 32)
         told = own.compose({"input": COLUMN}, chosen, np.arange(32), Draws(0, step))
         batch = {name: torch.from_numpy(rows) for name, rows in told.items()}
-        loss = own.loss(network, batch, "all") / own.count(batch)
+        loss = own.loss(network, batch, "all", Turn()) / own.count(batch)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -326,8 +333,8 @@ def test_ignored_labels_cost_nothing() -> None:
     batch = batch_of(own, np.arange(30), Draws(5, 5))
     asked = batch["next"] != IGNORE
     assert 3 < asked.sum() < 20 and torch.equal(asked.long(), batch["next_lengths"])
-    whole = own.loss(network, batch, "all")
-    without = own.loss(network, {**batch, "next": torch.full_like(batch["next"], IGNORE)}, "all")
+    whole = own.loss(network, batch, "all", Turn())
+    without = own.loss(network, {**batch, "next": torch.full_like(batch["next"], IGNORE)}, "all", Turn())
     logits = network(batch["input"], Layout(batch["input_lengths"]), places_M=batch["places"])["next"]
     expected = (
         F.cross_entropy(logits[asked], batch["next"][asked], reduction="none") * batch["places_lengths"][asked]
@@ -336,6 +343,6 @@ def test_ignored_labels_cost_nothing() -> None:
 
 
 def test_a_tokenizer_without_a_mask_is_named() -> None:
-    bare = Passages.of([[[5, 6, 7], [8, 9]]] * 30, 16, Specials(cls=2, sep=3), 60)
+    bare = passages_of([[[5, 6, 7], [8, 9]]] * 30, 16, Specials(cls=2, sep=3), 60)
     with pytest.raises(CanonError, match=r"The tokenizer has no \[MASK\] or <mask>, which masked language modelling"):
         batch_of(task("masked"), np.arange(3), column=bare)

@@ -18,8 +18,10 @@ from canon import metrics
 from canon.data.batching.loader import Examples
 from canon.data.config import DataConfig
 from canon.data.schema import Data
+from canon.metrics.records import is_rising
 from canon.nn.ragged import Layout
-from canon.tasks.language_model import LanguageModel
+from canon.tasks.base import Turn
+from canon.tasks.language_model import LanguageModelling
 from canon.tasks.transduction import Transduction
 from tests.objectives.choices import choice
 from tests.reading import read_as
@@ -72,7 +74,7 @@ def scored(
     task = Transduction(SMOOTHED, CONFIG, data.schema)
     columns = data.splits[split]
     batch = Examples(columns, data.schema, CPU).take(torch.arange(len(columns["input"])))
-    outputs = task.run(network, batch)
+    outputs = task.run(network, batch, Turn())
     return task, outputs, task.score(outputs, columns)
 
 
@@ -95,7 +97,7 @@ def test_the_decoding_limit_follows_the_longest_side(longest: tuple[int, ...], m
     network = Digits(data)
     network.table[:] = 4
     batch = Examples(data.splits["test"], data.schema, CPU).take(torch.arange(3))
-    decoded_BT = task.decode(network, batch)
+    decoded_BT = task.decode(network, batch, beam=1)
     assert task.limit == limit == decoded_BT.shape[1]
     allowed_B = (2 * batch["input_lengths"] + 10).clamp(max=limit)
     assert torch.equal((decoded_BT == 4).sum(1), allowed_B)
@@ -128,7 +130,7 @@ def test_mistakes_are_counted_by_sequence_and_by_symbol() -> None:
 def test_text_is_scored_by_sacrebleu_with_its_signature() -> None:
     data = pairs(tokenizer="word", target_tokenizer="word")
     task, outputs, scores = scored(data, Digits(data, missed="seven", wrong="1"))
-    assert task.monitor == "bleu" and task.monitor in task.rising
+    assert task.monitor == "bleu" and is_rising(task.monitor)
     wanted = metrics.corpus_bleu(task.texts(outputs), task.references(data.splits["test"]), tokenize="13a")
     assert scores["bleu"] == wanted.score and wanted.signature in task.remarks[0]
 
@@ -139,9 +141,9 @@ def test_training_smooths_and_validation_does_not() -> None:
     batch = Examples(data.splits["train"], data.schema, CPU).take(torch.arange(9))
     logits_MV, _ = task.teach(network, batch)
     smooth = F.cross_entropy(logits_MV, batch["target"], label_smoothing=0.1, reduction="sum")
-    assert task.loss(network, batch, "all").item() == pytest.approx(smooth.item(), rel=1e-6)
+    assert task.loss(network, batch, "all", Turn()).item() == pytest.approx(smooth.item(), rel=1e-6)
     plain = F.cross_entropy(logits_MV, batch["target"], reduction="sum")
-    assert task.run(network, batch)["loss"].sum().item() == pytest.approx(plain.item(), rel=1e-5)
+    assert task.run(network, batch, Turn())["loss"].sum().item() == pytest.approx(plain.item(), rel=1e-5)
     assert task.count(batch) == len(batch["target"])
 
 
@@ -170,10 +172,11 @@ def test_windows_with_carried_state_are_one_long_text() -> None:
     data = text_data()
     torch.manual_seed(0)
     network = Recalls(data.schema.tokenizers["text"].size)
-    task = LanguageModel(PLAIN, SimpleNamespace(), data.schema)
+    task = LanguageModelling(PLAIN, SimpleNamespace(), data.schema)
     examples = Examples(data.splits["test"], data.schema, CPU)
     with torch.no_grad():
-        outputs = [task.run(network, batch) for batch in examples.streams(1)]
+        turn = Turn()
+        outputs = [task.run(network, batch, turn) for batch in examples.streams(1)]
         merged = {name: torch.cat([part[name] for part in outputs]) for name in outputs[0]}
         tokens = torch.from_numpy(data.splits["test"]["input"].tokens.astype(np.int64))  # type: ignore[union-attr]
         logits, _ = network(tokens[None, :-1], None)
@@ -187,11 +190,12 @@ def test_windows_with_carried_state_are_one_long_text() -> None:
 def test_gradients_stop_at_the_window() -> None:
     data = text_data()
     network = Recalls(data.schema.tokenizers["text"].size)
-    task = LanguageModel(PLAIN, SimpleNamespace(), data.schema)
+    task = LanguageModelling(PLAIN, SimpleNamespace(), data.schema)
     batch = next(Examples(data.splits["train"], data.schema, CPU).streams(4))
-    task.loss(network, batch, "all").backward()
-    assert task.state is not None and not task.state["hidden"].requires_grad
-    task.loss(network, batch, "all").backward()  # through the first window again this would fail
+    turn = Turn()
+    task.loss(network, batch, "all", turn).backward()
+    assert turn.state is not None and not turn.state["hidden"].requires_grad
+    task.loss(network, batch, "all", turn).backward()  # through the first window again this would fail
 
 
 def test_references_are_the_text_of_the_file(tmp_path: Path) -> None:

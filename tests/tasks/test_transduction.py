@@ -81,7 +81,7 @@ def test_scores_of_symbols() -> None:
 
 def test_rows_end_at_their_end_and_samples_say_what_is_right() -> None:
     own = task()
-    assert [row["prediction"] for row in own.rows(outputs(own), 1)] == SAID
+    assert [row["prediction"] for row in own.rows(outputs(own), columns(own), 1)] == SAID
     full = {"decoded": decoded(own, ["a b c"], width=4)[:, :3]}  # cut at the limit, with no end
     assert own.texts(full) == ["a b c"]
     shown = own.samples(outputs(own), columns(own))  # the first, the last, and one between

@@ -23,6 +23,7 @@ from canon.data.encodings.features import FeatureSchema
 from canon.data.schema import Columns, Data, FileRecord
 from canon.data.targets import Nothing
 from canon.errors import CanonError
+from canon.metrics.records import METRICS, Metric
 from canon.objectives import table as objectives
 from canon.objectives.record import Objective
 from canon.objectives.settings import NoSettings
@@ -150,9 +151,7 @@ class QLearning(Agent):
 
 
 class Control(Task):
-    targets = (Nothing,)
     monitor = "return"
-    rising = ("return",)
 
     def names(self) -> tuple[str, ...]:
         return ("return", "length", "truncated")
@@ -160,13 +159,7 @@ class Control(Task):
     def score(self, outputs: Outputs, columns: Columns) -> dict[str, float]:
         return {name: rows.double().mean().item() for name, rows in outputs.items()}
 
-    def losses(self, outputs: Outputs, batch: dict[str, Tensor]) -> Tensor:
-        raise NotImplementedError
-
-    def floors(self, targets: np.ndarray) -> dict[str, float]:
-        return {}
-
-    def rows(self, outputs: Outputs, top: int) -> list[dict[str, Any]]:
+    def rows(self, outputs: Outputs, columns: Columns, top: int) -> list[dict[str, Any]]:
         return []
 
 
@@ -207,6 +200,7 @@ def toy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "SYSTEMS", (*registry.SYSTEMS, SYSTEM))
     monkeypatch.setattr(objectives, "OBJECTIVES", (*objectives.OBJECTIVES, OBJECTIVE))
     monkeypatch.setitem(tasks.TASKS, "toy-control", Control)
+    monkeypatch.setitem(METRICS, "return", Metric("return", "Return", "Σ r", higher_is_better=True))
     monkeypatch.setattr(trainer, "read_data", corridor)
     monkeypatch.setattr(model, "read_data", corridor)
 
@@ -351,7 +345,7 @@ def test_copies_begin_again_where_they_end_and_give_the_true_last_observation() 
 
 
 def test_data_without_examples_needs_steps(tmp_path: Path) -> None:
-    with pytest.raises(CanonError, match=r"train\.steps must be given: corridor has no training set"):
+    with pytest.raises(CanonError, match=r"Set train\.steps: corridor has no training set"):
         training(tmp_path / "run", steps=None, epochs=2.0)
 
 

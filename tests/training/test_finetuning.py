@@ -19,11 +19,12 @@ from torch import Tensor, nn
 
 import canon
 from canon.errors import CanonError
-from canon.interop.weights import read_tensors, start_from
+from canon.interop.weights import start_from
 from canon.nn.normalization import BatchNorm2d
 from canon.training import trainer
 from canon.training.run import Run
 from canon.training.trainer import train
+from tests.interop.folders import read_folder
 from tests.training.test_interruption import SHORT, assert_same_end
 
 ROOT = Path(__file__).parents[2]
@@ -85,7 +86,10 @@ def test_the_backbone_is_the_sources_and_the_head_is_new(source: Path, shapes: P
             assert torch.equal(tensor, fresh.learner.network.state_dict()[name])
         else:
             assert torch.equal(tensor, theirs[name]), name
-    assert ours._origin == f"Started from {source}: {len(theirs) - 2} tensors taken; made anew: fc.weight, fc.bias."
+    assert (
+        ours._origin
+        == f"Started from {source}: {len(theirs) - 2} tensors taken; newly initialised: fc.weight, fc.bias."
+    )
 
 
 @pytest.fixture(scope="module")
@@ -205,7 +209,7 @@ def test_a_malicious_pickle_is_refused_before_anything_is_called(tmp_path: Path)
     (tmp_path / "c.bin").write_bytes(b"\x00 nothing of the kind")
     for name in ("a.pth", "b.pt", "c.bin"):
         with pytest.raises(CanonError, match=rf"{name} (holds more than tensors|is not a whole pickle)"):
-            read_tensors(str(tmp_path / name))
+            read_folder(tmp_path / name)
     assert not (tmp_path / "harmed").exists() and not Path("harmed").exists()
 
 
@@ -225,18 +229,18 @@ def test_what_is_no_source_is_told(tmp_path: Path) -> None:
     for name, sentence in {
         "cut.safetensors": r"cut\.safetensors is not a whole \.safetensors file",
         "list.pth": r"list\.pth is not a table of tensors",
-        "absent.pth": r"absent\.pth is neither a run nor a \.safetensors, \.pt or \.pth file",
+        "absent.pth": r"There is no run, file or folder .*absent\.pth",
     }.items():
         with pytest.raises(CanonError, match=sentence):
-            read_tensors(str(tmp_path / name))
+            read_folder(tmp_path / name)
     with pytest.raises(
-        CanonError, match="there is no run runs/digits-mlp yet; make it with: canon train linear/digits"
+        CanonError, match="There is no run runs/digits-mlp yet; make it with: canon train linear/digits"
     ):
-        read_tensors("runs/digits-mlp")
+        read_folder("runs/digits-mlp")
 
 
 def test_a_learner_without_a_network_takes_no_weights(source: Path, tmp_path: Path) -> None:
-    with pytest.raises(CanonError, match=r"train\.init is for networks; adaboost learns in its own way"):
+    with pytest.raises(CanonError, match=r"train\.init is for networks and word vectors; adaboost learns in its"):
         train("linear/cancer-adaboost", out=tmp_path / "run", changes={"train.init": str(source)}, quiet=True)
 
 

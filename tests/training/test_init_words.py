@@ -95,7 +95,7 @@ def test_words_of_before_keep_their_rows_and_new_ones_join(name: str, early: Pat
             other = fresh.data.schema.words.words.index(word)  # type: ignore[union-attr]
             scale = np.abs(fresh.learner.arrays[name][other]).max()  # type: ignore[attr-defined]
             assert np.abs(row).max() <= max(1.5 * scale, 0.5 / DIM)
-    assert made._origin == f"Started from {early}: vectors of 8 of 12 words taken, the others made anew."
+    assert made._origin == f"Started from {early}: vectors of 8 of 12 words taken, the others newly initialised."
 
 
 def test_words_that_the_new_text_lacks_stay(early: Path, texts: Path, tmp_path: Path) -> None:
@@ -162,7 +162,7 @@ def test_vectors_of_another_tools_file(system: str, texts: Path, tmp_path: Path)
     found = learner.arrays["input"] if system.startswith("fasttext") else learner.vectors()
     for word in ("dog", "rome", "milk", "cat"):
         assert np.allclose(found[words.words.index(word)], made[word], rtol=1e-6, atol=0)
-    assert ours._origin.endswith("vectors of 4 of 12 words taken, the others made anew.")
+    assert ours._origin.endswith("vectors of 4 of 12 words taken, the others newly initialised.")
 
 
 def test_a_run_of_another_system(early: Path, texts: Path, tmp_path: Path) -> None:
@@ -184,7 +184,7 @@ def test_what_cannot_be_started_from(early: Path, texts: Path, tmp_path: Path) -
     write(tmp_path / "other.txt", "glove", ["x", "y"], np.ones((2, DIM), np.float32))
     with pytest.raises(CanonError, match=r"none of the 12 words of the data has a vector in .*other\.txt"):
         begun("word2vec:tiny", late, tmp_path / "b", **TINY, train__init=str(tmp_path / "other.txt"))
-    with pytest.raises(CanonError, match=r"There is no run or file .*none\.bin"):
+    with pytest.raises(CanonError, match=r"train\.init: there is no run, file or folder .*none\.bin"):
         begun("word2vec:tiny", late, tmp_path / "c", **TINY, train__init=str(tmp_path / "none.bin"))
     assert not any((tmp_path / name).exists() for name in "abc")
 
@@ -240,7 +240,9 @@ def test_rows_of_known_tokens_are_the_files(system: str, tmp_path: Path) -> None
             assert np.array_equal(row.numpy(), given.get(token, other.numpy())), token
         told.append(f"{sum(token in given for token in vocabulary):,} of {len(vocabulary):,} rows of {name}")
     assert all(torch.equal(state[name], before[name]) for name in state if name != "output.weight")
-    assert made._origin == (f"Vectors of {tmp_path}/words.bin taken for {' and '.join(told)}; the others begin anew.")
+    assert made._origin == (
+        f"Vectors of {tmp_path}/words.bin taken for {' and '.join(told)}; the others are newly initialised."
+    )
 
 
 @pytest.mark.parametrize("system", ["transformer", "seq2seq"])

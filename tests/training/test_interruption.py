@@ -204,8 +204,8 @@ def test_a_nan_stops_before_the_step_and_names_the_last_good_checkpoint(tmp_path
     learn = Classification.loss
     calls = iter(range(1, 1000))
 
-    def poisoned(self, network, batch, phase):
-        loss = learn(self, network, batch, phase)
+    def poisoned(self, network, batch, phase, turn):
+        loss = learn(self, network, batch, phase, turn)
         return loss * float("nan") if next(calls) == 10 else loss
 
     monkeypatch.setattr(Classification, "loss", poisoned)

@@ -20,6 +20,7 @@ from canon.errors import CanonError
 from canon.objectives import table as objectives
 from canon.runs import checkpoint
 from canon.tasks import table as tasks
+from canon.tasks.records import TASK_RECORDS
 from canon.training import devices, trainer
 from canon.training.plan import build
 from canon.training.run import Run
@@ -60,6 +61,7 @@ def test_the_logged_loss_is_the_mean_over_targets(tmp_path: Path) -> None:
 def duel_recipe(monkeypatch: pytest.MonkeyPatch) -> recipes.Recipe:
     monkeypatch.setattr(registry, "SYSTEMS", (*registry.SYSTEMS, duel.SYSTEM))
     monkeypatch.setitem(tasks.TASKS, "turn-taking", duel.TurnTaking)
+    monkeypatch.setitem(TASK_RECORDS, "turn-taking", TASK_RECORDS["classification"])
     monkeypatch.setattr(objectives, "OBJECTIVES", (*objectives.OBJECTIVES, duel.OBJECTIVE))
     table = {
         "system": {"name": "duel"},

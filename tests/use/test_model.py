@@ -200,7 +200,9 @@ def test_numbers_are_predicted_in_the_units_of_the_data(made: Path) -> None:
     target = model.schema.target
     assert isinstance(target, Number)
     wanted = scaled * target.std + target.mean
-    told = [row["prediction"] for row in model.predict(np.asarray(test["input"]))]
+    scale = [np.array([vars(encoder)[name] for encoder in model.schema.encoders]) for name in ("std", "mean")]
+    rows = np.asarray(test["input"], dtype=np.float64) * scale[0] + scale[1]  # as they are in the table
+    told = [row["prediction"] for row in model.predict(rows)]
     np.testing.assert_allclose(told, wanted, rtol=1e-5)
     found = model.evaluate()
     assert found["mse"] == pytest.approx(mean_squared_error(test["target"], wanted), rel=1e-5)
@@ -210,8 +212,8 @@ def test_numbers_are_predicted_in_the_units_of_the_data(made: Path) -> None:
 def test_an_array_of_another_shape_is_a_mistake(digits: Model) -> None:
     with pytest.raises(CanonError) as caught:
         digits.predict(np.zeros((3, 64), np.uint8))
-    sentence = f"An array of inputs for {digits.run.path} has the shape [N, 1, 8, 8], got [3, 64]."
-    assert str(caught.value) == sentence
+    forms = "predicts from a file, a list of these, or an array [N, 1, 8, 8]"
+    assert str(caught.value) == f"{digits.run.path} was trained on images and {forms}; got an array [3, 64]."
     assert digits.predict(np.zeros((0, 1, 8, 8), np.uint8)) == []
 
 

@@ -137,9 +137,9 @@ def test_a_folder_and_files_together(run: Path, canon: Callable[..., Any]) -> No
         Image.fromarray(COLOUR[::-1] if i else COLOUR).save(f"folder/below/{i}.png")
     Path("folder/notes.txt").write_text("not an image")
     Image.fromarray(COLOUR).save("one.png")
-    lines = canon("predict", run, "folder", "one.png", "--top", 2).out.splitlines()
-    assert [line.split("\t")[0] for line in lines] == [*(f"folder/below/{i}.png" for i in range(3)), "one.png"]
-    assert lines[0].split("\t")[1:] == lines[3].split("\t")[1:] and len(lines[0].split("\t")) == 5
+    _, *lines = canon("predict", run, "folder", "one.png", "--top", 2).out.splitlines()
+    assert [line.split()[0] for line in lines] == [*(f"folder/below/{i}.png" for i in range(3)), "one.png"]
+    assert lines[0].split()[1:] == lines[3].split()[1:] and len(lines[0].split()) == 5
     Path("nothing").mkdir()
     assert "nothing has no images" in canon("predict", run, "nothing").err
     Path("folder/zz.png").write_bytes(b"")

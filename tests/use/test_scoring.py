@@ -30,7 +30,7 @@ from canon.nn.decoding import begin_text, greedy
 from canon.systems.pretrained import bert, gpt2
 from canon.systems.sequence import rnn_lm
 from canon.use.complete import complete, remark
-from canon.use.language import Language
+from canon.use.language import LanguageRun
 from canon.use.likelihood import Request, likelihoods, score
 from canon.use.scoring import Example, Template, evaluate_task, few_shot, windows
 from tests.parity.gpt import gpt_of
@@ -164,10 +164,10 @@ PAIRS = [
 def test_likelihoods_are_those_of_transformers(name: str, request: pytest.FixtureRequest) -> None:
     """All pairs at once against one forward pass each: of transformers' network, or of an RNN over the whole text."""
     model = request.getfixturevalue(name)
-    found, shortened = likelihoods(Language(model), PAIRS)
+    found, shortened = likelihoods(LanguageRun(model), PAIRS)
     for pair, one in zip(PAIRS, found, strict=True):
         total, tokens, likeliest = by_hand(model, *pair)
-        assert (one.tokens, one.likeliest) == (tokens, likeliest)
+        assert (one.tokens, one.greedy) == (tokens, likeliest)
         assert one.total == pytest.approx(total, abs=1e-3) and one.mean == pytest.approx(total / tokens, abs=1e-3)
     assert found[0] == pytest.approx(found[1], abs=1e-5) and found[0] == pytest.approx(found[6], abs=1e-5)
     assert shortened == (name != "running")  # one context is longer than the positions
@@ -181,7 +181,7 @@ def test_the_likeliest_token_is_told(native: Any) -> None:
     other = ids.copy()
     other[-3] = (other[-3] + 1) % 256
     requests = [Request(ids, prompt_BT.shape[1]), Request(other, prompt_BT.shape[1])]
-    (_, same), (_, changed) = score(Language(native), requests)
+    (_, same), (_, changed) = score(LanguageRun(native), requests)
     assert same.all() and changed[:3].all() and not changed[3]
 
 
@@ -290,7 +290,7 @@ def test_examples_are_drawn_of_the_training_part(native: Any, monkeypatch: pytes
     """By seed; of a lone file never the question itself."""
     seen: list[tuple[str, str]] = []
 
-    def spy(language: Language, pairs: list[tuple[str, str]]) -> Any:
+    def spy(language: LanguageRun, pairs: list[tuple[str, str]]) -> Any:
         seen.extend(pairs)
         return likelihoods(language, [("the", " cat")] * len(pairs))
 
@@ -336,10 +336,10 @@ def test_mistakes(native: Any, use: Callable) -> None:
     Path("scores.csv").write_text("text,score\nthe cat,1.5\nthe dog,2.25\n")
     for arguments, sentence in (
         (("--task", "nowhere.jsonl"), 'There is no data set, file or folder "nowhere.jsonl"'),
-        (("--task", "x.pdf"), "x.pdf is no task: questions with choices"),
-        (("--task", "tags.conll"), "tags.conll is no task"),
+        (("--task", "x.pdf"), "x.pdf is not a task: questions with choices"),
+        (("--task", "tags.conll"), "tags.conll is not a task"),
         (("--task", "scores.csv"), "scores.csv asks for a number"),
-        (("--task", "bad.jsonl"), "bad.jsonl, line 2: a text has two words at least."),
+        (("--task", "bad.jsonl"), "bad.jsonl, line 2: a text must have at least two words."),
         (("--task", "text.txt", "--shots", 2), "text.txt has no answers to choose from; leave out --shots."),
         (("--task", "empty.txt"), "empty"),
         (("--task", "qa.jsonl", "--data", "qa.jsonl"), "Give --data or --task, not both."),
@@ -347,7 +347,7 @@ def test_mistakes(native: Any, use: Callable) -> None:
         (("--task", "qa.jsonl", "--template", "{text} {answer}"), 'No field of the template "{text}"'),
         (("--task", "qa.jsonl", "--words", "a=b"), "has choices of its own; leave out --words."),
         (("--task", "qa.jsonl", "--words", "a"), "--words takes a class and its word"),
-        (("--shots", 3), "--shots, --template and --words are of --task"),
+        (("--shots", 3), "--shots, --template and --words belong to --task"),
     ):
         told = use(native, "evaluate", "run", *arguments)
         assert told.code == 2 and sentence in told.err and told.err.count("\n") == 1, told.err
@@ -362,7 +362,7 @@ def test_networks_that_fill_in_say_so(native: Any, use: Callable) -> None:
     for arguments in (("evaluate", "run", "--task", "text.txt"), ("generate", "run", "the cat")):
         told = use(masked, *arguments)
         assert told.code == 2 and told.err.count("\n") == 1
-        assert "run of bert, which does not go on with a text; systems that read from left to right do" in told.err
+        assert "run of bert, which cannot continue a text; systems that read from left to right can" in told.err
 
 
 # Completing
@@ -402,7 +402,7 @@ def test_text_is_told_as_it_comes(own: Any, use: Callable, monkeypatch: pytest.M
     """Pieces make up the text: no half characters, no part of a stop word; on a terminal the command prints them."""
     for stop in ((), ("e",), ("ee", " c")):
         pieces: list[str] = []
-        (found,) = complete(own, "the", 20, seed=11, stop=stop, tell=pieces.append)
+        (found,) = complete(own, "the", 20, seed=11, stop=stop, on_text=pieces.append)
         assert "".join(pieces) == found.text
         assert stop or len([piece for piece in pieces if piece]) > 5
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
@@ -434,9 +434,9 @@ def test_recorded_steps_complete_alike(own: Any, native: Any, monkeypatch: pytes
 
 def test_prompts_that_cannot_be_read(own: Any, native: Any, use: Callable) -> None:
     told = use(own, "generate", "run")
-    assert told.code == 2 and "The prompt is empty; run goes on with texts" in told.err and told.err.count("\n") == 1
+    assert told.code == 2 and "The prompt is empty; run continues texts" in told.err and told.err.count("\n") == 1
     told = use(own, "generate", "run", "the cat " * 30)
-    assert told.code == 2 and "tokens, the network has 24 positions; give a shorter one." in told.err
+    assert told.code == 2 and "tokens, but the network has 24 positions; give a shorter one." in told.err
     told = use(own, "generate", "run", "the cat", "--stop", "")
     assert told.code == 2 and "A stop word must have" in told.err
     # Longer than the positions is said, and goes on.
@@ -447,7 +447,7 @@ def test_prompts_that_cannot_be_read(own: Any, native: Any, use: Callable) -> No
 
 def test_what_is_no_text_is_never_put_out(own: Any) -> None:
     """<pad>, <unk>, <bos>, <mask> are forbidden; <eos> ends a text."""
-    language = Language(own)
+    language = LanguageRun(own)
     specials = own.schema.tokenizers["text"].specials
     assert set(language.forbid) == {specials.pad, specials.unk, specials.bos, specials.mask}
     assert language.eos == specials.eos

@@ -188,7 +188,7 @@ def test_load_gives_vectors_of_a_file(matrix: np.ndarray, tmp_path: Path) -> Non
     assert repr(found) == f"Vectors(50 words of {DIM} numbers, {tmp_path}/a.bin)"
     with pytest.raises(CanonError, match="There is no run"):
         canon.load(tmp_path / "none")
-    with pytest.raises(CanonError, match="is no file of word vectors, so limit cannot be chosen"):
+    with pytest.raises(CanonError, match="is not a file of word vectors, which alone has the option limit"):
         canon.load(tmp_path, limit=3)
 
 

@@ -31,26 +31,16 @@ _DIRECTIONS = ((-0.5675, 0.7192, 0.4009), (-0.5808, -0.0045, -0.8140), (-0.5836,
 _TRIES = 10  # boxes drawn for a resized crop; if none fits, the middle of the image is taken
 
 
-class Draws:
+class ImageDraws:
     """Random numbers for the images [start, stop) of `total`, the global batch.
 
     They are drawn for all of it and cut: an image's numbers depend on its place in the global batch and not on the
-    process or micro-batch it is in. Without a share, B images are the whole; without a generator, torch's own is used.
+    process or micro-batch it is in. Without a generator, torch's own is used.
     """
 
-    def __init__(
-        self,
-        device: torch.device,
-        generator: torch.Generator | None = None,
-        share: tuple[int, int, int] = (0, 0, 0),
-    ) -> None:
+    def __init__(self, device: torch.device, generator: torch.Generator | None, share: tuple[int, int, int]) -> None:
         self.device, self.generator = device, generator
         self.start, self.stop, self.total = share
-
-    @classmethod
-    def of(cls, images_BCHW: Tensor, generator: torch.Generator | None = None) -> Draws:
-        """For images that are a whole batch."""
-        return cls(images_BCHW.device, generator, (0, len(images_BCHW), len(images_BCHW)))
 
     def uniform(self, low: float = 0.0, high: float = 1.0, shape: tuple[int, ...] = ()) -> Tensor:
         """[B, *shape] from [low, high)."""
@@ -94,12 +84,12 @@ class Scale:
 # Where pixels go
 
 
-def flip(images_BCHW: Tensor, draws: Draws, chance: float, scale: Scale) -> Tensor:
+def flip(images_BCHW: Tensor, draws: ImageDraws, chance: float, scale: Scale) -> Tensor:
     """Left and right swapped."""
     return _where(draws.uniform() < chance, images_BCHW.flip(3), images_BCHW)
 
 
-def crop(images_BCHW: Tensor, draws: Draws, margin: float, scale: Scale) -> Tensor:
+def crop(images_BCHW: Tensor, draws: ImageDraws, margin: float, scale: Scale) -> Tensor:
     """A margin of black around the image, then a piece of the old size at a random place."""
     rows_BH, columns_BW = _shifted(images_BCHW, draws, margin)
     H, W = images_BCHW.shape[2:]
@@ -109,7 +99,7 @@ def crop(images_BCHW: Tensor, draws: Draws, margin: float, scale: Scale) -> Tens
     return torch.where(inside_BHW[:, None], moved_BCHW, black)
 
 
-def reflected_crop(images_BCHW: Tensor, draws: Draws, margin: float, scale: Scale) -> Tensor:
+def reflected_crop(images_BCHW: Tensor, draws: ImageDraws, margin: float, scale: Scale) -> Tensor:
     """The same with the image mirrored at its edges in place of black."""
     rows_BH, columns_BW = _shifted(images_BCHW, draws, margin)
     H, W = images_BCHW.shape[2:]
@@ -117,14 +107,14 @@ def reflected_crop(images_BCHW: Tensor, draws: Draws, margin: float, scale: Scal
     return _pick(images_BCHW, H - 1 - (H - 1 - rows_BH.abs()).abs(), W - 1 - (W - 1 - columns_BW.abs()).abs())
 
 
-def _shifted(images_BCHW: Tensor, draws: Draws, margin: float) -> tuple[Tensor, Tensor]:
+def _shifted(images_BCHW: Tensor, draws: ImageDraws, margin: float) -> tuple[Tensor, Tensor]:
     """For each row and column of the result, the one it comes from; it may lie outside."""
-    found = []
+    sources = []
     for side in images_BCHW.shape[2:]:
         pad = min(round(margin * side), side - 1)
         offset_B = draws.below(2 * pad + 1) - pad
-        found.append(offset_B[:, None] + torch.arange(side, device=images_BCHW.device))
-    return found[0], found[1]
+        sources.append(offset_B[:, None] + torch.arange(side, device=images_BCHW.device))
+    return sources[0], sources[1]
 
 
 def _pick(images_BCHW: Tensor, rows_BH: Tensor, columns_BW: Tensor) -> Tensor:
@@ -133,7 +123,7 @@ def _pick(images_BCHW: Tensor, rows_BH: Tensor, columns_BW: Tensor) -> Tensor:
     return images_BCHW.flatten(2).gather(2, places_BHW.reshape(B, 1, -1).expand(B, C, -1)).view_as(images_BCHW)
 
 
-def resized_crop(images_BCHW: Tensor, draws: Draws, cut: float, scale: Scale) -> Tensor:
+def resized_crop(images_BCHW: Tensor, draws: ImageDraws, cut: float, scale: Scale) -> Tensor:
     """A box with 1 − cut to 1 of the area and sides 3 : 4 to 4 : 3, brought back to the old size (bilinear)."""
     if not cut:
         return images_BCHW
@@ -145,7 +135,7 @@ def resized_crop(images_BCHW: Tensor, draws: Draws, cut: float, scale: Scale) ->
     return F.grid_sample(images_BCHW, grid_BHW2, mode="bilinear", padding_mode="border", align_corners=False)
 
 
-def boxes(H: int, W: int, draws: Draws, cut: float) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def boxes(H: int, W: int, draws: ImageDraws, cut: float) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Top, left, height and width of one box in whole pixels per image: the first of ten drawn that fits."""
     area_BT = H * W * draws.uniform(1.0, 1.0 - cut, (_TRIES,))
     ratio_BT = draws.uniform(math.log(3 / 4), math.log(4 / 3), (_TRIES,)).exp()
@@ -169,7 +159,7 @@ def _sources(first_B: Tensor, length_B: Tensor, side: int) -> Tensor:
     return (2 * (first_B[:, None] + inside) + 1) / side - 1
 
 
-def cutout(images_BCHW: Tensor, draws: Draws, side: float, scale: Scale) -> Tensor:
+def cutout(images_BCHW: Tensor, draws: ImageDraws, side: float, scale: Scale) -> Tensor:
     """A square of the mean colour around a random pixel; at the edge a part of it."""
     H, W = images_BCHW.shape[2:]
     length = round(side * min(H, W))
@@ -184,7 +174,7 @@ def cutout(images_BCHW: Tensor, draws: Draws, side: float, scale: Scale) -> Tens
 # What colour they have
 
 
-def color(images_BCHW: Tensor, draws: Draws, strength: float, scale: Scale) -> Tensor:
+def color(images_BCHW: Tensor, draws: ImageDraws, strength: float, scale: Scale) -> Tensor:
     """Brightness, contrast, saturation (factors 1 ± 0.8·strength) and hue (± 0.2·strength turns) of 8 images in 10."""
     changed_B = draws.uniform() < 0.8
     low, high = max(0.0, 1 - 0.8 * strength), 1 + 0.8 * strength
@@ -227,7 +217,7 @@ def hue(pixels_BCHW: Tensor, turn_B: Tensor) -> Tensor:
     return most[:, None] - span[:, None] * torch.minimum(k, 4 - k).clamp(0, 1)
 
 
-def grey(images_BCHW: Tensor, draws: Draws, chance: float, scale: Scale) -> Tensor:
+def grey(images_BCHW: Tensor, draws: ImageDraws, chance: float, scale: Scale) -> Tensor:
     """Without colour; grey images stay as they are."""
     chosen_B = draws.uniform() < chance
     if scale.channels == 1:
@@ -236,7 +226,7 @@ def grey(images_BCHW: Tensor, draws: Draws, chance: float, scale: Scale) -> Tens
     return _where(chosen_B, without, images_BCHW)
 
 
-def pca_lighting(images_BCHW: Tensor, draws: Draws, deviation: float, scale: Scale) -> Tensor:
+def pca_lighting(images_BCHW: Tensor, draws: ImageDraws, deviation: float, scale: Scale) -> Tensor:
     """Adds [p₁ p₂ p₃][α₁λ₁ α₂λ₂ α₃λ₃]ᵀ to every pixel, α normal with the given standard deviation."""
     alpha_B3 = deviation * draws.normal((3,)) * torch.tensor(_LIGHTS, device=images_BCHW.device)
     shift_BC = alpha_B3 @ torch.tensor(_DIRECTIONS, device=images_BCHW.device).T
@@ -245,7 +235,7 @@ def pca_lighting(images_BCHW: Tensor, draws: Draws, deviation: float, scale: Sca
     return scale.inputs(scale.pixels(images_BCHW) + shift_BC[:, :, None, None])
 
 
-def blur(images_BCHW: Tensor, draws: Draws, chance: float, scale: Scale) -> Tensor:
+def blur(images_BCHW: Tensor, draws: ImageDraws, chance: float, scale: Scale) -> Tensor:
     """A Gaussian of σ from 0.1 to 2 pixels, over a tenth of the side (3 pixels at least)."""
     B, C, H, W = images_BCHW.shape
     chosen_B, sigma_B = draws.uniform() < chance, draws.uniform(0.1, 2.0)
@@ -277,7 +267,7 @@ def _where(chosen_B: Tensor, then_BCHW: Tensor, else_BCHW: Tensor) -> Tensor:
 
 
 class Augmentation(NamedTuple):
-    apply: Callable[[Tensor, Draws, float, Scale], Tensor]
+    apply: Callable[[Tensor, ImageDraws, float, Scale], Tensor]
     default: float
     number: str  # what it stands for; 0 changes nothing
 
@@ -297,17 +287,17 @@ AUGMENTATIONS: dict[str, Augmentation] = {
 
 def augmenter(
     names: tuple[str, ...], schema: Schema, key: str = "data.augment"
-) -> Callable[[Tensor, Draws], Tensor] | None:
+) -> Callable[[Tensor, ImageDraws], Tensor] | None:
     """The changes called `names`, one after the other, each with its number or as in "crop:0.25"; None for none."""
     if not names:
         return None
     if not isinstance(schema, PixelSchema):
-        raise CanonError(f"{key} is for images.")
+        raise CanonError(f"{key} is for images; leave it out for other data.")
     changes = [_parsed(name, key) for name in names]
     scale = Scale(schema)
 
     @torch.no_grad()
-    def augment(images_BCHW: Tensor, draws: Draws) -> Tensor:
+    def augment(images_BCHW: Tensor, draws: ImageDraws) -> Tensor:
         with torch.autocast(images_BCHW.device.type, enabled=False):
             for change, number in changes:
                 images_BCHW = change.apply(images_BCHW, draws, number, scale)
@@ -317,11 +307,11 @@ def augmenter(
 
 
 def _parsed(text: str, key: str) -> tuple[Augmentation, float]:
-    name, given, number = text.partition(":")
+    name, colon, number = text.partition(":")
     if name not in AUGMENTATIONS:
         raise unknown(f"augmentation ({key})", name, AUGMENTATIONS)
     change = AUGMENTATIONS[name]
-    if not given:
+    if not colon:
         return change, change.default
     try:
         value = float(number)

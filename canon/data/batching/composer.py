@@ -1,6 +1,6 @@
 """Passages to what a network reads and must predict: one class for each way of pre-training, built from its settings.
 
-The transforms are masking.py, sentence_pairs.py, permutation.py, span_corruption.py, prefix.py and several_tasks.py;
+The transforms are masking.py, sentence_pairs.py, span_corruption.py, prefix.py and several_tasks.py;
 causal language modelling (Radford et al. 2018) needs none: every token predicts the next of its own passage, and never
 one of another. Arrays of a batch, all but those of T5 end to end without padding:
 
@@ -13,7 +13,7 @@ one of another. Arrays of a batch, all but those of T5 end to end without paddin
 | next, next_lengths | [B] | 0: the second text follows, 1: it does not, −100: not asked; 1 where asked |
 | rank | [N] | place in the order of factorisation (permutation) |
 | prefix_lengths | [B] | so many first tokens see each other (prefix) |
-| target_input, target, target_lengths | [M], [M], [B] | what the decoder reads and must say (corruption) |
+| target_input, target, target_lengths | [M], [M], [B] | what the decoder reads and must predict (corruption) |
 | task | [B] | number of the task (continual) |
 | order, distance, …_lengths | [B] | labels or −100; 1 where asked (continual) |
 | relation_places, relation, …_lengths | [R], [R], [B] | tokens, whether each comes elsewhere too; how many |
@@ -30,14 +30,12 @@ import numpy as np
 
 from canon.contracts import IGNORE
 from canon.data.batching import settings, several_tasks
-from canon.data.batching.composing import Sequences, cut, framed, ranges, starts_of
 from canon.data.batching.draws import Draws
-from canon.data.batching.masking import Masked as Hidden
-from canon.data.batching.masking import mask, ordinary_ids
-from canon.data.batching.passages import Drawn, Passages
-from canon.data.batching.permutation import permute
+from canon.data.batching.masking import MaskedTokens, mask, ordinary_ids, permute
+from canon.data.batching.passages import Drawn, Passages, Sequences, cut, framed
 from canon.data.batching.prefix import prefix
-from canon.data.batching.sentence_pairs import Facts, next_sentences
+from canon.data.batching.sentence_pairs import NextSentenceFacts, next_sentences
+from canon.data.batching.sequences import ranges, starts_of
 from canon.data.batching.span_corruption import corrupt
 from canon.data.text.framing import num_specials
 from canon.errors import CanonError
@@ -54,12 +52,13 @@ class Composer:
         self.pretext, self.passages = pretext, passages
         self.framing, self.specials = pretext.framing, passages.specials
         self._max_positions = max_positions
+        self._num_specials = num_specials(self.framing, self.specials, pretext.pairs)
         if "next" in pretext.labels:
             self.facts.require()
 
     @cached_property
-    def facts(self) -> Facts:
-        return Facts.of(self.passages)
+    def facts(self) -> NextSentenceFacts:
+        return NextSentenceFacts.of(self.passages)
 
     @cached_property
     def vocabulary(self) -> np.ndarray:
@@ -69,17 +68,19 @@ class Composer:
     @property
     def room(self) -> int:
         """Tokens of the text that fit beside the special ones, of one text or of two."""
-        most = self._max_positions
-        special = num_specials(self.framing, self.specials, self.pretext.pairs)
-        room = most - special if most else self.passages.length
+        if not self._max_positions:
+            return self.passages.length
+        room = self._max_positions - self._num_specials
         if room < 2:
-            raise CanonError(f"system.max_positions = {most} leaves no room for a text; give a larger one.")
+            raise CanonError(
+                f"system.max_positions = {self._max_positions} leaves no room for a text; set a larger one."
+            )
         return min(room, self.passages.length)
 
     @property
     def longest(self) -> int:
         """Tokens of a sequence, special ones among them, at most."""
-        return self.room + num_specials(self.framing, self.specials, self.pretext.pairs)
+        return self.room + self._num_specials
 
     def __call__(self, indices: np.ndarray, rows_B: np.ndarray, draws: Draws) -> Arrays:
         """The batch of the passages at `indices`, which are the rows `rows_B` of the global batch."""
@@ -93,6 +94,9 @@ class Composer:
     def framed(self, first: Drawn, second: Drawn | None = None) -> Sequences:
         return framed(self.framing, self.specials, first, second)
 
+    def hidden(self, text: Sequences, rows_B: np.ndarray, draws: Draws, masking: str, share: float) -> MaskedTokens:
+        return mask(text, rows_B, draws, self.specials, self.vocabulary, masking, share)
+
 
 class Pretext(ABC, Generic[Settings]):
     """What all ways of pre-training declare."""
@@ -103,6 +107,7 @@ class Pretext(ABC, Generic[Settings]):
     continues: ClassVar[bool] = False  # whether every token is predicted, from those before it
     ranked: ClassVar[bool] = False  # whether tokens are predicted in an order of their own
     several: ClassVar[bool] = False  # whether each step is of one of several tasks
+    paired: ClassVar[bool] = False  # whether a sequence may be of two texts even without a label for that
     sentinels: ClassVar[int] = 0  # tokens that a vocabulary must have to stand for spans
 
     def __init__(self, settings: Settings) -> None:
@@ -121,7 +126,7 @@ class Pretext(ABC, Generic[Settings]):
     @property
     def pairs(self) -> bool:
         """Whether a sequence may be of two texts."""
-        return "next" in self.labels
+        return self.paired or "next" in self.labels
 
     @abstractmethod
     def predicted(self, length: int) -> int:
@@ -131,7 +136,7 @@ class Pretext(ABC, Generic[Settings]):
     def compose(self, column: Composer, indices: np.ndarray, rows_B: np.ndarray, draws: Draws) -> Arrays: ...
 
 
-class Masked(Pretext[settings.Masked]):
+class MaskedPretext(Pretext[settings.MaskedSettings]):
     recordable = True
 
     @property
@@ -142,16 +147,17 @@ class Masked(Pretext[settings.Masked]):
         return math.ceil(length * self.settings.mask_share)
 
     def compose(self, column: Composer, indices: np.ndarray, rows_B: np.ndarray, draws: Draws) -> Arrays:
+        hiding = self.settings.masking, self.settings.mask_share
         if not self.settings.next_sentence:
             text = column.framed(column.text(indices))
-            return _asked(text, *_hidden(self.settings, column, text, rows_B, draws))
+            return _asked(text.lengths, *column.hidden(text, rows_B, draws, *hiding))
         pairs = next_sentences(column.passages, indices, rows_B, draws, column.room, column.facts)
         text = column.framed(pairs.first, pairs.second)
-        asked = _asked(text, *_hidden(self.settings, column, text, rows_B, draws))
+        asked = _asked(text.lengths, *column.hidden(text, rows_B, draws, *hiding))
         return {**asked, "segment": text.segments, **_labelled("next", pairs.labels)}
 
 
-class Causal(Pretext[settings.Causal]):
+class CausalPretext(Pretext[settings.CausalSettings]):
     framing = "gpt"
     recordable = True
     continues = True
@@ -164,10 +170,10 @@ class Causal(Pretext[settings.Causal]):
         inner_N = np.ones(len(text.tokens), dtype=bool)
         inner_N[text.starts + text.lengths - 1] = False  # after a sequence's last token nothing is known
         places_M = np.flatnonzero(inner_N)
-        return _asked(text, text.tokens, places_M, text.tokens[places_M + 1])
+        return _asked(text.lengths, text.tokens, places_M, text.tokens[places_M + 1])
 
 
-class Permutation(Pretext[settings.Permutation]):
+class PermutationPretext(Pretext[settings.PermutationSettings]):
     framing = "xlnet"
     ranked = True
 
@@ -177,11 +183,11 @@ class Permutation(Pretext[settings.Permutation]):
     def compose(self, column: Composer, indices: np.ndarray, rows_B: np.ndarray, draws: Draws) -> Arrays:
         text = column.framed(column.text(indices))
         permuted = permute(text, rows_B, draws, self.settings.predict_share)
-        asked = _asked(text, text.tokens, permuted.places, permuted.target)
+        asked = _asked(text.lengths, text.tokens, permuted.places, permuted.target)
         return {**asked, "rank": permuted.rank, "segment": text.segments}
 
 
-class Corruption(Pretext[settings.Corruption]):
+class CorruptionPretext(Pretext[settings.CorruptionSettings]):
     framing = "t5"
     decodes = True
     sentinels = 32
@@ -195,58 +201,32 @@ class Corruption(Pretext[settings.Corruption]):
         share, span = self.settings.corrupt_share, self.settings.corrupt_span
         source, target = corrupt(column.text(indices), rows_B, draws, column.specials, share, span)
         # A decoder begins with <pad>, which is never predicted, and goes on with its target but for the last token.
-        given = np.concatenate([[0], target.tokens[:-1]])
-        given[target.offsets[:-1]] = column.specials.require("pad", "T5's decoder")
+        read = np.concatenate([[0], target.tokens[:-1]])
+        read[target.offsets[:-1]] = column.specials.require("pad", "T5's decoder")
         return {
             "input": source.tokens,
             "input_lengths": source.lengths,
-            "target_input": given,
+            "target_input": read,
             "target": target.tokens,
             "target_lengths": target.lengths,
         }
 
 
-class Prefix(Pretext[settings.Prefix]):
-    @property
-    def labels(self) -> tuple[str, ...]:
-        return ("next",) if self.settings.next_sentence else ()
-
-    @property
-    def pairs(self) -> bool:
-        return True
-
-    def predicted(self, length: int) -> int:
-        return math.ceil(length * self.settings.mask_share)
+class PrefixPretext(MaskedPretext):
+    recordable = False
+    paired = True
 
     def compose(self, column: Composer, indices: np.ndarray, rows_B: np.ndarray, draws: Draws) -> Arrays:
-        batch = prefix(
-            column.passages,
-            indices,
-            rows_B,
-            draws,
-            column.specials,
-            column.vocabulary,
-            column.room,
-            column.facts,
-            next_sentence=self.settings.next_sentence,
-            masking=self.settings.masking,
-            share=self.settings.mask_share,
-        )
-        row_N = np.repeat(np.arange(len(indices)), batch.lengths)
-        asked = {
-            "input": batch.input,
-            "input_lengths": batch.lengths,
-            "segment": batch.segments,
-            "places": batch.places,
-            "places_lengths": np.bincount(row_N[batch.places], minlength=len(indices)),
-            "target": batch.target,
-            "prefix_lengths": batch.prefix,
-        }
+        assert isinstance(self.settings, settings.PrefixSettings)
+        batch = prefix(column, indices, rows_B, draws, self.settings)
+        asked = _asked(batch.lengths, batch.input, batch.places, batch.target)
+        asked |= {"segment": batch.segments, "prefix_lengths": batch.prefix}
         return {**asked, **_labelled("next", batch.next)} if self.settings.next_sentence else asked
 
 
-class Continual(Pretext[settings.Continual]):
+class ContinualPretext(Pretext[settings.ContinualSettings]):
     several = True
+    paired = True
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -255,10 +235,6 @@ class Continual(Pretext[settings.Continual]):
     @property
     def tokens(self) -> bool:
         return "masked" in self.settings.tasks
-
-    @property
-    def pairs(self) -> bool:
-        return True
 
     def predicted(self, length: int) -> int:
         return math.ceil(length * self.settings.mask_share)
@@ -271,37 +247,44 @@ class Continual(Pretext[settings.Continual]):
         labels = {"order": np.full(size, IGNORE), "distance": np.full(size, IGNORE)}
         parts: list[tuple[np.ndarray, Sequences, np.ndarray, np.ndarray]] = []  # rows, text, input, [2, N] targets
         for number in np.unique(task_B):
-            own = np.flatnonzero(task_B == number)
+            rows = np.flatnonzero(task_B == number)
             name = tasks[number]
-            first, second = column.text(indices[own]), None
+            first, second = column.text(indices[rows]), None
             if name == "order":
-                first, labels["order"][own] = several_tasks.reorder(first, rows_B[own], draws)
+                first, labels["order"][rows] = several_tasks.reorder(first, rows_B[rows], draws)
             elif name == "distance":
-                near = several_tasks.distance(passages, indices[own], rows_B[own], draws, column.room)
-                first, second, labels["distance"][own] = near
+                near = several_tasks.distance(passages, indices[rows], rows_B[rows], draws, column.room)
+                first, second, labels["distance"][rows] = near
             text = column.framed(first, second)
             targets = np.full((2, len(text.tokens)), IGNORE)
             shown = text.tokens
             if name == "masked":
-                shown, places_M, target_M = _hidden(self.settings, column, text, rows_B[own], draws)
+                hiding = self.settings.masking, self.settings.mask_share
+                shown, places_M, target_M = column.hidden(text, rows_B[rows], draws, *hiding)
                 targets[0, places_M] = target_M
             elif name == "relation":
-                targets[1, text.ordinary] = several_tasks.relation(passages, indices[own], first)
-            parts.append((own, text, shown, targets))
+                targets[1, text.ordinary] = several_tasks.relation(passages, indices[rows], first)
+            parts.append((rows, text, shown, targets))
         asked = _merged(parts, task_B)
         for name, label_B in labels.items():
             asked |= _labelled(name, label_B)
         return asked
 
 
-def _asked(text: Sequences, input_N: np.ndarray, places_M: np.ndarray, target_M: np.ndarray) -> Arrays:
+def _asked(lengths_B: np.ndarray, input_N: np.ndarray, places_M: np.ndarray, target_M: np.ndarray) -> Arrays:
     return {
         "input": input_N,
-        "input_lengths": text.lengths,
+        "input_lengths": lengths_B,
         "places": places_M,
-        "places_lengths": np.bincount(text.rows[places_M], minlength=len(text.lengths)),
+        "places_lengths": _counts(lengths_B, places_M),
         "target": target_M,
     }
+
+
+def _counts(lengths_B: np.ndarray, places_M: np.ndarray) -> np.ndarray:
+    """How many of the places lie in each sequence."""
+    row_N = np.repeat(np.arange(len(lengths_B)), lengths_B)
+    return np.bincount(row_N[places_M], minlength=len(lengths_B))
 
 
 def _labelled(name: str, label_B: np.ndarray) -> Arrays:
@@ -309,30 +292,20 @@ def _labelled(name: str, label_B: np.ndarray) -> Arrays:
     return {name: label_B, f"{name}_lengths": (label_B != IGNORE).astype(np.int64)}
 
 
-def _hidden(
-    own: settings.Masked | settings.Continual, column: Composer, text: Sequences, rows_B: np.ndarray, draws: Draws
-) -> Hidden:
-    return mask(text, rows_B, draws, column.specials, column.vocabulary, own.masking, own.mask_share)
-
-
 def _merged(parts: list[tuple[np.ndarray, Sequences, np.ndarray, np.ndarray]], task_B: np.ndarray) -> Arrays:
     """The parts' sequences in the order of their rows."""
-    order = np.argsort(np.concatenate([own for own, _, _, _ in parts]))
-    lengths = np.concatenate([text.lengths for _, text, _, _ in parts])
-    taken = ranges(starts_of(lengths)[order], lengths[order])
+    rows, texts, inputs, targets_of = zip(*parts, strict=True)
+    order = np.argsort(np.concatenate(rows))
+    lengths = np.concatenate([text.lengths for text in texts])
     lengths_B = lengths[order]
-    targets = np.concatenate([of_part for _, _, _, of_part in parts], axis=1)[:, taken]
+    taken = ranges(starts_of(lengths)[order], lengths_B)
+    targets = np.concatenate(targets_of, axis=1)[:, taken]
     places_M, relation_R = (np.flatnonzero(row_N != IGNORE) for row_N in targets)
-    row_N = np.repeat(np.arange(len(lengths_B)), lengths_B)
     return {
-        "input": np.concatenate([shown for _, _, shown, _ in parts])[taken],
-        "input_lengths": lengths_B,
-        "segment": np.concatenate([text.segments for _, text, _, _ in parts])[taken],
+        **_asked(lengths_B, np.concatenate(inputs)[taken], places_M, targets[0, places_M]),
+        "segment": np.concatenate([text.segments for text in texts])[taken],
         "task": task_B,
-        "places": places_M,
-        "places_lengths": np.bincount(row_N[places_M], minlength=len(lengths_B)),
-        "target": targets[0, places_M],
         "relation_places": relation_R,
         "relation": targets[1, relation_R],
-        "relation_lengths": np.bincount(row_N[relation_R], minlength=len(lengths_B)),
+        "relation_lengths": _counts(lengths_B, relation_R),
     }

@@ -1,10 +1,10 @@
 """Documents cut into words, with one or several labels each: the data of a text classifier (InputKind "document").
 
-A word is what ASCII spaces part ("split", as fastText has it), or what canon's word splitter or jieba cuts; every
+A word is what is between ASCII spaces ("split", as fastText has it), or what canon's word splitter or jieba cuts; every
 document ends in the word `</s>`, fastText's end of a line, and a `</s>` inside a text ends it too. Words are numbered
 by `Words` of the training split; a word that is not among them keeps its hash: word n-grams are made of hashes.
-A label that the training split does not have is left out of the others, as fastText leaves it out, and told
-(`Labels.unseen`). canon/data/read_documents.py makes these columns of files.
+A label that the training split does not have is left out of the others, as fastText leaves it out, and reported
+(`LabelLists.unseen`). canon/data/encodings/bags.py makes these columns of files.
 Shapes: n documents, N words of all of them, U different words.
 """
 
@@ -17,8 +17,9 @@ from itertools import islice
 
 import numpy as np
 
-from canon.data.batching.sequences import places_of
+from canon.data.batching.sequences import Uneven
 from canon.data.progress import bar
+from canon.data.text.vocabularies import in_batches, normaliser, pipeline, to_utf8
 from canon.data.text.words import Words
 from canon.errors import unknown
 
@@ -43,12 +44,12 @@ class Distinct:
         return cls(words, np.array(ids, dtype=np.int32), hashes(words))
 
 
-class Documents:
-    """Word numbers end to end: document i is codes[offsets[i] : offsets[i + 1]], places in `distinct`."""
+class Documents(Uneven):
+    """Word numbers end to end: document i is codes_N[offsets[i] : offsets[i + 1]], places in `distinct`."""
 
     def __init__(self, codes_N: np.ndarray, lengths_n: np.ndarray, distinct: Distinct) -> None:
-        self.codes_N, self.lengths, self.distinct = codes_N, lengths_n, distinct
-        self.offsets = np.concatenate([[0], np.cumsum(lengths_n)]).astype(np.int64)
+        super().__init__(codes_N, lengths_n)
+        self.codes_N, self.distinct = codes_N, distinct
 
     @cached_property
     def ids(self) -> np.ndarray:
@@ -64,58 +65,31 @@ class Documents:
     def num_words(self) -> int:
         return len(self.codes_N)
 
-    def __len__(self) -> int:
-        return len(self.lengths)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return (len(self),)
-
-    @property
-    def dtype(self) -> np.dtype:
-        return self.codes_N.dtype
-
-    def take(self, indices: np.ndarray) -> Documents:
-        places, lengths = places_of(self.offsets, indices)
+    def _with(self, places: np.ndarray, lengths: np.ndarray) -> Documents:
         return Documents(self.codes_N[places], lengths, self.distinct)
 
 
-class Labels:
-    """Label numbers end to end: those of example i are flat[offsets[i] : offsets[i + 1]], none among them too."""
+class LabelLists(Uneven):
+    """Label numbers end to end: those of example i, or none, are flat[offsets[i] : offsets[i + 1]]."""
 
     def __init__(self, flat: np.ndarray, lengths: np.ndarray, unseen: tuple[tuple[str, int], ...] = ()) -> None:
-        self.flat, self.lengths, self.unseen = flat, lengths, unseen
-        self.offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        super().__init__(flat, lengths)
+        self.flat, self.unseen = flat, unseen
 
     @classmethod
-    def of(cls, target: object) -> Labels:
+    def of(cls, target: object) -> LabelLists:
         """A target column as labels: one class each, or what it is already."""
-        if isinstance(target, Labels):
+        if isinstance(target, LabelLists):
             return target
         classes = np.asarray(target, dtype=np.int64)
         return cls(classes, np.ones(len(classes), dtype=np.int64))
 
-    def __len__(self) -> int:
-        return len(self.lengths)
-
-    def __getitem__(self, row: int) -> np.ndarray:
-        return self.flat[self.offsets[row] : self.offsets[row + 1]]
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return (len(self),)
-
-    @property
-    def dtype(self) -> np.dtype:
-        return self.flat.dtype
-
-    def take(self, indices: np.ndarray) -> Labels:
-        places, lengths = places_of(self.offsets, indices)
-        return Labels(self.flat[places], lengths, self.unseen)
+    def _with(self, places: np.ndarray, lengths: np.ndarray) -> LabelLists:
+        return LabelLists(self.flat[places], lengths, self.unseen)
 
 
-def unseen_sentence(labels: Labels) -> str:
-    """What is told of labels that training does not have; "" where there are none."""
+def unseen_sentence(labels: LabelLists) -> str:
+    """The note on labels that training does not have; "" where there are none."""
     if not labels.unseen:
         return ""
     listed = ", ".join(f"{name} ({count})" for name, count in labels.unseen[:5])
@@ -129,7 +103,7 @@ def unseen_sentence(labels: Labels) -> str:
 
 
 def cut_blocks(texts: Sequence[str], kind: str, lowercase: bool) -> Iterator[bytes]:
-    """Some texts at a time, in UTF-8: their words parted by white space, `</s>` behind each text."""
+    """Some texts at a time, in UTF-8: white space between their words, `</s>` after each text."""
     if kind not in KINDS:
         raise unknown("kind of tokenizer for documents", kind, KINDS)
     lower = map(str.lower, texts) if lowercase else iter(texts)
@@ -151,8 +125,6 @@ def _ended(texts: list[bytes]) -> bytes:
 
 
 def _word_cutter() -> Callable[[str], bytes]:
-    from canon.data.text.vocabularies import normaliser, pipeline
-
     inner = pipeline("word", lowercase=False)
     normalise, cut = normaliser(inner), inner.pre_tokenizer.pre_tokenize_str
     return lambda text: b" ".join(word.encode() for word, _ in cut(normalise(_utf8(text).decode())))
@@ -160,36 +132,21 @@ def _word_cutter() -> Callable[[str], bytes]:
 
 def _by_jieba(texts: Iterator[str]) -> Iterator[bytes]:
     """In as many processes as there are cores, where there is much: one line for each text, blocks of lines at once."""
-    from canon.data.corpus.word_counts import num_threads
+    from canon.data.corpus.threads import num_threads
     from canon.data.text.segment import BLOCK, segment
 
-    def blocks() -> Iterator[np.ndarray]:
-        held: list[bytes] = []
-        size = 0
-        for text in texts:
-            held.append(_utf8(text.replace("\n", " ")))
-            size += len(held[-1]) + 1
-            if size > BLOCK:
-                yield np.frombuffer(b"\n".join(held), dtype=np.uint8)
-                held, size = [], 0
-        if held:
-            yield np.frombuffer(b"\n".join(held), dtype=np.uint8)
-
-    for found in segment(blocks(), num_threads()):
-        yield _ended(found.split(b"\n"))
+    batches = in_batches((_utf8(text.replace("\n", " ")) for text in texts), BLOCK)
+    blocks = (np.frombuffer(b"\n".join(batch), dtype=np.uint8) for batch in batches)
+    for block in segment(blocks, num_threads()):
+        yield _ended(block.split(b"\n"))
 
 
 def _utf8(text: str) -> bytes:
     """NUL is white space in fastText."""
-    try:
-        return (text.replace("\0", " ") if "\0" in text else text).encode()
-    except UnicodeEncodeError as mistake:
-        from canon.data.text.vocabularies import half_character
-
-        raise half_character(mistake) from None
+    return to_utf8(text.replace("\0", " "))
 
 
-class Numbers(dict[bytes, int]):
+class WordNumbers(dict[bytes, int]):
     """A number for each different word, in the order they come."""
 
     def __missing__(self, word: bytes) -> int:
@@ -197,7 +154,7 @@ class Numbers(dict[bytes, int]):
         return number
 
 
-def numbered(texts: Sequence[str], kind: str, lowercase: bool, numbers: Numbers) -> tuple[np.ndarray, np.ndarray]:
+def numbered(texts: Sequence[str], kind: str, lowercase: bool, numbers: WordNumbers) -> tuple[np.ndarray, np.ndarray]:
     """The words of all texts end to end (int32 [N]) and how many each has ([n])."""
     codes = [np.empty(0, dtype=np.int32)]
     end = numbers[LINE_END]
@@ -213,13 +170,13 @@ def numbered(texts: Sequence[str], kind: str, lowercase: bool, numbers: Numbers)
 def hashes(words: Sequence[bytes]) -> np.ndarray:
     """FNV-1a of 32 bits, bytes above 127 widened as signed ones, as fastText hashes; int32 [U]."""
     lengths = np.array([len(word) for word in words], dtype=np.int64)
-    order = np.argsort(-lengths, kind="stable")  # longest first: those that have a byte at a place stand together
+    order = np.argsort(-lengths, kind="stable")  # longest first: those that have a byte at a place are together
     starts = (np.cumsum(lengths) - lengths)[order]
     flat = np.frombuffer(b"".join(words), dtype=np.int8).astype(np.int32).view(np.uint32)
     state = np.full(len(words), 2166136261, dtype=np.uint32)
     reach = np.searchsorted(-lengths[order], -np.arange(int(lengths.max(initial=0))), side="left")
     for place, count in enumerate(reach.tolist()):
         state[:count] = (state[:count] ^ flat[starts[:count] + place]) * np.uint32(16777619)
-    found = np.empty_like(state)
-    found[order] = state
-    return found.view(np.int32)
+    hashes_U = np.empty_like(state)
+    hashes_U[order] = state
+    return hashes_U.view(np.int32)

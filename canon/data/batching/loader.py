@@ -1,4 +1,4 @@
-"""Columns to batches: a seeded order that all processes share, in which any step is found by arithmetic.
+"""Columns to batches: a seeded order that all processes share, in which arithmetic gives any step.
 
 The examples form one endless stream: permutation 0 of the training set, permutation 1, … Batch `s` is the slice
 [s·batch, (s+1)·batch) of that stream, so every batch is full and the position after any step is known without replay.
@@ -37,15 +37,15 @@ class Examples:
     def __init__(self, columns: Columns, schema: Schema, device: torch.device, compose: Compose | None = None) -> None:
         self.size = num_examples(columns)
         self.device = device
-        self._given, self._compose = columns, compose
+        self._all, self._compose = columns, compose
         read = {name: c for name, c in columns.items() if c.dtype != object}  # strings are for scoring
         self._columns = {name: torch.from_numpy(c) if isinstance(c, np.ndarray) else c for name, c in read.items()}
-        self.in_memory = all(isinstance(column, Tensor) for column in self._columns.values())
-        in_memory = [column for column in self._columns.values() if isinstance(column, Tensor)]
+        tensors = {name: column for name, column in self._columns.items() if isinstance(column, Tensor)}
+        self.in_memory = len(tensors) == len(self._columns)
         if device.type == "cuda" and self.in_memory:
-            needed = sum(column.nbytes for column in in_memory)
+            needed = sum(column.nbytes for column in tensors.values())
             if needed <= _RESIDENT_SHARE * torch.cuda.mem_get_info(device)[0]:
-                self._columns = {name: c.to(device) for name, c in self._columns.items() if isinstance(c, Tensor)}
+                self._columns = {name: column.to(device) for name, column in tensors.items()}
         trailing = (1,) * (len(schema.shape) - 1)
         self._mean, self._std = (torch.tensor(each, device=device).reshape(-1, *trailing) for each in schema.scaling)
         self._scaled = schema.scaling == ((0.0,), (1.0,))
@@ -71,8 +71,8 @@ class Examples:
         if self._compose is not None:
             asked = indices.numpy()
             places = asked if draws is EVALUATION else np.arange(first, first + len(asked))
-            made = self._compose(self._given, asked, places, draws)
-            return {key: self._send(key, array) for key, array in made.items()}
+            arrays = self._compose(self._all, asked, places, draws)
+            return {key: self._send(key, array) for key, array in arrays.items()}
         batch: Batch = {}
         for name, column in self._columns.items():
             if isinstance(column, Tensor):
@@ -91,10 +91,10 @@ class Examples:
 
     def _send(self, name: str, rows: np.ndarray) -> Tensor:
         """Tokens to the device; lengths stay on the host, which makes layouts of them."""
-        found = torch.from_numpy(rows)
-        if self.device.type != "cuda" or name.endswith("_lengths"):
-            return found if name.endswith("_lengths") else found.to(self.device)
-        return found.pin_memory().to(self.device, non_blocking=True)
+        tensor = torch.from_numpy(rows)
+        if name.endswith("_lengths"):
+            return tensor
+        return (tensor.pin_memory() if self.device.type == "cuda" else tensor).to(self.device, non_blocking=True)
 
     def stream_rows(self, count: int) -> Iterator[Tensor]:
         """All windows once, as `count` streams side by side; towards the end some streams are over."""
@@ -134,16 +134,13 @@ class Shuffled:
 
     def indices(self, position: int) -> Tensor:
         start, stop = position * self.batch, (position + 1) * self.batch
-        epoch, offset = divmod(start, self.size)
-        if offset + self.batch <= self.size:
-            return self._permutation(epoch)[offset : offset + self.batch]
         pieces = []
         while start < stop:
             epoch, offset = divmod(start, self.size)
             piece = self._permutation(epoch)[offset : offset + stop - start]
             pieces.append(piece)
             start += len(piece)
-        return torch.cat(pieces)
+        return torch.cat(pieces) if len(pieces) > 1 else pieces[0]
 
     def _permutation(self, epoch: int) -> Tensor:
         """The order of one epoch; the newest one is kept, where the rows lie."""
@@ -154,7 +151,7 @@ class Shuffled:
 
 
 class ByLength:
-    """Batches of about `tokens` tokens, sentences of like length together, composed and ordered anew in every epoch.
+    """Batches of about `tokens` tokens, sentences of like length together, composed and ordered again in every epoch.
 
     A permutation is cut into pools, each pool sorted by length, and the whole cut where its running number of tokens
     passes multiples of total / n: n = ⌈total / tokens⌉ batches in every epoch, so positions stay arithmetic.
@@ -225,20 +222,10 @@ class Loader:
     """The training batches of one process; `position` (batches served) is its whole state."""
 
     def __init__(
-        self,
-        examples: Examples,
-        order: Order,
-        micro_batch: int = 0,
-        rank: int = 0,
-        world: int = 1,
-        seed: int = 0,
+        self, examples: Examples, order: Order, micro_batch: int = 0, rank: int = 0, world: int = 1, seed: int = 0
     ) -> None:
-        self.examples = examples
-        self.seed = seed
-        self.order = order
-        self.position = 0
-        self._rank, self._world = rank, world
-        self._micro = micro_batch
+        self.examples, self.order, self.seed, self.position = examples, order, seed, 0
+        self._micro, self._rank, self._world = micro_batch, rank, world
         # Rows made on the fly (image files, sentences) or brought to a GPU are taken one batch ahead.
         self._worker = None if examples.ready else ThreadPoolExecutor(1)
         self._ahead: tuple[int, Future[list[Piece]]] | None = None
@@ -264,13 +251,11 @@ class Loader:
         if start == stop:  # fewer rows than processes: one of another's, which the loop gives no weight
             start = min(start, len(rows) - 1)
             stop = start + 1
-        step = self._micro or stop - start
-        bounds = [(first, min(first + step, stop)) for first in range(start, stop, step)]
-        draws = Draws(self.seed, position)
-        return [
-            Piece(self.examples.take(rows[first:last], first, draws), (first, last, len(rows)))
-            for first, last in bounds
-        ]
+        pieces, draws = [], Draws(self.seed, position)
+        for first in range(start, stop, self._micro or stop - start):
+            last = min(first + (self._micro or stop), stop)
+            pieces.append(Piece(self.examples.take(rows[first:last], first, draws), (first, last, len(rows))))
+        return pieces
 
 
 def shares(total: int, parts: int) -> list[tuple[int, int]]:

@@ -1,22 +1,24 @@
 """The column of a text to pre-train on: one example is a passage, whole sentences of one document end to end.
 
 Devlin et al. (2019), section 3.1 and appendix A.2: passages of at most so many tokens, and for each one of another
-document (`others`), by which next sentences are told from random ones.
+document (`others`), which is paired with it where the second sentence shall be a random one.
 A passage takes sentences of its document one after the other while they fit (`passage_bounds`). Nothing is left out: a
 sentence that is longer than a passage is cut into even pieces, and the last passage of a document may be short.
 
-T: tokens of the store, S: sentences, D: documents, P: passages of the column, B: passages asked for, N: their tokens.
+T: tokens of the store, S: sentences, D: documents, P: passages of the column, B: passages asked for, N: their tokens,
+L: the longest of them; grids [B, L] are padded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from copy import copy
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from canon.data.batching.sequences import Ragged, places_of
-from canon.data.text.framing import Specials
+from canon.data.batching.sequences import Ragged, RowColumn, ranges, starts_of
+from canon.data.text.framing import Specials, frame
 from canon.errors import CanonError
 
 # Bits of `begins`
@@ -28,23 +30,18 @@ CHUNK = 1 << 18  # sentences that are looked at at a time
 
 
 class Drawn(Ragged):
-    """Some passages: tokens [N] int64, lengths [B]; `begins` [N] uint8 has the bits above, `breaks` [N] is true where a
-    sentence begins. The first token of a passage begins a word and a sentence, even where a long one was cut."""
+    """Some passages: tokens [N] int64, lengths [B]; `begins` [N] uint8 has the bits above. The first token of a passage
+    begins a word and a sentence, even where a long one was cut."""
 
     def __init__(self, tokens: np.ndarray, lengths: np.ndarray, begins: np.ndarray) -> None:
         super().__init__(tokens, lengths)
         self.begins = begins
 
-    @property
-    def breaks(self) -> np.ndarray:
-        return (self.begins & SENTENCE) > 0
-
-    def take(self, indices: np.ndarray) -> Drawn:
-        places, lengths = places_of(self.offsets, indices)
+    def _with(self, places: np.ndarray, lengths: np.ndarray) -> Drawn:
         return Drawn(self.tokens[places], lengths, self.begins[places])
 
 
-class Passages:
+class Passages(RowColumn):
     """tokens [T] uint16 or int32 and begins [T] uint8 hold the text; sentences [S+1] int64 are places in it, and
     documents [D+1] int64 numbers of sentences. The column's passages are [starts[i], starts[i] + lengths[i])."""
 
@@ -67,34 +64,8 @@ class Passages:
         # [D+1]: the place in the text where each document begins.
         self._document_starts = np.asarray(sentences)[documents] if len(sentences) else np.zeros(1, dtype=np.int64)
 
-    @classmethod
-    def of(
-        cls,
-        documents: Sequence[Sequence[Sequence[int]]],
-        length: int,
-        specials: Specials,
-        vocab_size: int,
-        begins: Sequence[int] | None = None,
-    ) -> Passages:
-        """Of documents in memory: sentences of ids. begins: bits of all tokens; without them each begins a word."""
-        rows = [np.asarray(sentence, dtype=np.int64) for document in documents for sentence in document]
-        sentences = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int64)
-        counts = np.concatenate([[0], np.cumsum([len(document) for document in documents])]).astype(np.int64)
-        tokens = np.concatenate(rows).astype(token_dtype(vocab_size))
-        bits = np.full(len(tokens), WORD, np.uint8) if begins is None else np.asarray(begins, dtype=np.uint8).copy()
-        bits[sentences[:-1]] |= WORD | SENTENCE
-        return cls(tokens, bits, sentences, counts, length, specials, vocab_size)
-
     def __len__(self) -> int:
         return len(self.starts)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return (len(self),)
-
-    @property
-    def dtype(self) -> np.dtype:
-        return self.tokens.dtype
 
     @property
     def num_tokens(self) -> int:
@@ -110,21 +81,14 @@ class Passages:
         return self._with(self.starts[low:high], self.lengths[low:high])
 
     def _with(self, starts: np.ndarray, lengths: np.ndarray) -> Passages:
-        made = object.__new__(Passages)
-        made.__dict__ |= {name: value for name, value in self.__dict__.items() if name not in ("_ordered",)}
-        made.starts, made.lengths = starts, lengths
-        return made
+        column = copy(self)
+        column.starts, column.lengths = starts, lengths
+        vars(column).pop("_ordered", None)
+        return column
 
     def sequence(self, indices: np.ndarray) -> Drawn:
         """The passages at `indices`, end to end."""
-        return self._drawn(self.starts[indices], self.lengths[indices])
-
-    def _drawn(self, starts_B: np.ndarray, lengths_B: np.ndarray) -> Drawn:
-        before_B = np.cumsum(lengths_B) - lengths_B
-        places_N = np.arange(int(lengths_B.sum())) + np.repeat(starts_B - before_B, lengths_B)
-        begins_N = self.begins[places_N]
-        begins_N[before_B] |= WORD | SENTENCE
-        return Drawn(self.tokens[places_N].astype(np.int64), lengths_B, begins_N)
+        return stretches(self, self.starts[indices], self.lengths[indices])
 
     def document_of(self, indices: np.ndarray) -> np.ndarray:
         """The number of the document that each passage is of."""
@@ -138,10 +102,13 @@ class Passages:
         high_B = np.searchsorted(starts_P, self._document_starts[document_B + 1])
         count_B = len(starts_P) - (high_B - low_B)
         if len(count_B) and count_B.min() < 1:
-            raise CanonError("Sentences of another document are asked for, but the text has only one document.")
+            raise CanonError(
+                "Next-sentence prediction needs sentences of another document, but the text has only one; put a blank "
+                "line between documents, or set objective.next_sentence = false."
+            )
         chosen_B = np.minimum((u_B * count_B).astype(np.int64), count_B - 1)
         chosen_B += np.where(chosen_B >= low_B, high_B - low_B, 0)
-        return self._drawn(starts_P[chosen_B], lengths_P[chosen_B])
+        return stretches(self, starts_P[chosen_B], lengths_P[chosen_B])
 
     @cached_property
     def _ordered(self) -> tuple[np.ndarray, np.ndarray]:
@@ -152,21 +119,34 @@ class Passages:
         return self.starts[order], self.lengths[order]
 
 
+def stretches(text: Passages | Drawn, starts_B: np.ndarray, lengths_B: np.ndarray) -> Drawn:
+    """The tokens [start, start + length) of a text; the first of each row begins a word and a sentence."""
+    places_N = ranges(starts_B, lengths_B)
+    begins_N = text.begins[places_N]
+    begins_N[starts_of(lengths_B)[lengths_B > 0]] |= WORD | SENTENCE
+    return Drawn(text.tokens[places_N].astype(np.int64, copy=False), lengths_B, begins_N)
+
+
+def joined(first: Drawn, second: Drawn) -> Drawn:
+    """The rows of the one, then those of the other."""
+    pairs = ((first.tokens, second.tokens), (first.lengths, second.lengths), (first.begins, second.begins))
+    return Drawn(*(np.concatenate(pair) for pair in pairs))
+
+
 def token_dtype(vocab_size: int) -> np.dtype:
     return np.dtype(np.uint16 if vocab_size <= 1 << 16 else np.int32)
 
 
 def passage_bounds(sentences: np.ndarray, documents: np.ndarray, length: int) -> np.ndarray:
     """[P+1] int64: where passages begin, and the end; memory beyond that does not grow with the text."""
-    found: list[np.ndarray] = []
+    bounds: list[np.ndarray] = []
     first = 0
     while first < len(documents) - 1:
-        stop = int(np.searchsorted(documents, documents[first] + CHUNK, side="right")) - 1
-        stop = max(stop, first + 1)
-        own = np.asarray(documents[first : stop + 1])
-        found.append(_bounds(np.asarray(sentences[own[0] : own[-1] + 1]), own - own[0], length))
+        stop = max(int(np.searchsorted(documents, documents[first] + CHUNK, side="right")) - 1, first + 1)
+        some = np.asarray(documents[first : stop + 1])
+        bounds.append(_bounds(np.asarray(sentences[some[0] : some[-1] + 1]), some - some[0], length))
         first = stop
-    return np.concatenate([*found, np.asarray(sentences[-1:], dtype=np.int64)]) if found else np.zeros(1, np.int64)
+    return np.concatenate([*bounds, np.asarray(sentences[-1:], dtype=np.int64)]) if bounds else np.zeros(1, np.int64)
 
 
 def _bounds(sentences: np.ndarray, documents: np.ndarray, length: int) -> np.ndarray:
@@ -184,3 +164,66 @@ def _bounds(sentences: np.ndarray, documents: np.ndarray, length: int) -> np.nda
         chain.append(place)
         place = following[place]
     return starts[chain]
+
+
+# Sequences that a network reads
+
+
+@dataclass(frozen=True)
+class Sequences:
+    """What a network reads, and what is known of it. begins: the bits above, 0 at special tokens."""
+
+    tokens: np.ndarray  # [N], int64
+    lengths: np.ndarray  # [B], int64
+    segments: np.ndarray  # [N], int64
+    ordinary: np.ndarray  # [N], bool: a token of the text
+    begins: np.ndarray  # [N], uint8
+
+    @cached_property
+    def rows(self) -> np.ndarray:
+        return np.repeat(np.arange(len(self.lengths)), self.lengths)
+
+    @cached_property
+    def places(self) -> np.ndarray:
+        """The place of each token in its sequence."""
+        return ranges(np.zeros_like(self.lengths), self.lengths)
+
+    @cached_property
+    def starts(self) -> np.ndarray:
+        return starts_of(self.lengths)
+
+    @cached_property
+    def there(self) -> np.ndarray:
+        """Where the grid has a token."""
+        return np.arange(self.lengths.max(initial=0)) < self.lengths[:, None]
+
+    def grid(self, x_N: np.ndarray) -> np.ndarray:
+        """[B, L], 0 after the end."""
+        if self.there.size == len(x_N):
+            return x_N.reshape(self.there.shape)
+        x_BL = np.zeros(self.there.shape, dtype=x_N.dtype)
+        x_BL[self.there] = x_N
+        return x_BL
+
+    def flat(self, x_BL: np.ndarray) -> np.ndarray:
+        """[N] of a grid."""
+        return x_BL.reshape(-1) if self.there.size == len(self.tokens) else x_BL[self.there]
+
+
+def framed(framing: str, specials: Specials, first: Drawn, second: Drawn | None = None) -> Sequences:
+    """One or two texts for each sequence between the special tokens of `framing`."""
+    tokens_N, lengths_B, segments_N, first_B, second_B = frame(framing, specials, first, second)
+    begins_N = np.zeros(len(tokens_N), dtype=np.uint8)
+    ordinary_N = np.zeros(len(tokens_N), dtype=np.bool_)
+    for text, starts_B in ((first, first_B), (second, second_B)):
+        if text is not None:
+            lie = ranges(starts_B, text.lengths)
+            ordinary_N[lie], begins_N[lie] = True, text.begins
+    return Sequences(tokens_N, lengths_B, segments_N, ordinary_N, begins_N)
+
+
+def cut(text: Drawn, starts_B: np.ndarray, lengths_B: np.ndarray) -> Drawn:
+    """Of each text the tokens [start, start + length); the first of them begins a word and a sentence."""
+    if not starts_B.any() and np.array_equal(lengths_B, text.lengths):
+        return text
+    return stretches(text, text.offsets[:-1] + starts_B, lengths_B)

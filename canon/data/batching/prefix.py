@@ -2,26 +2,28 @@
 
 Dong et al. 2019, UniLM (arXiv:1905.03197), section 2.3: a third of the sequences bidirectional, a third source to
 target, a sixth from left to right and a sixth from right to left → `MODES`; in all of them tokens are hidden as in BERT
-and told by what may be seen; 80 % of the time one token, else two or three in a row → `NGRAMS`. Segment embeddings tell
-the modes apart → `SEGMENTS`. Next sentences (pairs.py) are asked of the bidirectional ones.
+and predicted from what may be seen; 80 % of the time one token, else two or three in a row → `NGRAMS`. Segment
+embeddings mark the modes → `SEGMENTS`. Next sentences (sentence_pairs.py) are asked of the bidirectional ones.
 Deviations: right to left is the text reversed, read from left to right, so places count from its end; two or three in a
-row are words, not pieces of them; a passage of one sentence is parted in its middle for source and target.
+row are words, not pieces of them; a passage of one sentence is cut in its middle for source and target.
 Shapes: B sequences, N tokens.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from canon.contracts import IGNORE
-from canon.data.batching.composing import Sequences, framed
 from canon.data.batching.draws import Draws
 from canon.data.batching.masking import mask
-from canon.data.batching.passages import Passages
-from canon.data.batching.sentence_pairs import Facts, next_sentences
-from canon.data.text.framing import Specials
+from canon.data.batching.passages import Sequences
+from canon.data.batching.sentence_pairs import next_sentences
+from canon.data.batching.settings import PrefixSettings
+
+if TYPE_CHECKING:
+    from canon.data.batching.composer import Composer
 
 BOTH, SOURCE, LEFT, RIGHT = range(4)
 MODES = (1 / 3, 1 / 3, 1 / 6, 1 / 6)  # shares of the four above
@@ -36,30 +38,25 @@ class Prefixed(NamedTuple):
     segments: np.ndarray  # [N]
     places: np.ndarray  # [M], ascending
     target: np.ndarray  # [M]
-    prefix: np.ndarray  # [B], so many first tokens see each other, every other token what is not behind it
-    next: np.ndarray  # [B], of pairs.py; IGNORE where not asked
+    prefix: np.ndarray  # [B], so many first tokens see each other, every other token those before it and itself
+    next: np.ndarray  # [B], of sentence_pairs.py; IGNORE where not asked
 
 
 def prefix(
-    passages: Passages,
+    column: Composer,
     indices: np.ndarray,
     rows_B: np.ndarray,
     draws: Draws,
-    specials: Specials,
-    vocabulary: np.ndarray,
-    room: int,
-    facts: Facts,
+    settings: PrefixSettings,
     modes: tuple[float, ...] = MODES,
-    next_sentence: bool = True,
-    masking: str = "span",
-    share: float = 0.15,
 ) -> Prefixed:
     mode_B = np.searchsorted(np.cumsum(modes)[:-1] / sum(modes), draws.uniform(_MODE, rows_B), side="right")
-    asked_B = (mode_B == BOTH) & next_sentence
-    pairs = next_sentences(passages, indices, rows_B, draws, room, facts, asked_B)
+    asked_B = (mode_B == BOTH) & settings.next_sentence
+    pairs = next_sentences(column.passages, indices, rows_B, draws, column.room, column.facts, asked_B)
     whole_B = ~asked_B & (mode_B != SOURCE)
-    text = _joined(framed("bert", specials, pairs.first, pairs.second), pairs.first.lengths, whole_B)
-    hidden = mask(text, rows_B, draws, specials, vocabulary, masking, share, NGRAMS, together=False)
+    text = _joined(column.framed(pairs.first, pairs.second), pairs.first.lengths, whole_B)
+    hiding = settings.masking, settings.mask_share, NGRAMS
+    hidden = mask(text, rows_B, draws, column.specials, column.vocabulary, *hiding, together=False)
     chosen_N = np.zeros(len(text.tokens), dtype=bool)
     chosen_N[hidden.places] = True
     # Where each token comes from: a text is reversed between its first and its last token, which are special.

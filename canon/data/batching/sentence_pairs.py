@@ -6,7 +6,7 @@ is too long is trimmed at either end of the longer text → `fit`, as in the aut
 Deviations: a passage is always cut from the same place, so what follows a first text that got a foreign second is not
 used at that visit; the foreign text begins where a passage does; a shortened passage keeps two sentences at least, so
 that both labels stay possible. A passage of one sentence has no continuation and always gets a foreign text, as in the
-authors' code; the others then get one less often, so that the labels stay even (`Facts.chance`).
+authors' code; the others then get one less often, so that the labels stay even (`NextSentenceFacts.chance`).
 Shapes: B passages, S sentences of all.
 """
 
@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from canon.data.batching.composing import cut, ranges, starts_of
 from canon.data.batching.draws import Draws
-from canon.data.batching.passages import SENTENCE, Drawn, Passages
+from canon.data.batching.passages import SENTENCE, Drawn, Passages, cut, joined, stretches
+from canon.data.batching.sequences import starts_of
 from canon.errors import CanonError
 
 FOLLOWS, FOREIGN = 0, 1  # labels, as BERT's
@@ -48,18 +48,18 @@ class Sentences(NamedTuple):
         return np.where(number_B < self.counts, self.starts[index_B], lengths_B)
 
 
-class Facts(NamedTuple):
+class NextSentenceFacts(NamedTuple):
     """What next-sentence prediction must know of a column, by an even sample of its passages."""
 
     alone: float  # share of the passages that have one sentence
     documents: int  # 1, or 2 for several
 
     @classmethod
-    def of(cls, passages: Passages) -> Facts:
+    def of(cls, passages: Passages) -> NextSentenceFacts:
         rows = np.unique(np.linspace(0, len(passages) - 1, min(len(passages), _SAMPLE)).astype(np.int64))
         starts, stops = passages.starts[rows], passages.starts[rows] + passages.lengths[rows]
         sentences = np.asarray(passages.sentences)
-        begun = np.searchsorted(sentences, stops) - np.searchsorted(sentences, starts, side="right")  # behind the first
+        begun = np.searchsorted(sentences, stops) - np.searchsorted(sentences, starts, side="right")  # after the first
         same = len(passages) == 0 or passages.document_of(rows).min() == passages.document_of(rows).max()
         return cls(float((begun == 0).mean()) if len(rows) else 1.0, 1 if same else 2)
 
@@ -69,7 +69,7 @@ class Facts(NamedTuple):
         return max(0.0, (0.5 - self.alone) / (1.0 - self.alone)) if self.alone < 1 and self.documents > 1 else 0.0
 
     def require(self) -> None:
-        """Says so where next sentences cannot be learned."""
+        """Raises an error where next sentences cannot be learned."""
         if self.alone > _ALONE:
             raise CanonError(
                 f"Next-sentence prediction needs documents of several sentences, but {self.alone:.0%} of the passages "
@@ -78,7 +78,7 @@ class Facts(NamedTuple):
             )
 
 
-class Pairs(NamedTuple):
+class SentencePairs(NamedTuple):
     first: Drawn
     second: Drawn
     labels: np.ndarray  # [B]
@@ -90,13 +90,13 @@ def next_sentences(
     rows_B: np.ndarray,
     draws: Draws,
     room: int,
-    facts: Facts,
+    facts: NextSentenceFacts,
     may_B: np.ndarray | bool = True,
-) -> Pairs:
-    """Passages parted at a sentence's end, each with its rest or a foreign text, `room` tokens at most together.
+) -> SentencePairs:
+    """Passages cut at the end of a sentence, each with its rest or a foreign text, `room` tokens at most together.
 
     may_B: where a text may be foreign; elsewhere, and where there is one document, all go on, and a lone sentence is
-    parted in its middle.
+    cut in its middle.
     """
     text = passages.sequence(indices)
     sentences = Sentences.of(text)
@@ -118,17 +118,10 @@ def next_sentences(
     kept_first_B, kept_second_B = fit(first_B, second_B, room)
     front_B = _heads(draws, _FRONT, rows_B, first_B - kept_first_B)
     front_second_B = _heads(draws, _FRONT_SECOND, rows_B, second_B - kept_second_B)
-    both = Drawn(
-        np.concatenate([text.tokens, others.tokens]),
-        np.concatenate([text.lengths, others.lengths]),
-        np.concatenate([text.begins, others.begins]),
-    )
+    both = joined(text, others)
     begin_B = np.where(foreign_B, both.offsets[len(indices) : -1], both.offsets[: len(indices)] + first_B)
-    taken = ranges(begin_B + front_second_B, kept_second_B)
-    begins = both.begins[taken]
-    begins[starts_of(kept_second_B)[kept_second_B > 0]] |= np.uint8(SENTENCE | 1)
-    second = Drawn(both.tokens[taken], kept_second_B, begins)
-    return Pairs(cut(text, front_B, kept_first_B), second, np.where(foreign_B, FOREIGN, FOLLOWS))
+    second = stretches(both, begin_B + front_second_B, kept_second_B)
+    return SentencePairs(cut(text, front_B, kept_first_B), second, np.where(foreign_B, FOREIGN, FOLLOWS))
 
 
 def fit(first_B: np.ndarray, second_B: np.ndarray, room: int) -> tuple[np.ndarray, np.ndarray]:

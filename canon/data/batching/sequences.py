@@ -2,7 +2,7 @@
 
 A batch of sentences is {"input": ids [N], "input_lengths": [B], …} without padding; lengths stay on the host, where
 layouts are made of them (canon.nn.ragged). Targets come twice: what the decoder is given (<bos> y₁ … yₙ) as
-"target_input", and what it must say (y₁ … yₙ <eos>) as "target".
+"target_input", and what it must predict (y₁ … yₙ <eos>) as "target".
 A batch of windows is {"input": [B, T], "target": [B, T]}, the target one token on; −1 where the text has ended.
 """
 
@@ -24,15 +24,41 @@ def offsets_of(lengths: np.ndarray) -> np.ndarray:
     return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
 
 
+def starts_of(lengths_B: np.ndarray) -> np.ndarray:
+    """Where each row begins."""
+    return np.cumsum(lengths_B) - lengths_B
+
+
+def ranges(starts_B: np.ndarray, lengths_B: np.ndarray) -> np.ndarray:
+    """The numbers start … start + length − 1 of every row, end to end."""
+    return np.arange(int(lengths_B.sum())) + np.repeat(starts_B - starts_of(lengths_B), lengths_B)
+
+
 def places_of(offsets: np.ndarray, indices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Where the items of some rows lie, and how many each row has."""
     lengths = offsets[indices + 1] - offsets[indices]
-    starts = offsets[indices] - (np.cumsum(lengths) - lengths)
-    return np.arange(lengths.sum()) + np.repeat(starts, lengths), lengths
+    return ranges(offsets[indices], lengths), lengths
 
 
-class Uneven:
-    """Rows of unequal length end to end: `tokens` holds them all, row i is [offsets[i], offsets[i+1])."""
+class RowColumn:
+    """A column whose rows are not arrays of one shape: `tokens` holds all of them, `len` says how many they are."""
+
+    tokens: np.ndarray
+
+    def __len__(self) -> int:
+        raise NotImplementedError
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (len(self),)
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.tokens.dtype
+
+
+class Uneven(RowColumn):
+    """Rows of unequal length end to end: row i is tokens[offsets[i] : offsets[i + 1]]."""
 
     def __init__(self, tokens: np.ndarray, lengths: np.ndarray) -> None:
         self.tokens = tokens
@@ -45,16 +71,12 @@ class Uneven:
     def __getitem__(self, row: int) -> np.ndarray:
         return self.tokens[self.offsets[row] : self.offsets[row + 1]]
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return (len(self),)
-
-    @property
-    def dtype(self) -> np.dtype:
-        return self.tokens.dtype
-
     def take(self, indices: np.ndarray) -> Self:
         places, lengths = places_of(self.offsets, indices)
+        return self._with(places, lengths)
+
+    def _with(self, places: np.ndarray, lengths: np.ndarray) -> Self:
+        """The column of rows of these lengths, whose items lie at `places`."""
         return type(self)(self.tokens[places], lengths)
 
 
@@ -63,33 +85,33 @@ class Ragged(Uneven):
 
     @classmethod
     def encode(cls, tokenizer: Tokenizer, texts: Sequence[str], bos: bool = False) -> Ragged:
-        """Each text with <eos> behind it, and with <bos> before it for a decoder."""
+        """Each text with <eos> after it, and with <bos> before it for a decoder."""
         flat, lengths = tokenizer.encode(texts)
         more = 1 + bos
-        starts = np.cumsum(lengths + more) - (lengths + more)
         tokens = np.full(len(flat) + more * len(lengths), EOS, dtype=np.int32)
         rows = np.repeat(np.arange(len(lengths)), lengths)
         tokens[np.arange(len(flat)) + more * rows + bos] = flat
+        column = cls(tokens, lengths.astype(np.int64) + more)
         if bos:
-            tokens[starts] = BOS
-        return cls(tokens, lengths.astype(np.int64) + more)
+            tokens[column.offsets[:-1]] = BOS
+        return column
 
     def batch(self, name: str, indices: np.ndarray) -> dict[str, np.ndarray]:
-        """The tensors of some rows, as this module's head tells."""
+        """The arrays of some rows, as this module's docstring lists them."""
         places, lengths = places_of(self.offsets, indices)
         if name == "input":
             return {name: self.tokens[places].astype(np.int64), f"{name}_lengths": lengths}
         inner = np.ones(len(places), dtype=bool)
         inner[np.cumsum(lengths) - 1] = False  # all but each sentence's last token
-        given = places[inner]
+        read = places[inner]
         return {
-            f"{name}_input": self.tokens[given].astype(np.int64),
-            name: self.tokens[given + 1].astype(np.int64),
+            f"{name}_input": self.tokens[read].astype(np.int64),
+            name: self.tokens[read + 1].astype(np.int64),
             f"{name}_lengths": lengths - 1,
         }
 
 
-class Windows:
+class Windows(RowColumn):
     """One long text cut into pieces of `window` tokens; the last may be shorter."""
 
     running = True
@@ -105,10 +127,6 @@ class Windows:
     def shape(self) -> tuple[int, ...]:
         return (len(self), self.window)
 
-    @property
-    def dtype(self) -> np.dtype:
-        return self.tokens.dtype
-
     def take(self, indices: np.ndarray) -> Windows:
         """The text up to the last of `indices`, which must be the first ones: windows hang together."""
         assert np.array_equal(indices, np.arange(len(indices))), "windows of a text are taken from its beginning"
@@ -118,9 +136,9 @@ class Windows:
         places = indices[:, None] * self.window + np.arange(self.window)
         last = len(self.tokens) - 1
         there = places < last
-        given = self.tokens[np.minimum(places, last)].astype(np.int64)
-        told = np.where(there, self.tokens[np.minimum(places + 1, last)].astype(np.int64), -1)
-        return {name: np.where(there, given, PAD), "target": told, "target_lengths": there.sum(axis=1)}
+        read = self.tokens[np.minimum(places, last)].astype(np.int64)
+        following = np.where(there, self.tokens[np.minimum(places + 1, last)].astype(np.int64), -1)
+        return {name: np.where(there, read, PAD), "target": following, "target_lengths": there.sum(axis=1)}
 
 
 def lined(tokenizer: Tokenizer, documents: Sequence[str]) -> np.ndarray:

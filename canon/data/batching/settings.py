@@ -14,37 +14,37 @@ Share = Annotated[float, Field(gt=0, lt=1)]
 
 
 @settings
-class Causal:
+class CausalSettings:
     pass
 
 
 @settings
-class Masked:
+class MaskedSettings:
     masking: Masking = Field(default="token", description="what is hidden as a whole")
     mask_share: Annotated[float, Field(ge=0, lt=1)] = Field(default=0.15, description="share of tokens to fill in")
     next_sentence: bool = Field(default=False, description="whether two texts follow each other is learned too")
 
 
 @settings
-class Prefix(Masked):
+class PrefixSettings(MaskedSettings):
     masking: Masking = Field(default="span", description="what is hidden as a whole")
 
 
 @settings
-class Permutation:
+class PermutationSettings:
     predict_share: Annotated[float, Field(gt=0, le=1)] = Field(
         default=1 / 6, description="share of tokens predicted: the last ones in the order, 1/K of the paper"
     )
 
 
 @settings
-class Corruption:
+class CorruptionSettings:
     corrupt_share: Share = Field(default=0.15, description="share of tokens left out")
     corrupt_span: Annotated[float, Field(ge=1)] = Field(default=3.0, description="mean length of what is left out")
 
 
 @settings
-class Continual:
+class ContinualSettings:
     masking: Masking = Field(default="span", description="what is hidden as a whole")
     mask_share: Annotated[float, Field(ge=0, lt=1)] = Field(default=0.15, description="share of tokens to fill in")
     tasks: tuple[TaskName, ...] = Field(

@@ -18,10 +18,10 @@ from itertools import permutations
 
 import numpy as np
 
-from canon.data.batching.composing import ranges, starts_of
 from canon.data.batching.draws import Draws
-from canon.data.batching.passages import SENTENCE, Drawn, Passages
+from canon.data.batching.passages import Drawn, Passages, joined, stretches
 from canon.data.batching.sentence_pairs import Sentences, fit
+from canon.data.batching.sequences import ranges
 
 TASKS = ("masked", "relation", "order", "distance")
 MOST_SEGMENTS = 3
@@ -46,7 +46,7 @@ def task_of(rows_B: np.ndarray, draws: Draws, tasks: tuple[str, ...], stage: int
 def reorder(text: Drawn, rows_B: np.ndarray, draws: Draws) -> tuple[Drawn, np.ndarray]:
     """Each passage's segments (whole sentences) in a random order, and the order's number."""
     sentences = Sentences.of(text)
-    gaps_B = sentences.counts - 1  # where a passage may be parted
+    gaps_B = sentences.counts - 1  # where a passage may be cut
     count_B = 1 + draws.integers(np.minimum(sentences.counts, MOST_SEGMENTS), _COUNT, rows_B)
     bound_B = 1 + draws.integers(np.maximum(gaps_B, 1), _BOUND, rows_B)
     other_B = 1 + draws.integers(np.maximum(gaps_B - 1, 1), _SECOND_BOUND, rows_B)
@@ -80,11 +80,11 @@ def distance(
     wanted_B = np.maximum(room - first_B, room // 2)
     # Far: from a sentence that neither is in the passage nor touches it.
     before_B = np.maximum(np.searchsorted(passages.sentences, start_B, side="right") - 2 - from_B, 0)
-    behind_B = np.searchsorted(passages.sentences, stop_B) + 1
-    choices_B = before_B + np.maximum(to_B - behind_B, 0)
+    after_B = np.searchsorted(passages.sentences, stop_B) + 1
+    choices_B = before_B + np.maximum(to_B - after_B, 0)
     drawn_B = draws.integers(np.maximum(choices_B, 1), _FAR, rows_B)
     is_before_B = drawn_B < before_B
-    chosen_B = np.where(is_before_B, from_B + drawn_B, np.minimum(behind_B + drawn_B - before_B, to_B))
+    chosen_B = np.where(is_before_B, from_B + drawn_B, np.minimum(after_B + drawn_B - before_B, to_B))
     last_B = np.where(is_before_B, passages.sentences[from_B + before_B], end_B)
     label_B = draws.integers(3, _LABEL, rows_B)
     label_B = np.where((label_B == SAME) & (choices_B == 0), OTHER, label_B)
@@ -95,15 +95,12 @@ def distance(
     second_B = np.minimum(np.where(label_B == OTHER, others.lengths, reach_B), wanted_B)
     kept_B, kept_second_B = fit(first_B, second_B, room)
     # The first text loses its beginning and the second its end: neighbours still touch.
-    first = _stretch(passages, start_B + first_B - kept_B, kept_B)
-    near = _stretch(passages, begin_B, np.where(label_B == OTHER, 0, kept_second_B))
-    foreign_B = np.where(label_B == OTHER, kept_second_B, 0)
-    lie = ranges(starts_of(kept_second_B), near.lengths)
-    lie_foreign, taken = ranges(starts_of(kept_second_B), foreign_B), ranges(others.offsets[:-1], foreign_B)
-    tokens, begins = np.empty(kept_second_B.sum(), dtype=np.int64), np.empty(kept_second_B.sum(), dtype=np.uint8)
-    tokens[lie], begins[lie] = near.tokens, near.begins
-    tokens[lie_foreign], begins[lie_foreign] = others.tokens[taken], others.begins[taken]
-    return first, Drawn(tokens, kept_second_B, begins), label_B
+    first = stretches(passages, start_B + first_B - kept_B, kept_B)
+    near = stretches(passages, begin_B, np.where(label_B == OTHER, 0, kept_second_B))
+    foreign = stretches(others, others.offsets[:-1], np.where(label_B == OTHER, kept_second_B, 0))
+    in_turn = np.arange(2 * len(indices)).reshape(2, -1).T.reshape(-1)  # one of the two is empty in each row
+    both = joined(near, foreign).take(in_turn)
+    return first, Drawn(both.tokens, kept_second_B, both.begins), label_B
 
 
 def relation(passages: Passages, indices: np.ndarray, text: Drawn) -> np.ndarray:
@@ -112,22 +109,14 @@ def relation(passages: Passages, indices: np.ndarray, text: Drawn) -> np.ndarray
     from_B, to_B = (passages.sentences[bound_B] for bound_B in _document(passages, indices))
     far = _BESIDE * passages.length
     low_B, high_B = np.maximum(start_B - far, from_B), np.minimum(stop_B + far, to_B)
-    found_BV = np.zeros((len(indices), passages.vocab_size), dtype=bool)
+    seen_BV = np.zeros((len(indices), passages.vocab_size), dtype=bool)
     for begin_B, lengths_B in ((low_B, start_B - low_B), (stop_B, high_B - stop_B)):
         rows = np.repeat(np.arange(len(indices)), lengths_B)
-        found_BV[rows, passages.tokens[ranges(begin_B, lengths_B)]] = True
-    return found_BV[np.repeat(np.arange(len(indices)), text.lengths), text.tokens].astype(np.int64)
+        seen_BV[rows, passages.tokens[ranges(begin_B, lengths_B)]] = True
+    return seen_BV[np.repeat(np.arange(len(indices)), text.lengths), text.tokens].astype(np.int64)
 
 
 def _document(passages: Passages, indices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """[from, to) of the sentences of each passage's document."""
     number_B = passages.document_of(indices)
     return passages.documents[number_B], passages.documents[number_B + 1]
-
-
-def _stretch(passages: Passages, starts_B: np.ndarray, lengths_B: np.ndarray) -> Drawn:
-    """Tokens of the store from anywhere; the first of each row begins a word and a sentence."""
-    taken = ranges(starts_B, lengths_B)
-    begins = passages.begins[taken]
-    begins[starts_of(lengths_B)[lengths_B > 0]] |= np.uint8(SENTENCE | 1)
-    return Drawn(passages.tokens[taken].astype(np.int64), lengths_B, begins)

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import hashlib
 import os
-from dataclasses import replace
 from pathlib import Path
 
 from canon.data.catalogue.sets import RECORDS, Dataset, File
 from canon.data.formats.files import COMPRESSIONS, open_bytes
+from canon.data.progress import bar
 from canon.errors import CanonError, unknown
+from canon.storage import cache_folder, sync_file
 
+TIMEOUT = 30.0  # seconds without a byte
 CATALOGUE: dict[str, Dataset] = {record.name: record for record in RECORDS}
 
 
@@ -25,21 +27,10 @@ def find(name: str) -> Dataset:
 
 
 def data_folder() -> Path:
-    """CANON_DATA, else canon/data in the user's cache."""
+    """CANON_DATA, else data in the cache."""
     if os.environ.get("CANON_DATA"):
         return Path(os.environ["CANON_DATA"]).expanduser()
-    cache = os.environ.get("XDG_CACHE_HOME")
-    return (Path(cache) if cache else Path.home() / ".cache") / "canon" / "data"
-
-
-def corpora_folders() -> list[Path]:
-    """Where texts in numbers are kept: beside CANON_DATA, where that can be written, else in the user's cache."""
-    beside = data_folder().parent / "corpora"
-    nearest = next(folder for folder in (beside, *beside.parents) if folder.exists())
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "canon" / "corpora"
-    # The superuser may write anywhere, but a folder whose mode says read-only is meant so.
-    writable = os.access(nearest, os.W_OK) and nearest.stat().st_mode & 0o222
-    return [beside] if writable else [beside, cache]
+    return cache_folder() / "data"
 
 
 def locate(name: str) -> Path | None:
@@ -63,7 +54,7 @@ def find_file(folder: Path, file: File) -> Path | None:
 
 
 def require(name: str) -> Path:
-    """`locate`, or the sentence that says how to get the set."""
+    """`locate`, or the error that says how to get the set."""
     folder = locate(name)
     if folder is None:
         record = find(name)
@@ -84,14 +75,14 @@ def wanted(record: Dataset) -> str:
 def verify(path: Path, file: File) -> None:
     """The file's content must be the published one. Hashes the file as it lies first: that needs no decompression."""
     with path.open("rb") as stream:
-        found = hashlib.file_digest(stream, "sha256").hexdigest()
-    if found not in (file.sha256, file.content) and file.content:
+        digest = hashlib.file_digest(stream, "sha256").hexdigest()
+    if digest not in (file.sha256, file.content) and file.content:
         with open_bytes(path) as content:
-            found = hashlib.file_digest(content, "sha256").hexdigest()  # type: ignore[arg-type]
-    if found not in (file.sha256, file.content):
+            digest = hashlib.file_digest(content, "sha256").hexdigest()  # type: ignore[arg-type]
+    if digest not in (file.sha256, file.content):
         expected = file.content or file.sha256
         raise CanonError(
-            f"{path} is not the published file (sha256 {found}, not {expected}); remove it and get it again."
+            f"{path} is not the published file (sha256 {digest}, not {expected}); remove it and get it again."
         )
 
 
@@ -104,12 +95,46 @@ def fetch(name: str, progress: bool = True) -> Path:
     if folder is None:
         if not all(file.url for file in record.files):
             return require(name)
-        from canon.data.catalogue.download import download
-
         folder = data_folder() / name
         for file in record.files:
             if find_file(folder, file) is None:
-                place = folder / file.name  # which may be in a folder below
-                named = replace(file, name=place.name)
-                download(named, place.parent, f"{name} could not be fetched", wanted(record), progress)
+                _download(record, file, folder / file.name, progress)
     return folder
+
+
+def _download(record: Dataset, file: File, path: Path, progress: bool) -> None:
+    """One file from its address, hashed while it streams, kept only if it is whole and the published one."""
+    import http.client
+    import urllib.error
+    import urllib.request
+
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        digest, received = hashlib.sha256(), 0
+        request = urllib.request.Request(file.url, headers={"User-Agent": "canon"})
+        with (
+            urllib.request.urlopen(request, timeout=TIMEOUT) as response,
+            part.open("wb") as target,
+            bar(path.name, file.bytes, "bytes", progress) as shown,
+        ):
+            while chunk := response.read(1 << 16):
+                digest.update(chunk)
+                target.write(chunk)
+                received += len(chunk)
+                shown.advance(len(chunk))
+        sync_file(part)
+        if file.bytes and received != file.bytes:
+            raise CanonError(f"{file.url} sent {received:,} of {file.bytes:,} bytes; nothing is kept, try again.")
+        if (sha256 := digest.hexdigest()) != file.sha256:
+            raise CanonError(f"{file.url} sent a file with sha256 {sha256}, not {file.sha256}; it is not kept.")
+        part.replace(path)
+    except (OSError, http.client.HTTPException) as mistake:
+        if isinstance(mistake, urllib.error.HTTPError):
+            why = f"the server says {mistake.code} {mistake.reason}"
+        else:
+            cause = getattr(mistake, "reason", mistake)
+            why = str(getattr(cause, "strerror", None) or cause or type(cause).__name__).rstrip(".").lower()
+        raise CanonError(f"{record.name} could not be fetched ({why}): put {wanted(record)}.") from None
+    finally:
+        part.unlink(missing_ok=True)

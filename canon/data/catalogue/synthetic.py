@@ -1,4 +1,4 @@
-"""Named sets drawn from mixtures of Gaussians whose density is known: what a generator should give can be told exactly.
+"""Named sets drawn from mixtures of Gaussians whose density is known: what a generator should give is known exactly.
 
 `gaussian-ring` is the ring of Metz et al. 2017, Unrolled generative adversarial networks, appendix A: eight modes at
 distance 2 from the origin, σ = 0.02. Each set is drawn once, from a fixed seed; its rows are independent.

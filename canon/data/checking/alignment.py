@@ -1,4 +1,4 @@
-"""Whether two lists of sentences say the same line by line, told by their lengths and by rare words that both have.
+"""Whether two lists of sentences say the same line by line, judged by their lengths and by rare words that both have.
 
 Paper: Gale and Church (1993), A program for aligning sentences in bilingual corpora: long sentences have long
 translations. r_i = log(|t_i| + 1) − log(|s_i| + 1) less its median, in `_misfit`; lengths in characters.
@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
+from itertools import chain
 
 import numpy as np
 
@@ -30,7 +31,7 @@ def _misfit(source: np.ndarray, target: np.ndarray, usual: float) -> np.ndarray:
 
 
 def broken_line(source: Sequence[str], target: Sequence[str]) -> int:
-    """The first line, from 0, from which two lists of unequal length seem to have parted; the shorter's length if it
+    """The first line, from 0, from which two lists of unequal length do not correspond; the shorter's length if it
     just ends early."""
     first, second = _lengths(source), _lengths(target)
     if len(first) > len(second):
@@ -52,16 +53,16 @@ _NUMBER = re.compile(r"\d+")
 def _marks(source: Sequence[str], target: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
     """1 where lines have different numbers in them: as they lie, and moved by the missing lines."""
     shorter, longer = (source, target) if len(source) <= len(target) else (target, source)
-    numbers = [frozenset(_NUMBER.findall(text)) for text in longer]
-    own = [frozenset(_NUMBER.findall(text)) for text in shorter]
-    missing = len(numbers) - len(own)
-    as_is = np.array([one != other for one, other in zip(own, numbers, strict=False)], dtype=np.float64)
-    moved = np.array([one != other for one, other in zip(own, numbers[missing:], strict=True)], dtype=np.float64)
+    first, second = ([frozenset(_NUMBER.findall(text)) for text in texts] for texts in (shorter, longer))
+    as_is, moved = (
+        np.array([one != other for one, other in zip(first, second[start:], strict=False)], dtype=np.float64)
+        for start in (0, len(second) - len(first))
+    )
     return as_is, moved
 
 
 def score(source: Sequence[str], target: Sequence[str]) -> float:
-    """About 0 if the pairs are no better than chance, towards 1 if they fit; NaN where lengths and words cannot tell.
+    """About 0 if the pairs are no better than chance, towards 1 if they fit; NaN if lengths and words do not decide.
 
     The correlation of log lengths, or (a − b)/(a + b) if that is more: a pairs share a rare word, b would if the
     targets were moved by half the list, and a − b is over four of its standard deviations.
@@ -70,23 +71,24 @@ def score(source: Sequence[str], target: Sequence[str]) -> float:
         return float("nan")
     first, second = _lengths(source), _lengths(target)
     spread = float(first.std() * second.std())
-    told = [] if spread < 1e-3 else [float(np.corrcoef(first, second)[0, 1])]
+    scores = [] if spread < 1e-3 else [float(np.corrcoef(first, second)[0, 1])]
     shared, chance = _shared(source, target)
     if shared - chance > 4 * np.sqrt(shared + chance):
-        told.append((shared - chance) / (shared + chance))
-    return max(told, default=float("nan"))
+        scores.append((shared - chance) / (shared + chance))
+    return max(scores, default=float("nan"))
 
 
 def _shared(source: Sequence[str], target: Sequence[str]) -> tuple[int, int]:
-    words = [set(text.split()) for text in target]
-    counts = Counter(word for found in words for word in found)
+    """How many pairs share a rare word, and how many would if the targets were moved by half the list."""
+    sources, targets = ([set(text.split()) for text in texts] for texts in (source, target))
+    counts = Counter(chain.from_iterable(targets))
     most = max(RARE * len(target), 2)
-    rare = [{word for word in found if counts[word] <= most} for found in words]
+    rare = [{word for word in words if counts[word] <= most} for words in targets]
     middle = len(rare) // 2
-    moved = rare[middle:] + rare[:middle]
-    sources = [set(text.split()) for text in source]
-    hits = sum(not found.isdisjoint(words) for found, words in zip(sources, rare, strict=True))
-    chance = sum(not found.isdisjoint(words) for found, words in zip(sources, moved, strict=True))
+    hits, chance = (
+        sum(not words.isdisjoint(others) for words, others in zip(sources, texts, strict=True))
+        for texts in (rare, rare[middle:] + rare[:middle])
+    )
     return hits, chance
 
 

@@ -14,19 +14,21 @@ from typing import Any
 
 import numpy as np
 
-from canon.data import columns
+from canon.data import column_plan, columns
 from canon.data.checking import measure
 from canon.data.checking.report import CheckReport
-from canon.data.corpus.text_blocks import Texts
+from canon.data.column_encoders import CentredLabels, DateColumn
+from canon.data.corpus.text_blocks import TextStream
 from canon.data.formats import images
 from canon.data.formats.files import lines, open_bytes, read_raw
 from canon.data.formats.tables import Table, canonical
 from canon.data.progress import bar
 from canon.data.source import SPLITS, ImageSource, Source, TableSource
-from canon.data.splits import choose, held_count
+from canon.data.splits import choose, held_count, held_out_shares
 from canon.errors import CanonError
 
 Stream = Callable[[], Iterator[str]]  # texts, from the start each time it is called
+Digests = dict[str, np.ndarray]  # of the examples of each split
 
 
 # Tables
@@ -37,34 +39,34 @@ def count_table(report: CheckReport, config: Any, source: TableSource) -> None:
     tables: dict[str, Table] = source.parts
     train = tables["train"]
     label, note = columns.choose_label(train, config.label or source.label)
-    report.notes += [note] if note else []
+    if note and not columns.texts_of(train):  # else the note on texts says it
+        report.notes.append(note)
     classes = _class_names(train, label)
     chosen, _ = choose(source, config, columns.class_codes(train, label, classes) if classes else None)
     report.splits = {name: len(rows) for name, (_, rows) in chosen.items()}
+    kinds = _decided(report, config, source, label, chosen["train"][1])
     with bar("checking columns", len(train.names)) as progress:
-        report.columns = [_column(report, train, name) for name in progress.over(train.names)]
+        report.columns = [_column(report, train, name, kinds.get(name, "")) for name in progress.over(train.names)]
     for split, (part, rows) in chosen.items() if classes else ():
         if label in tables[part]:
             counts: Counter[str] = Counter()
-            found, codes = tables[part].factor(label)
-            for text, count in zip(found, np.bincount(codes[rows], minlength=len(found)).tolist(), strict=True):
+            texts, codes = tables[part].factor(label)
+            for text, count in zip(texts, np.bincount(codes[rows], minlength=len(texts)).tolist(), strict=True):
                 counts[canonical(text)] += count
             report.classes[split] = {name: counts[name] for name in classes} | {
                 name: count for name, count in sorted(counts.items()) if count and name not in classes
             }
     _check_rows(report, tables, chosen, label)
-    texts = [column["name"] for column in report.columns if column["kind"] == "text" and column["name"] != label]
-    if texts:
+    if any(column["kind"] == "text" and column["name"] != label for column in report.columns):
         name = columns.choose_text(train, source.features[:1] if source.features else (), label)
         streams = {split: partial(tables[part].stream, name, np.sort(rows)) for split, (part, rows) in chosen.items()}
         _measure_texts(report, streams)
 
 
 def _class_names(table: Table, label: str) -> tuple[str, ...]:
-    """The classes of the label, or () if it is a number to predict (or has a mistake, which `_judge` tells)."""
+    """The classes of the label, or () if it is a number to predict or has a mistake, which no encoding accepts."""
     try:
-        values, bad = table.numbers(label)
-        if not bad.any() and (values != np.rint(values)).any():
+        if len(table.names) == 1 or columns.has_fractions(table, label):
             return ()
         classes = columns.class_names(table, label)
         columns.class_codes(table, label, classes)
@@ -73,16 +75,32 @@ def _class_names(table: Table, label: str) -> tuple[str, ...]:
         return ()
 
 
-def _column(report: CheckReport, table: Table, name: str) -> dict[str, Any]:
+def _decided(report: CheckReport, config: Any, source: TableSource, label: str, rows: np.ndarray) -> dict[str, str]:
+    """What each column becomes, and notes on it; nothing where the columns have a mistake, which `suits` reports."""
+    train: Table = source.parts["train"]
+    features = config.features or source.features
+    try:
+        names = columns.choose_features(train, features, label)
+        labels = CentredLabels.of(np.zeros(len(rows)), 0)
+        decided = column_plan.plan(train, names, rows, config.missing, labels, bool(features))
+    except CanonError:
+        return {}
+    report.notes += decided.notes
+    return decided.kinds
+
+
+def _column(report: CheckReport, table: Table, name: str, decided: str) -> dict[str, Any]:
+    """decided: what the column becomes as a feature, where that is known."""
     values, _ = table.numbers(name)
     facts = table.facts(name)
     if not facts.bad:
-        kind, missing, distinct = "number", facts.missing, measure.distinct(measure.number_digests(values))
+        kind, missing, distinct = decided or "number", facts.missing, measure.distinct(measure.number_digests(values))
         if facts.infinite:
             report.warn(str(table.mistake(facts.first_infinite, f'column "{name}" is infinite.')))
     else:
         missing, distinct = table.count_blank(name), measure.distinct(table.digests(name))
-        kind = "text" if columns.is_text(table, name) else "category"
+        is_text = columns.is_text(table, name) and decided != DateColumn.kind
+        kind = "text" if is_text else decided or "category"
     if missing:
         report.warn(f'column "{name}" has {missing:,} missing values.')
     if distinct == 1:
@@ -102,22 +120,24 @@ def _check_rows(report: CheckReport, tables: dict[str, Table], chosen: dict, lab
         for part, table in tables.items():
             whole[part], inputs[part] = (np.zeros(len(table), dtype=np.uint64) for _ in range(2))
             for name in progress.over(shared):
-                own = measure.number_digests(table.numbers(name)[0]) if name in numeric else table.digests(name)
-                whole[part] = measure.mixed(whole[part], own)
+                cells = measure.number_digests(table.numbers(name)[0]) if name in numeric else table.digests(name)
+                whole[part] = measure.mixed(whole[part], cells)
                 if name != label or len(shared) == 1:
-                    inputs[part] = measure.mixed(inputs[part], own)
-    _count_equal(report, {split: (whole[part][rows], inputs[part][rows]) for split, (part, rows) in chosen.items()})
+                    inputs[part] = measure.mixed(inputs[part], cells)
+    taken = ({split: digests[part][rows] for split, (part, rows) in chosen.items()} for digests in (whole, inputs))
+    _count_equal(report, *taken)
     report.conflicts = measure.distinct(whole["train"]) - measure.distinct(inputs["train"])
     if report.conflicts:
         report.warn(f"{report.conflicts:,} rows have the same inputs as another row but not its label.")
 
 
-def _count_equal(report: CheckReport, digests: dict[str, tuple[np.ndarray, np.ndarray]]) -> None:
-    """Duplicates by whole examples, overlap by inputs."""
-    for split, (whole, inputs) in digests.items():
-        report.duplicates[split] = measure.duplicates(whole)
+def _count_equal(report: CheckReport, whole: Digests, inputs: Digests | None = None) -> None:
+    """Duplicates by whole examples, overlap by inputs (the same, unless given)."""
+    inputs = inputs or whole
+    for split in whole:
+        report.duplicates[split] = measure.duplicates(whole[split])
         if split != "train":
-            report.overlap[split] = measure.overlap(digests["train"][1], inputs)
+            report.overlap[split] = measure.overlap(inputs["train"], inputs[split])
 
 
 # Images
@@ -125,13 +145,13 @@ def _count_equal(report: CheckReport, digests: dict[str, tuple[np.ndarray, np.nd
 
 def count_image_files(report: CheckReport, config: Any, folder: Path) -> None:
     """Every file is opened and decoded, so that all the bad ones are named, not the first."""
-    found, classes = images.list_folder(folder)
+    listed, classes = images.list_folder(folder)
     report.kind = "images"
     sizes: Counter[str] = Counter()
-    digests: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+    digests: Digests = {}
     bad: list[str] = []
-    with bar("checking images", sum(len(paths) for paths, _ in found.values())) as progress:
-        for split, (paths, labels) in found.items():
+    with bar("checking images", sum(len(paths) for paths, _ in listed.values())) as progress:
+        for split, (paths, labels) in listed.items():
             report.splits[split] = len(paths)
             if classes:
                 counts = np.bincount(labels, minlength=len(classes)).tolist()
@@ -142,8 +162,7 @@ def count_image_files(report: CheckReport, config: Any, folder: Path) -> None:
                     bad.append(str(shape))
                 else:
                     sizes[shape] += 1
-            both = measure.digests(map(read_raw, paths))
-            digests[split] = both, both
+            digests[split] = measure.digests(map(read_raw, paths))
     _count_equal(report, digests)
     report.image_sizes = dict(sizes.most_common())
     report.warnings += bad[:10] + ([f"{len(bad) - 10:,} more files cannot be read."] if len(bad) > 10 else [])
@@ -153,41 +172,42 @@ def count_arrays(report: CheckReport, config: Any, source: ImageSource) -> None:
     report.kind = "images"
     labels = source.parts["train"].labels
     chosen, _ = choose(source, config, labels)
-    digests: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+    digests: Digests = {}
     for split, (part, rows) in chosen.items():
         report.splits[split] = len(rows)
         pixels, codes = source.parts[part].pixels[rows], source.parts[part].labels
         if codes is not None:
             counts = np.bincount(codes[rows], minlength=len(source.classes))
             report.classes[split] = dict(zip(source.classes, counts.tolist(), strict=True))
-        both = measure.array_digests(pixels)
-        digests[split] = both, both
+        digests[split] = measure.array_digests(pixels)
         shape = f"{pixels.shape[2]} x {pixels.shape[3]} x {pixels.shape[1]}"
         report.image_sizes[shape] = report.image_sizes.get(shape, 0) + len(rows)
     _count_equal(report, digests)
 
 
-# Texts with labels
+# TextStream with labels
 
 
 def count_labelled(report: CheckReport, config: Any, source: Source) -> None:
     """Of fastText's lines; a table's texts are counted with the table."""
     report.kind = "documents"
-    chosen, _ = choose(source, config, None)
+    labels_of = [labels[0] if len(labels) == 1 else "" for labels in source.parts["train"].labels]
+    chosen, _ = choose(source, config, np.unique(labels_of, return_inverse=True)[1] if all(labels_of) else None)
     texts: dict[str, np.ndarray] = {}
-    digests: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+    whole: Digests = {}
+    inputs: Digests = {}
     for split, (part, rows) in chosen.items():
         examples = source.parts[part]
         report.splits[split] = len(rows)
         report.classes[split] = dict(Counter(examples.counts(rows)).most_common())
         texts[split] = np.array([*examples.first, None], dtype=object)[rows]
-        inputs = measure.digests(texts[split])
+        inputs[split] = measure.digests(texts[split])
         labels = measure.digests("\0".join(examples.labels[row]) for row in rows.tolist())
-        digests[split] = measure.mixed(measure.mixed(np.zeros_like(inputs), inputs), labels), inputs
+        whole[split] = measure.mixed(measure.mixed(np.zeros_like(labels), inputs[split]), labels)
     empty = sum(not text for text in texts["train"])
     if empty:
         report.warn(f"{empty:,} training texts are empty.")
-    _count_equal(report, digests)
+    _count_equal(report, whole, inputs)
     _measure_texts(report, {split: partial(iter, rows) for split, rows in texts.items()})
 
 
@@ -196,62 +216,43 @@ def count_labelled(report: CheckReport, config: Any, source: Source) -> None:
 
 def count_text(report: CheckReport, config: Any, source: Source) -> None:
     report.kind = "text"
-    files = [] if any(part.documents for part in source.parts.values()) else _files(source)
+    in_memory = any(part.documents for part in source.parts.values())
+    files = [] if in_memory else [file for part in source.parts.values() for file in part.files]
     try:
         if files:
             _measure_lines(report, (line for file in files for line in lines(file, config.encoding)))
-        streams = {split: partial(_documents, part) for split, part in source.parts.items()}
-        _measure_documents(report, config, streams)
+        _measure_documents(report, config, source)
     except CanonError as mistake:
         report.warn(str(mistake))
         for file in files:
             _count_bad_lines(report, file, config.encoding)
 
 
-def _files(source: Source) -> list[Path]:
-    return [file for part in source.parts.values() for file in part.files]
-
-
-def _documents(text: Texts) -> Iterator[str]:
+def _documents(text: TextStream, start: int = 0, stop: int | None = None) -> Iterator[str]:
     from canon.data.corpus.token_blocks import documents
 
-    return (document for _, document in documents(text))
+    return (document for _, document in islice(documents(text), start, stop))
 
 
 def _measure_lines(report: CheckReport, source: Iterator[str]) -> None:
-    counted = Counter[str]()
-
-    def seen() -> Iterator[str]:
-        for line in source:
-            counted["all"] += 1
-            if line.strip():
-                yield line
-            else:
-                counted["empty"] += 1
-
-    repeated = measure.duplicates(measure.digests(seen()))
-    report.lines = {"all": counted["all"], "empty": counted["empty"], "repeated": repeated}
+    digests = measure.digests(line if line.strip() else "" for line in source)
+    filled = digests[digests != hash("")]
+    report.lines = {"all": len(digests), "empty": len(digests) - len(filled), "repeated": measure.duplicates(filled)}
 
 
-def _measure_documents(report: CheckReport, config: Any, streams: Mapping[str, Stream]) -> None:
-    """Parts that are not there are cut off the end of train, as `read` does: test, then valid before it."""
-    shares = {"test": config.test if isinstance(config.test, float) else 0.1, "valid": config.valid}
-    whole, cut = streams["train"], dict(streams)
-    stop = sum(1 for _ in whole())
+def _measure_documents(report: CheckReport, config: Any, source: Source) -> None:
+    """Parts that the source lacks are cut off the end of train, as in training: test, then valid before it."""
+    streams: dict[str, Stream] = {split: partial(_documents, part) for split, part in source.parts.items()}
+    stop = sum(1 for _ in streams["train"]())
     if not stop:
         report.warn("there is no text.")
         return
-    for split, share in shares.items():
-        held = held_count(stop, share) if isinstance(share, float) and split not in streams else 0
-        if held:
-            cut[split] = partial(_between, whole, stop - held, stop)
+    for split, share in held_out_shares(config, source)[0].items():
+        if held := held_count(stop, share):
+            streams[split] = partial(_documents, source.parts["train"], stop - held, stop)
             stop -= held
-    cut["train"] = partial(_between, whole, 0, stop)
-    _measure_texts(report, {split: cut[split] for split in SPLITS if split in cut})
-
-
-def _between(source: Stream, start: int, stop: int) -> Iterator[str]:
-    return islice(source(), start, stop)
+    streams["train"] = partial(_documents, source.parts["train"], 0, stop)
+    _measure_texts(report, {split: streams[split] for split in SPLITS if split in streams})
 
 
 def _measure_texts(report: CheckReport, streams: Mapping[str, Stream]) -> None:
@@ -259,12 +260,11 @@ def _measure_texts(report: CheckReport, streams: Mapping[str, Stream]) -> None:
     with bar("reading text", 0) as progress:
         for split, stream in streams.items():
             statistics[split] = counted = measure.TextStatistics()
-            for found in stream():
-                counted.add(found)
-                progress.advance()
+            for text in progress.over(stream()):
+                counted.add(text)
         train = statistics["train"]
         if "test" in statistics:
-            unseen = (measure.words(found) for found in streams["test"]())
+            unseen = (measure.words(text) for text in streams["test"]())
             report.unknown_words = measure.unknown_rate(unseen, train.vocabulary)
     report.vocabulary = len(train.vocabulary)
     if report.vocabulary >= measure.LARGEST_VOCABULARY:
@@ -278,7 +278,7 @@ def _measure_texts(report: CheckReport, streams: Mapping[str, Stream]) -> None:
         report.lengths = {"characters": measure.quantiles(characters), "words": measure.quantiles(counts)}
     if not report.splits:
         report.splits = {split: counted.count for split, counted in statistics.items() if counted.count}
-        _count_equal(report, {split: (counted.digests, counted.digests) for split, counted in statistics.items()})
+        _count_equal(report, {split: counted.digests for split, counted in statistics.items()})
 
 
 def _count_bad_lines(report: CheckReport, path: Path, encoding: str) -> None:

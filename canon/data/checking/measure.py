@@ -1,7 +1,7 @@
 """The counts that `check` reports: 64-bit digests for duplicates, quantiles from counts, words and vocabularies.
 
-A word is what spaces part; a Chinese character (Japanese kana too) is a word by itself. Digests are Python's own hashes
-(of 64 bits, keyed in each process): among ten million lines the chance of one false duplicate is 3 in a million.
+A word is what spaces separate; a Chinese character (Japanese kana too) is a word by itself. Digests are Python's own
+hashes (of 64 bits, keyed in each process): among ten million lines the chance of one false duplicate is 3 in a million.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ def mixed(rows: np.ndarray, more: np.ndarray) -> np.ndarray:
     return (both ^ (both >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
 
 
-def distinct(found: np.ndarray) -> int:
+def distinct(values: np.ndarray) -> int:
     """How many different ones there are (by sorting: np.unique's table of hashes is slow on hashes)."""
-    ordered = np.sort(found)
+    ordered = np.sort(values)
     return int(np.count_nonzero(ordered[1:] != ordered[:-1])) + (len(ordered) > 0)
 
 
-def duplicates(found: np.ndarray) -> int:
+def duplicates(values: np.ndarray) -> int:
     """How many have an equal one before them."""
-    return len(found) - distinct(found)
+    return len(values) - distinct(values)
 
 
 def overlap(first: np.ndarray, second: np.ndarray) -> int:
@@ -74,7 +74,7 @@ class TextStatistics:
     """Lengths, duplicates and words of a stream of texts, in memory that the vocabulary bounds."""
 
     def __init__(self) -> None:
-        self.count = self.num_words = self.num_characters = 0
+        self.count = 0
         self.characters: Counter[int] = Counter()
         self.word_lengths: Counter[int] = Counter()
         self.vocabulary: set[str] = set()
@@ -84,23 +84,20 @@ class TextStatistics:
     def digests(self) -> np.ndarray:
         return np.array(self._digests, dtype=np.int64).view(np.uint64)
 
-    def add(self, text: str) -> list[str]:
-        found = words(text)
+    def add(self, text: str) -> None:
+        own_words = words(text)
         self.count += 1
-        self.num_characters += len(text)
-        self.num_words += len(found)
         self.characters[len(text)] += 1
-        self.word_lengths[len(found)] += 1
+        self.word_lengths[len(own_words)] += 1
         self._digests.append(hash(text))
         if len(self.vocabulary) < LARGEST_VOCABULARY:
-            self.vocabulary.update(found)
-        return found
+            self.vocabulary.update(own_words)
 
 
 def unknown_rate(texts: Iterable[Sequence[str]], vocabulary: set[str]) -> float:
     """The share of words that are not in the vocabulary."""
     total = unseen = 0
-    for found in texts:
-        total += len(found)
-        unseen += sum(word not in vocabulary for word in found)
+    for text in texts:
+        total += len(text)
+        unseen += sum(word not in vocabulary for word in text)
     return unseen / total if total else 0.0

@@ -1,8 +1,9 @@
-"""What `check` found, as a record that JSON can hold and as lines to print. docs/data.md explains every number."""
+"""The report of `check`: a record that JSON can hold, and lines to print. docs/data.md explains every number."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 MOST_LINES = 200  # columns and warnings that are printed; JSON has them all
@@ -32,60 +33,42 @@ class CheckReport:
     warnings: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._warned = set(self.warnings)
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        self._warned = set(self.warnings)  # wide tables have very many
 
     def render(self) -> list[str]:
         """The report as lines of plain text; what is empty is left out."""
-        shown = [f"{self.name}: {self.kind}"]
-        shown.append("  examples    " + ", ".join(f"{count:,} {split}" for split, count in self.splits.items()))
+        rows: list[tuple[str, list[str]]] = [("examples", _counts(self.splits))]
         for split, counts in self.classes.items():
             listed = [f"{name} {count:,}" for name, count in list(counts.items())[:12]]
-            shown.append(f"  {split:<11} {', '.join(listed)}{', …' if len(counts) > 12 else ''}")
+            rows.append((split, [*listed, "…"] if len(counts) > 12 else listed))
         for column in self.columns[:MOST_LINES]:
-            missing = f", {column['missing']:,} missing" if column["missing"] else ""
-            shown.append(
-                f'  column      "{column["name"]}": {column["kind"]}, {column["distinct"]:,} different{missing}'
-            )
-        shown += _rest(self.columns, "  column      ")
-        if self.image_sizes:
-            shown.append(
-                "  sizes       " + ", ".join(f"{size} ({n:,})" for size, n in list(self.image_sizes.items())[:6])
-            )
-        if self.lines:
-            shown.append("  lines       " + ", ".join(f"{count:,} {name}" for name, count in self.lines.items()))
+            missing = [f"{column['missing']:,} missing"] if column["missing"] else []
+            about = f'"{column["name"]}": {column["kind"]}'
+            rows.append(("column", [about, f"{column['distinct']:,} different", *missing]))
+        rows.append(("column", _rest(self.columns)))
+        rows.append(("sizes", [f"{size} ({count:,})" for size, count in list(self.image_sizes.items())[:6]]))
+        rows.append(("lines", _counts(self.lines)))
         for unit, values in self.lengths.items():
-            shown.append(f"  {unit:<11} " + ", ".join(f"{name} {value:,}" for name, value in values.items()))
+            rows.append((unit, [f"{name} {value:,}" for name, value in values.items()]))
         for split, counted in self.pairs.items():
-            fits = "" if counted["alignment"] is None else f", alignment {counted['alignment']:.2f}"
+            fits = [] if counted["alignment"] is None else [f"alignment {counted['alignment']:.2f}"]
             for side in ("source", "target"):
                 words = ", ".join(f"{name} {value:,}" for name, value in counted[side]["words"].items())
-                shown.append(f"  {split:<11} {side} words {words}")
-            shown.append(f"  {split:<11} target / source characters {counted['ratio'].get('median', 0):.2f}{fits}")
-        if self.corpus:
-            shown.append("  corpus      " + ", ".join(f"{count:,} {name}" for name, count in self.corpus.items()))
-        if self.passages:
-            listed = [f"{value:,}" if isinstance(value, int) else f"{value:.2%}" for value in self.passages.values()]
-            named = (f"{value} {name}" for name, value in zip(self.passages, listed, strict=True))
-            shown.append("  documents   " + ", ".join(named))
+                rows.append((split, [f"{side} words {words}"]))
+            rows.append((split, [f"target / source characters {counted['ratio'].get('median', 0):.2f}", *fits]))
+        rows.append(("corpus", _counts(self.corpus)))
+        rows.append(("documents", _counts(self.passages)))
         if self.vocabulary:
-            rate = (
-                "" if self.unknown_words is None else f"; {self.unknown_words:.2%} of the test words are not among them"
-            )
-            shown.append(f"  vocabulary  {self.vocabulary:,} words in train{rate}")
-        if self.duplicates:
-            shown.append(
-                "  duplicates  " + ", ".join(f"{count:,} in {split}" for split, count in self.duplicates.items())
-            )
-        if self.overlap:
-            listed = [f"{count:,} of {split} are in train" for split, count in self.overlap.items()]
-            shown.append("  overlap     " + ", ".join(listed))
-        shown.append("  suits       " + (", ".join(self.suits) or "no system"))
-        shown += [f"  note        {note}" for note in self.notes]
-        shown += [f"  warning     {warning}" for warning in self.warnings[:MOST_LINES]]
-        return shown + _rest(self.warnings, "  warning     ")
+            share = "" if self.unknown_words is None else f"; train lacks {self.unknown_words:.2%} of the test words"
+            rows.append(("vocabulary", [f"{self.vocabulary:,} words in train{share}"]))
+        rows.append(("duplicates", [f"{count:,} in {split}" for split, count in self.duplicates.items()]))
+        rows.append(("overlap", [f"{count:,} of {split} are in train" for split, count in self.overlap.items()]))
+        rows.append(("suits", self.suits or ["no system"]))
+        rows += [("note", [note]) for note in self.notes]
+        rows += [("warning", [warning]) for warning in self.warnings[:MOST_LINES]]
+        rows.append(("warning", _rest(self.warnings)))
+        shown = [f"  {label:<11} {', '.join(items)}" for label, items in rows if items]
+        return [f"{self.name}: {self.kind}", *shown]
 
     def warn(self, warning: str) -> None:
         if warning not in self._warned:
@@ -93,6 +76,11 @@ class CheckReport:
             self.warnings.append(warning)
 
 
-def _rest(lines: list[Any], before: str) -> list[str]:
+def _counts(counts: Mapping[str, float]) -> list[str]:
+    """Whole numbers as they are, shares in per cent."""
+    return [f"{count:,} {name}" if isinstance(count, int) else f"{count:.2%} {name}" for name, count in counts.items()]
+
+
+def _rest(lines: list[Any]) -> list[str]:
     left = len(lines) - MOST_LINES
-    return [f"{before}… and {left:,} more; --json has them all"] if left > 0 else []
+    return [f"… and {left:,} more; --json has them all"] if left > 0 else []

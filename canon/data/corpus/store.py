@@ -1,8 +1,8 @@
-"""What a text was made into: word numbers in memory-mapped files, kept in a folder and found again.
+"""What a text was made into: word numbers in memory-mapped files, kept in a folder and opened again.
 
-The folder is corpora/KEY beside CANON_DATA (catalogue.py), KEY the hash of the text's files and of the settings. It has
+The folder is corpora/KEY in the cache (CANON_CACHE), KEY the hash of the text's files and of the settings. It has
 words.tsv, PART.i32 for every part, and corpus.json with their sizes; written under another name first, it is whole or
-absent.
+absent (`kept`, which keeps other things too).
 """
 
 from __future__ import annotations
@@ -13,32 +13,37 @@ import json
 import shutil
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-from canon.data.catalogue import corpora_folders
-from canon.data.corpus.word_counts import Told
+from canon.data.batching.sequences import RowColumn
+from canon.data.corpus.word_counts import SEGMENTED, TextCounts
 from canon.data.text.words import Words
 from canon.errors import CanonError
-from canon.storage import read_json, sync_file, write_text
+from canon.storage import cache_folder, read_json, sync_file, write_text
 
 MARK = -1  # ends a sentence, which is a line of the text
 CHUNK = 1 << 22  # places that are looked at at a time
-STALE = 2 * 86400.0  # seconds after which what an interrupted build has left behind is removed
-VERSION = 1  # of the files that are kept
+STALE = 2 * 86400.0  # seconds after which the folder of an interrupted build is removed
+VERSION = 2  # of the files that are kept
+
+Opened = TypeVar("Opened")
+
+
+def chunks(tokens: np.ndarray, start: int, stop: int) -> Iterator[np.ndarray]:
+    return (tokens[first : min(first + CHUNK, stop)] for first in range(start, stop, CHUNK))
 
 
 def num_words(tokens: np.ndarray) -> int:
-    """How many places are no marks."""
-    parts = (tokens[start : start + CHUNK] for start in range(0, len(tokens), CHUNK))
-    return sum(int(np.count_nonzero(part != MARK)) for part in parts)
+    """How many places are words and not marks."""
+    return sum(int(np.count_nonzero(chunk != MARK)) for chunk in chunks(tokens, 0, len(tokens)))
 
 
-class Corpus:
+class Corpus(RowColumn):
     """The text as word numbers, end to end: `tokens` [N] int32 are rows of `words`, or MARK where a sentence ends.
 
     Words that `words` lacks are left out, and no two marks follow each other. One example is one place, marks among
@@ -56,14 +61,6 @@ class Corpus:
         return len(self.tokens)
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        return (len(self),)
-
-    @property
-    def dtype(self) -> np.dtype:
-        return self.tokens.dtype
-
-    @property
     def num_words(self) -> int:
         return num_words(self.tokens)
 
@@ -73,9 +70,7 @@ class Corpus:
 
     def take(self, indices: np.ndarray) -> Corpus:
         """The places at `indices`, which must lie side by side: a text has its order."""
-        if not len(indices):
-            return self.part(0, 0)
-        start = int(indices[0])
+        start = int(indices[0]) if len(indices) else 0
         assert np.array_equal(indices, np.arange(start, start + len(indices))), "a text is taken in one piece"
         return self.part(start, start + len(indices))
 
@@ -84,45 +79,75 @@ class Corpus:
 class Built:
     words: Words
     parts: dict[str, Corpus]
-    told: Told
+    counts: TextCounts
+
+
+def corpora_folder() -> Path:
+    """Where texts in numbers are kept."""
+    return cache_folder() / "corpora"
 
 
 def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def kept(content: dict[str, Any], make: Callable[[Path], tuple[Words, Told]]) -> Built:
-    """What `make` wrote into a folder when it was first asked for this content; whole or absent."""
-    key = digest(json.dumps({"version": VERSION, **content}, sort_keys=True))[:32]
-    places = corpora_folders()
-    for place in places:
-        found = _open(place / key)
-        if found is not None:
-            return found
-    place = places[-1]
+def key_of(content: dict[str, Any]) -> str:
+    """The name of a folder for what is made of this content."""
+    return digest(json.dumps(content, sort_keys=True))[:32]
+
+
+def kept(name: str, opened: Callable[[Path], Opened | None], make: Callable[[Path], None], needs: str) -> Opened:
+    """What `opened` reads of the folder of this name in the cache; where there is none that is whole, `make` writes one
+    first. `needs` says for the error of a full disk how much room that takes."""
+    final = corpora_folder() / name
+    if (content := opened(final)) is not None:
+        return content
     try:
-        place.mkdir(parents=True, exist_ok=True)
-        _remove_stale(place)
-        folder = Path(tempfile.mkdtemp(prefix="writing-", dir=place))
+        final.parent.mkdir(parents=True, exist_ok=True)
+        for folder in final.parent.glob("writing-*"):
+            if time.time() - folder.stat().st_mtime > STALE:
+                shutil.rmtree(folder, ignore_errors=True)
+        folder = Path(tempfile.mkdtemp(prefix="writing-", dir=final.parent))
         try:
-            words, told = make(folder)
-            sizes = {path.stem: path.stat().st_size // 4 for path in sorted(folder.glob("*.i32"))}
-            write_text(folder / "words.tsv", words.to_text())
-            for path in folder.glob("*.i32"):
-                sync_file(path)
-            write_text(folder / "corpus.json", json.dumps({"sizes": sizes, "told": asdict(told)}, indent=1))
-            shutil.rmtree(place / key, ignore_errors=True)  # damaged, else it had been opened
-            folder.chmod(0o755)  # a temporary folder is its owner's alone
-            folder.rename(place / key)
+            make(folder)
+            if opened(final) is None:  # absent, or damaged
+                shutil.rmtree(final, ignore_errors=True)
+            folder.chmod(0o755)  # a temporary folder is for its owner alone
+            folder.rename(final)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
     except OSError as mistake:
         if mistake.errno not in (errno.EEXIST, errno.ENOTEMPTY):  # another process was first: then all is there
-            raise _cannot_write(place, mistake) from None
-    found = _open(place / key)
-    if found is None:
-        raise CanonError(f"The corpus in {place / key} was removed while it was written; start again.")
-    return found
+            raise cannot_write(final.parent, mistake, needs) from None
+    if (content := opened(final)) is None:
+        raise CanonError(f"{final} was removed while it was written; start again.")
+    return content
+
+
+def cannot_write(place: Path, mistake: OSError, needs: str) -> CanonError:
+    if mistake.errno not in (errno.ENOSPC, errno.EDQUOT):
+        return CanonError(
+            f"{place} cannot be written: {mistake.strerror or mistake}; set CANON_CACHE to choose another folder."
+        )
+    return CanonError(
+        f"The disk of {place} is full: {needs}; free some room, or set CANON_CACHE to choose another folder, and start "
+        "again."
+    )
+
+
+def kept_corpus(content: dict[str, Any], make: Callable[[Path], tuple[Words, TextCounts]]) -> Built:
+    """The words and parts that `make` wrote into a folder when it was first asked for this content."""
+
+    def write(folder: Path) -> None:
+        words, counts = make(folder)
+        (folder / SEGMENTED).unlink(missing_ok=True)
+        sizes = {path.stem: path.stat().st_size // 4 for path in sorted(folder.glob("*.i32"))}
+        write_text(folder / "words.tsv", words.to_text())
+        for path in folder.glob("*.i32"):
+            sync_file(path)
+        write_text(folder / "corpus.json", json.dumps({"sizes": sizes, "counts": asdict(counts)}, indent=1))
+
+    return kept(key_of({"version": VERSION, **content}), _open, write, "a corpus takes 4 bytes a word")
 
 
 def _open(folder: Path) -> Built | None:
@@ -136,27 +161,9 @@ def _open(folder: Path) -> Built | None:
             if path.stat().st_size != 4 * size:
                 return None
             tokens = np.memmap(path, dtype=np.int32, mode="r") if size else np.empty(0, np.int32)
-            if not _within(tokens, words.size):
-                return None
+            if not all(chunk.min() >= MARK and chunk.max() < words.size for chunk in chunks(tokens, 0, size)):
+                return None  # any other number would reach beyond a table
             parts[name] = Corpus(tokens, words)
-        return Built(words, parts, Told(**{name: int(known["told"][name]) for name in asdict(Told())}))
+        return Built(words, parts, TextCounts(**{name: int(known["counts"][name]) for name in asdict(TextCounts())}))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
-
-
-def _within(tokens: np.ndarray, size: int) -> bool:
-    """Whether every number is a word's or MARK: any other would reach beyond a table."""
-    parts = (tokens[start : start + CHUNK] for start in range(0, len(tokens), CHUNK))
-    return all(part.min() >= MARK and part.max() < size for part in parts)
-
-
-def _remove_stale(place: Path) -> None:
-    for folder in place.glob("writing-*"):
-        if time.time() - folder.stat().st_mtime > STALE:
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-def _cannot_write(place: Path, mistake: OSError) -> CanonError:
-    if mistake.errno in (errno.ENOSPC, errno.EDQUOT):
-        return CanonError(f"The disk of {place} is full: a corpus takes 4 bytes a word; CANON_DATA chooses another.")
-    return CanonError(f"{place} cannot be written: {mistake.strerror or mistake}; CANON_DATA chooses another folder.")

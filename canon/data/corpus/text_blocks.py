@@ -18,15 +18,16 @@ import numpy as np
 
 from canon.data.columns import choose_text
 from canon.data.formats import json_lines
-from canon.data.formats.cells import csv_rows, delimiter_of, header_of, json_cell, ragged
-from canon.data.formats.files import CHUNK, COMPRESSIONS, bad_bytes, decoder, ending, open_bytes, read_bytes, utf8
-from canon.data.formats.tables import Table
+from canon.data.formats.cells import csv_rows, header_of, json_cell, ragged
+from canon.data.formats.files import COMPRESSIONS, decoded, ending, read_bytes, utf8
+from canon.data.formats.layout import layout_of
+from canon.data.formats.tables import Table, load_parquet
 from canon.data.schema import FileRecord
-from canon.data.text.vocabularies import half_character
-from canon.errors import CanonError
+from canon.data.text.vocabularies import to_utf8
+from canon.errors import CanonError, reason
 
 BLOCK = 1 << 23  # bytes
-PEEK = 1000  # rows looked at to tell which column is the text
+PEEK = 1000  # rows looked at to choose the column of text
 ROWS = 4096  # of a Parquet file that are read at a time
 OVERLONG = 2048  # bytes that are kept of a word that fills a block: enough to see that it is too long for a word
 BLANKS = b" \n\t\r\v\f"
@@ -35,7 +36,7 @@ APART = re.compile("[\u3400-\u4dbf\u4e00-\u9fff](?=[\u3400-\u4dbf\u4e00-\u9fff])
 
 
 @dataclass(frozen=True)
-class Texts:
+class TextStream:
     """Where the text is, and how it is read."""
 
     files: tuple[Path, ...] = ()
@@ -68,7 +69,7 @@ class Texts:
             yield document.replace("\0", " ").encode("utf-8", "replace") + b"\n"
         for path in self.files:
             if self.tables:
-                yield from (_utf8(path, cell) + b"\n" for cell in self._cells(path))
+                yield from (to_utf8(cell, path) + b"\n" for cell in self.cells(path))
             else:
                 yield from utf8(path, self.encoding)
                 yield b"\n"
@@ -109,10 +110,10 @@ class Texts:
             yield np.frombuffer(held, dtype=np.uint8)
 
     def explain(self) -> None:
-        """Raises the sentence for the first byte that is no text."""
-        for path in self.files:
-            if not self.tables:
-                _refuse(path, self.encoding)
+        """Raises the error for the first byte that is not text."""
+        for path in () if self.tables else self.files:
+            for _ in decoded(path, self.encoding, zeros=False):
+                pass
 
     # Tables
 
@@ -120,40 +121,41 @@ class Texts:
         """The column of text: the one asked for, else the one with the longest texts, by the first rows."""
         path = self.files[0]
         rows = self.first_rows(PEEK)
-        names = list(dict.fromkeys(name for row in rows for name in row))
+        names = dict.fromkeys(name for row in rows for name in row)
         if not names:
-            raise CanonError(f"{path} has no rows.")
-        texts = {name: [row.get(name) for row in rows] for name in names}
-        cells = {name: [cell if isinstance(cell, str) else "" for cell in column] for name, column in texts.items()}
+            raise CanonError(f"{path} has no rows; give a table with a column of text.")
+        cells = {name: [cell if isinstance(cell := row.get(name), str) else "" for row in rows] for name in names}
         return choose_text(Table(path, {name: np.array(c, dtype=object) for name, c in cells.items()}), wanted, label)
 
     def first_rows(self, count: int) -> list[dict[str, Any]]:
         """Cells by name."""
         return [row for _, row in islice(self._rows(self.files[0]), count)]
 
-    def _cells(self, path: Path) -> Iterator[str]:
-        found = False
+    def cells(self, path: Path) -> Iterator[str]:
+        missing = True
         for place, row in self._rows(path, (self.column,)):
             if self.column in row:
-                found = True
+                missing = False
                 cell = row[self.column]
                 text = cell if isinstance(cell, str) else json_cell(path, place, self.column, cell)
                 yield text.replace("\0", " ")
-        if not found:
-            raise CanonError(f'{path} has no column "{self.column}", which is the text.')
+        if missing:
+            raise CanonError(f'{path} has no column "{self.column}", which holds the text of the other files.')
 
     def _rows(self, path: Path, columns: Sequence[str] | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
         """(line or row number, cells by name), all of them or some columns."""
         if ending(path) == ".parquet":
             return _parquet_rows(path, columns)
-        return json_lines.objects(path, self.encoding) if ending(path) in json_lines.ENDINGS else self._csv_rows(path)
+        nested = ending(path) in json_lines.ENDINGS
+        return json_lines.flattened(path, self.encoding) if nested else self._csv_rows(path)
 
     def _csv_rows(self, path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-        delimiter = delimiter_of(path, self.delimiter)
-        names = self.names
-        for line, cells in csv_rows(path, self.encoding, delimiter):
+        layout = layout_of(path, self.encoding, self.delimiter, table=True)
+        assert layout is not None
+        names = self.names or (layout.names if layout.bare else ())
+        for line, cells in csv_rows(path, self.encoding, layout.delimiter):
             if not names:
-                names = header_of(path, line, cells, delimiter)
+                names = header_of(path, line, cells, layout.delimiter)
                 continue
             if len(cells) != len(names):
                 raise ragged(path, line, cells, names)
@@ -162,15 +164,11 @@ class Texts:
 
 def _parquet_rows(path: Path, columns: Sequence[str] | None) -> Iterator[tuple[int, dict[str, Any]]]:
     """By groups of rows. Columns that hold no text are left out, unless one is asked for."""
-    try:
-        import pyarrow as pa
-        from pyarrow import parquet
-    except ImportError:
-        raise CanonError(f"{path}: reading Parquet needs pyarrow; pip install 'deepcanon[tables]'.") from None
+    pa, parquet = load_parquet(path)
     try:
         packed = path.suffix.lower() in COMPRESSIONS
         file = parquet.ParquetFile(pa.BufferReader(read_bytes(path)) if packed else path)
-        texts = [own.name for own in file.schema_arrow if "string" in str(own.type) and own.type.num_fields == 0]
+        texts = [field.name for field in file.schema_arrow if "string" in str(field.type) and not field.type.num_fields]
         asked = texts if columns is None else [name for name in columns if name in file.schema_arrow.names]
         row = 0
         for batch in file.iter_batches(ROWS, columns=asked):
@@ -180,25 +178,17 @@ def _parquet_rows(path: Path, columns: Sequence[str] | None) -> Iterator[tuple[i
     except FileNotFoundError:
         raise CanonError(f"There is no file {path}.") from None
     except (pa.ArrowInvalid, OSError) as mistake:
-        raise CanonError(f"{path} is not a whole Parquet file ({str(mistake).splitlines()[0].rstrip('.')}).") from None
+        raise CanonError(f"{path} is not a whole Parquet file ({reason(mistake)}); write it again.") from None
 
 
 # Bytes
 
 
-def _utf8(path: Path, text: str) -> bytes:
-    try:
-        return text.encode()
-    except UnicodeEncodeError as mistake:
-        raise CanonError(f"{path}: {half_character(mistake)}") from None
-
-
 def _last_blank(text: bytearray | memoryview) -> int:
     """Where the last white space ends; 0 if there is none."""
     near = bytes(text[-4096:])
-    found = max(near.rfind(blank) for blank in BLANKS) + 1
-    if found:
-        return len(text) - len(near) + found
+    if place := max(near.rfind(blank) for blank in BLANKS) + 1:
+        return len(text) - len(near) + place
     return max(bytes(text).rfind(blank) for blank in BLANKS) + 1
 
 
@@ -207,10 +197,8 @@ def _between_characters(text: bytearray) -> int:
     end = _character(text, len(text) - 1)
     begin = _character(text, max(end - 4096, 0))
     near = text[begin:end].decode("utf-8", "replace")
-    last = None
-    for last in APART.finditer(near):  # noqa: B007
-        pass
-    return begin + len(near[: last.end()].encode()) if last else 0
+    *_, last = 0, *(match.end() for match in APART.finditer(near))
+    return begin + len(near[:last].encode()) if last else 0
 
 
 def _character(text: bytearray, place: int) -> int:
@@ -218,32 +206,3 @@ def _character(text: bytearray, place: int) -> int:
     while 0 < place < len(text) and text[place] & 0xC0 == 0x80:
         place -= 1
     return place
-
-
-def _refuse(path: Path, encoding: str) -> None:
-    """Reads the file to the first byte that is 0 or not of the encoding, and raises the sentence for it."""
-    codec = decoder(encoding)
-    decode = codec.incrementaldecoder()
-    spaced = "\0".encode(codec.name.removesuffix("-sig")) == b"\0"  # a byte 0 is a character
-    consumed = newlines = 0
-    with open_bytes(path) as stream:
-        while True:
-            chunk = stream.read(CHUNK)
-            pending = decode.getstate()[0]
-            raw, bad = pending + chunk, -1
-            try:
-                text = decode.decode(chunk, final=not chunk)
-            except UnicodeDecodeError as mistake:
-                text, bad = "", mistake.start
-            zero = raw.find(b"\0") if spaced else (0 if "\0" in text else -1)
-            start = consumed - len(pending)
-            if zero >= 0 and (bad < 0 or zero < bad):
-                line = newlines + raw.count(b"\n", 0, zero) + 1
-                where = f"byte {start + zero} is 0x00" if spaced else "a character is U+0000"
-                raise CanonError(f"{path}, line {line}: {where}; this is not a text file.")
-            if bad >= 0:
-                raise bad_bytes(path, encoding, start + bad, newlines + raw.count(b"\n", 0, bad) + 1, raw[bad])
-            consumed += len(chunk)
-            newlines += chunk.count(b"\n")
-            if not chunk:
-                return

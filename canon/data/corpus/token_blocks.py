@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,21 +17,20 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from canon.data.batching.passages import WORD
-from canon.data.corpus.text_blocks import Texts
-from canon.data.corpus.word_counts import num_threads
+from canon.data.corpus.text_blocks import TextStream
+from canon.data.corpus.threads import in_order, num_threads
 from canon.data.formats import text
 from canon.data.text import segment
 from canon.data.text.sentences import split_pieces, split_sentences
 from canon.data.text.tokenizers import Tokenizer
-from canon.data.text.vocabularies import half_character
+from canon.data.text.vocabularies import to_utf8
 from canon.data.text.word_starts import Phrases, WordStarts, chinese_starts
-from canon.errors import CanonError
 
 SHARD = 1 << 26  # characters after which a shard ends, with the document
 BATCH = 1 << 20  # characters that are encoded at a time
 SEGMENT = 1 << 17  # and where jieba segments them, which is slower
 AHEAD = 2  # batches that are encoded while another is read
-VERSION = 1  # of how sentences and words are found
+VERSION = 1  # of the rules for sentences and words
 
 
 class Place(NamedTuple):
@@ -47,13 +45,13 @@ class Batch:
     texts: list[str]  # sentences
     ends: np.ndarray  # bool: whether a sentence is the last of its document
     size: int  # bytes of UTF-8
-    place: Place  # behind it
+    place: Place  # where it stops
     ends_shard: bool
     ends_text: bool
 
 
 @dataclass(frozen=True)
-class Block:
+class TokenBlock:
     """A batch as arrays: of sentences and documents, the places where they stop within the block."""
 
     tokens: np.ndarray  # int32
@@ -63,19 +61,19 @@ class Block:
     batch: Batch
 
 
-def documents(texts: Texts, place: Place = Place()) -> Iterator[tuple[int, str]]:  # noqa: B008
-    """(number of the file, document) from a place on; blank documents are none."""
+def documents(texts: TextStream, place: Place = Place()) -> Iterator[tuple[int, str]]:  # noqa: B008
+    """(number of the file, document) from a place on, without blank documents."""
     for number, source in enumerate([None, *texts.files] if texts.documents else texts.files):
         if number < place.file:
             continue
         if source is None:
-            found: Iterator[str] = (document.replace("\0", " ") for document in texts.documents)
+            read: Iterator[str] = (document.replace("\0", " ") for document in texts.documents)
         elif texts.tables:
-            found = texts._cells(source)
+            read = texts.cells(source)
         else:
-            found = text.documents(source, texts.encoding)
+            read = text.documents(source, texts.encoding)
         skipped = place.documents if number == place.file else 0
-        for document in found:
+        for document in read:
             if not document or document.isspace():
                 continue
             if skipped:
@@ -93,7 +91,7 @@ class TextEncoder:
 
     def __init__(self, tokenizer: Tokenizer, segmenter: str = "", phrases: str = "", encoding: str = "utf-8") -> None:
         self.tokenizer, self.segmenter = tokenizer, segmenter
-        self.jieba = _load_jieba() if segmenter else None
+        self.jieba = segment.load_jieba("data.segmenter") if segmenter else None
         self.words = WordStarts(tokenizer)
         self.phrases = Phrases(Path(phrases).expanduser(), tokenizer, encoding) if phrases else None
 
@@ -116,11 +114,11 @@ class TextEncoder:
         if segmented is None:
             ids, lengths = self.tokenizer.encode_batch(texts)
         else:
-            ids, lengths, places = self.tokenizer.encode_places(texts)
+            ids, lengths, spans = self.tokenizer.encode_spans(texts)
         bits = self.words.mark(ids, lengths)
         edges = bits & WORD > 0
         if segmented is not None and len(ids):
-            chinese, starts = chinese_starts(texts, segmented, places, lengths)
+            chinese, starts = chinese_starts(texts, segmented, spans[:, 0], lengths)
             firsts = (np.cumsum(lengths) - lengths)[lengths > 0]
             bits[chinese & ~starts] &= ~np.uint8(WORD)
             bits[chinese & starts] |= WORD
@@ -129,7 +127,7 @@ class TextEncoder:
             self.phrases.mark(ids, bits, edges)
         return ids, bits, lengths
 
-    def batches(self, texts: Texts, place: Place = Place()) -> Iterator[Batch]:  # noqa: B008
+    def batches(self, texts: TextStream, place: Place = Place()) -> Iterator[Batch]:  # noqa: B008
         """The text from a place on, which must be the start of a shard."""
         limit = SEGMENT if self.segmenter else BATCH
         held: list[str] = []
@@ -138,9 +136,9 @@ class TextEncoder:
 
         def batch(ends_shard: bool, ends_text: bool = False) -> Batch:
             nonlocal held, ends, size, length
-            made = Batch(held, np.array(ends, dtype=bool), size, place, ends_shard, ends_text)
+            full = Batch(held, np.array(ends, dtype=bool), size, place, ends_shard, ends_text)
             held, ends, size, length = [], [], 0, 0
-            return made
+            return full
 
         for number, document in documents(texts, place):
             sentences = self.split(document)
@@ -161,24 +159,16 @@ class TextEncoder:
                 yield batch(False)
         yield batch(True, ends_text=True)
 
-    def blocks(self, texts: Texts, place: Place = Place()) -> Iterator[Block]:  # noqa: B008
-        pending: deque[Future[Block]] = deque()
-        with ThreadPoolExecutor(AHEAD) as pool:
-            try:
-                for batch, segmented in self._segmented(self.batches(texts, place)):
-                    pending.append(pool.submit(self._block, batch, segmented))
-                    if len(pending) > AHEAD:
-                        yield pending.popleft().result()
-                while pending:
-                    yield pending.popleft().result()
-            finally:
-                for future in pending:
-                    future.cancel()
+    def blocks(self, texts: TextStream, place: Place = Place()) -> Iterator[TokenBlock]:  # noqa: B008
+        """The text from a place on, encoded by two threads while this one reads it."""
+        batches = self._segmented(self.batches(texts, place))
+        return (block for _, block in in_order(self._block, batches, AHEAD))
 
-    def _block(self, batch: Batch, segmented: bytes | None) -> Block:
+    def _block(self, batch_and_words: tuple[Batch, bytes | None]) -> TokenBlock:
+        batch, segmented = batch_and_words
         ids, bits, lengths = self.encode(batch.texts, segmented)
-        full = lengths > 0  # a sentence may be all characters that a tokeniser drops
-        return Block(ids, bits, np.cumsum(lengths[full]), np.cumsum(full)[batch.ends], batch)
+        full = lengths > 0  # a tokeniser may drop all characters of a sentence
+        return TokenBlock(ids, bits, np.cumsum(lengths[full]), np.cumsum(full)[batch.ends], batch)
 
     def _segmented(self, batches: Iterator[Batch]) -> Iterator[tuple[Batch, bytes | None]]:
         if not self.segmenter:
@@ -190,19 +180,7 @@ class TextEncoder:
             for batch in batches:
                 waiting.append(batch)
                 joined = "\n".join(sentence.replace("\n", " ") for sentence in batch.texts)
-                try:
-                    yield np.frombuffer(joined.encode(), dtype=np.uint8)
-                except UnicodeEncodeError as mistake:
-                    raise half_character(mistake) from None
+                yield np.frombuffer(to_utf8(joined), dtype=np.uint8)
 
-        for found in segment.segment(lines(), num_threads()):
-            yield waiting.popleft(), found
-
-
-def _load_jieba() -> Any:
-    try:
-        return segment.load_jieba()
-    except CanonError:
-        raise CanonError(
-            'data.segmenter = "jieba" needs jieba; install it with pip install "deepcanon[words]".'
-        ) from None
+        for segmented in segment.segment(lines(), num_threads()):
+            yield waiting.popleft(), segmented

@@ -1,21 +1,19 @@
-"""The tokens of a text in memory-mapped files, kept in a folder and found again; built shard by shard.
+"""The tokens of a text in memory-mapped files, kept in a folder and opened again; built shard by shard.
 
-The folder is corpora/tokens-KEY beside CANON_DATA (catalogue.py), KEY the hash of the text's files, the tokenizer and
+The folder is corpora/tokens-KEY in the cache (CANON_CACHE), KEY the hash of the text's files, the tokenizer and
 the settings. It has four files, each one array end to end: tokens, begins (bits of passages.py), sentences (0, then
 where each stops) and documents (0, then which sentence each stops before). A shard is a range of each; SHARD.json has
 the ranges, their sha256, and how far the text was read, and is written when they are on the disk. After a kill the
-next building goes on behind the last whole shard. store.json is written when all are done.
+next building goes on after the last whole shard. store.json is written when all are done.
 Sizes and times of change are looked at whenever the folder is opened; where they differ, the shards are hashed, and
-those that are damaged are built anew in their place.
+those that are damaged are built again in their place.
 """
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
 import os
-import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
@@ -25,21 +23,21 @@ from typing import IO, Any
 import numpy as np
 
 from canon.data.batching.passages import Passages, passage_bounds, token_dtype
-from canon.data.catalogue import corpora_folders
-from canon.data.corpus.text_blocks import Texts
-from canon.data.corpus.token_blocks import Block, Place, TextEncoder
+from canon.data.corpus.store import cannot_write, corpora_folder, key_of
+from canon.data.corpus.text_blocks import TextStream
+from canon.data.corpus.token_blocks import Place, TextEncoder, TokenBlock
 from canon.data.progress import Bar, bar
 from canon.errors import CanonError
 from canon.storage import write_bytes, write_text
 
-VERSION = 1  # of the files that are kept
+VERSION = 2  # of the files that are kept
 MANY = 1 << 20  # sentences of a text whose passages are kept too
 PIECE = 1 << 22  # bytes that are hashed at a time
 HEADS = {"tokens": 0, "begins": 0, "sentences": 8, "documents": 8}  # bytes before the first shard
 
 
 @dataclass(frozen=True)
-class Told:
+class TokenCounts:
     """What is known of a text, or of a shard of it, once it was encoded."""
 
     documents: int = 0
@@ -50,21 +48,31 @@ class Told:
     unknown: int = 0  # tokens
     longest: int = 0  # tokens of a sentence
 
-    def plus(self, other: Told) -> Told:
-        sums = {name: getattr(self, name) + getattr(other, name) for name in asdict(self)}
-        return Told(**{**sums, "longest": max(self.longest, other.longest)})
+    def __add__(self, other: TokenCounts) -> TokenCounts:
+        both = asdict(other)
+        sums = {name: count + both[name] for name, count in asdict(self).items()}
+        return TokenCounts(**{**sums, "longest": max(self.longest, other.longest)})
 
 
 @dataclass(frozen=True)
 class Shard:
-    """Where a shard lies in each file, in bytes, what these are hashed to, and how far the text was read behind it."""
+    """Where a shard lies in each file, in bytes, what these are hashed to, and how far the text was read."""
 
     start: dict[str, int]
     stop: dict[str, int]
     sha256: dict[str, str]
     place: tuple[int, int]
-    told: Told
+    counts: TokenCounts
     last: bool = False
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), indent=1)
+
+    @classmethod
+    def from_json(cls, text: str) -> Shard:
+        record = json.loads(text)
+        counts = TokenCounts(**record.pop("counts"))
+        return cls(**{**record, "place": tuple(record["place"]), "counts": counts})
 
 
 @dataclass(frozen=True)
@@ -74,15 +82,14 @@ class Stored:
     begins: np.ndarray  # [T] uint8
     sentences: np.ndarray  # [S+1] int64
     documents: np.ndarray  # [D+1] int64
-    told: Told = field(default_factory=Told)
+    counts: TokenCounts = field(default_factory=TokenCounts)
 
     def passages(self, length: int, encoder: TextEncoder) -> Passages:
-        own = encoder.tokenizer
         arrays = self.tokens, self.begins, self.sentences, self.documents
-        return Passages(*arrays, length, own.specials, own.size, self._bounds(length))
+        return Passages(*arrays, length, encoder.tokenizer.specials, encoder.tokenizer.size, self._bounds(length))
 
     def _bounds(self, length: int) -> np.ndarray:
-        """Passages of a long text are found once."""
+        """The bounds of a long text's passages are kept in a file."""
         path = self.folder / f"passages-{length}"
         if len(self.sentences) <= MANY:
             return passage_bounds(self.sentences, self.documents, length)
@@ -91,35 +98,33 @@ class Stored:
             # All that reading them relies on: they rise from the first token to the last.
             if known[0] == 0 and known[-1] == self.sentences[-1] and (known[1:] > known[:-1]).all():
                 return known
-        found = passage_bounds(self.sentences, self.documents, length)
+        bounds = passage_bounds(self.sentences, self.documents, length)
         with suppress(CanonError):
-            write_bytes(path, found.tobytes())
-        return found
+            write_bytes(path, bounds.tobytes())
+        return bounds
 
 
-def stored(texts: Texts, encoder: TextEncoder, total: int = 0) -> Stored:
-    """The tokens of a text: found, or built. total: its bytes of UTF-8 where they are known, to tell the time left."""
-    content = {"version": VERSION, "text": texts.identity(), "encoder": encoder.identity()}
-    name = "tokens-" + hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:32]
+def stored(texts: TextStream, encoder: TextEncoder, total: int = 0) -> Stored:
+    """The tokens of a text, opened or built. total: its bytes of UTF-8 where they are known, for the time left."""
+    name = "tokens-" + key_of({"version": VERSION, "text": texts.identity(), "encoder": encoder.identity()})
     dtype = token_dtype(encoder.tokenizer.size)
-    places = corpora_folders()
-    for place in places:
-        if (found := _open(place / name, dtype)) is not None:
-            return found
-    folder = places[-1] / name
+    folder = corpora_folder() / name
+    if (store := _open(folder, dtype)) is not None:
+        return store
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with _alone(folder):
-            found = _open(folder, dtype)  # another process may have built it meanwhile
-            if found is None:
+            store = _open(folder, dtype)  # another process may have built it meanwhile
+            if store is None:
                 with bar("tokenising", total or texts.size, "bytes") as progress:
                     _build(folder, texts, encoder, dtype, progress)
-                found = _open(folder, dtype)
+                store = _open(folder, dtype)
     except OSError as mistake:
-        raise _cannot_write(places[-1], mistake) from None
-    if found is None:
+        needs = "the tokens of a text take about its own size, and those that were written are kept"
+        raise cannot_write(folder.parent, mistake, needs) from None
+    if store is None:
         raise CanonError(f"The tokens in {folder} were changed while they were written; start again.")
-    return found
+    return store
 
 
 def _open(folder: Path, dtype: np.dtype) -> Stored | None:
@@ -131,14 +136,14 @@ def _open(folder: Path, dtype: np.dtype) -> Stored | None:
         if known["stamps"] != _stamps(folder):
             if len(_whole_shards(folder)) != known["shards"]:
                 return None
-            with suppress(CanonError):  # another's folder may be read alone
+            with suppress(CanonError):  # the folder may be read-only
                 write_text(folder / "store.json", json.dumps({**known, "stamps": _stamps(folder)}))
-        told = Told(**{name: int(known["told"][name]) for name in asdict(Told())})
+        counts = TokenCounts(**{name: int(known["counts"][name]) for name in asdict(TokenCounts())})
         types = {"tokens": dtype, "begins": np.uint8, "sentences": np.int64, "documents": np.int64}
         arrays = {name: _mapped(folder / name, kind) for name, kind in types.items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
-    return Stored(folder, **arrays, told=told)
+    return Stored(folder, **arrays, counts=counts)
 
 
 def _mapped(path: Path, dtype: Any) -> np.ndarray:
@@ -148,27 +153,26 @@ def _mapped(path: Path, dtype: Any) -> np.ndarray:
 
 def _stamps(folder: Path) -> dict[str, list[int]]:
     """Sizes and times of change, in nanoseconds."""
-    found = {name: (folder / name).stat() for name in HEADS}
-    return {name: [state.st_size, state.st_mtime_ns] for name, state in found.items()}
+    states = {name: (folder / name).stat() for name in HEADS}
+    return {name: [state.st_size, state.st_mtime_ns] for name, state in states.items()}
 
 
 def _whole_shards(folder: Path) -> dict[int, Shard]:
     """By number, those whose bytes are as they were written."""
-    found: dict[int, Shard] = {}
+    shards: dict[int, Shard] = {}
     with ExitStack() as stack:
         try:
             files = {name: stack.enter_context((folder / name).open("rb")) for name in HEADS}
         except FileNotFoundError:
-            return found
+            return shards
         if any(files[name].read(head) != bytes(head) for name, head in HEADS.items()):
-            return found
+            return shards
         for path in sorted(folder.glob("[0-9]*.json")):
             with suppress(ValueError, KeyError, TypeError, AttributeError, RecursionError):
-                known = json.loads(path.read_text(encoding="utf-8"))
-                shard = Shard(**{**known, "place": tuple(known["place"]), "told": Told(**known["told"])})
+                shard = Shard.from_json(path.read_text(encoding="utf-8"))
                 if all(_hash(files[name], shard.start[name], shard.stop[name]) == shard.sha256[name] for name in HEADS):
-                    found[int(path.stem)] = shard
-    return found
+                    shards[int(path.stem)] = shard
+    return shards
 
 
 def _hash(file: IO[bytes], start: int, stop: int) -> str:
@@ -183,7 +187,7 @@ def _hash(file: IO[bytes], start: int, stop: int) -> str:
 # Building
 
 
-def _build(folder: Path, texts: Texts, encoder: TextEncoder, dtype: np.dtype, progress: Bar) -> None:
+def _build(folder: Path, texts: TextStream, encoder: TextEncoder, dtype: np.dtype, progress: Bar) -> None:
     """All shards that are not there or damaged, then store.json."""
     (folder / "store.json").unlink(missing_ok=True)
     whole = _whole_shards(folder)
@@ -194,47 +198,36 @@ def _build(folder: Path, texts: Texts, encoder: TextEncoder, dtype: np.dtype, pr
             (folder / name).touch()
             files[name] = stack.enter_context((folder / name).open("r+b"))
             files[name].write(bytes(head))
-        blocks: Iterator[Block] | None = None
+        blocks: Iterator[TokenBlock] | None = None
         while not (shards and shards[-1].last):
             start = shards[-1].stop if shards else HEADS
             known = whole.get(len(shards))
             if known is not None and known.start == start:
                 shards.append(known)
-                progress.advance(known.told.bytes)
+                progress.advance(known.counts.bytes)
                 blocks = None  # they went on with another shard
                 continue
             if blocks is None:
                 blocks = encoder.blocks(texts, Place(*shards[-1].place) if shards else Place())
-            before = _sums(shards)
-            made = _write_shard(files, blocks, start, before, encoder.tokenizer.specials.unk, dtype, progress)
-            write_text(folder / f"{len(shards):06d}.json", json.dumps(asdict(made), indent=1))
-            shards.append(made)
+            before = sum((shard.counts for shard in shards), TokenCounts())
+            shard = _write_shard(files, blocks, start, before, encoder.tokenizer.specials.unk, dtype, progress)
+            write_text(folder / f"{len(shards):06d}.json", shard.to_json())
+            shards.append(shard)
         for name, file in files.items():
             file.truncate(shards[-1].stop[name])
     for path in folder.glob("[0-9]*.json"):  # of a text that was cut otherwise
         if int(path.stem) >= len(shards):
             path.unlink()
-    record = {
-        "shards": len(shards),
-        "sizes": shards[-1].stop,
-        "stamps": _stamps(folder),
-        "told": asdict(_sums(shards)),
-    }
+    counts = asdict(sum((shard.counts for shard in shards), TokenCounts()))
+    record = {"shards": len(shards), "sizes": shards[-1].stop, "stamps": _stamps(folder), "counts": counts}
     write_text(folder / "store.json", json.dumps(record, indent=1))
-
-
-def _sums(shards: list[Shard]) -> Told:
-    total = Told()
-    for shard in shards:
-        total = total.plus(shard.told)
-    return total
 
 
 def _write_shard(
     files: dict[str, IO[bytes]],
-    blocks: Iterator[Block],
+    blocks: Iterator[TokenBlock],
     start: dict[str, int],
-    before: Told,
+    before: TokenCounts,
     unknown: int,
     dtype: np.dtype,
     progress: Bar,
@@ -244,32 +237,30 @@ def _write_shard(
         file.seek(start[name])
     stop = dict(start)
     digests = {name: hashlib.sha256() for name in HEADS}
-    told, length = Told(), 0  # length: sentences of the document that is not yet over
+    counts, length = TokenCounts(), 0  # length: sentences of the document that is not yet over
     for block in blocks:
-        counts = np.diff(block.documents, prepend=-length)  # sentences of each document that ends in the block
-        length = len(block.sentences) + length if not len(counts) else len(block.sentences) - int(block.documents[-1])
-        lengths = np.diff(block.sentences, prepend=0)
+        sizes = np.diff(block.documents, prepend=-length)  # sentences of each document that ends in the block
+        length = len(block.sentences) + length if not len(sizes) else len(block.sentences) - int(block.documents[-1])
         arrays = {
             "tokens": block.tokens.astype(dtype),
             "begins": block.begins,
-            "sentences": block.sentences + (before.tokens + told.tokens),
-            "documents": block.documents + (before.sentences + told.sentences),
+            "sentences": block.sentences + (before.tokens + counts.tokens),
+            "documents": block.documents + (before.sentences + counts.sentences),
         }
         for name, values in arrays.items():
             raw = values.tobytes()
             files[name].write(raw)
             digests[name].update(raw)
             stop[name] += len(raw)
-        more = Told(
-            len(block.documents),
-            int((counts > 1).sum()),
-            len(block.sentences),
-            len(block.tokens),
-            block.batch.size,
-            int((block.tokens == unknown).sum()),
-            int(lengths.max(initial=0)),
+        counts += TokenCounts(
+            documents=len(block.documents),
+            several=int((sizes > 1).sum()),
+            sentences=len(block.sentences),
+            tokens=len(block.tokens),
+            bytes=block.batch.size,
+            unknown=int((block.tokens == unknown).sum()),
+            longest=int(np.diff(block.sentences, prepend=0).max(initial=0)),
         )
-        told = told.plus(more)
         progress.advance(block.batch.size)
         if block.batch.ends_shard:
             break
@@ -278,12 +269,12 @@ def _write_shard(
         os.fsync(file.fileno())
     hashes = {name: digest.hexdigest() for name, digest in digests.items()}
     place = block.batch.place
-    return Shard(start, stop, hashes, (place.file, place.documents), told, block.batch.ends_text)
+    return Shard(start, stop, hashes, (place.file, place.documents), counts, block.batch.ends_text)
 
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """One process builds a folder at a time; the others wait, and find it built."""
+    """One process builds a folder at a time; the others wait until it is built."""
     try:
         import fcntl
     except ModuleNotFoundError:  # Windows
@@ -292,13 +283,3 @@ def _alone(folder: Path) -> Iterator[None]:
     with (folder / "lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
-
-
-def _cannot_write(place: Path, mistake: OSError) -> CanonError:
-    if mistake.errno in (errno.ENOSPC, errno.EDQUOT):
-        free = shutil.disk_usage(place).free >> 20
-        return CanonError(
-            f"The disk of {place} is full ({free:,} MB left): a text takes about its own size; remove what is not "
-            "needed, or choose another with CANON_DATA, and start again: what was built is kept."
-        )
-    return CanonError(f"{place} cannot be written: {mistake.strerror or mistake}; CANON_DATA chooses another folder.")

@@ -7,33 +7,38 @@ word2vec does; else counts are exact.
 
 from __future__ import annotations
 
-import os
+import sys
 import unicodedata
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
 import numpy as np
 
-from canon.data.corpus.text_blocks import Texts
-from canon.data.progress import Bar, bar
+from canon.data.corpus.text_blocks import TextStream
+from canon.data.corpus.threads import in_order
+from canon.data.progress import bar
 from canon.data.settings import Vocabulary
 from canon.data.text import segment
+from canon.data.text.cutting import choose_cutting
+from canon.data.text.vocabularies import HAN
 from canon.errors import CanonError
 
 TOKENIZERS = ("split", "word", "jieba")
 MOST_WORDS = 7_500_000  # different ones that are counted at a time: about a gigabyte
 MOST_BYTES = 1 << 29  # of them end to end
+LEAST = ((10, 100_000_000), (5, 100_000), (2, 20_000), (1, 0))  # times that a word must come, by the words of the text
+SAMPLE = 1 << 16  # bytes by which it is seen what a text is written in
+SEGMENTED = "segmented.txt"  # the file with what jieba made of the last text
 
 Result = TypeVar("Result")
 
 
 @dataclass
-class Told:
+class TextCounts:
     """What is known of a text once it was counted."""
 
     words: int = 0
@@ -44,68 +49,67 @@ class Told:
     forgotten: int = 0  # words seen fewer times may have been forgotten on the way; 0: none
 
 
-def num_threads() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def tokenizer_of(wanted: str, own: Sequence[str] = ()) -> str:
-    """split, unless another is asked for or is the named set's own."""
-    kind = wanted or next((name for name in own if name in TOKENIZERS), "split")
+def cut_as(config: Any, text: TextStream, defaults: Sequence[str] = ()) -> tuple[Any, str]:
+    """Settings with the tokenizer that is asked for, else the default of a named set, else one that suits the text,
+    which is then in lower case; and a note on what was chosen."""
+    kind, note = config.tokenizer or next((name for name in defaults if name in TOKENIZERS), ""), ""
+    if not kind:
+        first = next(text.blocks(SAMPLE, spaced=False), np.empty(0, dtype=np.uint8))
+        kind, _, note = choose_cutting(first.tobytes().decode("utf-8", "replace"))
     if kind not in TOKENIZERS:
         raise CanonError(f'data.tokenizer must be split, word or jieba for word vectors, got "{kind}".')
-    return kind
+    lowercase = bool(note) if config.lowercase is None else config.lowercase
+    return replace(config, tokenizer=kind, lowercase=lowercase), note
+
+
+def least_count(wanted: int, words: int) -> int:
+    """How often a word must come to be kept, where nobody says: so often that its vector is not of chance alone."""
+    return wanted or next(least for least, size in LEAST if words >= size)
 
 
 class _NotText(Exception):
-    """A block has a byte that is no text."""
+    """A block has a byte that is not text."""
 
 
-class Reader:
-    """How bytes become words: the tokenizer, lower case, and threads to do it with."""
+class WordReader:
+    """How bytes become words: the tokenizer (chosen by `cut_as`), lower case, and threads to do it with."""
 
     def __init__(self, config: Vocabulary, threads: int) -> None:
-        from canon.data.corpus.code_points import code_point_classes
         from canon.kernels.cpu import corpus as kernels_corpus
 
-        self.kind = tokenizer_of(config.tokenizer)
-        self.lowercase = config.lowercase
+        self.kind = config.tokenizer or "split"
+        self.lowercase = bool(config.lowercase)
         self.threads = threads
         self.kernels = kernels_corpus
-        words = self.kind == "word"
-        self.classes = code_point_classes() if words else np.empty(0, dtype=np.uint8)
+        self.classes = code_point_classes() if self.kind == "word" else np.empty(0, dtype=np.uint8)
 
     def identity(self) -> dict[str, Any]:
         """All of it that the words depend on."""
-        told = {"tokenizer": self.kind, "lowercase": self.lowercase, "longest": self.kernels.LONGEST_WORD}
-        return told if self.kind != "jieba" else {**told, "jieba": segment.load_jieba().__version__}
+        settings = {"tokenizer": self.kind, "lowercase": self.lowercase, "longest": self.kernels.LONGEST_WORD}
+        return settings if self.kind != "jieba" else {**settings, "jieba": segment.load_jieba().__version__}
 
-    def segment(self, text: Texts, folder: Path) -> Texts:
+    def segment(self, text: TextStream, folder: Path) -> TextStream:
         """The text with spaces between its words: itself, or what jieba makes of it, in a file."""
         if self.kind != "jieba":
             return text
-        path = folder / "segmented.txt"
-        with path.open("wb") as file:
-            for block in segment.segment(self._good(text, segment.BLOCK), self.threads):
-                file.write(block)
-        return Texts((path,), name=text.name)
 
-    def _good(self, text: Texts, size: int) -> Iterator[np.ndarray]:
-        for block in text.blocks(size, spaced=False):
-            if self.kernels.first_bad(block) >= 0:
-                raise _refusal(text)
-            yield block
+        def good() -> Iterator[np.ndarray]:
+            for block in text.blocks(segment.BLOCK, spaced=False):
+                if self.kernels.first_bad(block) >= 0:
+                    raise _refusal(text)
+                yield block
 
-    def map(self, work: Callable[[np.ndarray], Result], text: Texts, doing: str) -> Iterator[Result]:
+        with (folder / SEGMENTED).open("wb") as file:
+            file.writelines(segment.segment(good(), self.threads))
+        return TextStream((folder / SEGMENTED,), name=text.name)
+
+    def map(self, work: Callable[[np.ndarray], Result], text: TextStream, doing: str) -> Iterator[Result]:
         """work(block) of every block, in order; a few blocks more than threads are in memory."""
-        pending: deque[tuple[int, Future[Result]]] = deque()
         try:
-            with bar(doing, text.size, "bytes") as shown, ThreadPoolExecutor(self.threads) as pool:
-                for block in text.blocks(spaced=self.kind != "word"):
-                    pending.append((len(block), pool.submit(work, block)))
-                    if len(pending) > self.threads + 1:
-                        yield _next(pending, shown)
-                while pending:
-                    yield _next(pending, shown)
+            with bar(doing, text.size, "bytes") as progress:
+                for block, result in in_order(work, text.blocks(spaced=self.kind != "word"), self.threads):
+                    progress.advance(len(block))
+                    yield result
         except _NotText:
             raise _refusal(text) from None
 
@@ -122,27 +126,41 @@ class Reader:
         return block
 
 
-def _next(pending: deque[tuple[int, Future[Result]]], shown: Bar) -> Result:
-    size, future = pending.popleft()
-    result = future.result()
-    shown.advance(size)
-    return result
-
-
-def _refusal(text: Texts) -> CanonError:
+def _refusal(text: TextStream) -> CanonError:
     text.explain()
-    return CanonError(f"{text.name} has bytes that are no text, or changed while it was read.")
+    return CanonError(f"{text.name} has bytes that are not text, or changed while it was read; start again.")
+
+
+@lru_cache(maxsize=1)
+def code_point_classes() -> np.ndarray:
+    """The class of every code point, by which the kernels split words, uint8 [0x110000]."""
+    from canon.kernels.cpu import corpus as kernels
+
+    classes = np.zeros(sys.maxunicode + 1, dtype=np.uint8)
+    for code in range(sys.maxunicode + 1):
+        character = chr(code)
+        kind = unicodedata.category(character)[0]
+        if kind == "N":
+            classes[code] = kernels.DIGIT
+        elif kind in "LM":
+            classes[code] = kernels.LETTER
+        elif character.isspace() and not "\x1c" <= character <= "\x1f":  # separators of data are not white space
+            classes[code] = kernels.SPACE
+    classes[ord("_")] = kernels.LETTER
+    ends = HAN.replace("-", "")
+    for first, last in zip(ends[::2], ends[1::2], strict=True):
+        classes[ord(first) : ord(last) + 1] = kernels.SINGLE
+    return classes
 
 
 # Counting
 
 
 class Counts:
-    """A growing table of words and their counts (kernels/cpu/corpus.py tells its layout)."""
+    """A growing table of words and their counts (kernels/cpu/corpus.py has its layout)."""
 
-    def __init__(self, kernels: ModuleType, most_words: int = 0, most_bytes: int = 0) -> None:
+    def __init__(self, kernels: ModuleType) -> None:
         self._kernels = kernels
-        self._most_words, self._most_bytes = most_words or MOST_WORDS, most_bytes or MOST_BYTES
         self.entries = np.empty((1 << 12, 4), dtype=np.uint64)
         self.slots = np.zeros((1 << 13, 2), dtype=np.uint64)
         self.store = np.empty(1 << 16, dtype=np.uint8)
@@ -156,22 +174,21 @@ class Counts:
             text, block, self.slots, self.entries, self.store, self.size, self.used
         )
         self.peak = max(self.peak, self.size)
-        while self.size > self._most_words or self.used > self._most_bytes:
+        while self.size > MOST_WORDS or self.used > MOST_BYTES:
             self.least += 1
             self.size, self.used = self._kernels.prune(self.least, self.slots, self.entries, self.store, self.size)
 
     def _make_room(self, entries: int, size: int) -> None:
         if self.size + entries > len(self.entries):
-            larger = np.empty((max(2 * len(self.entries), self.size + entries), 4), dtype=np.uint64)
-            larger[: self.size] = self.entries[: self.size]
-            self.entries = larger
+            more = np.empty((max(2 * len(self.entries) - self.size, entries), 4), dtype=np.uint64)
+            self.entries = np.concatenate([self.entries[: self.size], more])
         if 2 * len(self.entries) > len(self.slots):
-            self.slots = np.empty((_power_of_two(2 * len(self.entries)), 2), dtype=np.uint64)
+            power_of_two = 1 << (2 * len(self.entries) - 1).bit_length()
+            self.slots = np.empty((power_of_two, 2), dtype=np.uint64)
             self._kernels.index_entries(self.entries, self.size, self.slots)
         if self.used + size > len(self.store):
-            store = np.empty(max(2 * len(self.store), self.used + size), dtype=np.uint8)
-            store[: self.used] = self.store[: self.used]
-            self.store = store
+            room = np.empty(max(2 * len(self.store) - self.used, size), dtype=np.uint8)
+            self.store = np.concatenate([self.store[: self.used], room])
 
     @property
     def counts(self) -> np.ndarray:
@@ -192,12 +209,8 @@ class Counts:
         return np.where(rows >= 0, self.counts[np.maximum(rows, 0)], 0) if self.size else np.zeros(len(rows), np.int64)
 
 
-def _power_of_two(least: int) -> int:
-    return 1 << (least - 1).bit_length()
-
-
-def count(text: Texts, reader: Reader) -> tuple[Counts, Told]:
-    counts, told, line = Counts(reader.kernels), Told(), 0
+def count(text: TextStream, reader: WordReader) -> tuple[Counts, TextCounts]:
+    counts, seen, line = Counts(reader.kernels), TextCounts(), 0
 
     def work(block: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         ready = reader.ready(block)
@@ -206,15 +219,15 @@ def count(text: Texts, reader: Reader) -> tuple[Counts, Told]:
     for ready, entries, tally in reader.map(work, text, "counting words"):
         counts.add(ready, entries)
         words, left, ends, head, tail, lines, most = tally.tolist()
-        told.words += words
-        told.left += left
+        seen.words += words
+        seen.left += left
         if not ends:
             line += tail
             continue
-        told.sentences += lines + (line + head > 0)
-        told.longest = max(told.longest, most, line + head)
+        seen.sentences += lines + (line + head > 0)
+        seen.longest = max(seen.longest, most, line + head)
         line = tail
-    told.sentences += line > 0
-    told.longest = max(told.longest, line)
-    told.different, told.forgotten = counts.peak, counts.least if counts.least > 1 else 0
-    return counts, told
+    seen.sentences += line > 0
+    seen.longest = max(seen.longest, line)
+    seen.different, seen.forgotten = counts.peak, counts.least if counts.least > 1 else 0
+    return counts, seen

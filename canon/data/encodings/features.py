@@ -1,23 +1,23 @@
-"""Features: numbers of a table standardised, categories one-hot, measured on the training rows alone."""
+"""Features: the columns of a table as numbers (canon/data/column_encoders.py), measured on the training rows alone."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from pydantic import Field
 
 from canon.config import settings
+from canon.data import column_plan
 from canon.data import columns as tables
-from canon.data.columns import Encoder
-from canon.data.encodings.base import Ask, Encoding, finish, with_statistics
-from canon.data.formats.files import ending
-from canon.data.formats.tables import ENDINGS, Table, read_table
+from canon.data.column_encoders import CentredLabels, ColumnEncoder, from_record
+from canon.data.encodings.base import Ask, Encoding, Inputs, counted, finish
+from canon.data.formats.tables import ENDINGS, Table, is_table, read_table
 from canon.data.kinds.table import TABLE
 from canon.data.paths import find_path, named_set
+from canon.data.records import Given, Records
 from canon.data.schema import Columns, Data, Schema
 from canon.data.settings import Common, Missing
 from canon.data.source import Source, TableSource
@@ -25,28 +25,43 @@ from canon.data.splits import Chosen, choose
 from canon.data.targets import Class, Nothing, Number, Target
 from canon.errors import CanonError
 
+_SHOWN = 6  # columns of a row that a person is shown
+
 
 @settings
 class FeatureSettings(Common):
-    missing: Missing = Field(default="error", description="what to do with an empty number")
+    missing: Missing = Field(
+        default="mean", description="an empty number is an error, or the training mean with a feature that says so"
+    )
 
 
 @dataclass(frozen=True)
 class FeatureSchema(Schema):
     encoding = "features"
     one_shape: ClassVar[bool] = True
-    encoders: tuple[Encoder, ...] = ()
+    encoders: tuple[ColumnEncoder, ...] = ()
+
+    def shown(self, inputs: Any, row: int) -> str:
+        """The first columns, in their own units."""
+        parts, start = [], 0
+        for encoder in self.encoders:
+            if text := encoder.shown(inputs[row, start : start + encoder.width]):
+                parts.append(f"{encoder.name} {text}")
+            start += encoder.width
+        return ", ".join([*parts[:_SHOWN], *["…"] * (len(self.encoders) > _SHOWN)])
 
     @classmethod
     def _of(cls, added: dict[str, Any], **core: Any) -> FeatureSchema:
-        rows = ({**row, "categories": tuple(row["categories"])} for row in added["encoders"])
-        return cls(**core, encoders=tuple(Encoder(**row) for row in rows))
+        return cls(**core, encoders=tuple(map(from_record, added["encoders"])))
+
+    def _added(self) -> dict[str, Any]:
+        return {"encoders": [encoder.to_record() for encoder in self.encoders]}
 
 
-class Plan(NamedTuple):
-    """Which columns of a table are read, which rows make each split, and the targets of all parts."""
+class TablePlan(NamedTuple):
+    """What the columns of a table become, which rows make each split, and the targets of all parts."""
 
-    names: tuple[str, ...]
+    columns: column_plan.PlannedColumns
     target: Target
     note: str
     targets: dict[str, np.ndarray]
@@ -55,54 +70,37 @@ class Plan(NamedTuple):
 
 
 class Features(Encoding):
-    name = "features"
     reads = (TABLE,)
     settings = FeatureSettings
     schema = FeatureSchema
+    causes = (
+        "the label may be another column (data.label), or the other columns say nothing about it",
+        "too few steps or another rate is needed (train.epochs, optimizer.lr)",
+        "rows may be mixed up: a label must stand in the row it belongs to",
+    )
 
     def fit(self, source: Source, config: Any, ask: Ask) -> Data:
-        assert isinstance(source, TableSource)
-        plan = self.plan(source, config, ask)
-        encoders = tables.fit(source.parts["train"], plan.names, plan.chosen["train"][1], config.missing)
-        encoded = {name: tables.apply(table, encoders, config.missing) for name, table in source.parts.items()}
+        plan = _plan(source, config, ask)
+        columns = plan.columns
+        encoded = {
+            name: column_plan.apply(table, columns.encoders, config.missing) for name, table in source.parts.items()
+        }
         splits: dict[str, Columns] = {}
         for name, (part, rows) in plan.chosen.items():
             targets = {"target": plan.targets[part][rows]} if plan.targets else {}
             splits[name] = {"input": encoded[part][rows], **targets}
-        schema = FeatureSchema(plan.target, (encoded["train"].shape[1],), encoders=encoders)
-        return finish(source, schema, splits, plan.rule, config, [plan.note])
+        _replace(splits["train"], columns)
+        schema = FeatureSchema(plan.target, (columns.width,), encoders=columns.encoders)
+        return finish(source, schema, splits, plan.rule, config, [plan.note, *columns.notes])
 
-    def plan(self, source: TableSource, config: Any, ask: Ask) -> Plan:
-        kind = next(target for target in ask.targets if target in (Class, Number, Nothing))
-        label, note = label_of(source, config, kind)
-        names = tables.choose_features(source.parts["train"], config.features or source.features, label)
-        target, targets = _targets(source.parts, label, kind)
-        classes = targets["train"] if isinstance(target, Class) else None
-        chosen, rule = choose(source, config, classes)
-        part, rows = chosen["train"]
-        if isinstance(target, Number):
-            target = with_statistics(target, targets[part][rows])
-        elif isinstance(target, Class):
-            counts = np.bincount(targets[part][rows], minlength=len(target.classes))
-            target = replace(target, counts=tuple(counts.tolist()))
-        return Plan(names, target, note, targets, chosen, rule)
-
-    def verdict(self, source: Source, config: Any, ask: Ask) -> str:
-        assert isinstance(source, TableSource)
-        try:
-            plan = self.plan(source, replace(config, limit=0), ask)
-            train = source.parts["train"]
-            if isinstance(plan.target, Class):
-                values, bad = train.numbers(plan.target.label)
-                if not bad.any() and (values != np.rint(values)).any():
-                    return f'The label "{plan.target.label}" has fractions: numbers to predict, not classes.'
-            rows = plan.chosen["train"][1]
-            categories = {name for name in plan.names if tables.is_category(train, name, rows, config.missing)}
-            for table in source.parts.values():
-                tables.refuse(table, plan.names, categories, config.missing)
-        except CanonError as mistake:
-            return str(mistake)
-        return ""
+    def try_fit(self, source: Source, config: Any, ask: Ask) -> Target:
+        plan = _plan(source, replace(config, limit=0), ask)
+        train: Table = source.parts["train"]
+        if isinstance(plan.target, Class) and tables.has_fractions(train, plan.target.label):
+            raise CanonError(f'The label "{plan.target.label}" has fractions: numbers to predict, not classes.')
+        for table in source.parts.values():
+            column_plan.refuse(table, plan.columns.encoders, config.missing)
+        return plan.target
 
     # For a run that was trained
 
@@ -113,54 +111,93 @@ class Features(Encoding):
 
     def columns(self, schema: FeatureSchema, source: Source, config: Any) -> Columns:
         table: Table = source.scored()
-        inputs = tables.apply(table, schema.encoders, config.missing)
-        target = schema.target
-        if isinstance(target, Nothing):
-            return {"input": inputs}
-        if target.label not in table.names:
-            raise CanonError(f'{table.path} has no column "{target.label}", which is the label.')
-        if isinstance(target, Number):
-            return {"input": inputs, "target": tables.number_targets(table, target.label)}
-        return {"input": inputs, "target": tables.class_codes(table, target.label, target.classes)}
+        inputs = {"input": column_plan.apply(table, schema.encoders, config.missing)}
+        return inputs if isinstance(schema.target, Nothing) else {**inputs, "target": _column(table, schema.target)}
 
-    def inputs(
-        self, schema: FeatureSchema, sources: Sequence[str], config: Any, text: bool
-    ) -> tuple[Columns, list[str]]:
-        read = [_table(find_path(source, named=False), config) for source in sources]
-        encoded = [tables.apply(table, schema.encoders, config.missing) for table in read]
-        names = [f"{table.path}, row {row + 1}" for table in read for row in range(len(table))]
+    def inputs(self, schema: FeatureSchema, sources: Sequence[Given], config: Any, text: bool) -> Inputs:
+        encoded: list[np.ndarray] = []
+        names: list[str] = []
+        known = [encoder.name for encoder in schema.encoders]
+        for source in sources:
+            if isinstance(source, Records):
+                table, before = source.table(), ""
+            else:
+                path = find_path(source, named=False)
+                if path.is_dir() or not (is_table(path, config) or config.format in TABLE.formats):
+                    raise CanonError(f"The run was trained on a table, but {path} is none of {', '.join(ENDINGS)}.")
+                table, before = read_table(path, config, like=known), f"{path}, "
+            encoded.append(column_plan.apply(table, schema.encoders, config.missing))
+            names += [f"{before}row {row + 1}" for row in range(len(table))]
         return {"input": np.concatenate(encoded)}, names
 
+    def array(self, schema: FeatureSchema, array: np.ndarray, config: Any) -> Inputs | None:
+        """Rows of the table's columns, as they are in a file, in the order of training."""
+        if array.ndim > 2 or array.shape[-1:] != self.array_shape(schema):
+            return None
+        return self.inputs(schema, [Records.of_array(array, _names(schema))], config, False)
 
-def label_of(source: TableSource, config: Any, kind: type[Target]) -> tuple[str, str]:
-    """The label's column and a note; "" where nothing is to be predicted and none was named."""
-    table: Table = source.parts["train"]
-    wanted = config.label or source.label
-    if kind is Nothing:
-        return (table.require(wanted, "data.label"), f'The column "{wanted}" is left out.') if wanted else ("", "")
-    return tables.choose_label(table, wanted)
+    def array_shape(self, schema: FeatureSchema) -> tuple[int, ...]:
+        return (len(_names(schema)),)
 
-
-def _targets(parts: dict[str, Table], label: str, kind: type[Target]) -> tuple[Target, dict[str, np.ndarray]]:
-    """What is to be predicted, and the target column of each part; the classes are those of the training part."""
-    if kind is Nothing:
-        return Nothing(), {}
-    for table in parts.values():
-        if label not in table:
-            raise CanonError(f'{table.path} has no column "{label}", which is the label.')
-    if kind is Number:
-        return Number(label=label), {name: tables.number_targets(table, label) for name, table in parts.items()}
-    classes = tables.class_names(parts["train"], label)
-    codes = {name: tables.class_codes(table, label, classes) for name, table in parts.items()}
-    if len(classes) < 2:
-        raise CanonError(f'{parts["train"].path}: every row has the label "{classes[0]}"; two classes are the least.')
-    return Class(classes, label), codes
-
-
-def _table(path: Path, config: Any) -> Table:
-    if path.is_dir() or (ending(path) not in ENDINGS and config.format not in TABLE.formats):
-        raise CanonError(f"The run was trained on a table; {path} is none of {', '.join(ENDINGS)}.")
-    return read_table(path, config)
+    def piped_ending(self, head: bytes) -> str:
+        if head.startswith(b"PAR1"):
+            return ".parquet"
+        if head.lstrip().startswith(b"{"):
+            return ".jsonl"
+        return ".tsv" if b"\t" in head.partition(b"\n")[0] else ".csv"
 
 
 FEATURES = Features()
+
+
+def _names(schema: FeatureSchema) -> list[str]:
+    """The columns of the table that are read, once each."""
+    return list(dict.fromkeys(encoder.name for encoder in schema.encoders))
+
+
+def _plan(source: Source, config: Any, ask: Ask) -> TablePlan:
+    assert isinstance(source, TableSource)
+    train: Table = source.parts["train"]
+    kind = next(target for target in ask.targets if target in (Class, Number, Nothing))
+    wanted = config.label or source.label
+    if kind is not Nothing:
+        label, note = tables.choose_label(train, wanted)
+        if kind is Class and Number in ask.targets and tables.is_number(train, label):
+            kind, note = Number, f"{note} It is a number to predict.".lstrip()
+    else:
+        label = train.require(wanted, "data.label") if wanted else ""
+        note = f'The column "{wanted}" is left out.' if wanted else ""
+    names = tables.choose_features(train, config.features or source.features, label)
+    target: Target = Nothing() if kind is Nothing else kind(label=label)
+    if kind is Class:
+        target = replace(target, classes=tables.class_names(train, label))
+    targets = {name: _column(table, target) for name, table in source.parts.items() if kind is not Nothing}
+    if len(target.classes) == 1:
+        raise CanonError(
+            f'{train.path}: every row has the label "{target.classes[0]}"; at least two classes are needed.'
+        )
+    chosen, rule = choose(source, config, targets["train"] if kind is Class else None)
+    if targets:
+        target = counted(target, targets["train"][chosen["train"][1]])
+    rows = chosen["train"][1]
+    labels = CentredLabels.of(targets["train"][rows], len(target.classes)) if targets else None
+    columns = column_plan.plan(train, names, rows, config.missing, labels, bool(config.features or source.features))
+    return TablePlan(columns, target, note, targets, chosen, rule)
+
+
+def _replace(columns: Columns, plan: column_plan.PlannedColumns) -> None:
+    """Writes the features that only training rows have over those of other rows."""
+    start = 0
+    for encoder in plan.encoders:
+        if encoder.name in plan.trained:
+            columns["input"][:, start : start + encoder.width] = plan.trained[encoder.name]  # type: ignore[index]
+        start += encoder.width
+
+
+def _column(table: Table, target: Target) -> np.ndarray:
+    """The target of every row."""
+    if target.label not in table:
+        raise CanonError(f'{table.path} has no column "{target.label}", which is the label.')
+    if isinstance(target, Number):
+        return tables.number_targets(table, target.label)
+    return tables.class_codes(table, target.label, target.classes)

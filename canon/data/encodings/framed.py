@@ -1,8 +1,8 @@
 """Framed tokens: labelled texts of any kind as sequences with the special tokens that a pre-trained network knows.
 
-What is asked follows from the kind: a class or a number of one text or two, tags of words (CoNLL), answers in documents
-(SQuAD), one of several choices. The tokeniser is the network's own. Questions are split by article, since those of one
-article share its text.
+The kind decides the target: a class or a number for one text or two, tags of words (CoNLL), answers in documents
+(SQuAD), one of several choices. The tokeniser is that of the network. Questions are split by article, since those of
+one article share its text.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from canon.config import settings
-from canon.data.batching.framed import Texts, Values, objects
+from canon.data.batching.framed import FramedTexts, Values, objects
 from canon.data.columns import class_names, listed
-from canon.data.encodings.base import Ask, Encoding, finish, with_statistics
+from canon.data.encodings.base import Ask, Encoding, Inputs, counted, finish, tokenizer_for
 from canon.data.encodings.framing_rows import encode_choices, encode_spans, encode_tags, encode_texts
 from canon.data.formats.cells import parse_number
-from canon.data.formats.rows import ChoiceRows, Rows, SpanRows, TagRows, TextRows
+from canon.data.formats.rows import ChoiceRows, Rows, SpanRows, TagRows, TextRows, groups_of
 from canon.data.formats.tables import Table, canonical
 from canon.data.kinds import Kind
 from canon.data.kinds.choices import CHOICES
@@ -29,18 +29,14 @@ from canon.data.kinds.examples import ExampleKind, ExampleSource
 from canon.data.kinds.labelled import LABELLED
 from canon.data.kinds.questions import QUESTIONS
 from canon.data.kinds.tagged import TAGGED
+from canon.data.records import Given
 from canon.data.schema import Columns, Data, Schema, TokenSchema
 from canon.data.settings import Length, Vocabulary
 from canon.data.source import Source
-from canon.data.splits import Chosen, choose, hold_out
+from canon.data.splits import choose
 from canon.data.targets import Class, Number, Span, Tags, Target
 from canon.data.text.tokenizers import Tokenizer
 from canon.errors import CanonError
-
-if TYPE_CHECKING:
-    import torch
-
-    from canon.data.batching.loader import Order
 
 OVERLAP = 128  # tokens that neighbouring windows of a document share, where they are long enough
 
@@ -53,6 +49,7 @@ class Backbone(NamedTuple):
     limit: int  # tokens of a sequence; 0: any
     tokenizer: Tokenizer | None = None  # None: one is made of the training texts
     kind: str = "wordpiece"  # of such a one, where data.tokenizer does not say
+    note: str = ""  # what a user should know about it
 
 
 @settings
@@ -67,32 +64,36 @@ class FramedSchema(TokenSchema):
     encoding = "framed"
     framing: str = ""  # canon/data/text/framing.py: where special tokens stand
     limit: int = 0  # tokens of a sequence, special ones among them
-    overlap: int = 0  # tokens that neighbouring windows of a long text share, where an answer is looked for in it
+    overlap: int = 0  # tokens that neighbouring windows of a long text share, for answers in documents
     columns: tuple[str, ...] = ()  # of a table: of the text, or of both texts
-    monitor: str = ""  # the metric that the data set is judged by, where it has one of its own
+    monitor: str = ""  # the metric that the data set is judged by, if it has a special one
 
     def sizes(self) -> dict[str, Any]:
-        return {**super().sizes(), "kind": self.target.name, "vocab_size": self.tokenizers["text"].size}
+        return {**super().sizes(), "kind": self.target.name}
 
-    def order(self, columns: Columns, batch: int, tokens: int, seed: int, device: torch.device | None = None) -> Order:
-        if not tokens:
-            return super().order(columns, batch, tokens, seed, device)
-        from canon.data.batching.loader import ByLength
-
+    def lengths(self, columns: Columns) -> tuple[np.ndarray, np.ndarray]:
         texts = columns["input"]
-        assert isinstance(texts, Texts)
-        return ByLength(texts.num_tokens, texts.num_tokens, tokens, seed)
+        assert isinstance(texts, FramedTexts)
+        return texts.num_tokens, texts.num_tokens
+
+    def shown(self, inputs: Any, row: int) -> str:
+        """The first sequence of an example, as its tokeniser reads it back."""
+        return self.tokenizers["text"].decode(inputs.sequence(inputs.starts_n[row]))
 
     def comparable(self) -> Schema:
-        """How a pre-trained network reads its texts is its own affair."""
+        """Without the tokeniser and the frame, which each pre-trained network brings along."""
         return replace(self, tokenizers={}, framing="", limit=0, overlap=0, longest=(), typical=())
 
 
 class FramedEncoding(Encoding):
-    name = "framed"
     reads: ClassVar[tuple[ExampleKind, ...]] = (QUESTIONS, CHOICES, TAGGED, LABELLED)
     settings = FramedSettings
     schema = FramedSchema
+    causes = (
+        "another rate is needed: 1e-4 for small networks, 2e-5 for large ones (optimizer.lr, with warmup)",
+        "the network may not be pre-trained, or on another language (train.init)",
+        "the label may be another column (data.label), or too few texts have each label",
+    )
     takes_text = True
 
     def kinds(self, ask: Ask) -> Sequence[Kind]:
@@ -103,7 +104,13 @@ class FramedEncoding(Encoding):
         assert isinstance(source, ExampleSource)
         backbone: Backbone = ask.start
         source, target, parts, rule = divide(source, config, ask)
-        tokenizer, note = _tokenizer(config, backbone, parts["train"])
+        if backbone.tokenizer is None:
+            kind = config.tokenizer or backbone.kind
+            tokenizer, note = tokenizer_for(kind, parts["train"].texts(), config, native=True)
+        elif config.tokenizer:
+            raise CanonError(f"{backbone.name} needs the tokenizer that it was trained with: leave data.tokenizer out.")
+        else:
+            tokenizer, note = backbone.tokenizer, ""
         schema = FramedSchema(
             _measured(target, parts),
             tokenizers={"text": tokenizer},
@@ -115,28 +122,23 @@ class FramedEncoding(Encoding):
         )
         splits: dict[str, Columns] = {}
         task = f"The task: {target.what}."
-        notes = ["" if task in source.notes else task, note]
+        notes = ["" if task in source.notes else task, note, backbone.note]
         for name, part in parts.items():
             splits[name], more = columns_of(schema, part)
             notes += [f"{name}: {text}" for text in more]
-        lengths = splits["train"]["input"].lengths_S  # type: ignore[union-attr]
-        schema = replace(schema, longest=(int(lengths.max()),), typical=(round(float(lengths.mean())),))
+        schema = schema.measured(splits["train"]["input"].lengths_S)  # type: ignore[union-attr]
         return finish(source, schema, splits, rule, config, notes)
 
-    def verdict(self, source: Source, config: Any, ask: Ask) -> str:
+    def try_fit(self, source: Source, config: Any, ask: Ask) -> Target:
         assert isinstance(source, ExampleSource)
-        try:
-            _target(_without_empty(source), ask)
-        except CanonError as mistake:
-            return str(mistake)
-        return ""
+        return divide(source, replace(config, limit=0), ask)[1]
 
     # For a run that was trained
 
     def layout(self, schema: FramedSchema, config: Any) -> Any:
         plain = replace(super().layout(schema, config), limit=0, label="", features=())
         if isinstance(schema.target, Tags):
-            return replace(plain, label=config.label)
+            return replace(plain, label=config.label, features=config.features)
         if isinstance(schema.target, Class | Number):
             return replace(plain, label=schema.target.label, features=schema.columns)
         return plain
@@ -148,13 +150,14 @@ class FramedEncoding(Encoding):
             raise CanonError(f"The run predicts {schema.target.what}, but {source.name} is for {asked}.")
         return columns_of(schema, source.scored())[0]
 
-    def inputs(
-        self, schema: FramedSchema, sources: Sequence[str], config: Any, text: bool
-    ) -> tuple[Columns, list[str]]:
+    def inputs(self, schema: FramedSchema, sources: Sequence[Given], config: Any, text: bool) -> Inputs:
         from canon.data.encodings.framed_inputs import read_rows
 
         rows, names = read_rows(schema, sources, config, text)
         return columns_of(schema, rows)[0], names
+
+    def piped_ending(self, head: bytes) -> str:
+        return ".jsonl" if head.lstrip().startswith(b"{") else ".txt"
 
 
 FRAMED = FramedEncoding()
@@ -173,7 +176,7 @@ def divide(source: ExampleSource, config: Any, ask: Ask) -> Divided:
     """The rows of each split, without empty texts, and what is to be predicted of them."""
     source = _without_empty(source)
     target, codes = _target(source, ask)
-    chosen, rule = _choose(source, config, codes)
+    chosen, rule = choose(source, config, codes, groups=groups_of(source.parts["train"]))
     parts = {name: source.parts[part].take(taken) for name, (part, taken) in chosen.items()}
     return Divided(source, target, parts, rule)
 
@@ -206,7 +209,7 @@ def _target(source: ExampleSource, ask: Ask) -> tuple[Target, np.ndarray | None]
         cells = {"label": np.array(train.single(), dtype=object)}
         classes = class_names(Table(train.path, cells), "label")
         if len(classes) < 2:
-            raise CanonError(f'{train.path}: every text has the label "{classes[0]}"; two classes are the least.')
+            raise CanonError(f'{train.path}: every text has the label "{classes[0]}"; at least two classes are needed.')
         target = Class(classes, source.label)
         return target, codes_of(train, classes)
     if kind is Tags:
@@ -217,47 +220,34 @@ def _target(source: ExampleSource, ask: Ask) -> tuple[Target, np.ndarray | None]
 def _measured(target: Target, parts: dict[str, Rows]) -> Target:
     """With what is counted in the training split."""
     train = parts["train"]
-    if isinstance(target, Number):
-        return with_statistics(target, numbers_of(train))
     if isinstance(target, Span):
-        answers = (part.answers or () for part in parts.values() if isinstance(part, SpanRows))
-        return replace(target, unanswerable=any(not own for part in answers for own in part))
-    if target.classes:
-        codes = codes_of(train, target.classes) if isinstance(train, TextRows) else _tag_codes(train, target.classes)[0]
-        return replace(target, counts=tuple(np.bincount(codes, minlength=len(target.classes)).tolist()))
-    return target
+        parts_answers = (part.answers or () for part in parts.values() if isinstance(part, SpanRows))
+        return replace(target, unanswerable=any(not answers for part in parts_answers for answers in part))
+    if isinstance(train, TextRows):
+        return counted(target, _labels_of(train, target))
+    return counted(target, _tag_codes(train, target.classes)[0]) if isinstance(target, Tags) else target
 
 
-def _tokenizer(config: Any, backbone: Backbone, train: Rows) -> tuple[Tokenizer, str]:
-    if backbone.tokenizer is not None:
-        if config.tokenizer:
-            raise CanonError(f"data.tokenizer is left out: {backbone.name} has a tokenizer of its own, which it needs.")
-        return backbone.tokenizer, ""
-    kind = config.tokenizer or backbone.kind
-    if kind.endswith(".json"):
-        tokenizer = Tokenizer.load(Path(kind).expanduser(), native=True)
-    else:
-        tokenizer = Tokenizer.train(train.texts(), kind, config.vocab_size, config.lowercase, config.min_count)
-    return tokenizer, f"The vocabulary ({kind}) has {tokenizer.size:,} tokens."
+# Targets
 
 
-# Targets and splits
+def _labels_of(rows: TextRows, target: Target) -> np.ndarray:
+    return numbers_of(rows) if isinstance(target, Number) else codes_of(rows, target.classes)
 
 
 def codes_of(rows: TextRows, classes: Sequence[str]) -> np.ndarray:
     place = {name: code for code, name in enumerate(classes)}
     labels = rows.single()
     codes = {text: place.get(text, place.get(canonical(text), -1)) for text in set(labels)}
-    found = np.array([codes[text] for text in labels], dtype=np.int64)
-    if (found < 0).any():
-        row = int((found < 0).argmax())
-        what = f'label "{labels[row]}" is not one of {listed(classes)}' if labels[row].strip() else "no label"
-        raise CanonError(f"{rows.path}, {rows.where(row)}: {what}.")
-    return found
+    codes_n = np.array([codes[text] for text in labels], dtype=np.int64)
+    if (codes_n < 0).any():
+        row = int((codes_n < 0).argmax())
+        known = f'label "{labels[row]}" is not one of {listed(classes)}'
+        raise CanonError(f"{rows.path}, {rows.where(row)}: {known if labels[row].strip() else 'the label is empty'}.")
+    return codes_n
 
 
-def numbers_of(rows: Rows) -> np.ndarray:
-    assert isinstance(rows, TextRows)
+def numbers_of(rows: TextRows) -> np.ndarray:
     labels = rows.single()
     values = [parse_number(text) for text in labels]
     for row, value in enumerate(values):
@@ -275,42 +265,6 @@ def _tag_codes(rows: Rows, classes: Sequence[str]) -> tuple[np.ndarray, Counter[
     return codes[codes >= 0], Counter(tag for tag in every if tag not in place)
 
 
-def _choose(source: ExampleSource, config: Any, codes: np.ndarray | None) -> tuple[Chosen, dict[str, str]]:
-    train = source.parts["train"]
-    if not isinstance(train, SpanRows):
-        return choose(source, config, codes)
-    return _choose_articles(source, config, np.array(train.groups))
-
-
-def _choose_articles(source: Source, config: Any, groups_n: np.ndarray) -> tuple[Chosen, dict[str, str]]:
-    """As `choose`, but an article's questions stay together."""
-    left = np.unique(groups_n)
-    chosen: Chosen = {}
-    rule: dict[str, str] = {}
-    test = config.test if isinstance(config.test, float) else source.test
-    for name, share in (("test", test), ("valid", config.valid)):
-        if name in source.parts:
-            chosen[name] = name, np.arange(len(source.parts[name]))
-            origin = source.origin
-            rule[name] = f"file {origin[name]}" if name in origin else "the source's own"
-        elif isinstance(share, float) and share > 0:
-            if len(left) < 2:
-                raise CanonError(
-                    f"{source.name} has one article, so none can be held out: give files in data.valid and "
-                    "data.test, or set them to 0.0."
-                )
-            kept, held = hold_out(len(left), share, config.seed, name)
-            chosen[name] = "train", np.flatnonzero(np.isin(groups_n, left[held]))
-            left = left[kept]
-            rule[name] = f"{share:g} of the articles at random"
-    rows = np.flatnonzero(np.isin(groups_n, left))
-    if 0 < config.limit < len(rows):
-        rows = rows[hold_out(len(rows), config.limit / len(rows), config.seed, "limit")[1]]
-        rule["limit"] = str(config.limit)
-    ordered = {"train": ("train", rows)} | {name: chosen[name] for name in ("valid", "test") if name in chosen}
-    return {name: found for name, found in ordered.items() if len(found[1])}, rule
-
-
 # Columns
 
 
@@ -323,21 +277,19 @@ def columns_of(schema: FramedSchema, rows: Rows) -> tuple[Columns, list[str]]:
     if isinstance(rows, TextRows):
         columns["input"], cut = encode_texts(tokenizer, schema, rows)
         if rows.labels is not None:
-            columns["target"] = (
-                numbers_of(rows) if isinstance(schema.target, Number) else codes_of(rows, schema.classes)
-            )
-        notes += [f"{cut:,} of {size:,} texts are {longer} and cut."] if cut else []
+            columns["target"] = _labels_of(rows, schema.target)
+        long = f"{cut:,} of {size:,} texts are {longer} and cut."
     elif isinstance(rows, ChoiceRows):
         columns["input"], cut = encode_choices(tokenizer, schema, rows)
         if rows.answers is not None:
             columns["target"] = np.array(rows.answers, dtype=np.int64)
         columns["choices"] = objects(list(zip(rows.names, rows.choices, strict=True)))
-        notes += [f"{cut:,} choices are {longer} with their question and cut."] if cut else []
+        long = f"{cut:,} choices are {longer} with their question and cut."
     elif isinstance(rows, SpanRows):
         columns["input"], columns["asked"], target, cut = encode_spans(tokenizer, schema, rows)
         if target is not None:
             columns["target"] = target
-        notes += [f"{cut:,} of {size:,} questions have a text {longer}, read in windows."] if cut else []
+        long = f"{cut:,} of {size:,} questions have a text {longer}, read in windows."
     else:
         columns["input"], cut = encode_tags(tokenizer, schema, rows)
         columns["words"] = objects([tuple(sentence) for sentence in rows.words])
@@ -348,13 +300,13 @@ def columns_of(schema: FramedSchema, rows: Rows) -> tuple[Columns, list[str]]:
             columns["target"] = Values(np.array(codes, dtype=np.int64), lengths)
             columns["tags"] = objects([tuple(sentence) for sentence in rows.tags])
             notes += _unseen(rows, schema.classes)
-        notes += [f"{cut:,} of {size:,} sentences are {longer} and read in parts."] if cut else []
-    return columns, notes
+        long = f"{cut:,} of {size:,} sentences are {longer} and read in parts."
+    return columns, [*notes, long] if cut else notes
 
 
 def _unseen(rows: TagRows, classes: Sequence[str]) -> list[str]:
-    unseen = _tag_codes(rows, classes)[1]
-    if not unseen:
+    """A note on tags that training does not have."""
+    if not (unseen := _tag_codes(rows, classes)[1]):
         return []
     if unseen.total() == sum(len(sentence) for sentence in rows.tags or ()):
         raise CanonError(f"{rows.path}: none of its tags is one that the run knows, {listed(classes)}.")

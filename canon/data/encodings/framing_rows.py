@@ -15,7 +15,7 @@ from typing import Protocol
 
 import numpy as np
 
-from canon.data.batching.framed import Asked, Places, Texts, Values, objects
+from canon.data.batching.framed import Asked, FramedTexts, Places, Values, objects
 from canon.data.batching.sequences import Ragged
 from canon.data.formats.rows import ChoiceRows, SpanRows, TagRows, TextRows
 from canon.data.text.framing import Framed, frame, num_specials
@@ -64,14 +64,14 @@ def _heads(texts: Ragged, kept_n: np.ndarray) -> Ragged:
     return Ragged(texts.tokens[places], kept_n)
 
 
-def _as_texts(framed: Framed, parts_n: np.ndarray, places: Places | None = None) -> Texts:
-    return Texts(framed.tokens_N, framed.segments_N, framed.lengths_B, parts_n, places)
+def _as_texts(framed: Framed, parts_n: np.ndarray, places: Places | None = None) -> FramedTexts:
+    return FramedTexts(framed.tokens_N, framed.segments_N, framed.lengths_B, parts_n, places)
 
 
 # One text, two texts, choices
 
 
-def encode_texts(tokenizer: Tokenizer, reading: Reading, rows: TextRows) -> tuple[Texts, int]:
+def encode_texts(tokenizer: Tokenizer, reading: Reading, rows: TextRows) -> tuple[FramedTexts, int]:
     """A sequence for each example, and how many were too long and are cut."""
     first = Ragged(*tokenizer.encode(rows.first))
     second = None if rows.second is None else Ragged(*tokenizer.encode(rows.second))
@@ -91,7 +91,7 @@ def _framed(tokenizer: Tokenizer, reading: Reading, first: Ragged, second: Ragge
     return frame(reading.framing, tokenizer.specials, first, second), cut
 
 
-def encode_choices(tokenizer: Tokenizer, reading: Reading, rows: ChoiceRows) -> tuple[Texts, int]:
+def encode_choices(tokenizer: Tokenizer, reading: Reading, rows: ChoiceRows) -> tuple[FramedTexts, int]:
     """A sequence for each choice, the question before it, and how many were too long and are cut."""
     parts_n = np.array([len(choices) for choices in rows.choices], dtype=np.int64)
     questions = Ragged(*tokenizer.encode(rows.questions))
@@ -122,11 +122,11 @@ def joined(words: Sequence[str]) -> tuple[str, np.ndarray]:
 def first_pieces(starts_W: np.ndarray, spans_P2: np.ndarray) -> np.ndarray:
     """The first piece of each word [W]: the first that ends after its first character. A word that left no piece (a
     control character) shares one with its neighbour."""
-    found_W = np.searchsorted(np.maximum.accumulate(spans_P2[:, 1]), starts_W, side="right")
-    return np.minimum(found_W, len(spans_P2) - 1)
+    pieces_W = np.searchsorted(np.maximum.accumulate(spans_P2[:, 1]), starts_W, side="right")
+    return np.minimum(pieces_W, len(spans_P2) - 1)
 
 
-def encode_tags(tokenizer: Tokenizer, reading: Reading, rows: TagRows) -> tuple[Texts, int]:
+def encode_tags(tokenizer: Tokenizer, reading: Reading, rows: TagRows) -> tuple[FramedTexts, int]:
     """Sequences of whole words, one or more for each sentence, and how many sentences were cut into several."""
     room = _room(tokenizer, reading, pair=False)
     texts, starts = zip(*(joined(words) for words in rows.words), strict=True)
@@ -137,18 +137,18 @@ def encode_tags(tokenizer: Tokenizer, reading: Reading, rows: TagRows) -> tuple[
     marks: list[np.ndarray] = []
     parts_n = np.ones(len(rows), dtype=np.int64)
     for row, starts_W in enumerate(starts):
-        own_P, spans_P2 = ids[offsets[row] : offsets[row + 1]], spans[offsets[row] : offsets[row + 1]]
-        if not len(own_P):
+        ids_P, spans_P2 = ids[offsets[row] : offsets[row + 1]], spans[offsets[row] : offsets[row + 1]]
+        if not len(ids_P):
             raise CanonError(f"{rows.path}, {rows.where(row)}: the sentence has no words that the tokenizer knows.")
         pieces_W = first_pieces(starts_W, spans_P2)
-        cuts = _word_cuts(pieces_W, len(own_P), room)
+        cuts = _word_cuts(pieces_W, len(ids_P), room)
         parts_n[row] = len(cuts)
         for first_word, last_word, begin, end in cuts:
-            windows.append(own_P[begin:end])
+            windows.append(ids_P[begin:end])
             places.append(pieces_W[first_word:last_word] - begin)
             marks.append(np.arange(first_word, last_word))
-    counts_S = np.array([len(own) for own in places], dtype=np.int64)
-    sequences = Ragged(np.concatenate(windows), np.array([len(own) for own in windows], dtype=np.int64))
+    counts_S, lengths_S = (np.array([len(part) for part in parts], dtype=np.int64) for parts in (places, windows))
+    sequences = Ragged(np.concatenate(windows), lengths_S)
     framed = frame(reading.framing, tokenizer.specials, sequences)
     starts_S = framed.first_starts_B - (np.cumsum(framed.lengths_B) - framed.lengths_B)
     placed = np.concatenate(places) + np.repeat(starts_S, counts_S)
@@ -160,16 +160,16 @@ def _word_cuts(pieces_W: np.ndarray, num_pieces: int, room: int) -> list[tuple[i
     is cut."""
     if num_pieces <= room:
         return [(0, len(pieces_W), 0, num_pieces)]
-    found, word = [], 0
+    cuts, word = [], 0
     while word < len(pieces_W):
         begin = int(pieces_W[word])
         stop = int(np.searchsorted(pieces_W, begin + room, side="right"))  # words whose first piece lies in reach
         while stop - 1 > word and _end(pieces_W, stop, num_pieces) > begin + room:
             stop -= 1
         stop = max(stop, word + 1)
-        found.append((word, stop, begin, min(_end(pieces_W, stop, num_pieces), begin + room)))
+        cuts.append((word, stop, begin, min(_end(pieces_W, stop, num_pieces), begin + room)))
         word = stop
-    return found
+    return cuts
 
 
 def _end(pieces_W: np.ndarray, word: int, num_pieces: int) -> int:
@@ -188,14 +188,13 @@ def window_starts(num_pieces: int, room: int, overlap: int) -> list[int]:
 
 def answer_pieces(start: int, end: int, spans_P2: np.ndarray) -> tuple[int, int]:
     """The first and the last piece of the characters start … end − 1."""
-    first = int(np.searchsorted(np.maximum.accumulate(spans_P2[:, 1]), start, side="right"))
-    last = int(np.searchsorted(spans_P2[:, 0], end, side="left")) - 1
-    return min(first, len(spans_P2) - 1), max(last, min(first, len(spans_P2) - 1))
+    first = int(first_pieces(np.array([start]), spans_P2)[0])
+    return first, max(int(np.searchsorted(spans_P2[:, 0], end, side="left")) - 1, first)
 
 
 def encode_spans(
     tokenizer: Tokenizer, reading: Reading, rows: SpanRows
-) -> tuple[Texts, np.ndarray, Values | None, int]:
+) -> tuple[FramedTexts, np.ndarray, Values | None, int]:
     """Windows of each question's document; what scoring needs; where the answer lies in each window, [S, 2]; and how
     many documents are in several windows."""
     documents = {text: index for index, text in enumerate(dict.fromkeys(rows.documents))}
@@ -223,32 +222,26 @@ def encode_spans(
     starts_S = framed.second_starts_B - (np.cumsum(framed.lengths_B) - framed.lengths_B)
     places = Places(np.repeat(starts_S, length_S) + inside, np.repeat(begin_S, length_S) + inside, length_S)
     texts = _as_texts(framed, np.bincount(owner_S, minlength=len(rows)), places)
-    own = [spans[offsets_D[index] : offsets_D[index + 1]] for index in range(len(documents))]
-    questions = objects(
-        [
-            Asked(
-                rows.keys[row] if rows.keys else str(row + 1),
-                rows.documents[row],
-                own[document],
-                () if rows.answers is None else tuple(answer.text for answer in rows.answers[row]),
-            )
-            for row, document in enumerate(document_n.tolist())
-        ]
-    )
+    spans_D = [spans[offsets_D[index] : offsets_D[index + 1]] for index in range(len(documents))]
+    questions = []
+    for row, document in enumerate(document_n.tolist()):
+        answers = () if rows.answers is None else tuple(answer.text for answer in rows.answers[row])
+        key = rows.keys[row] if rows.keys else str(row + 1)
+        questions.append(Asked(key, rows.documents[row], spans_D[document], answers))
     cut = int((texts.parts_n > 1).sum())
     if rows.answers is None:
-        return texts, questions, None, cut
+        return texts, objects(questions), None, cut
     null_S = np.zeros_like(framed.lengths_B) if starts_with_own(reading.framing) else framed.lengths_B - 1
     target_S2 = np.stack([null_S, null_S], axis=1)
-    for row, answers in enumerate(rows.answers):
-        if not answers:
+    for row, given in enumerate(rows.answers):
+        if not given:
             continue
-        answer = answers[0]
-        first, last = answer_pieces(answer.start, answer.start + len(answer.text), own[document_n[row]])
+        start, end = given[0].start, given[0].start + len(given[0].text)
+        first, last = answer_pieces(start, end, spans_D[document_n[row]])
         for window in range(texts.starts_n[row], texts.starts_n[row + 1]):
             if begin_S[window] <= first and last < begin_S[window] + length_S[window]:
                 target_S2[window] = starts_S[window] + np.array([first, last]) - begin_S[window]
-    return texts, questions, Values(target_S2.astype(np.int64), texts.parts_n), cut
+    return texts, objects(questions), Values(target_S2.astype(np.int64), texts.parts_n), cut
 
 
 def starts_with_own(framing: str) -> bool:

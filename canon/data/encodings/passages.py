@@ -1,9 +1,9 @@
-"""Sources of text to pre-train on: named sets, files, folders and table columns to passages of tokens.
+"""Passages: running text to pre-train on, as pieces of documents in tokens.
 
 Nothing is held in memory: documents are streamed (token_blocks.py), tokens lie in files (token_store.py). The
-vocabulary is learnt from the training documents, of a huge text from some of them all over it; or it is that of a
-tokenizer.json, of a network's folder or of a run, with its own ids. Both are kept and found again.
-Held out are the last documents, so that no page is on both sides; of a text in few documents, the last passages.
+vocabulary is learned from the training documents (from a sample of them if the text is huge), or it is that of a
+tokenizer.json, a network's folder or a run, with its own ids. Tokens and vocabulary are kept on disk and used again.
+The last documents are held out, so that no page is on both sides; of a text with few documents, the last passages.
 """
 
 from __future__ import annotations
@@ -12,44 +12,43 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from pydantic import Field
 
 from canon.config import settings
 from canon.data.batching.passages import Passages
-from canon.data.catalogue import corpora_folders
-from canon.data.corpus.text_blocks import Texts
+from canon.data.corpus.store import corpora_folder
+from canon.data.corpus.text_blocks import TextStream
 from canon.data.corpus.token_blocks import TextEncoder, documents, size_of
-from canon.data.corpus.token_store import Stored, Told, stored
-from canon.data.encodings.base import Ask, Encoding
+from canon.data.corpus.token_store import Stored, TokenCounts, stored
+from canon.data.encodings.base import Ask, Encoding, Inputs, finish, texts_of
 from canon.data.formats import text as text_files
 from canon.data.kinds.text import TEXT
-from canon.data.paths import file_of
 from canon.data.progress import bar
+from canon.data.records import Given
 from canon.data.schema import Columns, Data, FileRecord, TokenSchema
 from canon.data.settings import Length, Vocabulary
-from canon.data.source import Source
+from canon.data.source import SPLITS, Source
 from canon.data.splits import held_count, held_out_shares
-from canon.data.targets import HiddenTokens
-from canon.data.text.open_tokenizer import open_tokenizer
+from canon.data.targets import HiddenTokens, Target
+from canon.data.text.tokenizer_folder import open_tokenizer
 from canon.data.text.tokenizers import Tokenizer
 from canon.data.text.vocabularies import KINDS
 from canon.errors import CanonError
 from canon.storage import read_json, write_text
 
-if TYPE_CHECKING:
-    import torch
-
-    from canon.data.batching.loader import Order
-
-SAMPLE = 1 << 25  # bytes of text that a vocabulary is learnt from
+SAMPLE = 1 << 25  # bytes of text that a vocabulary is learned from
 FEW = 20  # documents; with fewer, passages are held out
 LEAST = 2  # tokens of a document that something can be predicted of
 VERSION = 1  # of the vocabularies that are kept
+
+
+_SHOWN = 12  # tokens that a person is shown
 
 
 @settings
@@ -66,17 +65,13 @@ class PassageSchema(TokenSchema):
 
     encoding = "passages"
 
-    def sizes(self) -> dict[str, Any]:
-        return {**super().sizes(), "vocab_size": self.tokenizers["text"].size}
-
-    def order(self, columns: Columns, batch: int, tokens: int, seed: int, device: torch.device | None = None) -> Order:
-        if not tokens:
-            return super().order(columns, batch, tokens, seed, device)
-        from canon.data.batching.loader import ByLength
-
+    def lengths(self, columns: Columns) -> tuple[np.ndarray, np.ndarray]:
         passages = columns["input"]
         assert isinstance(passages, Passages)
-        return ByLength(passages.lengths, passages.lengths, tokens, seed)
+        return passages.lengths, passages.lengths
+
+    def shown(self, inputs: Any, row: int) -> str:
+        return self.tokenizers["text"].decode(inputs.sequence(np.array([row])).tokens[:_SHOWN])
 
     def unit(self, columns: Columns) -> tuple[float, str]:
         passages = columns["input"]
@@ -85,15 +80,19 @@ class PassageSchema(TokenSchema):
 
 
 class PassageEncoding(Encoding):
-    name = "passages"
     reads = (TEXT,)
     settings = PassageSettings
     schema = PassageSchema
+    causes = (
+        "too few steps or another rate is needed (train.steps, optimizer.lr with warmup)",
+        "too little text for the network and its vocabulary (data.vocab_size)",
+        "the text may not be what it seems: see canon check",
+    )
     takes_text = True
 
     def fit(self, source: Source, config: Any, ask: Ask) -> Data:
         """Split, tokenised and cut into passages of data.max_length tokens."""
-        texts: dict[str, Texts] = source.parts
+        texts: dict[str, TextStream] = source.parts
         shares, rule = held_out_shares(config, source)
         tokenizer, notes, total = _tokenizer(config, source.tokenizers, texts["train"], shares, ask.sentinels)
         encoder = TextEncoder(tokenizer, config.segmenter, config.phrases, config.encoding)
@@ -105,55 +104,38 @@ class PassageEncoding(Encoding):
         if 0 < config.limit < len(splits["train"]):
             splits["train"] = splits["train"].take(np.arange(config.limit))
             rule["limit"] = str(config.limit)
-        files = source.files
         if config.phrases:
-            files = (*files, FileRecord.of(Path(config.phrases).expanduser()))
-        protocol = {
-            "source": source.name,
-            **source.origin,
-            "split": rule,
-            "max_length": config.max_length,
-            "sizes": {name: len(passages) for name, passages in splits.items()},
-        }
-        train = splits["train"]
-        schema = PassageSchema(
-            HiddenTokens(),
-            tokenizers={"text": tokenizer},
-            longest=(int(train.lengths.max()),),
-            typical=(round(float(train.lengths.mean())),),
+            phrases = FileRecord.of(Path(config.phrases).expanduser())
+            source = replace(source, files=(*source.files, phrases))
+        lengths = splits["train"].lengths
+        return finish(
+            source,
+            PassageSchema(HiddenTokens(), tokenizers={"text": tokenizer}).measured(lengths),
+            {name: {"input": passages} for name, passages in splits.items()},
+            rule,
+            config,
+            [*notes, *_counted(stores["train"].counts)],
+            protocol={"max_length": config.max_length},
+            examples=f"Passages of at most {config.max_length:,} tokens",
+            remark=f"; {float(lengths.mean()):.0f} tokens on average in train",
+            decided={"max_length": config.max_length},
         )
-        counted = _counted(stores["train"].told), _described(splits, rule, config.max_length)
-        notes = [*source.notes, *notes, *counted[0], counted[1]]
-        columns: dict[str, Columns] = {name: {"input": passages} for name, passages in splits.items()}
-        return Data(source.name, schema, columns, files, tuple(notes), protocol)
 
-    def verdict(self, source: Source, config: Any, ask: Ask) -> str:
-        return "" if HiddenTokens in ask.targets else f"{source.name} has no labels."
+    def try_fit(self, source: Source, config: Any, ask: Ask) -> Target:
+        """Any text can be read."""
+        return HiddenTokens()
 
     # For a run that was trained
 
     def columns(self, schema: PassageSchema, source: Source, config: Any) -> Columns:
-        text: Texts = source.scored()
+        text: TextStream = source.scored()
         encoder = TextEncoder(schema.tokenizers["text"], config.segmenter, config.phrases, config.encoding)
         return {"input": _passages(stored(text, encoder), config, encoder, text.name)}
 
-    def inputs(
-        self, schema: PassageSchema, sources: Sequence[str], config: Any, text: bool
-    ) -> tuple[Columns, list[str]]:
+    def inputs(self, schema: PassageSchema, sources: Sequence[Given], config: Any, text: bool) -> Inputs:
         """Files of documents, or texts; and a name for each passage."""
-        texts: list[str] = []
-        names: list[str] = []
-        for source in sources:
-            path = file_of(source, text)
-            if path is not None:
-                documents_ = list(text_files.documents(path, config.encoding))
-                texts += documents_
-                names += [f"{source}, document {index + 1}" for index in range(len(documents_))]
-            elif source.strip():
-                texts.append(source)
-                names.append(source[:60])
-        if not texts:
-            raise CanonError(f"{', '.join(sources) or 'The input'}: there is no text.")
+        given = [source for source in sources if not isinstance(source, str) or source.strip()]
+        texts, names = texts_of(given, text, lambda path: (text_files.documents(path, config.encoding), "document"))
         encoder = TextEncoder(schema.tokenizers["text"], config.segmenter, config.phrases, config.encoding)
         passages = passages_of(texts, encoder, config.max_length)
         numbers = passages.document_of(np.arange(len(passages))).tolist()
@@ -164,15 +146,15 @@ PASSAGES = PassageEncoding()
 
 
 def _passages(part: Stored, config: Any, encoder: TextEncoder, name: str) -> Passages:
-    if not part.told.documents:
+    if not part.counts.documents:
         raise CanonError(f"{name} is empty: there is no text to pre-train on.")
-    found = part.passages(config.max_length, encoder)
-    if found.lengths.max(initial=0) < min(LEAST, config.max_length):
+    passages = part.passages(config.max_length, encoder)
+    if passages.lengths.max(initial=0) < min(LEAST, config.max_length):
         raise CanonError(
             f"{name} has no document of {LEAST} tokens: there is nothing to predict a token from; blank lines part "
             "documents, or line ends where there are none."
         )
-    return found
+    return passages
 
 
 def _split(parts: Mapping[str, Passages], shares: Mapping[str, float]) -> tuple[dict[str, Passages], str]:
@@ -184,16 +166,16 @@ def _split(parts: Mapping[str, Passages], shares: Mapping[str, float]) -> tuple[
     cut: dict[str, Passages] = {}
     for name, share in shares.items():
         held = held_count(stop, share)
-        held = max(held, 2) if held and not few else held  # another document than one's own is there
+        held = max(held, 2) if held and not few else held  # two, so that each has another document to draw from
         if held:
             cut[name] = train.take(np.arange(stop - held, stop)) if few else train.between(stop - held, stop)
             stop -= held
             how = f"the last {share:g} of the passages" if few else how
     whole = {**parts, **cut, "train": train.take(np.arange(stop)) if few else train.between(0, stop)}
-    return {name: whole[name] for name in ("train", "valid", "test") if name in whole and len(whole[name])}, how
+    return {name: whole[name] for name in SPLITS if name in whole and len(whole[name])}, how
 
 
-def _counted(text: Told) -> list[str]:
+def _counted(text: TokenCounts) -> list[str]:
     unknown_share = f"; {text.unknown / max(text.tokens, 1):.2%} are unknown" if text.unknown else ""
     notes = [
         f"The text has {text.documents:,} documents, {text.sentences:,} sentences and {text.tokens:,} tokens"
@@ -207,16 +189,6 @@ def _counted(text: Told) -> list[str]:
     return notes
 
 
-def _described(splits: Mapping[str, Passages], rule: Mapping[str, str], length: int) -> str:
-    counted = ", ".join(f"{len(passages):,} {name}" for name, passages in splits.items())
-    how = "; ".join(f"{name}: {text}" for name, text in rule.items())
-    mean = float(splits["train"].lengths.mean())
-    return (
-        f"Passages of at most {length:,} tokens: {counted}{f' ({how})' if how else ''}; "
-        f"{mean:.0f} tokens on average in train."
-    )
-
-
 # The vocabulary
 
 
@@ -227,10 +199,10 @@ class Survey:
 
 
 def _tokenizer(
-    config: Any, own: Sequence[str], text: Texts, shares: Mapping[str, float], sentinels: int
+    config: Any, kinds: Sequence[str], text: TextStream, shares: Mapping[str, float], sentinels: int
 ) -> tuple[Tokenizer, list[str], int]:
     """The tokeniser, notes on it, and the bytes of the text where they were counted."""
-    kind = config.tokenizer or (own[0] if own else "bpe")
+    kind = config.tokenizer or next(iter(kinds), "bpe")
     if kind == "jieba":
         raise CanonError(
             'data.tokenizer = "jieba" is for word vectors; to mask whole Chinese words give data.segmenter = "jieba" '
@@ -244,44 +216,34 @@ def _tokenizer(
                 "out, or name a kind of tokenizer to be trained."
             )
         return tokenizer, [f"The vocabulary ({kind}) has {tokenizer.size:,} tokens."], 0
-    settings = {
-        "kind": kind,
-        "vocab_size": config.vocab_size,
-        "lowercase": config.lowercase,
-        "min_count": config.min_count,
-        "sentinels": sentinels,
-        "shares": list(shares.items()),
-    }
+    content = {"text": text.identity(), "kind": kind, "sentinels": sentinels, "shares": list(shares.items())}
+    lowercase, min_count = bool(config.lowercase), config.min_count or 1
+    content |= {"vocab_size": config.vocab_size, "lowercase": lowercase, "min_count": min_count}
 
     def make() -> tuple[Tokenizer, Survey, int]:
-        survey = _survey(text)
-        if not survey.documents:
+        count = size = 0
+        with bar("counting documents", text.size, "bytes") as progress:
+            for _, document in documents(text):
+                count += 1
+                size += (more := size_of(document))
+                progress.advance(more)
+        if not count:
             raise CanonError(f"{text.name} is empty: there is no text to pre-train on.")
-        step = -(-survey.bytes // SAMPLE)
+        survey, step = Survey(count, size), -(-size // SAMPLE)
+        how = config.vocab_size, lowercase, min_count
         sample = _sample(text, survey, shares, step)
-        how = config.vocab_size, config.lowercase, config.min_count
         return Tokenizer.train(sample, kind, *how, mask=True, sentinels=sentinels), survey, step
 
-    tokenizer, survey, step = _kept({"text": text.identity(), **settings}, make)
+    tokenizer, survey, step = _kept(content, make)
     notes = [f"The vocabulary ({kind}) has {tokenizer.size:,} tokens."]
     if step > 1:
         notes.append(
-            f"It was learnt from one document in {step:,}, about {SAMPLE >> 20} MB of {survey.bytes >> 20:,} MB."
+            f"It was learned from one document in {step:,}, about {SAMPLE >> 20} MB of {survey.bytes >> 20:,} MB."
         )
     return tokenizer, notes, survey.bytes
 
 
-def _survey(text: Texts) -> Survey:
-    count = size = 0
-    with bar("counting documents", text.size, "bytes") as progress:
-        for _, document in documents(text):
-            count += 1
-            size += (more := size_of(document))
-            progress.advance(more)
-    return Survey(count, size)
-
-
-def _sample(text: Texts, survey: Survey, shares: Mapping[str, float], step: int) -> Callable[[], Iterator[str]]:
+def _sample(text: TextStream, survey: Survey, shares: Mapping[str, float], step: int) -> Callable[[], Iterator[str]]:
     """Every step-th training document; of few documents, the beginning of them all."""
     stop, room = survey.documents, float(survey.bytes)
     for share in shares.values():
@@ -291,13 +253,13 @@ def _sample(text: Texts, survey: Survey, shares: Mapping[str, float], step: int)
 
     def stream() -> Iterator[str]:
         if survey.documents >= FEW:
-            yield from (found for place, (_, found) in enumerate(documents(text)) if place < stop and place % step == 0)
+            yield from (document for _, document in islice(documents(text), 0, stop, step))
             return
         left = min(room, SAMPLE)
-        for _, found in documents(text):
+        for _, document in documents(text):
             if left > 0:
-                size = size_of(found)
-                yield found[: max(int(len(found) * left / size), 1)] if size > left else found
+                size = size_of(document)
+                yield document[: max(int(len(document) * left / size), 1)] if size > left else document
                 left -= size
 
     return stream
@@ -306,22 +268,21 @@ def _sample(text: Texts, survey: Survey, shares: Mapping[str, float], step: int)
 def _kept(content: dict[str, Any], make: Callable[[], tuple[Tokenizer, Survey, int]]) -> tuple[Tokenizer, Survey, int]:
     """What `make` gave when it was first asked for this content."""
     key = hashlib.sha256(json.dumps({"version": VERSION, **content}, sort_keys=True).encode()).hexdigest()[:32]
-    places = [place / f"vocabulary-{key}.json" for place in corpora_folders()]
-    for path in places:
-        with suppress(KeyError, TypeError, ValueError):  # damaged: it is made again
-            known = read_json(path)
-            return Tokenizer.from_json(known["tokenizer"]), Survey(**known["survey"]), int(known["step"])
+    path = corpora_folder() / f"vocabulary-{key}.json"
+    with suppress(KeyError, TypeError, ValueError):  # damaged: it is made again
+        known = read_json(path)
+        return Tokenizer.from_json(known["tokenizer"]), Survey(**known["survey"]), int(known["step"])
     tokenizer, survey, step = make()
     record = {"survey": asdict(survey), "step": step, "tokenizer": tokenizer.to_json()}
-    with suppress(CanonError):  # the tokens need the folder too, and tell what is wrong with it
-        write_text(places[-1], json.dumps(record, ensure_ascii=False))
+    with suppress(CanonError):  # writing the tokens needs the folder too, and reports what is wrong with it
+        write_text(path, json.dumps(record, ensure_ascii=False))
     return tokenizer, survey, step
 
 
 def passages_of(texts: Sequence[str], encoder: TextEncoder, length: int) -> Passages:
     """Documents in memory as passages, without a store."""
-    blocks = list(encoder.blocks(Texts(documents=texts)))
-    own = encoder.tokenizer
+    blocks = list(encoder.blocks(TextStream(documents=texts)))
+    tokenizer = encoder.tokenizer
     sentences, counts = [np.zeros(1, np.int64)], [np.zeros(1, np.int64)]
     for block in blocks:
         # The documents first: they are counted in sentences, of which those before them are known.
@@ -329,4 +290,4 @@ def passages_of(texts: Sequence[str], encoder: TextEncoder, length: int) -> Pass
         sentences.append(block.sentences + sentences[-1][-1] if len(block.sentences) else block.sentences)
         sentences = [np.concatenate(sentences)]
     tokens, begins = (np.concatenate([getattr(block, name) for block in blocks]) for name in ("tokens", "begins"))
-    return Passages(tokens, begins, sentences[0], np.concatenate(counts), length, own.specials, own.size)
+    return Passages(tokens, begins, sentences[0], np.concatenate(counts), length, tokenizer.specials, tokenizer.size)

@@ -12,11 +12,12 @@ from pydantic import Field
 
 from canon.config import settings
 from canon.data.columns import listed
-from canon.data.encodings.base import Ask, Encoding, finish, with_statistics
+from canon.data.encodings.base import Ask, Encoding, Inputs, counted, finish
 from canon.data.formats import idx, images
 from canon.data.kinds import open_for
 from canon.data.kinds.images import IMAGES, like_shape
 from canon.data.paths import find_path, named_set
+from canon.data.records import Given, Records
 from canon.data.schema import Column, Columns, Data, Schema
 from canon.data.settings import Common
 from canon.data.source import ImageSource, Pictures, Source
@@ -44,10 +45,15 @@ class PixelSchema(Schema):
 
 
 class Pixels(Encoding):
-    name = "pixels"
     reads = (IMAGES,)
     settings = PixelSettings
     schema = PixelSchema
+    takes_rows = False
+    causes = (
+        "too few steps or another rate is needed (train.epochs, optimizer.lr)",
+        "too few images of each class, or images under the wrong class",
+        "what matters may be lost in small or grey images (data.size, data.channels)",
+    )
 
     def fit(self, source: Source, config: Any, ask: Ask) -> Data:
         assert isinstance(source, ImageSource)
@@ -60,29 +66,19 @@ class Pixels(Encoding):
             taken = pixels[rows] if isinstance(pixels, np.ndarray) else images.load(pixels.subset(rows), name)
             splits[name] = {"input": taken, **({"target": targets[part][rows]} if targets else {})}
         train: np.ndarray | Column = splits["train"]["input"]
-        note = ""
-        mean: tuple[float, ...]
-        std: tuple[float, ...]
-        if source.white != 255:  # not measured, so that the network reads 0 to 1
-            mean, std = (0.0,), (float(source.white),)
-        else:
+        if source.white == 255:
             mean, std, note = images.pixel_statistics(train, config.seed)
-        if isinstance(target, Number):
-            target = with_statistics(target, np.asarray(splits["train"]["target"]))
-        elif isinstance(target, Class):
-            counts = np.bincount(np.asarray(splits["train"]["target"]), minlength=len(target.classes))
-            target = replace(target, counts=tuple(counts.tolist()))
+        else:  # not measured, so that the network reads 0 to 1
+            mean, std, note = (0.0,), (float(source.white),), ""
+        if targets:
+            target = counted(target, np.asarray(splits["train"]["target"]))
         schema = PixelSchema(target, tuple(train.shape[1:]), mean=mean, std=std, white=source.white)
         return finish(source, schema, splits, rule, config, [note])
 
-    def verdict(self, source: Source, config: Any, ask: Ask) -> str:
-        """Without decoding: what `fit` asks of images is their labels."""
+    def try_fit(self, source: Source, config: Any, ask: Ask) -> Target:
+        """Without decoding: `fit` needs labels of the images, nothing else."""
         assert isinstance(source, ImageSource)
-        try:
-            _targets(source, ask)
-        except CanonError as mistake:
-            return str(mistake)
-        return ""
+        return _targets(source, ask)[0]
 
     # For a run that was trained
 
@@ -118,22 +114,32 @@ class Pixels(Encoding):
         codes = np.array([schema.classes.index(name) for name in source.classes], dtype=np.int64)
         return {"input": pixels, "target": codes[part.labels]}
 
-    def inputs(self, schema: PixelSchema, sources: Sequence[str], config: Any, text: bool) -> tuple[Columns, list[str]]:
+    def inputs(self, schema: PixelSchema, sources: Sequence[Given], config: Any, text: bool) -> Inputs:
         """Image files and folders of them, or IDX files; these must have the shape already."""
-        paths = [find_path(source, named=False) for source in sources]
+        if any(isinstance(source, Records) for source in sources):
+            raise CanonError(f"{self.accepted(schema, 'The run')}; got rows.")
+        paths = [find_path(str(source), named=False) for source in sources]
         if not any(idx.NAME.match(path.name) for path in paths):
-            files = images.ImageFiles(tuple(file for path in paths for file in _files(path)), _image_shape(schema))
+            files = _image_files([file for path in paths for file in _files(path)], schema)
             names = [str(file) for file in files.paths]
             if int(np.prod(files.shape, dtype=np.int64)) > images.IN_MEMORY and schema.white == 255:
                 return {"input": files}, names  # decoded when they are taken
-            return {"input": _scaled(files.take(np.arange(len(files)), "decoding images"), schema, 255)}, names
+            return {"input": _decoded(files, schema)}, names
         pixels: list[np.ndarray] = []
         names = []
         for path in paths:
-            more, more_names = _read(path, schema)
-            pixels.append(more)
-            names += more_names
+            if idx.NAME.match(path.name):
+                pixels.append(idx.read_idx(path, 3)[:, None])
+                _require_shape(str(path), pixels[-1].shape[1:], schema)
+                names += [f"{path}, image {index + 1}" for index in range(len(pixels[-1]))]
+            else:
+                files = _image_files(_files(path), schema)
+                pixels.append(_decoded(files, schema))
+                names += [str(file) for file in files.paths]
         return {"input": np.concatenate(pixels)}, names
+
+    def piped_ending(self, head: bytes) -> str:
+        return ".png"  # what an image is, its content says
 
 
 def _targets(source: ImageSource, ask: Ask) -> tuple[Target, dict[str, np.ndarray]]:
@@ -145,26 +151,18 @@ def _targets(source: ImageSource, ask: Ask) -> tuple[Target, dict[str, np.ndarra
     if kind is Nothing:
         return Nothing(), {}
     if set(labels) != set(source.parts):
-        raise CanonError(f"{source.name} has images but no labels.")
+        raise CanonError(f"{source.name} has images but no labels; put those of each class into a folder of that name.")
     if kind is Class:
         if len(source.classes) < 2:
-            raise CanonError(f'{source.name}: every image is of the class "{source.classes[0]}"; two are the least.')
+            raise CanonError(
+                f'{source.name}: every image is of the class "{source.classes[0]}"; at least two are needed.'
+            )
         return Class(source.classes), labels
     try:
         values = np.array([float(name) for name in source.classes], dtype=np.float32)
     except ValueError:
         raise CanonError(f"{source.name} has classes ({listed(source.classes)}), not numbers to predict.") from None
     return Number(), {name: values[codes] for name, codes in labels.items()}
-
-
-def _read(path: Path, schema: PixelSchema) -> tuple[np.ndarray, list[str]]:
-    if idx.NAME.match(path.name):
-        pixels = idx.read_idx(path, 3)[:, None]
-        _require_shape(str(path), pixels.shape[1:], schema)
-        return pixels, [f"{path}, image {index + 1}" for index in range(len(pixels))]
-    files = _files(path)
-    pixels = images.ImageFiles(tuple(files), _image_shape(schema)).take(np.arange(len(files)), "decoding images")
-    return _scaled(pixels, schema, 255), [str(file) for file in files]
 
 
 def _files(path: Path) -> list[Path]:
@@ -177,9 +175,13 @@ def _files(path: Path) -> list[Path]:
     return files
 
 
-def _image_shape(schema: PixelSchema) -> tuple[int, int, int]:
+def _image_files(paths: Sequence[Path], schema: PixelSchema) -> images.ImageFiles:
     channels, height, width = schema.shape
-    return channels, height, width
+    return images.ImageFiles(tuple(paths), (channels, height, width))
+
+
+def _decoded(files: images.ImageFiles, schema: PixelSchema) -> np.ndarray:
+    return _scaled(files.take(np.arange(len(files)), "decoding images"), schema, 255)
 
 
 def _scaled(pixels: np.ndarray, schema: PixelSchema, white: int) -> np.ndarray:

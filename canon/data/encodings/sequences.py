@@ -12,23 +12,19 @@ from pydantic import Field
 from canon.config import settings
 from canon.data.batching.framed import objects
 from canon.data.batching.sequences import Ragged
-from canon.data.encodings.base import Ask, Encoding, finish
-from canon.data.encodings.tokenizing import tokenizer_for
+from canon.data.encodings.base import Ask, Encoding, Inputs, finish, texts_of, tokenizer_for
 from canon.data.formats.files import lines
 from canon.data.formats.pairs import Pairs
 from canon.data.kinds.parallel import PARALLEL
-from canon.data.paths import file_of
+from canon.data.records import Given
 from canon.data.schema import Columns, Data, TokenSchema, take
 from canon.data.settings import Length, Vocabulary
 from canon.data.source import Source
 from canon.data.splits import choose
-from canon.data.targets import OtherText
+from canon.data.targets import OtherText, Target
 from canon.errors import CanonError
 
 if TYPE_CHECKING:
-    import torch
-
-    from canon.data.batching.loader import Order
     from canon.data.text.tokenizers import Tokenizer
 
 
@@ -52,16 +48,14 @@ class SequenceSchema(TokenSchema):
         vocabularies = {f"{role}_vocab": self.tokenizers[role].size for role in ("source", "target")}
         return {**super().sizes(), **vocabularies, "shared_vocab": self.shared}
 
-    def order(self, columns: Columns, batch: int, tokens: int, seed: int, device: torch.device | None = None) -> Order:
-        if not tokens:
-            return super().order(columns, batch, tokens, seed, device)
-        from canon.data.batching.loader import ByLength
-
+    def lengths(self, columns: Columns) -> tuple[np.ndarray, np.ndarray]:
+        """By target, then source: both are padded for attention on a CPU."""
         source, target = columns["input"], columns["target"]
         assert isinstance(source, Ragged) and isinstance(target, Ragged)
-        # By target, then source: both are padded for attention on a CPU.
-        keys = target.lengths * (source.lengths.max() + 1) + source.lengths
-        return ByLength(keys, target.lengths - 1, tokens, seed)
+        return target.lengths * (source.lengths.max() + 1) + source.lengths, target.lengths - 1
+
+    def shown(self, inputs: Any, row: int) -> str:
+        return self.tokenizers["source"].decode(inputs[row])
 
     def unit(self, columns: Columns) -> tuple[float, str]:
         target = columns["target"]
@@ -70,19 +64,22 @@ class SequenceSchema(TokenSchema):
 
 
 class SequenceEncoding(Encoding):
-    name = "sequences"
     reads = (PARALLEL,)
     settings = SequenceSettings
     schema = SequenceSchema
+    causes = (
+        "too few steps or another rate is needed (train.steps, optimizer.lr)",
+        "the two sides may not belong together: see the alignment of canon check",
+        "too few pairs for the network: a smaller preset learns sooner",
+    )
     takes_text = True
 
     def fit(self, source: Source, config: Any, ask: Ask) -> Data:
-        chosen, rule = choose(source, config, None)
+        chosen, rule = choose(source, config)
         pairs = {name: source.parts[part].take(rows) for name, (part, rows) in chosen.items()}
         train = pairs["train"]
-        own = source.tokenizers
-        kind = config.tokenizer or (own[0] if own else "")
-        target_kind = config.target_tokenizer or (own[1] if len(own) > 1 and not config.tokenizer else "")
+        kind = config.tokenizer or next(iter(source.tokenizers), "")
+        target_kind = config.target_tokenizer or ("" if config.tokenizer else next(iter(source.tokenizers[1:]), ""))
         if target_kind:
             first, note = tokenizer_for(kind, train.source, config, "source ")
             second, more = tokenizer_for(target_kind, train.target, config, "target ")
@@ -102,36 +99,26 @@ class SequenceEncoding(Encoding):
                 columns = take(columns, kept)
             splits[name] = columns
         lengths = [splits["train"][column].lengths for column in ("input", "target")]  # type: ignore[union-attr]
-        schema = SequenceSchema(
-            OtherText(),
-            tokenizers={"source": first, "target": second},
-            longest=tuple(int(side.max()) for side in lengths),
-            typical=tuple(round(float(side.mean())) for side in lengths),
-        )
+        schema = SequenceSchema(OtherText(), tokenizers={"source": first, "target": second}).measured(*lengths)
         return finish(source, schema, splits, rule, config, notes)
 
-    def verdict(self, source: Source, config: Any, ask: Ask) -> str:
-        return "" if OtherText in ask.targets else f"{source.name} has no labels."
+    def try_fit(self, source: Source, config: Any, ask: Ask) -> Target:
+        """Any pairs can be read."""
+        return OtherText()
 
     # For a run that was trained
 
     def columns(self, schema: SequenceSchema, source: Source, config: Any) -> Columns:
         return pair_columns(schema.tokenizers["source"], schema.tokenizers["target"], source.scored())
 
-    def inputs(
-        self, schema: SequenceSchema, sources: Sequence[str], config: Any, text: bool
-    ) -> tuple[Columns, list[str]]:
-        """Files of sentences, one a line, or the sentences themselves."""
-        sentences: list[str] = []
-        names: list[str] = []
-        for source in sources:
-            if (path := file_of(source, text)) is None:
-                sentences.append(source)
-                names.append(source[:60])
-                continue
-            more = list(lines(path, config.encoding))
-            sentences += more
-            names += [f"{source}, document {index + 1}" for index in range(len(more))]
+    def inputs(self, schema: SequenceSchema, sources: Sequence[Given], config: Any, text: bool) -> Inputs:
+        """Sentences in files, one a line, in a column "source" of rows, or as arguments."""
+        sentences, names = texts_of(
+            sources,
+            text,
+            lambda path: (lines(path, config.encoding), "document"),
+            lambda rows: rows.texts(("source", "text")),
+        )
         return {
             "input": Ragged.encode(schema.tokenizers["source"], sentences),
             "target": Ragged.encode(schema.tokenizers["target"], [""] * len(sentences), bos=True),

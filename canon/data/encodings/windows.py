@@ -10,24 +10,26 @@ from pydantic import Field
 
 from canon.config import settings
 from canon.data.batching.sequences import Windows, lined
-from canon.data.corpus.text_blocks import Texts
-from canon.data.encodings.base import Ask, Encoding, finish
-from canon.data.encodings.tokenizing import tokenizer_for
+from canon.data.corpus.text_blocks import TextStream
+from canon.data.encodings.base import Ask, Encoding, Inputs, finish, texts_of, tokenizer_for
 from canon.data.formats import text as text_files
 from canon.data.kinds.text import TEXT
-from canon.data.paths import file_of
 from canon.data.progress import bar
+from canon.data.records import Given
 from canon.data.schema import Columns, Data, Schema, num_examples
 from canon.data.settings import Size, Vocabulary
 from canon.data.source import Source
 from canon.data.splits import choose
-from canon.data.targets import NextToken
+from canon.data.targets import NextToken, Target
 from canon.errors import CanonError
 
 if TYPE_CHECKING:
     import torch
 
     from canon.data.batching.loader import Order
+
+
+_SHOWN = 12  # tokens that a person is shown
 
 
 @settings
@@ -42,13 +44,13 @@ class WindowSchema(Schema):
     encoding = "windows"
     in_streams: ClassVar[bool] = True
 
-    def sizes(self) -> dict[str, Any]:
-        return {**super().sizes(), "vocab_size": self.tokenizers["text"].size}
-
     def order(self, columns: Columns, batch: int, tokens: int, seed: int, device: torch.device | None = None) -> Order:
         from canon.data.batching.loader import Streams
 
         return Streams(num_examples(columns), batch)
+
+    def shown(self, inputs: Any, row: int) -> str:
+        return self.tokenizers["text"].decode(inputs.tokens[row * inputs.window :][:_SHOWN])
 
     def unit(self, columns: Columns) -> tuple[float, str]:
         windows = columns["input"]
@@ -57,64 +59,62 @@ class WindowSchema(Schema):
 
 
 class WindowEncoding(Encoding):
-    name = "windows"
     reads = (TEXT,)
     settings = WindowSettings
     schema = WindowSchema
+    causes = (
+        "too few steps or another rate is needed (train.steps, optimizer.lr)",
+        "too little text for the vocabulary (data.vocab_size, data.tokenizer)",
+        "the text may not be what it seems: see canon check",
+    )
     takes_text = True
 
     def fit(self, source: Source, config: Any, ask: Ask) -> Data:
         documents = {name: _documents(text) for name, text in source.parts.items()}
-        for name in documents:
-            if not documents[name]:
-                raise CanonError(f"{source.parts[name].name} is empty.")
+        for name, part in documents.items():
+            if not part:
+                raise CanonError(f"{source.parts[name].name} is empty: there is no text to learn from.")
         sized = Source(source.name, documents, test=source.test, origin=source.origin)
-        chosen, rule = choose(sized, config, None, tail=True)
+        chosen, rule = choose(sized, config, tail=True)
         texts = {name: [documents[part][row] for row in rows] for name, (part, rows) in chosen.items()}
-        own = source.tokenizers[:1] or (ask.tokenizer,)
-        tokenizer, note = tokenizer_for(config.tokenizer or own[0], texts["train"], config)
+        kind = config.tokenizer or next(iter(source.tokenizers), ask.tokenizer)
+        tokenizer, note = tokenizer_for(kind, texts["train"], config)
         splits: dict[str, Columns] = {}
         for name, some in texts.items():
             tokens = lined(tokenizer, some)
             if len(tokens) < 2:
-                raise CanonError(f"The {name} split of {source.name} has {len(tokens)} tokens; two are the least.")
+                raise CanonError(
+                    f"The {name} split of {source.name} has {len(tokens)} tokens; at least two are needed."
+                )
             splits[name] = {"input": Windows(tokens, config.window)}
         schema = WindowSchema(NextToken(), tokenizers={"text": tokenizer})
         counted = ", ".join(f"{len(columns['input'].tokens):,} {name}" for name, columns in splits.items())  # type: ignore[union-attr]
         return finish(source, schema, splits, rule, config, [note, f"Tokens: {counted}."])
 
-    def verdict(self, source: Source, config: Any, ask: Ask) -> str:
-        return "" if NextToken in ask.targets else f"{source.name} has no labels."
+    def try_fit(self, source: Source, config: Any, ask: Ask) -> Target:
+        """Any text can be read."""
+        return NextToken()
 
     def columns(self, schema: WindowSchema, source: Source, config: Any) -> Columns:
         return {"input": _windows(schema, _documents(source.scored()), config)}
 
-    def inputs(
-        self, schema: WindowSchema, sources: Sequence[str], config: Any, text: bool
-    ) -> tuple[Columns, list[str]]:
-        documents: list[str] = []
-        for source in sources:
-            path = file_of(source, text)
-            documents += [source] if path is None else text_files.documents(path, config.encoding)
+    def inputs(self, schema: WindowSchema, sources: Sequence[Given], config: Any, text: bool) -> Inputs:
+        documents, _ = texts_of(sources, text, lambda path: (text_files.documents(path, config.encoding), "document"))
         windows = _windows(schema, documents, config)
         return {"input": windows}, [f"window {index + 1}" for index in range(len(windows))]
 
 
-def _documents(text: Texts) -> list[str]:
+def _documents(text: TextStream) -> list[str]:
     from canon.data.corpus.token_blocks import documents
 
-    found: list[str] = []
     with bar("reading text", 0) as progress:
-        for _, document in documents(text):
-            found.append(document)
-            progress.advance()
-    return found
+        return [document for _, document in progress.over(documents(text))]
 
 
 def _windows(schema: WindowSchema, documents: Sequence[str], config: Any) -> Windows:
     tokens = lined(schema.tokenizers["text"], documents)
     if len(tokens) < 2:
-        raise CanonError("The text has no tokens.")
+        raise CanonError("The text has no tokens; give a text of two words or more.")
     return Windows(tokens, config.window)
 
 

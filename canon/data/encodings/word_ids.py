@@ -12,18 +12,19 @@ from pydantic import Field
 from canon.config import settings
 from canon.data.batching.framed import objects
 from canon.data.corpus.corpus import Built, Corpus, build_parts, encode_text
-from canon.data.corpus.word_counts import tokenizer_of
-from canon.data.encodings.base import Ask, Encoding
+from canon.data.corpus.word_counts import cut_as, least_count
+from canon.data.encodings.base import Ask, Encoding, Inputs, finish, texts_of
 from canon.data.formats import word_tests
-from canon.data.formats.files import lines as file_lines
+from canon.data.formats.files import lines
 from canon.data.kinds.text import TEXT
-from canon.data.paths import file_of
+from canon.data.records import Given
 from canon.data.schema import Columns, Data, FileRecord, Schema
 from canon.data.settings import Vocabulary
-from canon.data.source import Source, TextSource
+from canon.data.source import SPLITS, Source, TextSource
 from canon.data.splits import held_out_shares
-from canon.data.targets import Nothing
+from canon.data.targets import Nothing, Target
 from canon.data.text.words import Words
+from canon.errors import CanonError
 
 
 @settings
@@ -39,10 +40,6 @@ class WordIdSettings(Vocabulary):
 class WordIdSchema(Schema):
     encoding = "word-ids"
 
-    def sizes(self) -> dict[str, Any]:
-        assert self.words is not None
-        return {**super().sizes(), "vocab_size": self.words.size}
-
     def unit(self, columns: Columns) -> tuple[float, str]:
         corpus = columns["input"]
         assert isinstance(corpus, Corpus)
@@ -50,10 +47,14 @@ class WordIdSchema(Schema):
 
 
 class WordIds(Encoding):
-    name = "word-ids"
     reads = (TEXT,)
     settings = WordIdSettings
     schema = WordIdSchema
+    causes = (
+        "too little text, or too few words left by data.min_count",
+        "another rate or more epochs are needed (system.lr, train.epochs)",
+        "words may not be split as they should be (data.tokenizer)",
+    )
     takes_text = True
 
     def fit(self, source: Source, config: Any, ask: Ask) -> Data:
@@ -62,33 +63,33 @@ class WordIds(Encoding):
         ask.start: words of an earlier run, which stay; the vocabulary is then that of both texts.
         """
         keep: Words | None = ask.start
-        config = replace(config, tokenizer=tokenizer_of(config.tokenizer, source.tokenizers))
+        config, note = cut_as(config, source.parts["train"], source.tokenizers)
         shares, rule = held_out_shares(config, source)
         built = build_parts(source.parts, config, shares, keep)
-        splits: dict[str, Columns] = {name: {"input": part} for name, part in built.parts.items() if len(part)}
-        if 0 < config.limit < len(built.parts["train"]):
-            splits["train"] = {"input": built.parts["train"].part(0, config.limit)}
+        parts = dict(built.parts)
+        if 0 < config.limit < len(parts["train"]):
+            parts["train"] = parts["train"].part(0, config.limit)
             rule["limit"] = str(config.limit)
-        ordered: dict[str, Columns] = {name: splits[name] for name in ("train", "valid", "test") if name in splits}
-        files = source.files
-        if config.tests:
-            judged = next(name for name in ("test", "valid", "train") if name in ordered)
-            ordered[judged] = {**ordered[judged], "tests": word_tests.read_tests(config.tests)}
-            files = (*files, *(FileRecord.of(path) for path in word_tests.find_tests(config.tests).values()))
-        protocol = {
-            "source": source.name,
-            **source.origin,
-            "split": rule,
-            "sizes": {name: len(columns["input"]) for name, columns in ordered.items()},
-            **({"tests": list(config.tests)} if config.tests else {}),
-        }
-        notes = (*source.notes, *_notes(built, config, keep), *_described(ordered, rule))
-        return Data(source.name, WordIdSchema(words=built.words), ordered, files, notes, protocol)
+        splits: dict[str, Columns] = {name: {"input": parts[name]} for name in SPLITS if len(parts.get(name, ()))}
+        least = least_count(config.min_count, built.counts.words)
+        schema, notes = WordIdSchema(words=built.words), [note, *_notes(built, least, config.min_count == 0, keep)]
+        decided = {"tokenizer": config.tokenizer, "lowercase": config.lowercase, "min_count": least}
+        places = "Places (words and line ends)"
+        data = finish(source, schema, splits, rule, config, notes, protocol={}, examples=places, decided=decided)
+        if not config.tests:
+            return data
+        judged = list(splits)[-1]
+        return replace(
+            data,
+            splits={**splits, judged: {**splits[judged], "tests": word_tests.read_tests(config.tests)}},
+            files=(*source.files, *map(FileRecord.of, word_tests.find_tests(config.tests).values())),
+            protocol={**data.protocol, "tests": list(config.tests)},
+        )
 
-    def verdict(self, source: Source, config: Any, ask: Ask) -> str:
+    def try_fit(self, source: Source, config: Any, ask: Ask) -> Target:
         if isinstance(source, TextSource) and source.frequent == 0:
-            return f"{source.name} has too little text to learn word vectors from."
-        return "" if Nothing in ask.targets else f"{source.name} has no labels."
+            raise CanonError(f"{source.name} has too little text to learn word vectors from.")
+        return Nothing()
 
     # For a run that was trained
 
@@ -103,38 +104,38 @@ class WordIds(Encoding):
 
     def columns(self, schema: WordIdSchema, source: Source, config: Any) -> Columns:
         assert schema.words is not None
-        config = replace(config, tokenizer=tokenizer_of(config.tokenizer, source.tokenizers))
+        config, _ = cut_as(config, source.scored(), source.tokenizers)
         return {"input": encode_text(source.scored(), schema.words, config)}
 
-    def inputs(
-        self, schema: WordIdSchema, sources: Sequence[str], config: Any, text: bool
-    ) -> tuple[Columns, list[str]]:
-        """Words whose vectors are asked for: given, or in files, however many a line."""
-        words: list[str] = []
-        for source in sources:
-            path = file_of(source, text)
-            rows = [source] if path is None else file_lines(path, config.encoding)
-            words += [word for row in rows for word in row.split()]
-        if config.lowercase:
-            words = [word.lower() for word in words]
+    def inputs(self, schema: WordIdSchema, sources: Sequence[Given], config: Any, text: bool) -> Inputs:
+        """The words to look up: arguments, words in files, any number a line, or in a column "word" of rows."""
+        rows, _ = texts_of(
+            sources,
+            text,
+            lambda path: (lines(path, config.encoding), "line"),
+            lambda rows: rows.texts(("word", "text")),
+        )
+        words = [word.lower() if config.lowercase else word for row in rows for word in row.split()]
         return {"input": objects(words)}, words
 
 
 WORD_IDS = WordIds()
 
 
-def _notes(built: Built, config: Any, keep: Words | None) -> list[str]:
-    text, words = built.told, built.words
+def _notes(built: Built, least: int, chosen: bool, keep: Words | None) -> list[str]:
+    """chosen: whether `least` follows from the size of the text."""
+    text, words = built.counts, built.words
     kept = int(words.counts.sum())
-    seen = "seen once or more" if config.min_count == 1 else f"seen {config.min_count:,} times or more"
+    seen = "seen once or more" if least == 1 else f"seen {least:,} times or more"
+    seen += ", by the text's size: data.min_count" if chosen else ""
     different = f"{'over ' if text.forgotten else ''}{text.different:,} different"
-    lines = f"{text.sentences:,} line{'' if text.sentences == 1 else 's'}"
+    count = f"{text.sentences:,} line{'' if text.sentences == 1 else 's'}"
     notes = [
-        f"The text has {text.words:,} words, {different}, in {lines}.",
+        f"The text has {text.words:,} words, {different}, in {count}.",
         f"{words.size:,} words are kept ({seen}): {kept / max(words.total, 1):.1%} of the training text.",
     ]
     if keep:
-        notes[1] = f"{words.size:,} words are kept: the {keep.size:,} of before, and new ones {seen}."
+        notes[1] = f"{words.size:,} words are kept: the {keep.size:,} of the earlier run, and new ones {seen}."
     if text.left:
         notes.append(f"{text.left:,} words are too long for one (over 1,000 bytes) and are left out.")
     if text.forgotten:
@@ -142,13 +143,3 @@ def _notes(built: Built, config: Any, keep: Words | None) -> list[str]:
             f"There are too many different words to count all: some seen under {text.forgotten} times are forgotten."
         )
     return notes
-
-
-def _described(splits: dict[str, Columns], rule: dict[str, str]) -> list[str]:
-    places = []
-    for name, columns in splits.items():
-        corpus = columns["input"]
-        assert isinstance(corpus, Corpus)
-        places.append(f"{len(corpus):,} {name}")
-    how = "; ".join(f"{name}: {text}" for name, text in rule.items())
-    return [f"Places (words and line ends): {', '.join(places)}{f' ({how})' if how else ''}."]

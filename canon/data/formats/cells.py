@@ -1,26 +1,50 @@
-"""Rows of CSV and TSV files as Python reads them, and cells of JSON lines: slow, and with the line of every mistake."""
+"""Rows of CSV and TSV files as Python's csv reads them, and cells of JSON lines: slow, but with lines of mistakes."""
 
 from __future__ import annotations
 
 import csv
 import json
+import re
 import sys
-from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
 from canon.data.formats.files import ending, whole_lines
-from canon.errors import CanonError
+from canon.errors import CanonError, unknown
 
-MISSING = frozenset(("", "na", "n/a", "#n/a", "nan", "null", "none"))  # in columns of numbers, any case
+# In columns of numbers, in upper or lower case: nothing, what databases and spreadsheets write, what people write.
+MISSING = frozenset(
+    (
+        *("", "na", "n/a", "n.a.", "#n/a", "<na>", "nan", "nat", "null", "(null)", "\\n", "none", "nil"),
+        *("#value!", "#ref!", "#div/0!", "#num!"),
+        *("missing", "unknown", "undefined", "not available", "?", "-", "--", "---", "–", "—", ".", ".."),
+    )
+)
+_SIGN = r"(?:[$€£¥₹₩]|(?:us|a|c|hk|nz)\$|%|‰|usd|eur|gbp|cny|rmb|jpy|chf)"
+
+
+def _amount(groups: str, point: str) -> re.Pattern[str]:
+    """A sign of money or per cent before or after a number, groups of three digits, brackets for a debt."""
+    spaces = r"'’ \u00a0\u202f"
+    return re.compile(
+        rf"(?P<debt>\()?\s*(?P<minus>[-−+])?\s*{_SIGN}?\s*(?P<inner>[-−+])?\s*"
+        rf"(?P<whole>\d{{1,3}}(?:(?P<group>[{groups}{spaces}])\d{{3}})(?:(?P=group)\d{{3}})*|\d*)"
+        rf"(?:{point}(?P<rest>\d+))?\s*{_SIGN}?\s*\)?",
+        re.I,
+    )
+
+
+_AMOUNT, _WITH_COMMA = _amount(",", r"\."), _amount(".", ",")
 
 
 def delimiter_of(path: Path, delimiter: str) -> str:
+    """data.delimiter, in which \\t may be written for a tab; else by the file's ending."""
+    delimiter = "\t" if delimiter == "\\t" else delimiter
     if len(delimiter) > 1 or delimiter in ("\n", "\r", '"', "\0"):
-        raise CanonError(f"data.delimiter must be one character, no quote or line's end, got {delimiter!r}.")
+        raise CanonError(f"data.delimiter must be one character, not a quote or a line end, got {delimiter!r}.")
     return delimiter or ("\t" if ending(path) in (".tsv", ".tab") else ",")
 
 
@@ -40,7 +64,7 @@ def csv_rows(path: Path, encoding: str, delimiter: str) -> Iterator[tuple[int, l
 
 
 def ragged(path: Path, line: int, cells: Sequence[str], names: Sequence[str]) -> CanonError:
-    have, want = _count(len(cells), "cell"), _count(len(names), "column")
+    have, want = counted(len(cells), "cell"), counted(len(names), "column")
     return CanonError(f"{path}, line {line}: {have}, but there are {want}.")
 
 
@@ -49,39 +73,48 @@ def header_of(path: Path, line: int, cells: list[str], delimiter: str) -> tuple[
     if len(names) == 1:
         for other in ";\t,|":
             if other != delimiter and other in names[0]:
-                raise CanonError(f'{path} has one column, "{names[0]}"; if {other!r} parts them, set data.delimiter.')
+                raise CanonError(
+                    f'{path} has one column, "{names[0]}"; if {other!r} is between its columns, set data.delimiter.'
+                )
     known: dict[str, int] = {}
     for index, name in enumerate(names):
         if not name:
-            hint = "(pandas writes one unless told index=False)" if index == 0 else ""
-            raise CanonError(
-                f"{path}, line {line}: column {index + 1} has no name; name it or remove it {hint}".strip() + "."
-            )
+            hint = " (pandas writes such a column; save with index=False)" if index == 0 else ""
+            raise CanonError(f"{path}, line {line}: column {index + 1} has no name; name it or remove it{hint}.")
         first = known.setdefault(name, index) + 1
         if first <= index:
             raise CanonError(f'{path}, line {line}: columns {first} and {index + 1} are both named "{name}".')
-    numbers = [value for value in map(parse_number, names) if value is not None and np.isfinite(value)]
-    # A row of numbers is data, unless they count up (years, or the 0, 1, 2 … of a data frame).
-    if len(numbers) * 2 >= len(names) and any(b - a != 1 for a, b in pairwise(numbers)):
-        raise CanonError(
-            f'{path}, line {line}: "{names[0]}" is not a column\'s name; the first line must name the columns.'
-        )
     return names
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" + ("" if number == 1 else "s")
+def counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' * (number != 1)}"
 
 
-def json_cell(path: Path, line: int, name: str, value: Any) -> str:
+def listed(names: Sequence[str]) -> str:
+    return ", ".join(names) if len(names) <= 12 else f"{', '.join(names[:10])}, … ({len(names)} in all)"
+
+
+def unknown_in(setting: str, what: str, name: str, known: Iterable[str], path: Path | str = "") -> CanonError:
+    """The error for a setting that gives a name which is not known, of the file at `path` where that is given."""
+    sentence = str(unknown(what, name, known))
+    sentence = sentence.replace(f'"{name}"', f'"{name}" in {path}', 1) if path else sentence
+    return CanonError(f"{setting}: {sentence[0].lower()}{sentence[1:]}")
+
+
+def json_cell(path: Path | str, line: int, name: str, value: Any) -> str:
     if isinstance(value, str):
         return value
     if value is None:
         return ""
     if isinstance(value, list | dict):
-        held = "a list" if isinstance(value, list) else "an object"
-        raise CanonError(f'{path}, line {line}: "{name}" holds {held}; a cell is text, a number, true, false or null.')
+        raise json_mistake(path, line, name, value)
     return json.dumps(value)
+
+
+def json_mistake(path: Path | str, line: int, name: str, value: list | dict) -> CanonError:
+    what = "a list" if isinstance(value, list) else "an object"
+    return CanonError(f'{path}, line {line}: "{name}" is {what}; a cell is text, a number, true, false or null.')
 
 
 def parse_number(text: str) -> float | None:
@@ -90,3 +123,24 @@ def parse_number(text: str) -> float | None:
         return float(text) if "_" not in text else None
     except ValueError:
         return np.nan if text.strip().lower() in MISSING else None
+
+
+def parse_amount(text: str, comma: bool = False) -> float | None:
+    """The number of an amount ("$1,234.50", "12 %", "1 234", "(30)"), None if it is something else.
+
+    comma: whether a comma is the decimal point; then points may separate groups of three digits.
+    """
+    match = (_WITH_COMMA if comma else _AMOUNT).fullmatch(text.strip())
+    if match is None or not (match["whole"] or match["rest"]):
+        return None
+    number = float(f"{re.sub(r'[^0-9]', '', match['whole'])}.{match['rest'] or 0}")
+    is_negative = match["debt"] or (match["minus"] or match["inner"] or "+") in "-−"
+    return -number if is_negative else number
+
+
+def has_decimal_comma(texts: Iterable[str]) -> bool:
+    """Whether amounts are written with a decimal comma: all can be, and one cannot be anything else."""
+    with_comma = [text for text in texts if "," in text]
+    return all(parse_amount(text, comma=True) is not None for text in with_comma) and any(
+        parse_amount(text) is None for text in with_comma
+    )

@@ -2,7 +2,7 @@
 
 A line has a question (a text, or {stem, choices}), choices (texts, {text, label} each, or lists of both) and the right
 one (answerKey, answer, label or gold: a choice's label, its number from 0, or its text). A context, article or passage
-stands before the question.
+is read as the beginning of the question.
 """
 
 from __future__ import annotations
@@ -33,42 +33,35 @@ def _listed(row: dict[str, Any]) -> Any:
     """The choices of a row, wherever they are; None where there are none."""
     question = row.get("question")
     inner = question if isinstance(question, dict) else row
-    found = next((inner[name] for name in CHOICES if isinstance(inner.get(name), list | dict)), None)
-    if isinstance(found, dict) and "text" not in found:
-        return None
-    return found or None
+    choices = next((inner[name] for name in CHOICES if isinstance(inner.get(name), list | dict)), None)
+    return None if isinstance(choices, dict) and "text" not in choices else choices or None
 
 
 def read_choices(path: Path, encoding: str = "utf-8") -> ChoiceRows:
-    questions: list[str] = []
-    choices: list[tuple[str, ...]] = []
-    names: list[tuple[str, ...]] = []
+    rows = []
     answers: list[int] = []
-    numbers: list[int] = []
-    labelled = True
     for number, row in json_lines.rows(path, encoding):
-        question, own, labels, told = parse_choice(row, f"{path}, line {number}")
-        questions.append(question)
-        choices.append(own)
-        names.append(labels)
-        numbers.append(number)
-        labelled = labelled and told is not None
-        answers.append(-1 if told is None else right_one(told, own, labels))
-        if told is not None and answers[-1] < 0:
-            raise CanonError(f'{path}, line {number}: the answer "{told}" is none of {", ".join(labels)}.')
-    if not questions:
+        question, texts, labels, answer = parse_choice(row, f"{path}, line {number}")
+        rows.append((number, question, texts, labels))
+        if answer is not None:
+            answers.append(right_one(answer, texts, labels))
+            if answers[-1] < 0:
+                raise CanonError(f'{path}, line {number}: the answer "{answer}" is not one of {", ".join(labels)}.')
+    if not rows:
         raise CanonError(f"{path} is empty.")
-    rows = ChoiceRows(str(path), lambda row: f"line {numbers[row]}", questions, choices, answers, names)
-    return rows if labelled else ChoiceRows(str(path), rows.where, questions, choices, None, names)
+    numbers, questions, choices, names = (list(column) for column in zip(*rows, strict=True))
+    labelled = answers if len(answers) == len(rows) else None
+    return ChoiceRows(str(path), lambda row: f"line {numbers[row]}", questions, choices, labelled, names)
 
 
 def parse_choice(row: Any, where: str) -> tuple[str, tuple[str, ...], tuple[str, ...], Any]:
-    """Question, choices, their labels, and what is told of the right one (None: nothing)."""
+    """Question, choices, their labels, and the answer as the row gives it (None where it has none)."""
     listed = _listed(row) if isinstance(row, dict) else None
     if listed is None:
         raise CanonError(f'{where}: there are no choices; a line is {{"question": …, "choices": […], "answerKey": …}}.')
     if isinstance(listed, dict):
-        texts, labels = (own if isinstance(own, list) else [] for own in (listed["text"], listed.get("label")))
+        lists = listed["text"], listed.get("label")
+        texts, labels = (values if isinstance(values, list) else [] for values in lists)
         labels = [str(label) for label in labels]
     elif all(isinstance(choice, dict) for choice in listed):
         texts = [choice.get("text") for choice in listed]
@@ -76,7 +69,7 @@ def parse_choice(row: Any, where: str) -> tuple[str, tuple[str, ...], tuple[str,
     else:
         texts, labels = listed, []
     if len(texts) < 2 or not all(isinstance(text, str) and text.strip() for text in texts):
-        raise CanonError(f"{where}: a question has two choices at least, and none is empty.")
+        raise CanonError(f"{where}: a question needs two or more choices, none of them empty.")
     if len(labels) != len(texts):
         labels = [LETTERS[place] if place < len(LETTERS) else str(place + 1) for place in range(len(texts))]
     inner = row["question"] if isinstance(row.get("question"), dict) else row
@@ -84,15 +77,15 @@ def parse_choice(row: Any, where: str) -> tuple[str, tuple[str, ...], tuple[str,
     context = next((row[name] for name in CONTEXTS if isinstance(row.get(name), str)), "")
     asked = " ".join(filter(None, [context.strip(), question.strip()]))
     if not asked:
-        raise CanonError(f"{where}: there is no question.")
+        raise CanonError(f'{where}: there is no question; give it as "question".')
     plain = {name.lower(): value for name, value in row.items()}
-    told = next((plain[name] for name in ANSWERS if plain.get(name) not in (None, "") and name in plain), None)
-    return asked, tuple(texts), tuple(labels), None if told is listed else told
+    answer = next((plain[name] for name in ANSWERS if plain.get(name) not in (None, "")), None)
+    return asked, tuple(texts), tuple(labels), None if answer is listed else answer
 
 
-def right_one(told: Any, texts: Sequence[str], labels: Sequence[str]) -> int:
+def right_one(answer: Any, texts: Sequence[str], labels: Sequence[str]) -> int:
     """The number of the right choice: by its label, its number from 0, or its text; −1 for none."""
-    name = str(told).strip()
+    name = str(answer).strip()
     for known in (labels, [label.lower() for label in labels], texts):
         if name in known:
             return list(known).index(name)

@@ -36,41 +36,39 @@ def find(path: Path) -> Path | None:
 
 
 def read_cifar(path: Path) -> ImageSource:
-    raw, files = _from_archive(path) if path.is_file() else _from_folder(path)
+    files = [path] if path.is_file() else [path / name for name in EXPECTED if (path / name).is_file()]
+    raw = _members(path) if path.is_file() else {file.name: read_raw(file) for file in files}
     classes = _classes(raw, path)
     batches = {name: _batch(raw[name], f"{path}: {name}", len(classes)) for name in EXPECTED[:-1] if name in raw}
     train = [batches[name] for name in BATCHES if name in batches]
     if not train:
-        raise CanonError(f"{path} has no batches; wanted are {', '.join(EXPECTED)}.")
+        raise CanonError(f"{path} has no batches of CIFAR-10; it must have {', '.join(EXPECTED)}.")
     images, labels = (np.concatenate(columns) for columns in zip(*train, strict=True))
     parts = {"train": Pictures(images, labels)}
     if "test_batch" in batches:
         parts["test"] = Pictures(*batches["test_batch"])
-    return ImageSource(path.name, parts, files, classes=classes)
+    return ImageSource(path.name, parts, tuple(FileRecord.of(file) for file in files), classes=classes)
 
 
-def _from_folder(folder: Path) -> tuple[dict[str, bytes], tuple[FileRecord, ...]]:
-    paths = [folder / name for name in EXPECTED if (folder / name).is_file()]
-    return {path.name: read_raw(path) for path in paths}, tuple(FileRecord.of(path) for path in paths)
-
-
-def _from_archive(path: Path) -> tuple[dict[str, bytes], tuple[FileRecord, ...]]:
-    """The expected members of the archive, by name; every other member is passed over, and one that points out of the
-    archive's own folder is refused."""
+def _members(path: Path) -> dict[str, bytes]:
+    """The expected members of the archive, by name; others are skipped, and one outside the archive's folder is an
+    error."""
     raw: dict[str, bytes] = {}
     try:
         with open_bytes(path) as stream, tarfile.open(fileobj=stream, mode="r|") as archive:
             for member in archive:
                 place = PurePosixPath(member.name)
                 if place.is_absolute() or ".." in place.parts:
-                    raise CanonError(f'{path} has a member "{member.name}" outside its folder; it is not read.')
+                    raise CanonError(
+                        f'{path} has a member "{member.name}" outside its folder, so it is not read; fetch it again.'
+                    )
                 if member.isfile() and place.parent.name == FOLDER and place.name in EXPECTED:
                     content = archive.extractfile(member)
                     assert content is not None
                     raw[place.name] = content.read()
     except tarfile.TarError as mistake:
         raise CanonError(f"{path} is not a whole tar archive ({mistake}); fetch it again.") from None
-    return raw, (FileRecord.of(path),)
+    return raw
 
 
 def _classes(raw: Mapping[str, bytes], path: Path) -> tuple[str, ...]:
@@ -97,9 +95,9 @@ def _batch(raw: bytes, name: str, num_classes: int) -> tuple[np.ndarray, np.ndar
     with border(name):  # lists of several lengths, or of anything
         pixels, labels = np.asarray(_get(table, "data", name)), np.asarray(_get(table, "labels", name))
     if pixels.dtype != np.uint8 or pixels.ndim != 2 or pixels.shape[1] != 3072:
-        raise CanonError(f"{name}: data is {pixels.dtype} {list(pixels.shape)}; wanted is uint8 [N, 3072].")
+        raise CanonError(f"{name}: data is {pixels.dtype} {list(pixels.shape)}; it must be uint8 [N, 3072].")
     if labels.shape != (len(pixels),) or labels.dtype.kind not in "iu":
-        raise CanonError(f"{name}: {labels.size:,} labels for {len(pixels):,} images.")
+        raise CanonError(f"{name}: {labels.size:,} labels for {len(pixels):,} images; each must have one.")
     if labels.min(initial=0) < 0 or labels.max(initial=0) >= num_classes:
         raise CanonError(f"{name}: a label is not one of the {num_classes} classes.")
     return pixels.reshape(-1, 3, 32, 32), labels.astype(np.int64)

@@ -1,6 +1,6 @@
 """fastText's lines: `__label__x __label__y text`.
 
-Every word that begins with `__label__` is a label, wherever it stands, and the rest is the text.
+Every word that begins with `__label__` is a label, wherever it is in the line, and the rest is the text.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from canon.errors import CanonError
 
 PREFIX = "__label__"
 _PEEK = 20  # lines looked at for a label
-SPACE = " \t\n\r\v\f\0"  # what parts words in fastText: nothing beyond ASCII
+SPACE = " \t\n\r\v\f\0"  # between words in fastText: nothing beyond ASCII
 _LABEL = re.compile(rf"(?:(?<=[{SPACE}])|^){PREFIX}([^{SPACE}]*)")
 _FIRST = re.compile(rf"{PREFIX}([^{SPACE}]*)(.*)", re.DOTALL)
-_FORM = "each line is labels and text, as in __label__positive a fine film"
+_FORM = "write labels and text on each line, as in __label__positive a fine film"
 
 
 def is_labelled(path: Path, encoding: str = "utf-8") -> bool:
@@ -33,7 +33,7 @@ def without_labels(line: str) -> str:
 def _parse(line: str) -> tuple[tuple[str, ...], str]:
     """The labels of a line, each once, and its text."""
     first = _FIRST.match(line)
-    if first and PREFIX not in first[2]:  # one label, and it stands first: most lines
+    if first and PREFIX not in first[2]:  # one label, the first word: most lines
         return (first[1],), first[2]
     return tuple(dict.fromkeys(_LABEL.findall(line))), _LABEL.sub("", line).strip(SPACE)
 
@@ -44,14 +44,13 @@ def read_lines(path: Path, encoding: str = "utf-8") -> TextRows:
     for number, line in enumerate(lines(path, encoding), start=1):
         if not line.strip():
             continue
-        own, text = _parse(line)
-        if not own:
-            raise CanonError(f"{path}, line {number}: there is no label; {_FORM}.")
-        if "" in own:
-            raise CanonError(f"{path}, line {number}: {PREFIX} is followed by no name; {_FORM}.")
+        names, text = _parse(line)
+        if not names or "" in names:
+            wrong = f"{PREFIX} has no name after it" if names else "there is no label"
+            raise CanonError(f"{path}, line {number}: {wrong}; {_FORM}.")
         texts.append(text)
         numbers.append(number)
-        labels.append(known.setdefault(own, own))
+        labels.append(known.setdefault(names, names))
     if not texts:
         raise CanonError(f"{path} is empty.")
     return TextRows(str(path), lambda row: f"line {numbers[row]}", texts, None, labels)

@@ -29,7 +29,7 @@ _NOT_TEXT = ("idna", "punycode", "raw-unicode-escape", "unicode-escape", "undefi
 
 
 def ending(path: Path) -> str:
-    """The ending that tells the format: ".csv" for both a.csv and a.csv.gz."""
+    """The ending that names the format: ".csv" for both a.csv and a.csv.gz."""
     suffixes = [suffix.lower() for suffix in path.suffixes]
     while suffixes and suffixes[-1] in COMPRESSIONS:
         suffixes.pop()
@@ -44,17 +44,11 @@ def require_readable(path: Path) -> None:
         mode = path.stat().st_mode
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
         what = "a pipe" if stat.S_ISFIFO(mode) else "a socket" if stat.S_ISSOCK(mode) else "a device"
-        raise CanonError(f"{path} is {what}; only files and folders are read.")
-    if not _is_text(str(path)):
-        raise CanonError(f"The name {str(path)!a} is not UTF-8 text; rename the file.")
-
-
-def _is_text(text: str) -> bool:
+        raise CanonError(f"{path} is {what}; give a file or a folder.")
     try:
-        text.encode()
+        str(path).encode()
     except UnicodeEncodeError:
-        return False
-    return True
+        raise CanonError(f"The name {str(path)!a} is not UTF-8 text; rename the file.") from None
 
 
 @contextmanager
@@ -102,45 +96,61 @@ def read_bytes(path: Path) -> bytes:
 def decoder(encoding: str) -> codecs.CodecInfo:
     """The codec of `data.encoding`; UTF-8 with or without a byte order mark."""
     try:
-        found = codecs.lookup(encoding)
+        codec = codecs.lookup(encoding)
     except (LookupError, ValueError):
-        found = None
+        codec = None
     # As Python's open does: rot13, base64 and the like are codecs, too.
-    if found is None or not found._is_text_encoding or found.name in _NOT_TEXT:
+    if codec is None or not codec._is_text_encoding or codec.name in _NOT_TEXT:
         shown = ascii(encoding)[1:-1]
-        raise CanonError(f'data.encoding: there is no encoding "{shown}" of text; try utf-8, latin-1 or gb18030.')
-    return codecs.lookup("utf-8-sig") if found.name == "utf-8" else found
+        raise CanonError(f'data.encoding: there is no text encoding "{shown}"; try utf-8, latin-1 or gb18030.')
+    return codecs.lookup("utf-8-sig") if codec.name == "utf-8" else codec
 
 
-def bad_bytes(path: Path, encoding: str, offset: int, line: int, value: int) -> CanonError:
-    return CanonError(
-        f"{path}, line {line}: byte {offset} (0x{value:02X}) is not {encoding}; "
-        "say how the file is encoded with data.encoding, as in latin-1."
-    )
-
-
-def decoded(path: Path, encoding: str = "utf-8", translate: bool = False) -> Iterator[str]:
-    """The file as text, a chunk at a time; translate: \\r\\n and \\r are made \\n."""
-    decode: Any = decoder(encoding).incrementaldecoder()
+def decoded(path: Path, encoding: str = "utf-8", translate: bool = False, zeros: bool = True) -> Iterator[str]:
+    """The file as text, a chunk at a time. translate: \\r\\n and \\r become \\n; zeros: whether it may have U+0000."""
+    codec = decoder(encoding)
+    decode: Any = codec.incrementaldecoder()
     if translate:
         decode = io.IncrementalNewlineDecoder(decode, translate=True)
+    bytewise = "\0".encode(codec.name.removesuffix("-sig")) == b"\0"  # a byte 0 is a character
     consumed, newlines = 0, 0
     with open_bytes(path) as stream:
         while True:
             chunk = stream.read(CHUNK)
-            pending = decode.getstate()[0]
+            raw = decode.getstate()[0] + chunk
+            start = consumed + len(chunk) - len(raw)
             try:
-                text = decode.decode(chunk, final=not chunk)
+                text, bad = decode.decode(chunk, final=not chunk), -1
             except UnicodeDecodeError as mistake:
-                raw = pending + chunk
-                line = newlines + raw.count(b"\n", 0, mistake.start) + 1
-                offset = consumed - len(pending) + mistake.start
-                raise bad_bytes(path, encoding, offset, line, raw[mistake.start]) from None
+                text, bad = "", mistake.start
+            zero = raw.find(b"\0", 0, bad if bad >= 0 else None) if bytewise else text.find("\0")
+            if zero >= 0 and not zeros:
+                line = newlines + (raw.count(b"\n", 0, zero) if bytewise else text.count("\n", 0, zero)) + 1
+                where = f"byte {start + zero} is 0x00" if bytewise else "a character is U+0000"
+                raise CanonError(f"{path}, line {line}: {where}, so this is not a text file; give another.")
+            if bad >= 0:
+                line = newlines + raw.count(b"\n", 0, bad) + 1
+                raise CanonError(
+                    f"{path}, line {line}: byte {start + bad} (0x{raw[bad]:02X}) is not {encoding}; "
+                    'set data.encoding to the encoding of the file, as in "latin-1".'
+                )
             consumed += len(chunk)
             newlines += text.count("\n")
             yield text
             if not chunk:
                 return
+
+
+def undecoded(path: Path, encoding: str = "utf-8") -> CanonError | None:
+    """Why the beginning of a file is not text in an encoding; None where it is, or is not text in any."""
+    with open_bytes(path) as stream:
+        if b"\0" in stream.read(CHUNK):
+            return None
+    try:
+        next(decoded(path, encoding))
+    except CanonError as mistake:
+        return mistake
+    return None
 
 
 def read_text(path: Path, encoding: str = "utf-8") -> str:
@@ -177,7 +187,7 @@ def lines(path: Path, encoding: str = "utf-8") -> Iterator[str]:
 
 
 def utf8(path: Path, encoding: str = "utf-8") -> Iterator[bytes]:
-    """The file as UTF-8, a chunk at a time; one that is said to be UTF-8 comes as it is, not looked at."""
+    """The file as UTF-8, a chunk at a time; bytes of a file that is UTF-8 are not checked."""
     if decoder(encoding).name != "utf-8-sig":
         yield from (text.encode("utf-8", "replace") for text in decoded(path, encoding))
         return

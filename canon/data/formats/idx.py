@@ -22,20 +22,21 @@ SPLIT = {"train": "train", "t10k": "test", "test": "test"}
 
 
 def read_idx(path: Path, num_dimensions: int) -> np.ndarray:
-    """The array in one file, uint8; it must have that many dimensions and exactly the length its header tells."""
+    """The array in one file, uint8; it must have that many dimensions and exactly the length that its header gives."""
     raw = read_bytes(path)
     if len(raw) < 4 or raw[:2] != b"\0\0":
-        raise CanonError(f"{path} is not an IDX file.")
+        raise CanonError(f"{path} is not an IDX file, which begins with two zero bytes; fetch it again.")
     if raw[2] != 8 or raw[3] != num_dimensions:
-        held = f"type 0x{raw[2]:02X} with {raw[3]} dimensions"
-        raise CanonError(f"{path} holds {held}; wanted are bytes (0x08) with {num_dimensions}.")
+        raise CanonError(
+            f"{path} has type 0x{raw[2]:02X} with {raw[3]} dimensions; accepted are bytes (0x08) with {num_dimensions}."
+        )
     start = 4 + 4 * num_dimensions
     if len(raw) < start:
         raise CanonError(f"{path} is {len(raw):,} bytes long, shorter than its header; fetch it again.")
     shape = tuple(int(size) for size in np.frombuffer(raw[4:start], dtype=">u4"))
     wanted = start + math.prod(shape)
     if len(raw) != wanted:
-        raise CanonError(f"{path} is {len(raw):,} bytes long but its header tells of {wanted:,}; fetch it again.")
+        raise CanonError(f"{path} is {len(raw):,} bytes long but its header says {wanted:,}; fetch it again.")
     return np.frombuffer(raw, dtype=np.uint8, offset=start).reshape(shape)
 
 
@@ -58,9 +59,8 @@ def read_folder(folder: Path, classes: tuple[str, ...] = ()) -> ImageSource:
         if labels_path is not None:
             labels = read_idx(labels_path, 1).astype(np.int64)
             if len(labels) != len(images):
-                raise CanonError(
-                    f"{labels_path} has {len(labels):,} labels for {len(images):,} images in {images_path.name}."
-                )
+                sizes = f"{len(labels):,} labels for {len(images):,} images"
+                raise CanonError(f"{labels_path} has {sizes} in {images_path.name}; fetch both again.")
             classes = classes or tuple(str(code) for code in range(int(labels.max(initial=0)) + 1))
             if len(labels) and labels.max() >= len(classes):
                 row = int((labels >= len(classes)).argmax())

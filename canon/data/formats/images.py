@@ -40,7 +40,7 @@ def _pillow() -> Any:
         from PIL import Image
     except ImportError:
         raise CanonError("Reading image files needs Pillow; pip install 'deepcanon[images]'.") from None
-    warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)  # refused below, in a sentence
+    warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)  # an error below
     return Image
 
 
@@ -50,37 +50,27 @@ def _threaded(work: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
         yield from pool.map(work, items)
 
 
-def _open(path: Path) -> Any:
-    """The image with its header read; not yet its pixels."""
+@contextmanager
+def _open(path: Path) -> Iterator[Any]:
+    """The image with its header read; whatever goes wrong then or while its pixels are read is a CanonError."""
     Image = _pillow()
     require_readable(path)  # a pipe never begins
+    if not path.is_file():
+        raise CanonError(f"There is no file {path}.")
+    image = None
     try:
-        image = Image.open(path)
-    except Image.DecompressionBombError:
-        raise _bomb(path) from None
-    except Exception:  # Pillow's readers throw what they like
-        if not path.is_file():
-            raise CanonError(f"There is no file {path}.") from None
-        raise CanonError(f"{path} is not an image that can be read; remove it or replace it.") from None
-    if image.width * image.height > Image.MAX_IMAGE_PIXELS:
-        raise _bomb(path)
-    return image
-
-
-def _bomb(path: Path) -> CanonError:
-    return CanonError(f"{path} claims to be larger than {_pillow().MAX_IMAGE_PIXELS:,} pixels; it is not opened.")
-
-
-@contextmanager
-def _whole(path: Path) -> Iterator[None]:
-    """Around what reads pixels: a file that ends too soon is a sentence."""
-    try:
-        yield
-    except _pillow().DecompressionBombError:
-        raise _bomb(path) from None
+        with Image.open(path) as image:
+            if image.width * image.height > Image.MAX_IMAGE_PIXELS:
+                raise Image.DecompressionBombError
+            yield image
     except CanonError:
         raise
-    except Exception as mistake:  # Pillow's readers throw what they like
+    except Image.DecompressionBombError:
+        most = Image.MAX_IMAGE_PIXELS
+        raise CanonError(f"{path} has over {most:,} pixels by its header, so it is not opened; remove it.") from None
+    except Exception as mistake:  # Pillow's readers raise errors of many classes
+        if image is None:
+            raise CanonError(f"{path} is not an image that can be read; remove it or replace it.") from None
         raise CanonError(f"{path} is damaged or cut short ({reason(mistake)}); replace it.") from None
 
 
@@ -89,7 +79,7 @@ def decode(path: Path, channels: int, size: tuple[int, ...] = ()) -> np.ndarray:
     Image = _pillow()
     from PIL import ImageOps
 
-    with _open(path) as opened, _whole(path):
+    with _open(path) as opened:
         image = ImageOps.exif_transpose(opened)
         if image.mode.startswith("I"):
             wide = np.asarray(image).astype(np.int64).clip(0, 65535)
@@ -108,7 +98,7 @@ def decode(path: Path, channels: int, size: tuple[int, ...] = ()) -> np.ndarray:
 
 @dataclass(frozen=True)
 class ImageFiles:
-    """A column of images that lie in files."""
+    """A column of images in files."""
 
     paths: tuple[Path, ...]
     image_shape: tuple[int, int, int]
@@ -166,28 +156,20 @@ def pixel_statistics(images: np.ndarray | Column, seed: int = 0) -> tuple[tuple[
 
 
 def visible(folder: Path) -> list[Path]:
-    """What is in a folder, sorted, without hidden files and the ones that systems leave behind."""
-    found = sorted(path for path in folder.iterdir() if not path.name.startswith(".") and path.name != "Thumbs.db")
-    for path in found:
+    """What is in a folder, sorted, without hidden files and those that operating systems write."""
+    paths = sorted(path for path in folder.iterdir() if not path.name.startswith(".") and path.name != "Thumbs.db")
+    for path in paths:
         require_readable(path)
-    return found
-
-
-def is_split_folder(folder: Path) -> bool:
-    """Whether the sub-folders are train/, valid/, test/ and nothing else."""
-    names = [path.name.lower() for path in visible(folder) if path.is_dir()]
-    return any(name in SPLITS["train"] for name in names) and all(
-        any(name in known for known in SPLITS.values()) for name in names
-    )
+    return paths
 
 
 def _by_class(folder: Path, known: tuple[str, ...]) -> tuple[list[Path], list[int], tuple[str, ...]]:
     """(files, class indices, classes) of one part; a flat folder has no classes."""
     folders = [path for path in visible(folder) if path.is_dir()]
     loose = [path for path in visible(folder) if path.is_file()]
+    if not folders and not loose:
+        raise CanonError(f"{folder} has no images; put them there, or into one folder for each class.")
     if not folders:
-        if not loose:
-            raise CanonError(f"{folder} has no images.")
         return [_image(path) for path in loose], [], ()
     if any(path.suffix.lower() in ENDINGS for path in loose):
         raise CanonError(
@@ -199,19 +181,19 @@ def _by_class(folder: Path, known: tuple[str, ...]) -> tuple[list[Path], list[in
     for path in folders:
         if path.name not in classes:
             raise CanonError(f'{path}: class "{path.name}" is not one of {", ".join(classes)}.')
-        found = [_image(file) for file in visible(path)]
-        if not found:
+        images = [_image(file) for file in visible(path)]
+        if not images:
             raise CanonError(f"{path} has no images; remove the folder or fill it.")
-        paths.extend(found)
-        labels.extend([classes.index(path.name)] * len(found))
+        paths.extend(images)
+        labels.extend([classes.index(path.name)] * len(images))
     return paths, labels, classes
 
 
 def _image(path: Path) -> Path:
     if path.is_dir():
-        raise CanonError(f"{path} is a folder inside a class folder; images of a class must lie in one folder.")
+        raise CanonError(f"{path} is a folder inside a class folder; put all images of a class into one folder.")
     if path.suffix.lower() not in ENDINGS:
-        raise CanonError(f"{path} is not an image (by its ending); remove it from the folder.")
+        raise CanonError(f"{path} is not an image, by its ending; remove it from the folder.")
     return path
 
 
@@ -220,37 +202,37 @@ def list_folder(
 ) -> tuple[dict[str, tuple[list[Path], list[int]]], tuple[str, ...]]:
     """(files, class indices) of each split, and the classes (those given, else the training part's)."""
     roots = {"train": folder}
-    if is_split_folder(folder):
-        roots = {split_of(path): path for path in visible(folder) if path.is_dir()}
-    found: dict[str, tuple[list[Path], list[int]]] = {}
+    folders = [path for path in visible(folder) if path.is_dir()]
+    folder_names = {path.name.lower() for path in folders}
+    if folder_names & {*SPLITS["train"]} and folder_names <= {name for known in SPLITS.values() for name in known}:
+        roots = {split_of(path): path for path in folders}  # train/, valid/, test/ and nothing else
+    parts: dict[str, tuple[list[Path], list[int]]] = {}
     for split in sorted(roots, key=list(SPLITS).index):  # train first: it decides the classes
-        paths, labels, own = _by_class(roots[split], classes)
-        found[split], classes = (paths, labels), classes or own
-    return found, classes
+        paths, labels, names = _by_class(roots[split], classes)
+        parts[split], classes = (paths, labels), classes or names
+    return parts, classes
 
 
 def read_folder(folder: Path, size: tuple[int, ...], channels: int, like: ImageSource | None = None) -> ImageSource:
     """`like`: the training source, whose classes, channels and size another folder must have."""
-    found, classes = list_folder(folder, like.classes if like else ())
-    everything = [path for paths, _ in found.values() for path in paths]
+    listed, classes = list_folder(folder, like.classes if like else ())
+    everything = [path for paths, _ in listed.values() for path in paths]
     shape = like.parts["train"].pixels.shape[1:] if like else image_shape(everything, size, channels)
     parts = {
         split: Pictures(ImageFiles(tuple(paths), shape), np.array(labels, dtype=np.int64) if labels else None)
-        for split, (paths, labels) in found.items()
+        for split, (paths, labels) in listed.items()
     }
     return ImageSource(folder.name, parts, (folder_record(folder, everything),), classes=classes)
 
 
 def image_shape(paths: Sequence[Path], wanted: tuple[int, ...], channels: int) -> tuple[int, int, int]:
     """(C, H, W) of all images: as the settings say, else as the first image is, and then all must be alike."""
-    with _open(paths[0]) as first:
-        grey = is_grey(first)
-    channels = channels or (1 if grey else 3)
+    channels = channels or _channels(paths[0])
     if wanted:
         if len(wanted) != 2:
             raise CanonError(f"data.size must be a height and a width, as in [32, 32]; got {list(wanted)}.")
         return channels, wanted[0], wanted[1]
-    sizes: Iterator[tuple[int, int]] = _threaded(_size, paths)
+    sizes = _threaded(_size, paths)
     height, width = next(sizes)
     with bar("measuring images", len(paths)) as progress:
         for path, size in zip(paths[1:], sizes, strict=True):
@@ -264,8 +246,8 @@ def image_shape(paths: Sequence[Path], wanted: tuple[int, ...], channels: int) -
 
 
 def _size(path: Path) -> tuple[int, int]:
-    with _open(path) as image, _whole(path):
-        turned = image.getexif().get(0x0112, 1) >= 5  # orientations 5 to 8 lie on their side
+    with _open(path) as image:
+        turned = image.getexif().get(0x0112, 1) >= 5  # orientations 5 to 8 are turned by 90°
         return (image.width, image.height) if turned else (image.height, image.width)
 
 
@@ -281,14 +263,11 @@ def folder_record(folder: Path, paths: Sequence[Path]) -> FileRecord:
 
 
 def probe(paths: Sequence[Path]) -> Iterator[str | CanonError]:
-    """Each file decoded: "height x width x channels", or the sentence that says why it cannot be."""
+    """Each file decoded: "height x width x channels", or the error that says why it cannot be."""
 
     def look(path: Path) -> str | CanonError:
         try:
-            with _open(path) as image:
-                grey = is_grey(image)
-            channels = 1 if grey else 3
-            height, width = decode(path, channels).shape[1:]
+            channels, height, width = decode(path, _channels(path)).shape
             return f"{height} x {width} x {channels}"
         except CanonError as mistake:
             return mistake
@@ -296,5 +275,6 @@ def probe(paths: Sequence[Path]) -> Iterator[str | CanonError]:
     return _threaded(look, paths)
 
 
-def is_grey(image: Any) -> bool:
-    return image.mode in ("1", "L", "LA", "La") or image.mode.startswith("I")
+def _channels(path: Path) -> int:
+    with _open(path) as image:
+        return 1 if image.mode in ("1", "L", "LA", "La") or image.mode.startswith("I") else 3

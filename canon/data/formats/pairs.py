@@ -2,39 +2,26 @@
 
 Two files belong together by their names, train.en and train.de (also train.en.gz, train.en.txt); line k of one is line
 k of the other. A table has two columns: tab-separated with or without a header line, CSV, JSON lines or Parquet.
-Pairs with an empty side are dropped and counted in a note; all else that is wrong is one sentence with file and line.
+Pairs with an empty side are dropped and counted in a note; anything else that is wrong is an error with file and line.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
 
 from canon.data.checking import alignment
-from canon.data.formats.files import COMPRESSIONS, ending, lines
-from canon.data.formats.tables import ENDINGS as TABLES
+from canon.data.formats.cells import ragged, unknown_in
+from canon.data.formats.files import COMPRESSIONS, lines
+from canon.data.formats.layout import layout_of
+from canon.data.formats.names import TRANSLATED, is_language
 from canon.data.formats.tables import read_table
 from canon.data.settings import Columns
 from canon.data.source import SPLITS, split_of
-from canon.errors import CanonError, unknown
-
-TABS = (".tsv", ".tab")
-_PEEK = 20  # lines looked at for tabs
-# ISO 639-1, and what toolkits call the two sides.
-LANGUAGES = (
-    " aa ab ae af ak am an ar as av ay az ba be bg bh bi bm bn bo br bs ca ce ch co cr cs cu cv cy da de dv dz ee el "
-    "en eo es et eu fa ff fi fj fo fr fy ga gd gl gn gu gv ha he hi ho hr ht hu hy hz ia id ie ig ii ik io is it iu ja "
-    "jv ka kg ki kj kk kl km kn ko kr ks ku kv kw ky la lb lg li ln lo lt lu lv mg mh mi mk ml mn mr ms mt my na nb nd "
-    "ne ng nl nn no nr nv ny oc oj om or os pa pi pl ps pt qu rm rn ro ru rw sa sc sd se sg si sk sl sm sn so sq sr "
-    "ss st su sv sw ta te tg th ti tk tl tn to tr ts tt tw ty ug uk ur uz ve vi vo wa wo xh yi yo za zh zu src tgt trg "
-)
-_REGION = re.compile(r"[-_][a-z]{2,4}$", re.IGNORECASE)  # pt-BR, zh_CN, zh-Hans
-_COLUMNS = (("source", "target"), ("src", "tgt"), ("src", "trg"), ("input", "output"), ("question", "answer"))
+from canon.errors import CanonError
 
 
 @dataclass(frozen=True)
@@ -66,39 +53,39 @@ def read_pair_files(source_file: Path, target_file: Path, encoding: str = "utf-8
             raise CanonError(f"{path} is empty.")
     shorter = min(len(source), len(target))
     if any(text.strip() for text in (*source[shorter:], *target[shorter:])):
-        raise _unequal(source_file, source, target_file, target)
+        raise _unequal({source_file: source, target_file: target})
     del source[shorter:], target[shorter:]  # blank lines at a file's end are not sentences
     if source == target:
         raise CanonError(f"{source_file} and {target_file} hold the same text; the target must be in another language.")
     return _kept(f"{source_file} and {target_file.name}", source, target)
 
 
-def _unequal(source_file: Path, source: list[str], target_file: Path, target: list[str]) -> CanonError:
+def _unequal(files: dict[Path, list[str]]) -> CanonError:
+    (source_file, source), (target_file, target) = files.items()
     counts = f"{source_file} has {len(source):,} line{'s' * (len(source) > 1)} and {target_file} has {len(target):,}"
-    shorter, length = min(((source_file, len(source)), (target_file, len(target))), key=lambda row: row[1])
+    shorter = min(files, key=lambda path: len(files[path]))
     line = alignment.broken_line(source, target)
-    if length - line <= 2:
-        return CanonError(f"{counts}: {shorter.name} seems to be cut short after line {length:,}.")
+    if len(files[shorter]) - line <= 2:
+        return CanonError(f"{counts}: {shorter.name} seems to be cut short after line {len(files[shorter]):,}.")
     return CanonError(
         f"{counts}: each line must be the translation of the same line of the other file, "
-        f"and they seem to part at about line {line + 1:,}."
+        f"and they seem to differ from about line {line + 1:,}."
     )
 
 
 def _kept(name: str, source: Sequence[str], target: Sequence[str], numbers: Sequence[int] = ()) -> Read:
-    """The pairs with both sides, stripped; `numbers` are the lines they stand on, else they stand on every line."""
+    """The pairs with both sides, stripped; `numbers` are their lines, by default 1, 2, 3 …"""
     both = [(one.strip(), other.strip()) for one, other in zip(source, target, strict=True)]
     kept = [pair for pair in both if pair[0] and pair[1]]
     if not kept:
-        raise CanonError(f"{name}: there is no pair of texts.")
-    notes = []
+        raise CanonError(f"{name}: there is no pair of texts; every line has an empty side.")
+    notes: tuple[str, ...] = ()
     if len(kept) < len(both):
         row = next(row for row, pair in enumerate(both) if not (pair[0] and pair[1]))
         line = numbers[row] if numbers else row + 1
-        left_out = len(both) - len(kept)
-        empty = f"{left_out:,} of {len(both):,} pairs have an empty side and are left out"
-        notes.append(f"{name}: {empty} (the first on line {line:,}).")
-    return Pairs([one for one, _ in kept], [other for _, other in kept]), tuple(notes)
+        empty = f"{len(both) - len(kept):,} of {len(both):,} pairs have an empty side and are left out"
+        notes = (f"{name}: {empty} (the first on line {line:,}).",)
+    return Pairs([one for one, _ in kept], [other for _, other in kept]), notes
 
 
 # Files of a folder
@@ -106,28 +93,21 @@ def _kept(name: str, source: Sequence[str], target: Sequence[str], numbers: Sequ
 
 def _sides(folder: Path) -> dict[str, dict[str, Path]]:
     """{"train": {"en": train.en, "de": train.de.gz}, …}: files by stem and last ending."""
-    found: dict[str, dict[str, Path]] = {}
+    sides: dict[str, dict[str, Path]] = {}
     for path in sorted(folder.iterdir()):
         name = path.name
         for suffix in (*COMPRESSIONS, ".txt"):
             name = name.removesuffix(suffix)
         stem, dot, language = name.rpartition(".")
         if stem and dot and path.is_file() and not name.startswith("."):
-            found.setdefault(stem, {}).setdefault(language, path)
-    return found
-
-
-def _is_language(name: str) -> bool:
-    return f" {_REGION.sub('', name).lower()} " in LANGUAGES
+            sides.setdefault(stem, {}).setdefault(language, path)
+    return sides
 
 
 def pair_languages(folder: Path) -> tuple[str, ...]:
-    """The languages that a folder has side by side; () if it holds no parallel text."""
-    found = set()
-    for sides in _sides(folder).values():
-        languages = [name for name in sides if _is_language(name)]
-        found |= set(languages) if len(languages) > 1 else set()
-    return tuple(sorted(found))
+    """The languages that a folder has side by side; () if it has no parallel text."""
+    together = [[name for name in sides if is_language(name)] for sides in _sides(folder).values()]
+    return tuple(sorted({name for languages in together if len(languages) > 1 for name in languages}))
 
 
 def pair_files(folder: Path, source_lang: str = "", target_lang: str = "") -> dict[str, tuple[Path, Path]]:
@@ -137,7 +117,7 @@ def pair_files(folder: Path, source_lang: str = "", target_lang: str = "") -> di
     there = {name for sides in stems.values() for name in sides}
     if not languages and not {source_lang, target_lang} & there:
         raise CanonError(
-            f"{folder} has no parallel text: two files such as train.en and train.de, a sentence on each line."
+            f"{folder} has no parallel text; give two files such as train.en and train.de, a sentence on each line."
         )
     if not (source_lang and target_lang):
         example = ", ".join(f'"{name}"' for name in (*languages, "en", "de")[:2])
@@ -147,70 +127,54 @@ def pair_files(folder: Path, source_lang: str = "", target_lang: str = "") -> di
         )
     for language in (source_lang, target_lang):
         if language not in there:
-            sentence = str(unknown("language", language, languages))
-            raise CanonError(f"data.languages: {sentence[0].lower()}{sentence[1:]}")
+            raise unknown_in("data.languages", "language", language, languages)
     if source_lang == target_lang:
         raise CanonError(f'data.languages: both are "{source_lang}"; name two.')
-    return _by_split(folder, stems, source_lang, target_lang)
-
-
-def _by_split(
-    folder: Path, stems: dict[str, dict[str, Path]], source_lang: str, target_lang: str
-) -> dict[str, tuple[Path, Path]]:
     whole = {stem: sides for stem, sides in stems.items() if source_lang in sides and target_lang in sides}
-    found: dict[str, str] = {}
+    stem_of: dict[str, str] = {}
     for stem in whole:
         split = split_of(Path(stem)) or ("train" if len(whole) == 1 else "")
-        if split in found:
-            names = f"{found[split]}.{source_lang} and {stem}.{source_lang}"
+        if split in stem_of:
+            names = f"{stem_of[split]}.{source_lang} and {stem}.{source_lang}"
             raise CanonError(f"{folder}: {names} both seem to be the {split} part; keep one.")
         if split:
-            found[split] = stem
+            stem_of[split] = stem
     for stem, sides in stems.items():
         half = [language for language in (source_lang, target_lang) if language in sides]
-        if len(half) == 1 and (split_of(Path(stem)) or "train") not in found:
+        if len(half) == 1 and (split_of(Path(stem)) or "train") not in stem_of:
             missing = target_lang if half[0] == source_lang else source_lang
             raise CanonError(f"{folder} has {sides[half[0]].name} but no {stem}.{missing}.")
-    if "train" not in found:
+    if "train" not in stem_of:
         raise CanonError(f"{folder} has no train.{source_lang} with a train.{target_lang} beside it.")
-    order = [split for split in SPLITS if split in found]
-    return {split: (whole[found[split]][source_lang], whole[found[split]][target_lang]) for split in order}
+    sides_of = {split: whole[stem_of[split]] for split in SPLITS if split in stem_of}
+    return {split: (sides[source_lang], sides[target_lang]) for split, sides in sides_of.items()}
 
 
 # One table
 
 
-def read_pair_table(path: Path, columns: Sequence[str] = (), encoding: str = "utf-8") -> Read:
+def read_pair_table(path: Path, columns: Sequence[str] = (), encoding: str = "utf-8", delimiter: str = "") -> Read:
     """Two columns of a table: those named, else its only two, else source and target."""
-    if columns and len(columns) != 2:
-        raise CanonError(f"data.features must name two columns, source and target; got {len(columns)}.")
-    if ending(path) in TABLES and ending(path) not in TABS:
-        table = read_table(path, Columns(encoding=encoding))
-        first, second = _choose(path, table.names, columns)
-        return _kept(str(path), table.texts(first).tolist(), table.texts(second).tolist())
+    layout = layout_of(path, encoding, delimiter, table=True)
+    if layout is None or layout.delimiter != "\t":
+        table = read_table(path, Columns(encoding=encoding, delimiter=delimiter))
+        first, second = choose_columns(path, table.names, columns)
+        pairs, notes = _kept(str(path), table.texts(first).tolist(), table.texts(second).tolist())
+        return pairs, (*table.notes, *notes)
     rows = list(_tab_rows(path, encoding))
-    names = next((cells for _, cells in rows if cells), None)
-    if names is None:
+    first_cells = next((cells for _, cells in rows if cells), None)
+    if first_cells is None:
         raise CanonError(f"{path} is empty.")
-    if columns or len(names) > 2 or _is_header(names):
-        chosen = [names.index(name) for name in _choose(path, names, columns)]
-        rows = [row for row in rows if row[1] is not names]
-    else:
-        chosen = [0, 1]
+    names = list(layout.names) if layout.bare else first_cells
+    chosen = [names.index(name) for name in choose_columns(path, names, columns)]
+    if not layout.bare:
+        rows = [row for row in rows if row[1] is not first_cells]
     for line, cells in rows:
         if cells and len(cells) != len(names):
-            raise CanonError(f"{path}, line {line}: {len(cells)} cells, but there are {len(names)} columns.")
+            raise ragged(path, line, cells, names)
     source, target = ([cells[index] if cells else "" for _, cells in rows] for index in chosen)
-    return _kept(str(path), source, target, [line for line, _ in rows])
-
-
-def has_tabs(path: Path, encoding: str = "utf-8") -> bool:
-    """Whether each of the first lines has a tab."""
-    try:
-        filled = [line for line in islice(lines(path, encoding), _PEEK) if line.strip()]
-    except CanonError:
-        return False
-    return bool(filled) and all("\t" in line for line in filled)
+    pairs, notes = _kept(str(path), source, target, [line for line, _ in rows])
+    return pairs, (*layout.notes(path, delimiter), *notes)
 
 
 def _tab_rows(path: Path, encoding: str) -> Iterator[tuple[int, list[str]]]:
@@ -218,27 +182,23 @@ def _tab_rows(path: Path, encoding: str) -> Iterator[tuple[int, list[str]]]:
     for number, line in enumerate(lines(path, encoding), start=1):
         cells = line.split("\t")
         if len(cells) == 1 and line.strip():
-            raise CanonError(f"{path}, line {number}: there is no tab; each line is source, tab, target.")
+            raise CanonError(f"{path}, line {number}: there is no tab; write source, tab, target on each line.")
         yield number, cells if len(cells) > 1 else []
 
 
-def _is_header(names: Sequence[str]) -> bool:
-    """Whether two cells are names of columns rather than a pair of texts."""
-    plain = tuple(name.strip().lower() for name in names)
-    return plain in _COLUMNS or (all(map(_is_language, plain)) and plain[0] != plain[1])
-
-
-def _choose(path: Path, names: Sequence[str], columns: Sequence[str]) -> tuple[str, str]:
+def choose_columns(path: Path | str, names: Sequence[str], columns: Sequence[str] = ()) -> tuple[str, str]:
+    """The columns of source and target: those asked for, else the only two, else those with such names."""
+    if columns and len(columns) != 2:
+        raise CanonError(f"data.features must name two columns, source and target; got {len(columns)}.")
     for name in columns:
         if name not in names:
-            sentence = str(unknown("column", name, names)).replace(f'"{name}"', f'"{name}" in {path}', 1)
-            raise CanonError(f"data.features: {sentence[0].lower()}{sentence[1:]}")
+            raise unknown_in("data.features", "column", name, names, path)
     if columns:
         return columns[0], columns[1]
     if len(names) == 2:
         return names[0], names[1]
     plain = {name.strip().lower(): name for name in names}
-    for source, target in _COLUMNS:
+    for source, target in TRANSLATED:
         if source in plain and target in plain:
             return plain[source], plain[target]
     listed = ", ".join(f'"{name[:20]}"' for name in names[:6])

@@ -1,7 +1,7 @@
 """Reads a foreign pickle of plain data and arrays, and nothing else: an allow-list decides what a pickle may name.
 
-A pickle is a program; whatever it names, it can call. This reader lets it name the few functions that numpy arrays are
-rebuilt by, and refuses the file at the first other name, before anything is called.
+A pickle is a program; whatever it names, it can call. This reader lets it name the few functions that rebuild numpy
+arrays, and refuses the file at the first other name, before anything is called.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import pickle
 import pickletools
 import struct
 from collections import OrderedDict
-from collections.abc import Callable
 from io import BytesIO
 from typing import IO, Any
 
@@ -32,36 +31,31 @@ def _encode(text: str, encoding: str) -> bytes:
     return text.encode("latin-1")
 
 
-def _allowed() -> dict[tuple[str, str], Callable[..., Any]]:
-    allowed: dict[tuple[str, str], Callable[..., Any]] = {
-        ("numpy", "ndarray"): np.ndarray,
-        ("numpy", "dtype"): np.dtype,
-        ("_codecs", "encode"): _encode,
-        ("collections", "OrderedDict"): OrderedDict,
-    }
-    for module in ("builtins", "__builtin__"):  # the latter in protocols 0 to 2
-        allowed[module, "set"], allowed[module, "frozenset"] = set, frozenset
-    # numpy's own functions, by whatever name this numpy keeps them.
-    rebuild: Any = np.empty(0).__reduce__()[0]
-    scalar: Any = np.float64(0).__reduce__()[0]
-    for module in ("numpy.core.multiarray", "numpy._core.multiarray"):
-        allowed[module, "_reconstruct"], allowed[module, "scalar"] = rebuild, scalar
-    return allowed
+# __builtin__ and numpy.core are the names in older protocols and versions.
+_ALLOWED: dict[str, Any] = {
+    "numpy.ndarray": np.ndarray,
+    "numpy.dtype": np.dtype,
+    "_codecs.encode": _encode,
+    "collections.OrderedDict": OrderedDict,
+    **{f"{module}.{kind.__name__}": kind for module in ("builtins", "__builtin__") for kind in (set, frozenset)},
+}
+for _module in ("numpy.core.multiarray", "numpy._core.multiarray"):
+    _ALLOWED[f"{_module}._reconstruct"] = np.empty(0).__reduce__()[0]
+    _ALLOWED[f"{_module}.scalar"] = np.float64(0).__reduce__()[0]
 
 
 class _Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
-        try:
-            return _allowed()[module, name]
-        except KeyError:
-            raise pickle.UnpicklingError(f"it asks for {module}.{name}") from None
+        if f"{module}.{name}" not in _ALLOWED:
+            raise pickle.UnpicklingError(f"it asks for {module}.{name}")
+        return _ALLOWED[f"{module}.{name}"]
 
     def persistent_load(self, pid: Any) -> Any:
         raise pickle.UnpicklingError("it refers to objects outside itself")
 
 
 def load(stream: IO[bytes], name: str) -> Any:
-    """The object in a pickle; texts written by Python 2 come back as bytes. `name` is for the sentence."""
+    """The object in a pickle; texts written by Python 2 come back as bytes. `name` is for errors."""
     content = BytesIO(stream.read())
     check(content, name)
     content.seek(0)
@@ -74,8 +68,8 @@ def load(stream: IO[bytes], name: str) -> Any:
 
 
 def check(stream: IO[bytes], name: str, count: int = 1) -> None:
-    """Reads the `count` pickles at the stream's place without making an object; a sentence where one would be nested
-    so deeply, or share its parts so often, that comparing or hashing it would end the process or never end."""
+    """Reads `count` pickles without making an object; an error where one would be nested so deeply, or share its parts
+    so often, that comparing or hashing it would end the process or never end."""
     try:
         for _ in range(count):
             _walk(stream)

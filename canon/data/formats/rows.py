@@ -1,60 +1,51 @@
-"""Labelled examples of text, as the readers of files hand them over: texts, sentences in words, questions.
+"""Labelled examples of text, as the readers of files return them: texts, sentences in words, questions.
 
-| rows | what is asked | read by |
+| rows | what is predicted | read by |
 | --- | --- | --- |
 | `TextRows` | labels or a number of a text, or of two | kinds/labelled.py, fasttext_lines.py |
 | `TagRows` | a tag of every word of a sentence | conll.py |
 | `SpanRows` | the part of a document that answers a question | squad.py |
 | `ChoiceRows` | the right one of several texts | kinds/choices.py, choices.py |
-Each knows where in its file a row stands, so that a mistake is reported with its line.
+Each knows where in its file a row is, so that a mistake is reported with its line.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, fields, replace
 from itertools import chain
-from typing import TypeVar
+from typing import Any, Self
 
 import numpy as np
 
 from canon.errors import CanonError
 
-T = TypeVar("T")
-
 
 @dataclass(frozen=True)
-class _Rows:
+class LabelledRows:
+    """What follows these two fields is columns, the first of which every kind of rows has."""
+
     path: str
     where: Callable[[int], str]  # "line 48" of row 47
 
+    def columns(self) -> dict[str, Any]:
+        return {field.name: getattr(self, field.name) for field in fields(self)[2:]}
 
-def _some(values: Sequence[T], rows: np.ndarray) -> list[T]:
-    return [values[row] for row in rows.tolist()]
+    def __len__(self) -> int:
+        return len(next(iter(self.columns().values())))
 
-
-def _placed(where: Callable[[int], str], rows: np.ndarray) -> Callable[[int], str]:
-    return lambda row: where(int(rows[row]))
+    def take(self, rows: np.ndarray) -> Self:
+        columns = {name: column for name, column in self.columns().items() if column is not None and len(column)}
+        taken: dict[str, Any] = {name: [column[row] for row in rows.tolist()] for name, column in columns.items()}
+        return replace(self, where=lambda row: self.where(int(rows[row])), **taken)
 
 
 @dataclass(frozen=True)
-class TextRows(_Rows):
+class TextRows(LabelledRows):
     first: Sequence[str]
     second: Sequence[str] | None = None
     labels: Sequence[tuple[str, ...]] | None = None  # of each text: one, several, or none
-
-    def __len__(self) -> int:
-        return len(self.first)
-
-    def take(self, rows: np.ndarray) -> TextRows:
-        return replace(
-            self,
-            where=_placed(self.where, rows),
-            first=_some(self.first, rows),
-            second=None if self.second is None else _some(self.second, rows),
-            labels=None if self.labels is None else _some(self.labels, rows),
-        )
 
     def texts(self) -> list[str]:
         """Everything that a vocabulary may be made of."""
@@ -83,16 +74,9 @@ class TextRows(_Rows):
 
 
 @dataclass(frozen=True)
-class TagRows(_Rows):
+class TagRows(LabelledRows):
     words: Sequence[Sequence[str]]
     tags: Sequence[Sequence[str]] | None = None
-
-    def __len__(self) -> int:
-        return len(self.words)
-
-    def take(self, rows: np.ndarray) -> TagRows:
-        tags = None if self.tags is None else _some(self.tags, rows)
-        return replace(self, where=_placed(self.where, rows), words=_some(self.words, rows), tags=tags)
 
     def texts(self) -> list[str]:
         return [" ".join(sentence) for sentence in self.words]
@@ -105,50 +89,23 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class SpanRows(_Rows):
+class SpanRows(LabelledRows):
     questions: Sequence[str]
     documents: Sequence[str]
     answers: Sequence[tuple[Answer, ...]] | None = None  # none: the document does not answer
     keys: Sequence[str] = ()  # the questions' own ids
     groups: Sequence[int] = ()  # the article of each question: an article is in one split alone
 
-    def __len__(self) -> int:
-        return len(self.questions)
-
-    def take(self, rows: np.ndarray) -> SpanRows:
-        return replace(
-            self,
-            where=_placed(self.where, rows),
-            questions=_some(self.questions, rows),
-            documents=_some(self.documents, rows),
-            answers=None if self.answers is None else _some(self.answers, rows),
-            keys=_some(self.keys, rows) if self.keys else (),
-            groups=_some(self.groups, rows) if self.groups else (),
-        )
-
     def texts(self) -> list[str]:
         return [*dict.fromkeys(self.documents), *self.questions]
 
 
 @dataclass(frozen=True)
-class ChoiceRows(_Rows):
+class ChoiceRows(LabelledRows):
     questions: Sequence[str]
     choices: Sequence[tuple[str, ...]]
     answers: Sequence[int] | None = None
-    names: Sequence[tuple[str, ...]] = field(default=())  # of the choices: A, B, C …
-
-    def __len__(self) -> int:
-        return len(self.questions)
-
-    def take(self, rows: np.ndarray) -> ChoiceRows:
-        return replace(
-            self,
-            where=_placed(self.where, rows),
-            questions=_some(self.questions, rows),
-            choices=_some(self.choices, rows),
-            answers=None if self.answers is None else _some(self.answers, rows),
-            names=_some(self.names, rows) if self.names else (),
-        )
+    names: Sequence[tuple[str, ...]] = ()  # of the choices: A, B, C …
 
     def texts(self) -> list[str]:
         return [*self.questions, *(choice for row in self.choices for choice in row)]
@@ -157,8 +114,13 @@ class ChoiceRows(_Rows):
 Rows = TextRows | TagRows | SpanRows | ChoiceRows
 
 
+def groups_of(rows: Rows) -> np.ndarray | None:
+    """The group of each row, which stays whole when rows are split; None where rows are alone."""
+    return np.array(rows.groups) if isinstance(rows, SpanRows) else None
+
+
 def is_labelled(rows: Rows) -> bool:
-    """Whether what is to be predicted is there."""
+    """Whether the rows have what is predicted."""
     if isinstance(rows, TextRows):
         return rows.labels is not None
     return (rows.tags if isinstance(rows, TagRows) else rows.answers) is not None

@@ -2,8 +2,8 @@
 
 Rajpurkar et al. (2016, 2018). The JSON is data → paragraphs (context) → qas (question, id, answers, is_impossible); a
 line of JSON has context, question, id and answers, which are a list of {text, answer_start} or lists of both under
-these names. An answer must stand at its offset, character for character: counted otherwise (in bytes, or in another
-text), everything learnt from it would be wrong.
+these names. An answer must be at its offset, character for character: with offsets that are counted otherwise (in
+bytes, or in another text), everything learnt would be wrong.
 """
 
 from __future__ import annotations
@@ -41,66 +41,55 @@ def read_squad(path: Path, encoding: str = "utf-8") -> SpanRows:
     return _from_articles(path, whole["data"])
 
 
-class _Collected:
+class _Questions:
+    """Questions of a file, checked as they are added."""
+
     def __init__(self, path: Path) -> None:
-        self.path = path
-        self.questions: list[str] = []
-        self.documents: list[str] = []
-        self.answers: list[tuple[Answer, ...]] = []
-        self.keys: list[str] = []
-        self.groups: list[int] = []
-        self.labelled = True
+        self.path, self.labelled = path, True
+        self.rows: list[tuple[str, str, tuple[Answer, ...], str, int]] = []  # as the columns of SpanRows
 
     def add(self, row: dict[str, Any], document: Any, group: int, where: str) -> None:
-        question = row.get("question")
+        question, impossible = row.get("question"), bool(row.get("is_impossible"))
+        where = f"{self.path}, {where}"
         if not isinstance(question, str) or not isinstance(document, str):
-            raise CanonError(f"{self.path}, {where}: question and context must be texts; {_FORM}.")
+            raise CanonError(f"{where}: question and context must be texts; {_FORM}.")
         if not document.strip() or not question.strip():
-            raise CanonError(f"{self.path}, {where}: the {'context' if question.strip() else 'question'} is empty.")
-        self.labelled = self.labelled and ("answers" in row or bool(row.get("is_impossible")))
-        impossible = bool(row.get("is_impossible"))
-        answers = () if impossible else self._answers(row.get("answers") or [], document, where)
-        self.questions.append(question)
-        self.documents.append(document)
-        self.answers.append(answers)
-        self.keys.append(str(row.get("id", len(self.keys) + 1)))
-        self.groups.append(group)
+            raise CanonError(f"{where}: the {'context' if question.strip() else 'question'} is empty.")
+        self.labelled = self.labelled and ("answers" in row or impossible)
+        answers = () if impossible else _answers(row.get("answers") or [], document, where)
+        self.rows.append((question, document, answers, str(row.get("id", len(self.rows) + 1)), group))
 
-    def _answers(self, told: Any, document: str, where: str) -> tuple[Answer, ...]:
-        if isinstance(told, dict):  # lists side by side
-            texts, starts = (told.get(name) for name in ("text", "answer_start"))
-            if not isinstance(texts, list) or not isinstance(starts, list) or len(texts) != len(starts):
-                raise CanonError(f"{self.path}, {where}: answers must have as many answer_start as text, in two lists.")
-            told = [{"text": t, "answer_start": s} for t, s in zip(texts, starts, strict=True)]
-        if not isinstance(told, list) or not all(isinstance(answer, dict) for answer in told):
-            raise CanonError(f"{self.path}, {where}: answers must be a list of objects; {_FORM}.")
-        found = []
-        for answer in told:
-            text, start = answer.get("text"), answer.get("answer_start")
-            if not isinstance(text, str) or not isinstance(start, int) or not text:
-                raise CanonError(f"{self.path}, {where}: an answer has a text and answer_start, got {answer!r}.")
-            stands = document[start : start + len(text)] if start >= 0 else ""
-            if stands != text:
-                raise CanonError(
-                    f'{self.path}, {where}: the answer "{_short(text)}" does not stand at character {start} of its '
-                    f'context, where "{_short(stands)}" is; answer_start counts characters from 0.'
-                )
-            found.append(Answer(text, start))
-        return tuple(found)
-
-    def rows(self) -> SpanRows:
-        if not self.questions:
+    def columns(self) -> SpanRows:
+        if not self.rows:
             raise CanonError(f"{self.path} has no questions; {_FORM}.")
-        keys = self.keys
+        questions, documents, answers, keys, groups = (list(column) for column in zip(*self.rows, strict=True))
+        labelled = answers if self.labelled else None
         return SpanRows(
-            str(self.path),
-            lambda row: f'question "{keys[row]}"',
-            self.questions,
-            self.documents,
-            self.answers if self.labelled else None,
-            self.keys,
-            self.groups,
+            str(self.path), lambda row: f'question "{keys[row]}"', questions, documents, labelled, keys, groups
         )
+
+
+def _answers(listed: Any, document: str, where: str) -> tuple[Answer, ...]:
+    if isinstance(listed, dict):  # lists side by side
+        texts, starts = (listed.get(name) for name in ("text", "answer_start"))
+        if not isinstance(texts, list) or not isinstance(starts, list) or len(texts) != len(starts):
+            raise CanonError(f"{where}: answers must have as many answer_start as text, in two lists.")
+        listed = [{"text": t, "answer_start": s} for t, s in zip(texts, starts, strict=True)]
+    if not isinstance(listed, list) or not all(isinstance(answer, dict) for answer in listed):
+        raise CanonError(f"{where}: answers must be a list of objects; {_FORM}.")
+    answers = []
+    for answer in listed:
+        text, start = answer.get("text"), answer.get("answer_start")
+        if not isinstance(text, str) or not isinstance(start, int) or not text:
+            raise CanonError(f"{where}: an answer has a text and answer_start, got {answer!r}.")
+        there = document[start : start + len(text)] if start >= 0 else ""
+        if there != text:
+            raise CanonError(
+                f'{where}: the answer "{_short(text)}" is not at character {start} of its context, where '
+                f'"{_short(there)}" is; answer_start counts characters from 0.'
+            )
+        answers.append(Answer(text, start))
+    return tuple(answers)
 
 
 def _short(text: str) -> str:
@@ -108,23 +97,23 @@ def _short(text: str) -> str:
 
 
 def _from_articles(path: Path, articles: Any) -> SpanRows:
-    found = _Collected(path)
+    questions = _Questions(path)
     try:
         for group, article in enumerate(articles):
             for paragraph in article["paragraphs"]:
                 for row in paragraph["qas"]:
-                    where = f'question "{row.get("id", len(found.keys) + 1)}"'
-                    found.add(row, paragraph["context"], group, where)
+                    where = f'question "{row.get("id", len(questions.rows) + 1)}"'
+                    questions.add(row, paragraph["context"], group, where)
     except (KeyError, TypeError, AttributeError) as mistake:
         raise CanonError(f"{path} is not SQuAD's JSON ({reason(mistake)}); {_FORM}.") from None
-    return found.rows()
+    return questions.columns()
 
 
 def _from_lines(path: Path, encoding: str) -> SpanRows:
-    found = _Collected(path)
+    questions = _Questions(path)
     groups: dict[str, int] = {}
     for number, row in json_lines.objects(path, encoding):
         document = row.get("context")
         group = groups.setdefault(str(row.get("title") or document), len(groups))
-        found.add(row, document, group, f"line {number}")
-    return found.rows()
+        questions.add(row, document, group, f"line {number}")
+    return questions.columns()

@@ -10,7 +10,9 @@ A large table is held once, as text: what is made of a column is made block by b
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,23 +21,37 @@ import numpy as np
 
 from canon.data.checking import measure
 from canon.data.formats import json_lines
-from canon.data.formats.cells import csv_rows, delimiter_of, header_of, json_cell, parse_number, ragged
+from canon.data.formats.cells import (
+    MISSING,
+    csv_rows,
+    delimiter_of,
+    has_decimal_comma,
+    header_of,
+    json_cell,
+    json_mistake,
+    parse_amount,
+    parse_number,
+    ragged,
+    unknown_in,
+)
 from canon.data.formats.files import CHUNK, ending, read_bytes, utf8, whole_lines
+from canon.data.formats.layout import TABLES, layout_of
 from canon.data.settings import Columns
-from canon.errors import CanonError, reason, unknown
+from canon.errors import CanonError, reason
 
 JSON_ENDINGS = json_lines.ENDINGS
-ENDINGS = (".csv", ".tsv", ".tab", ".parquet", *JSON_ENDINGS)
+ENDINGS = (*TABLES, ".parquet", *JSON_ENDINGS)
 SMALL = 1 << 22  # cells of a table whose columns are kept once they were made numbers
 BLOCK = 1 << 16  # cells that are looked at at a time
 MANY_COLUMNS, FEW_ROWS = 1000, 200  # a table of more columns and fewer rows is read by Python
 _PEEK = 1000  # cells looked at for their length
 # What Arrow reads as a number, and what Python may read as one (or take for missing).
 _PLAIN = r"^-?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?$"
-_ODD = r"^(?i:(n/a|#n/a|na|null|none)?|[-+]?(nan|inf|infinity)|[-+.\p{Nd}][-+.e\p{Nd}]*)$"
+_MISSING = "|".join(re.escape(text) for text in sorted(MISSING))
+_ODD = rf"^(?i:{_MISSING}|[-+]?(nan|inf|infinity)|[-+.\p{{Nd}}][-+.e\p{{Nd}}]*)$"
 
 
-class Numbers(NamedTuple):
+class NumberFacts(NamedTuple):
     """How many cells of a column are not numbers, are missing or infinite, and the first row of each."""
 
     bad: int
@@ -46,7 +62,7 @@ class Numbers(NamedTuple):
     first_infinite: int
 
     @classmethod
-    def of(cls, values: np.ndarray, bad: np.ndarray) -> Numbers:
+    def of(cls, values: np.ndarray, bad: np.ndarray) -> NumberFacts:
         masks = bad, np.isnan(values) & ~bad, np.isinf(values)
         return cls(*(int(np.count_nonzero(mask)) for mask in masks), *(int(mask.argmax()) for mask in masks))
 
@@ -55,20 +71,25 @@ class Table:
     """Columns of cells by name. `rows` are counted from 0; `line(row)` says where in the file that is."""
 
     def __init__(
-        self, path: Path | str, cells: dict[str, Any], config: Columns | None = None, header: bool = True
+        self,
+        path: Path | str,
+        cells: dict[str, Any],
+        config: Columns | None = None,
+        header: bool = True,
+        notes: tuple[str, ...] = (),
     ) -> None:
-        self.path, self.names = path, tuple(cells)
-        self.num_rows = len(next(iter(cells.values()))) if cells else 0
-        self._cells, self._config, self._header = cells, config, header
+        self.path, self.names, self.notes = path, tuple(cells), notes  # notes: what was decided while reading
+        self._cells, self._config, self.header = cells, config, header  # header: whether a line names the columns
         self._numbers: dict[str, tuple[np.ndarray, np.ndarray]] = {}
         self._digests: dict[str, np.ndarray] = {}
-        self._facts: dict[str, Numbers] = {}
+        self._facts: dict[str, NumberFacts] = {}
         self._lengths: dict[str, float] = {}
         self._lines: dict[int, int] = {}
-        self._small = self.num_rows * len(self.names) <= SMALL
+        self.commas: dict[str, bool] = {}  # columns of amounts, and whether a comma is their decimal point
+        self._small = len(self) * len(self.names) <= SMALL
 
     def __len__(self) -> int:
-        return self.num_rows
+        return len(next(iter(self._cells.values()), ()))
 
     def __contains__(self, name: str) -> bool:
         return name in self._cells
@@ -88,8 +109,8 @@ class Table:
         if not isinstance(cells, np.ndarray):
             for chunk in self._arrow_texts(name).chunks:
                 for start in range(0, len(chunk), BLOCK):
-                    found = chunk[start : start + BLOCK].dictionary_encode()
-                    yield found.dictionary.to_pylist(), found.indices.to_numpy()
+                    block = chunk[start : start + BLOCK].dictionary_encode()
+                    yield block.dictionary.to_pylist(), block.indices.to_numpy()
             return
         texts = self.texts(name)
         for start in range(0, len(texts), BLOCK):
@@ -109,10 +130,10 @@ class Table:
     def factor(self, name: str) -> tuple[list[str], np.ndarray]:
         """The different texts of a column, and which of them each cell is, int64 [N]."""
         places: dict[str, int] = {}
-        found = [np.empty(0, dtype=np.int64)]
+        parts = [np.empty(0, dtype=np.int64)]
         for texts, codes in self.blocks(name):
-            found.append(np.array([places.setdefault(text, len(places)) for text in texts], dtype=np.int64)[codes])
-        return list(places), np.concatenate(found)
+            parts.append(np.array([places.setdefault(text, len(places)) for text in texts], dtype=np.int64)[codes])
+        return list(places), np.concatenate(parts)
 
     def text(self, name: str, row: int) -> str:
         """One cell."""
@@ -128,19 +149,19 @@ class Table:
     def digests(self, name: str) -> np.ndarray:
         """A digest of each cell's text, uint64 [N] (measure.py)."""
         if name not in self._digests:
-            found, hashed = [np.empty(0, dtype=np.uint64)], 0
+            parts, hashed = [np.empty(0, dtype=np.uint64)], 0
             for texts, codes in self.blocks(name):
-                found.append(measure.digests(texts)[codes])
+                parts.append(measure.digests(texts)[codes])
                 hashed += len(texts)
             if not self._small and 4 * hashed < len(self):  # quickly made again
-                return np.concatenate(found)
-            self._digests[name] = np.concatenate(found)
+                return np.concatenate(parts)
+            self._digests[name] = np.concatenate(parts)
         return self._digests[name]
 
     def count_blank(self, name: str) -> int:
         """How many cells hold nothing but white space."""
         blank = ((np.array([not text.strip() for text in texts]), codes) for texts, codes in self.blocks(name))
-        return sum(int(np.count_nonzero(own[codes])) for own, codes in blank)
+        return sum(int(np.count_nonzero(is_blank[codes])) for is_blank, codes in blank)
 
     def _arrow_texts(self, name: str) -> Any:
         import pyarrow as pa
@@ -150,7 +171,7 @@ class Table:
         try:
             texts = cells if pa.types.is_string(cells.type) else pc.cast(cells, pa.string())
         except pa.ArrowException:
-            raise CanonError(f'{self.path}: column "{name}" holds {cells.type}, not numbers or text.') from None
+            raise CanonError(f'{self.path}: column "{name}" has type {cells.type}; use numbers or text.') from None
         return pc.fill_null(texts, "") if texts.null_count else texts
 
     # Numbers
@@ -158,33 +179,48 @@ class Table:
     def numbers(self, name: str) -> tuple[np.ndarray, np.ndarray]:
         """The column as float64 [N], NaN where a cell is missing, and a mask of the cells that are not numbers."""
         if name not in self._numbers:
-            found = self._parse_numbers(name)
-            self._facts[name] = Numbers.of(*found)
+            cells = self._cells[name]
+            if not isinstance(cells, np.ndarray):
+                parts = [(np.empty(0), np.empty(0, dtype=bool)), *map(_arrow_numbers, self._arrow_texts(name).chunks)]
+                values, bad = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+            elif cells.dtype == object:
+                values, bad = _plain_numbers(cells.tolist())
+            else:
+                values, bad = cells.astype(np.float64), np.zeros(len(cells), dtype=bool)
+            parsed = self._with_amounts(name, values, bad) if bad.any() else (values, bad)
+            self._facts[name] = NumberFacts.of(*parsed)
             if not self._small:
-                return found
-            self._numbers[name] = found
+                return parsed
+            self._numbers[name] = parsed
         return self._numbers[name]
 
-    def facts(self, name: str) -> Numbers:
+    def _with_amounts(self, name: str, values: np.ndarray, bad: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Numbers and amounts, where half of the first cells that are no plain numbers are amounts."""
+        rows = np.flatnonzero(bad)
+        first = list(self.stream(name, rows[:_PEEK]))
+        comma = self.commas[name] if name in self.commas else has_decimal_comma(first)
+        if 2 * sum(parse_amount(text, comma) is not None for text in first) < len(first):
+            return values, bad
+        self.commas[name] = comma
+        amounts = [parse_amount(text, comma) for text in self.stream(name, rows)]
+        values, bad = values.copy(), bad.copy()
+        values[rows] = [np.nan if amount is None else amount for amount in amounts]
+        bad[rows] = [amount is None for amount in amounts]
+        return values, bad
+
+    def facts(self, name: str) -> NumberFacts:
         """What the column is as numbers."""
         if name not in self._facts:
             self.numbers(name)
         return self._facts[name]
 
-    def _parse_numbers(self, name: str) -> tuple[np.ndarray, np.ndarray]:
-        cells = self._cells[name]
-        if isinstance(cells, np.ndarray):
-            return _plain_numbers(cells.tolist()) if cells.dtype == object else (cells.astype(np.float64), _no(cells))
-        parts = [_arrow_numbers(chunk) for chunk in self._arrow_texts(name).chunks]
-        values, bad = zip(*parts, strict=True) if parts else ((), ())
-        return np.concatenate([np.empty(0), *values]), np.concatenate([np.empty(0, dtype=bool), *bad])
-
     def line(self, row: int) -> str:
         """Where row `row` is: "line 48" of a text file, "row 47" (from 1) of any other. Reads the file again."""
-        if self._config is None or ending(Path(self.path)) == ".parquet":
+        path = Path(self.path)
+        if self._config is None or ending(path) == ".parquet" or json_lines.is_list(path, self._config.encoding):
             return f"row {row + 1}"
         if row not in self._lines:
-            self._lines[row] = next(islice(self._numbered(Path(self.path), self._config), row, None))
+            self._lines[row] = next(islice(self._numbered(path, self._config), row, None))
         return f"line {self._lines[row]}"
 
     def _numbered(self, path: Path, config: Columns) -> Iterator[int]:
@@ -192,16 +228,24 @@ class Table:
             lines = enumerate(whole_lines(path, config.encoding), start=1)
             return (number for number, line in lines if line.strip())
         rows = csv_rows(path, config.encoding, delimiter_of(path, config.delimiter))
-        return (number for number, _ in islice(rows, int(self._header), None))
+        return (number for number, _ in islice(rows, int(self.header), None))
 
     def mistake(self, row: int, text: str) -> CanonError:
         return CanonError(f"{self.path}, {self.line(row)}: {text}")
 
     def require(self, name: str, setting: str) -> str:
-        if name not in self:
-            sentence = str(unknown("column", name, self.names)).replace(f'"{name}"', f'"{name}" in {self.path}', 1)
-            raise CanonError(f"{setting}: {sentence[0].lower()}{sentence[1:]}")
-        return name
+        """The column of a name, or of a number from 1."""
+        if name in self:
+            return name
+        if name.isdecimal() and 0 < int(name) <= len(self.names):
+            return self.names[int(name) - 1]
+        raise unknown_in(setting, "column", name, self.names, self.path)
+
+    def renamed(self, column: str, names: Mapping[str, str]) -> Table:
+        """With other names for the values of a column."""
+        texts, codes = self.factor(column)
+        values = np.array([names.get(canonical(text), text) for text in texts], dtype=object)[codes]
+        return Table(self.path, {**self._cells, column: values}, self._config, self.header, self.notes)
 
 
 def _plain_numbers(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
@@ -210,17 +254,13 @@ def _plain_numbers(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
     return np.array([np.nan if value is None else value for value in parsed], dtype=np.float64), bad
 
 
-def _no(cells: Any) -> np.ndarray:
-    return np.zeros(len(cells), dtype=bool)
-
-
 def _arrow_numbers(texts: Any) -> tuple[np.ndarray, np.ndarray]:
-    """`_plain_numbers` of an array of Arrow's; the few cells that Arrow reads otherwise than Python go to Python."""
+    """`_plain_numbers` of Arrow's array; the few cells that Arrow reads otherwise than Python are left to Python."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     try:
-        return pc.cast(texts, pa.float64()).to_numpy(zero_copy_only=False), _no(texts)
+        return pc.cast(texts, pa.float64()).to_numpy(zero_copy_only=False), np.zeros(len(texts), dtype=bool)
     except pa.ArrowInvalid:  # not all of them are numbers
         pass
     texts = pc.utf8_trim_whitespace(texts)
@@ -243,21 +283,35 @@ def canonical(value: float | str) -> str:
     return str(int(value)) if float(value).is_integer() else repr(float(value))
 
 
-def read_table(path: Path, config: Columns, names: Sequence[str] = ()) -> Table:
-    """The table in a file; `names` are its columns where it has no header line."""
+def is_table(path: Path, config: Any) -> bool:
+    """Whether a file is a table, by its ending or by its first lines."""
+    if ending(path) in ENDINGS:
+        return True
+    layout = layout_of(path, config.encoding, config.delimiter)
+    return layout is not None and len(layout.names) > 1
+
+
+def read_table(path: Path, config: Columns, names: Sequence[str] = (), like: Sequence[str] = ()) -> Table:
+    """The table in a file; `names` are its columns where it has no header line, and `like` those of other data of the
+    same sort, for a file that has no header line and as many columns."""
     kind = ending(path)
     if kind == ".parquet":
         return _read_parquet(path, config)
     if kind in JSON_ENDINGS:
         return _read_jsonl(path, config)
-    return _read_csv(path, config, tuple(names))
+    return _read_csv(path, config, tuple(names), like)
 
 
 # CSV and TSV
 
 
-def _read_csv(path: Path, config: Columns, names: tuple[str, ...]) -> Table:
-    delimiter = delimiter_of(path, config.delimiter)
+def _read_csv(path: Path, config: Columns, names: tuple[str, ...], like: Sequence[str]) -> Table:
+    layout = layout_of(path, config.encoding, config.delimiter, table=True)
+    assert layout is not None
+    layout, delimiter = layout.named(like), layout.delimiter
+    notes = () if names else layout.notes(path, config.delimiter)
+    names = names or (layout.names if layout.bare else ())
+    config = replace(config, delimiter=delimiter)
     rows = csv_rows(path, config.encoding, delimiter)
     first = next(rows, None)
     if first is None:
@@ -271,7 +325,7 @@ def _read_csv(path: Path, config: Columns, names: tuple[str, ...]) -> Table:
     if not 0 < len(peeked) < FEW_ROWS:
         columns = _arrow_columns(path, config.encoding, delimiter, header, skip)
     columns = columns or _slow_columns(path, chain(peeked, body), header)
-    table = Table(path, columns, config, header=not names)
+    table = Table(path, columns, config, not names, notes)
     if not len(table):
         raise CanonError(f"{path} has a header but no rows.")
     return table
@@ -287,7 +341,7 @@ class _Utf8(io.RawIOBase):
         return True
 
     def read(self, size: int = -1) -> bytes:
-        """So much as is asked for, less only at the end: pyarrow takes a short block for a whole one."""
+        """As many bytes as are asked for, fewer only at the end: pyarrow takes a short block for a whole one."""
         held, length = [self._held], len(self._held)
         while (length < size or size < 0) and (piece := next(self._pieces, None)) is not None:
             while piece.endswith(b"\r") and (more := next(self._pieces, None)) is not None:
@@ -295,16 +349,16 @@ class _Utf8(io.RawIOBase):
             self.quotes += piece.count(b'"')
             held.append(piece.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if b"\r" in piece else piece)
             length += len(held[-1])
-        found = b"".join(held)
+        whole = b"".join(held)
         size = size if size >= 0 else length
-        self._held = found[size:]
-        return found[:size]
+        self._held = whole[size:]
+        return whole[:size]
 
 
 def _arrow_columns(
     path: Path, encoding: str, delimiter: str, header: tuple[str, ...], skip: int
 ) -> dict[str, Any] | None:
-    """The columns as pyarrow reads them, or None if it is not there or refuses the file."""
+    """The columns as pyarrow reads them, or None if it is not installed or refuses the file."""
     try:
         import pyarrow as pa
         from pyarrow import csv as arrow
@@ -324,7 +378,7 @@ def _arrow_columns(
         table = pa.Table.from_batches(parts, blocks.schema)
     except (pa.ArrowException, ValueError):
         return None
-    if quoted and source.quotes % 2:  # pyarrow closes an open quote without a word
+    if quoted and source.quotes % 2:  # pyarrow closes an open quote without an error
         return None
     return dict(zip(header, table.columns, strict=True))
 
@@ -340,28 +394,43 @@ def _slow_columns(path: Path, rows: Iterator[tuple[int, list[str]]], header: tup
 
 
 def _read_jsonl(path: Path, config: Columns) -> Table:
+    """Fields of objects inside objects are columns, as in meta.lang; a column of lists is left out."""
     columns: dict[str, list[str]] = {}
+    lists: dict[str, CanonError] = {}
     count = 0
-    for number, row in json_lines.objects(path, config.encoding):
+    for number, row in json_lines.flattened(path, config.encoding):
         for name, value in row.items():
+            if isinstance(value, list):
+                lists.setdefault(name, json_mistake(path, number, name, value))
+                continue
             column = columns.setdefault(name, [])
             column.extend([""] * (count - len(column)))  # rows before this one that did not have the name
             column.append(json_cell(path, number, name, value))
         count += 1
     if not count:
         raise CanonError(f"{path} is empty.")
-    if not columns:
+    if not columns and not lists:
         raise CanonError(f"{path} has no columns: every object is empty.")
+    for name, mistake in lists.items():
+        if name in (*columns, config.label, *config.features) or not columns:
+            raise mistake
+    notes = tuple(f'{path.name}: the column "{name}" has lists and is left out.' for name in lists)
     arrays = {name: np.array(column + [""] * (count - len(column)), dtype=object) for name, column in columns.items()}
-    return Table(path, arrays, config)
+    return Table(path, arrays, config, notes=notes)
 
 
-def _read_parquet(path: Path, config: Columns) -> Table:
+def load_parquet(path: Path) -> tuple[Any, Any]:
+    """pyarrow, and its module for the file at `path`."""
     try:
         import pyarrow as pa
         from pyarrow import parquet
     except ImportError:
         raise CanonError(f"{path}: reading Parquet needs pyarrow; pip install 'deepcanon[tables]'.") from None
+    return pa, parquet
+
+
+def _read_parquet(path: Path, config: Columns) -> Table:
+    pa, parquet = load_parquet(path)
     raw = read_bytes(path)
     try:
         table = parquet.read_table(pa.BufferReader(raw))
@@ -372,8 +441,6 @@ def _read_parquet(path: Path, config: Columns) -> Table:
     if len(set(names)) < len(names):
         name = next(name for place, name in enumerate(names) if name in names[:place])
         raise CanonError(f'{path}: two columns are named "{name}".')
-    if not names:
-        raise CanonError(f"{path} has no columns.")
     if not table.num_rows:
-        raise CanonError(f"{path} has columns but no rows.")
-    return Table(path, dict(zip(table.column_names, table.columns, strict=True)), config)
+        raise CanonError(f"{path} has {'columns but no rows' if names else 'no columns'}.")
+    return Table(path, dict(zip(names, table.columns, strict=True)), config)

@@ -15,12 +15,12 @@ from canon.data.formats.tables import read_table
 from canon.data.settings import Columns
 
 ENDINGS = (".txt", ".text", ".md", ".rst", "")
-PEEK = 2000  # lines looked at to tell blocks from lines
+PEEK = 2000  # lines looked at for a blank one
 LONGEST_DOCUMENT = 1 << 22  # characters; a longer block is handed out in pieces
 
 
 def has_blocks(path: Path, encoding: str = "utf-8") -> bool:
-    """Whether blank lines part the file's documents: one is among its first lines."""
+    """Whether blank lines separate the file's documents: one is among its first lines."""
     return any(not line.strip() for line in islice(lines(path, encoding), PEEK))
 
 
@@ -55,5 +55,5 @@ def _blocks(source: Iterator[str]) -> Iterator[str]:
 
 
 def text_files(folder: Path) -> list[Path]:
-    found = [path for path in sorted(folder.rglob("*")) if path.is_file() and ending(path) in ENDINGS[:-1]]
-    return [path for path in found if not any(part.startswith(".") for part in path.relative_to(folder).parts)]
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file() and ending(path) in ENDINGS[:-1]]
+    return [path for path in files if not any(part.startswith(".") for part in path.relative_to(folder).parts)]

@@ -1,7 +1,7 @@
 """Tests of word vectors: pairs of words with a human judgement of their likeness, and analogies a : b = c : d.
 
-A file of pairs has `word word number` a line, parted by tabs, commas or spaces; # begins a comment, and the first line
-may be a header. A file of analogies (questions-words, CA8) has `: section` lines and four words a line under each.
+A file of pairs has `word word number` a line, separated by tabs, commas or spaces; # begins a comment, and the first
+line may be a header. A file of analogies (questions-words, CA8) has `: section` lines and four words a line under each.
 The metrics that use them are in canon/metrics/vectors.py.
 """
 
@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from itertools import islice
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 
@@ -26,13 +27,15 @@ Pair = tuple[str, str, float]
 
 SET = "word-vector-tests"
 NAMES = tuple(file.split for file in catalogue.CATALOGUE[SET].files)
-PEEK = 50  # lines looked at to tell a test from a text
-_FORM = "a test of word vectors has two words and a number a line, or `: section` lines and four words a line"
+PEEK = 50  # lines looked at to recognise a test
+_FORM = "such a test has two words and a number a line, or `: section` lines and four words a line"
 
 
 @dataclass(frozen=True)
 class Tests:
-    """Tests by name, as a column: it goes with all rows of a split, however they are taken."""
+    """Tests by name, as a column: it belongs to all rows of a split, however they are taken."""
+
+    dtype: ClassVar[np.dtype] = np.dtype(object)
 
     pairs: dict[str, list[Pair]] = field(default_factory=dict)
     analogies: dict[str, dict[str, list[Question]]] = field(default_factory=dict)  # by section
@@ -50,10 +53,6 @@ class Tests:
     def shape(self) -> tuple[int, ...]:
         return (len(self),)
 
-    @property
-    def dtype(self) -> np.dtype:
-        return np.dtype(object)
-
     def take(self, indices: np.ndarray) -> Tests:
         return self
 
@@ -69,28 +68,26 @@ def read_tests(sources: Sequence[str]) -> Tests:
         elif form is Form.PAIRS:
             pairs[name] = read_pairs(path)
         else:
-            raise CanonError(f"data.tests: {path} is no test; {_FORM}.")
+            raise CanonError(f"data.tests: {path} is not a test of word vectors; {_FORM}.")
     return Tests(pairs, analogies)
 
 
 def find_tests(sources: Sequence[str]) -> dict[str, Path]:
     """The file of each test by the test's name."""
-    found: dict[str, Path] = {}
+    paths: dict[str, Path] = {}
     for source in sources:
         name, path = _locate(source)
-        if name in found:
+        if name in paths:
             raise CanonError(f'data.tests: two tests are named "{name}"; rename a file.')
-        found[name] = path
-    return found
+        paths[name] = path
+    return paths
 
 
 def _locate(source: str) -> tuple[str, Path]:
     """The test's name and its file. A name has no slash, since it names a metric: CA8-semantic."""
     if source in NAMES:
-        record = catalogue.find(SET)
-        folder = catalogue.require(SET)
-        file = next(file for file in record.files if file.split == source)
-        path = catalogue.find_file(folder, file)
+        file = next(file for file in catalogue.find(SET).files if file.split == source)
+        path = catalogue.find_file(catalogue.require(SET), file)
         assert path is not None
         catalogue.verify(path, file)
         return source.replace("/", "-"), path
@@ -100,10 +97,7 @@ def _locate(source: str) -> tuple[str, Path]:
             raise CanonError(f"data.tests: {path} is a folder; name its files.")
         missing = str(missing_path(path, named=False)).removesuffix(".")
         raise CanonError(f"data.tests: {missing[0].lower()}{missing[1:]} (named ones are {', '.join(NAMES)}).")
-    stem = path.name
-    while Path(stem).suffix:
-        stem = Path(stem).stem
-    return stem, path
+    return path.name.removesuffix("".join(path.suffixes)), path
 
 
 class Form(Enum):
@@ -112,7 +106,7 @@ class Form(Enum):
 
 
 def form_of(path: Path) -> Form | None:
-    """None if most of the file's first lines are neither; one that is wrong is for the reader."""
+    """None if most of the file's first lines are neither; the reader reports single lines that are wrong."""
     if ending(path) == ".parquet":
         return None
     first = [line.strip() for line in islice(file_lines(path), PEEK)]
@@ -139,27 +133,26 @@ def read_analogies(path: Path) -> dict[str, list[Question]]:
 
 
 def read_pairs(path: Path, delimiter: str = "") -> list[Pair]:
-    """A similarity file: word, word, number a line; where no delimiter is given, it and a header are looked for."""
+    """A similarity file: word, word, number a line; without a delimiter, it and a header are recognised."""
     pairs: list[Pair] = []
     header = not delimiter  # whether the line may be one
     for number, line in enumerate(read_text(path).split("\n"), start=1):
         if not line.strip() or line.startswith("#"):
             continue
-        pair = _pair(line, delimiter)
-        if pair is None and not header:
+        if (pair := _pair(line, delimiter)) is not None:
+            pairs.append(pair)
+        elif not header:
             raise CanonError(f"{path}, line {number}: expected two words and a number, got {line.strip()!r}.")
-        pairs += [pair] if pair is not None else []
         header = False
     if not pairs:
-        raise CanonError(f"{path} has no pairs; expected two words and a number a line.")
+        raise CanonError(f"{path} has no pairs; write two words and a number on each line.")
     return pairs
 
 
 def _pair(line: str, delimiter: str = "") -> Pair | None:
-    parting = delimiter or next((mark for mark in "\t,;" if mark in line), None)
-    fields = [cell.strip() for cell in line.split(parting)]
+    separator = delimiter or next((mark for mark in "\t,;" if mark in line), None)
     try:
-        first, second, judgement = fields
+        first, second, judgement = (cell.strip() for cell in line.split(separator))
         value = float(judgement)
     except ValueError:
         return None

@@ -1,4 +1,4 @@
-"""Kinds of data: what data is, whatever reads it. The one table of them, and the door through which data is opened.
+"""Kinds of data: what data is, independent of what reads it. The one table of them, and the functions that open data.
 
 A named set is of one kind. A file or folder is of the first kind in `KINDS` that recognises it; a table can also be
 taken for texts with labels, running text, pairs of texts or questions with choices, where a system reads those.
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from canon.data.formats.files import ending
+from canon.data.formats.files import ending, undecoded
 from canon.data.formats.images import visible
 from canon.data.kinds.base import Kind
 from canon.data.kinds.choices import CHOICES
@@ -22,6 +22,7 @@ from canon.data.kinds.questions import QUESTIONS
 from canon.data.kinds.table import TABLE
 from canon.data.kinds.tagged import TAGGED
 from canon.data.kinds.text import TEXT
+from canon.data.kinds.to_come import INTERACTIONS, RANKINGS, SPARSE
 from canon.data.kinds.word_tests import WORD_TESTS
 from canon.data.paths import find_path, named_set
 from canon.data.source import Source
@@ -32,8 +33,11 @@ __all__ = ["KINDS", "Kind", "accepts", "find", "kind_for", "kind_of", "open_for"
 KINDS: tuple[Kind, ...] = (
     QUESTIONS,
     CHOICES,
+    RANKINGS,
+    SPARSE,
     TAGGED,
     LABELLED,
+    INTERACTIONS,
     IMAGES,
     PARALLEL,
     TABLE,
@@ -50,7 +54,7 @@ def find(name: str) -> Kind:
 
 
 def kind_of(config: Any) -> Kind:
-    """The kind that `config.source` is by itself."""
+    """The kind of `config.source`; `accepts` says which others it can be read as."""
     if (kind := _recognised(config)) is None:
         raise _unknown(find_path(config.source), config)
     return kind
@@ -67,13 +71,15 @@ def _recognised(config: Any) -> Kind | None:
 
 
 def _unknown(path: Path, config: Any) -> CanonError:
+    formats = [name for kind in KINDS for name in kind.formats]
     if config.format != "auto":
-        return unknown("data.format", config.format, ("auto", *(name for kind in KINDS for name in kind.formats)))
-    if path.is_file():
-        return CanonError(f'{path}: the ending "{ending(path)}" is not known; say what it is with data.format.')
-    if not visible(path):
+        return unknown("data.format", config.format, ("auto", *formats))
+    if path.is_dir() and not visible(path):
         return CanonError(f"{path} is an empty folder.")
-    return CanonError(f"{path} has no files of a kind that is known; say what they are with data.format.")
+    if path.is_file() and (mistake := undecoded(path, config.encoding)) is not None:
+        return mistake
+    wrong = f': the ending "{ending(path)}" is unknown' if path.is_file() else " has no files of a known format"
+    return CanonError(f"{path}{wrong}; set data.format to one of {', '.join(formats)}.")
 
 
 def accepts(kind: Kind, config: Any) -> str:
@@ -86,7 +92,8 @@ def accepts(kind: Kind, config: Any) -> str:
     path = find_path(config.source)
     if home is TABLE:
         return kind.sniff_table(path, config)
-    return kind.sniff_text(path, config) if home in (TEXT, None) else ""
+    running = home is None or home is TEXT or home.is_running(path, config)
+    return kind.sniff_text(path, config) if running else ""
 
 
 def open_for(kinds: Sequence[Kind], config: Any, system: str = "This system") -> Source:

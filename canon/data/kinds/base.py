@@ -1,35 +1,35 @@
-"""What a kind of data is able to do: recognise a file or folder, open it, check it."""
+"""What a kind of data can do: recognise a file or folder, open it, check it."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
+
+import numpy as np
 
 from canon.data import catalogue
 from canon.data.catalogue import Dataset
 from canon.data.catalogue.builtin import read_builtin
 from canon.data.checking.report import CheckReport
-from canon.data.columns import LABELS, PEEK, is_wordy
-from canon.data.corpus.text_blocks import Texts
-from canon.data.formats.cells import parse_number
-from canon.data.formats.files import ending
-from canon.data.formats.images import visible
-from canon.data.formats.tables import ENDINGS as TABLES
+from canon.data.columns import PEEK, texts_of
+from canon.data.corpus.text_blocks import TextStream
+from canon.data.formats.layout import layout_of
+from canon.data.formats.tables import Table, is_table, read_table
+from canon.data.kinds.parts import Parts, leading_file, parts_of
 from canon.data.paths import find_path, named_set
 from canon.data.schema import FileRecord
 from canon.data.settings import Common
-from canon.data.source import Source, split_of
+from canon.data.source import Source
 from canon.errors import CanonError
-
-TEXTS = ("sentence", "text", "review", "content", "comment", "tweet", "text_a", "title", "body")  # names of columns
 
 
 class Kind(ABC):
-    """One object for each kind stands in canon/data/kinds/__init__.py. `config` is a DataConfig, which has the settings
-    of every kind; each method reads those that are its own."""
+    """canon/data/kinds/__init__.py lists one object for each kind. `config` is a DataConfig, which has the settings of
+    every kind; each kind reads its own."""
 
     name: ClassVar[str]
     singular: ClassVar[str]  # for sentences: "… is a table"
@@ -40,19 +40,23 @@ class Kind(ABC):
 
     @abstractmethod
     def sniff(self, path: Path, config: Any) -> str:
-        """Why a file or folder is of this kind, for a person to read; "" if it is not."""
+        """Why a file or folder is of this kind, as a sentence; "" if it is not."""
 
     def sniff_table(self, path: Path, config: Any) -> str:
-        """The same of a path that is known to hold tables."""
+        """The same for a path that holds tables."""
         return ""
 
     def sniff_set(self, record: Dataset) -> str:
-        """The same of a named table."""
+        """The same for a named table."""
         return ""
 
     def sniff_text(self, path: Path, config: Any) -> str:
-        """The same of a path that is running text, or that no kind recognises."""
+        """The same for a path that is running text, or that no kind recognises."""
         return ""
+
+    def is_running(self, path: Path, config: Any) -> bool:
+        """Whether a path of this kind is running text as well."""
+        return False
 
     @abstractmethod
     def read(self, path: Path, config: Any, like: Source | None = None) -> Source:
@@ -66,12 +70,19 @@ class Kind(ABC):
         """A built-in set, which may be a table, as this kind."""
         return source
 
-    @abstractmethod
     def check(self, report: CheckReport, config: Any) -> Source | None:
-        """Counts what is there, a mistake being a warning; returns the source where it could be opened."""
+        """Counts what is there; a mistake becomes a warning. Returns the source, None if it could not be opened."""
+        source = self.source(config)
+        self.count(report, config, source)
+        return source
+
+    def count(self, report: CheckReport, config: Any, source: Source) -> None:
+        """Fills the report on a source of this kind: here, only the examples of each part."""
+        report.kind, report.splits = self.plural, {name: source.size(name) for name in source.parts}
 
     def examine(self, config: Any, home: Source | None) -> Source:
-        """The source as `open` gives it, for a verdict; `home` is the same data as its own kind, where that is open."""
+        """The source as this kind, to check whether an encoding can read it; `home` is the same data as its own kind,
+        None if that could not be opened."""
         return self.source(config)
 
     def source(self, config: Any) -> Source:
@@ -113,73 +124,87 @@ class Kind(ABC):
         return replace(self.read_files(record, files, config), name=record.name, kind=self)
 
 
-def holds_tables(path: Path) -> bool:
-    files = [path] if path.is_file() else visible(path) if path.is_dir() else []
-    return any(item.is_file() and ending(item) in TABLES for item in files)
-
-
-def files_of(path: Path, endings: tuple[str, ...] = (), what: str = "files") -> tuple[dict[str, Path], list[str]]:
-    """The file of each split of a file or folder, and notes; `endings` are those that count whatever their name."""
-    if path.is_file():
-        return {"train": path}, []
-    files = [item for item in visible(path) if item.is_file()]
-    known = [item for item in files if ending(item) in endings or (split_of(item) and not endings)]
-    notes = []
-    if any("mismatched" in item.name for item in known) and any("_matched" in item.name for item in known):
-        left = [item.name for item in known if "mismatched" in item.name]
-        known = [item for item in known if item.name not in left]
-        notes.append(f"{', '.join(left)}: left out; evaluate it with canon evaluate RUN --data FILE.")
-    if len(known) == 1:
-        return {"train": known[0]}, notes
-    by_split: dict[str, Path] = {}
-    for item in known:
-        split = split_of(item)
-        if split in by_split:
-            raise CanonError(
-                f"{path}: {by_split[split].name} and {item.name} both seem to be the {split} part; keep one."
-            )
-        if split:
-            by_split[split] = item
-    if "train" not in by_split:
-        raise CanonError(f"{path} has {len(known)} {what} and none is named train; give the file.")
-    return by_split, notes
-
-
 def records_of(files: dict[str, Path]) -> tuple[FileRecord, ...]:
     """Of every file once."""
     return tuple({record.name: record for record in map(FileRecord.of, files.values())}.values())
 
 
-def first_rows(path: Path, config: Any, count: int) -> list[dict[str, Any]]:
-    """The first rows of a table, or of the training part of a folder: cells by name."""
-    file = files_of(path, TABLES, "tables")[0]["train"]
-    return Texts((file,), tables=True, encoding=config.encoding, delimiter=config.delimiter).first_rows(count)
+def open_tables(
+    files: dict[str, Path], config: Any, like: Sequence[str] = ()
+) -> tuple[dict[str, Table], tuple[str, ...]]:
+    """The table of each split, and notes. `like` are the columns of data that these files belong to.
 
-
-def text_column(path: Path, config: Any, names: Collection[str] = ()) -> str:
-    """Why a table has a column of text, by its first rows; "" if none looks like text and none is asked for.
-
-    Columns of these `names`, and of those in TEXTS, are text whatever they hold.
+    Where only some files have a header line, the others have the same columns if there are as many.
     """
+    tables: dict[str, Table] = {}
+    for path in files.values():
+        layout = layout_of(path, config.encoding, config.delimiter, table=True)
+        if layout is not None and layout.sure and not layout.bare:
+            like = like or layout.names
+    for split, path in files.items():
+        tables[split] = read_table(path, config, like=like)
+        like = like or tables[split].names
+    return tables, once({files[split]: table.notes for split, table in tables.items()})
+
+
+def once(notes: dict[Path, tuple[str, ...]]) -> tuple[str, ...]:
+    """The notes on several files, one of those that say the same."""
+    said: dict[str, str] = {}
+    for file, own in notes.items():
+        for note in own:
+            said.setdefault(note.replace(file.name, ""), note)
+    return tuple(said.values())
+
+
+def labelled_parts(parts: dict[str, Any], is_labelled: Callable[[Any], bool]) -> tuple[dict[str, Any], list[str]]:
+    """The parts that have labels, and notes: a test part without them is left out, and valid is tested on."""
+    kept, notes = dict(parts), []
+    for name in ("valid", "test"):
+        if name in kept and not is_labelled(kept[name]):
+            path = Path(kept.pop(name).path).name
+            if name == "test" and "valid" in kept:
+                kept["test"] = kept.pop("valid")
+                instead = f"{Path(kept['test'].path).name} is the test set"
+            else:
+                instead = "it is left out"
+            notes.append(f"{path} has no labels: {instead}.")
+    return kept, notes
+
+
+def table_parts(path: Path, config: Any) -> Parts:
+    """The file of each split of a table."""
+    return parts_of(path, lambda file: is_table(file, config), "tables")
+
+
+def holds_tables(path: Path, config: Any) -> bool:
+    """Whether a file, or the file that a folder is recognised by, is a table."""
+    file = leading_file(path)
+    return file is not None and is_table(file, config)
+
+
+def text_column(path: Path, config: Any) -> str:
+    """Why a table has a column of text, by its first rows; "" if none looks like text and data.features names none."""
     if config.features:
         return f"{path.name} has the columns {', '.join(config.features)}"
     try:
-        rows = first_rows(path, config, PEEK)
-    except CanonError as mistake:  # which opening it will say
+        texts = texts_of(peeked(path, config), config.label)
+    except CanonError as mistake:  # opening the table raises it again
         return str(mistake)
-    for name in dict.fromkeys(name for row in rows for name in row):
-        if name == config.label or name.strip().lower() in LABELS:
-            continue
-        cells = [cell for row in rows if isinstance(cell := row.get(name), str)]
-        if name.strip().lower() in {*TEXTS, *names} or looks_like_text(cells):
-            return f'{path.name} has text in the column "{name}"'
-    return ""
+    return f'{path.name} has text in the column "{texts[0]}"' if texts else ""
 
 
-def looks_like_text(cells: Sequence[str]) -> bool:
-    """Whether most cells are not numbers, and they are mostly different or have several words."""
-    filled = [cell for cell in cells if cell.strip()]
-    words = [cell for cell in filled if parse_number(cell) is None]
-    if not words or 2 * len(words) < len(filled):
-        return False
-    return len(set(words)) > max(len(words) / 2, 2) or is_wordy(words)
+def peeked(path: Path, config: Any) -> Table:
+    """The first rows of a table, or of the training part of a folder."""
+    file = table_parts(path, config).files["train"]
+    facts = file.stat()
+    return _peeked(file, config.encoding, config.delimiter, facts.st_mtime_ns, facts.st_size)
+
+
+@lru_cache(maxsize=4)
+def _peeked(file: Path, encoding: str, delimiter: str, *stamp: int) -> Table:
+    rows = TextStream((file,), tables=True, encoding=encoding, delimiter=delimiter).first_rows(PEEK)
+    names = dict.fromkeys(name for row in rows for name in row)
+    cells = {name: ["" if (cell := row.get(name)) is None else str(cell) for row in rows] for name in names}
+    layout = layout_of(file, encoding, delimiter, table=True)
+    columns = {name: np.array(column, dtype=object) for name, column in cells.items()}
+    return Table(file, columns, header=layout is None or not layout.bare)

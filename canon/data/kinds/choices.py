@@ -8,19 +8,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from canon.data.catalogue import Dataset
 from canon.data.checking.report import CheckReport
 from canon.data.formats.choices import ANSWERS, QUESTIONS, is_choices, read_choices, right_one
-from canon.data.formats.images import visible
 from canon.data.formats.rows import ChoiceRows
-from canon.data.formats.tables import ENDINGS as TABLES
-from canon.data.formats.tables import Table, read_table
-from canon.data.kinds.base import files_of, first_rows, records_of
+from canon.data.formats.tables import Table, is_table, read_table
+from canon.data.kinds.base import peeked, records_of
 from canon.data.kinds.examples import ExampleKind, ExampleSource
+from canon.data.kinds.parts import files_in
 from canon.data.settings import Columns
-from canon.data.source import Source
 from canon.data.targets import Choice
 from canon.errors import CanonError
 
@@ -46,46 +42,35 @@ class ChoiceKind(ExampleKind):
     targets = (Choice,)
 
     def sniff(self, path: Path, config: Any) -> str:
-        files = [path] if path.is_file() else [item for item in visible(path) if item.is_file()]
-        listed = any(is_choices(item, config.encoding) for item in files)
+        listed = any(is_choices(item, config.encoding) for item in files_in(path))
         return f"{path.name} has questions with lists of choices" if listed else ""
 
     def sniff_table(self, path: Path, config: Any) -> str:
-        """By the first row: columns named as choices are, and no columns of text asked for."""
+        """By the first rows: columns named as choices are, and no columns of text asked for."""
         if config.features:
             return ""
         try:
-            first = first_rows(path, config, 1)
+            table = peeked(path, config)
         except CanonError:
             return ""
-        cells = {name: np.array([str(cell)], dtype=object) for row in first for name, cell in row.items()}
-        columns = choose_columns(Table(path, cells), config.label) if cells else None
+        columns = choose_columns(table, config.label) if len(table) else None
         return f"{path.name} has columns of choices, as {columns.choices[0]}" if columns else ""
+
+    def holds(self, path: Path, config: Any) -> bool:
+        return is_table(path, config)
 
     def rows(self, path: Path, config: Any) -> tuple[ChoiceRows, tuple[str, ...]]:
         if is_choices(path, config.encoding):
             return read_choices(path, config.encoding), ()
         table = read_table(path, config)
-        columns = choose_columns(table, config.label)
-        if columns is None:
-            raise CanonError(f"{table.path} has no columns of choices, as ending0, ending1 … or choice_a, choice_b ….")
-        return choice_rows(table, columns), ()
-
-    def read(self, path: Path, config: Any, like: Source | None = None) -> ExampleSource:
-        files, notes = files_of(path, TABLES, "tables")
-        return self._read(path.name, files, config, notes)
+        return choice_rows(table, config.label), table.notes
 
     def read_files(self, record: Dataset, files: dict[str, Path], config: Any) -> ExampleSource:
-        parts: dict[str, ChoiceRows] = {}
-        for split, path in files.items():
-            table = read_table(path, config, record.columns)
-            columns = choose_columns(table, config.label or record.label)
-            if columns is None:
-                raise CanonError(f"{record.name} has no columns of choices.")
-            parts[split] = choice_rows(table, columns)
+        tables = {split: read_table(path, config, record.columns) for split, path in files.items()}
+        parts = {split: choice_rows(table, config.label or record.label) for split, table in tables.items()}
         return ExampleSource(record.name, parts, records_of(files))
 
-    def count(self, report: CheckReport, name: str, rows: ChoiceRows) -> None:
+    def count_part(self, report: CheckReport, name: str, rows: ChoiceRows) -> None:
         report.classes[name] = dict(sorted(Counter(f"{len(texts)} choices" for texts in rows.choices).items()))
 
 
@@ -107,7 +92,9 @@ def choose_columns(table: Table, label: str = "") -> ChoiceColumns | None:
     return None
 
 
-def choice_rows(table: Table, columns: ChoiceColumns) -> ChoiceRows:
+def choice_rows(table: Table, label: str = "") -> ChoiceRows:
+    if (columns := choose_columns(table, label)) is None:
+        raise CanonError(f"{table.path} has no columns of choices, as ending0, ending1 … or choice_a, choice_b ….")
     for name in (*columns.question, *columns.choices):
         if name not in table.names:
             raise CanonError(f'{table.path} has no column "{name}", which is one of the question and its choices.')
@@ -129,7 +116,7 @@ def choice_rows(table: Table, columns: ChoiceColumns) -> ChoiceRows:
         answers = [right_one(right[row], choices[row], names[row]) for row in range(len(table))]
         if -1 in answers:
             row = answers.index(-1)
-            raise table.mistake(row, f'the answer "{right[row]}" is none of {", ".join(names[row])}.')
+            raise table.mistake(row, f'the answer "{right[row]}" is not one of {", ".join(names[row])}.')
     return ChoiceRows(str(table.path), table.line, questions, choices, answers, names)
 
 

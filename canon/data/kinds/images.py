@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -14,6 +15,7 @@ from canon.data.checking.counts import count_arrays, count_image_files
 from canon.data.checking.report import CheckReport
 from canon.data.formats import cifar, idx, images, pairs
 from canon.data.kinds.base import Kind, holds_tables
+from canon.data.kinds.parts import is_about
 from canon.data.paths import find_path, named_set
 from canon.data.settings import Common, layout
 from canon.data.source import ImageSource, Pictures, Source
@@ -45,41 +47,39 @@ class ImageKind(Kind):
             return f"{path.name} has IDX files"
         if cifar.find(path) is not None:
             return f"{path.name} has the files of CIFAR-10"
-        if holds_tables(path) or pairs.pair_languages(path):  # pictures may lie beside other data
+        if holds_tables(path, config) or pairs.pair_languages(path):  # pictures may lie beside other data
             return ""
-        return f"{path.name} has image files" if any(map(_is_image, _sample(path))) else ""
+        files = [item for item in _sample(path) if not is_about(item)]
+        pictures = sum(item.suffix.lower() in images.ENDINGS for item in files)
+        return f"{path.name} has image files" if 2 * pictures > len(files) else ""
 
     def read(self, path: Path, config: Any, like: Source | None = None) -> ImageSource:
         known = like if isinstance(like, ImageSource) else None
-        source = self._read(path, config, known)
-        if known is not None and source.white != known.white:
-            raise CanonError(f"{path} has pixels of another range than {known.name}.")
-        return source
-
-    def _read(self, path: Path, config: Any, like: ImageSource | None) -> ImageSource:
-        form = config.format if config.format in self.formats else _form(path)
+        form = _form(path, config)
         if form == "cifar":
             if (place := cifar.find(path)) is None:
                 raise CanonError(f"{path} has none of the files {', '.join(cifar.EXPECTED)}.")
-            return cifar.read_cifar(place)
-        if not path.is_dir():
+            source = cifar.read_cifar(place)
+        elif not path.is_dir():
             raise CanonError(f'{path} is a file; data.format = "{form}" reads a folder.')
-        if form == "idx":
-            return idx.read_folder(path, like.classes if like else ())
-        return images.read_folder(path, config.size, config.channels, like)
+        elif form == "idx":
+            source = idx.read_folder(path, known.classes if known else ())
+        else:
+            source = images.read_folder(path, config.size, config.channels, known)
+        if known is not None and source.white != known.white:
+            raise CanonError(f"{path} has pixels of another range than {known.name}.")
+        return source
 
     def read_files(self, record: Dataset, files: dict[str, Path], config: Any) -> ImageSource:
         folder = next(iter(files.values())).parent
         if record.format == "idx":
             return idx.read_folder(folder, record.classes)
-        place = cifar.find(folder)
-        assert place is not None
-        return cifar.read_cifar(place)
+        return self.read(folder, replace(config, format="cifar"))
 
     def check(self, report: CheckReport, config: Any) -> Source | None:
         if named_set(config.source) is None:
             path = find_path(config.source)
-            if path.is_dir() and (config.format if config.format in self.formats else _form(path)) == "images":
+            if path.is_dir() and _form(path, config) == "images":
                 count_image_files(report, config, path)
         try:
             source = self.source(config)
@@ -99,14 +99,12 @@ def like_shape(classes: tuple[str, ...], shape: tuple[int, ...]) -> ImageSource:
     return ImageSource("", {"train": Pictures(np.empty((0, *shape), dtype=np.uint8))}, classes=classes)
 
 
-def _form(path: Path) -> str:
+def _form(path: Path, config: Any) -> str:
+    if config.format in IMAGES.formats:
+        return config.format
     if path.is_file() or (not idx.is_idx_folder(path) and cifar.find(path) is not None):
         return "cifar"
     return "idx" if idx.is_idx_folder(path) else "images"
-
-
-def _is_image(path: Path) -> bool:
-    return path.suffix.lower() in images.ENDINGS
 
 
 def _sample(folder: Path) -> list[Path]:

@@ -9,15 +9,18 @@ from typing import Any
 from canon.config import settings
 from canon.data import catalogue
 from canon.data.catalogue import Dataset
+from canon.data.checking.measure import distinct
 from canon.data.checking.pair_counts import count_pairs
 from canon.data.checking.report import CheckReport
-from canon.data.columns import is_text
 from canon.data.formats import pairs
-from canon.data.formats.tables import ENDINGS as TABLES
-from canon.data.kinds.base import Kind, files_of, records_of
+from canon.data.formats.names import TEXT_LABELS, TRANSLATED
+from canon.data.formats.tables import Table
+from canon.data.kinds.base import Kind, peeked, records_of, table_parts
 from canon.data.settings import Columns, layout
 from canon.data.source import Source, TableSource
 from canon.errors import CanonError
+
+FEWEST = 20  # different targets; fewer, which come five times each, are classes
 
 
 @settings
@@ -42,25 +45,20 @@ class ParallelKind(Kind):
     def sniff_table(self, path: Path, config: Any) -> str:
         return f"{path.name} is a table, which can have a text and what it becomes"
 
-    def sniff_text(self, path: Path, config: Any) -> str:
-        tabs = path.is_file() and pairs.has_tabs(path, config.encoding)
-        return f"{path.name} has a tab in each of its first lines" if tabs else ""
-
     def examine(self, config: Any, home: Source | None) -> Source:
-        """Of a table, whether it is two columns of text; the texts are not read, which take room."""
-        if home is None:
+        """Of a table, whether it has two texts; they are not read, which take room."""
+        if not isinstance(home, TableSource):
             return super().examine(config, home)
-        if isinstance(home, TableSource):
-            train = home.parts["train"]
-            if len(train.names) != 2 or not all(is_text(train, name) for name in train.names):
-                raise CanonError(f"{home.name} is not two columns of text.")
+        require_texts(home.parts["train"], config)
         return replace(home, kind=self)
 
     def read(self, path: Path, config: Any, like: Source | None = None) -> Source:
         if path.is_dir() and (config.languages or pairs.pair_languages(path)):
             return self._from_two(path, config.languages, config.encoding)
-        files, notes = files_of(path, TABLES, "tables")
-        parts = {split: pairs.read_pair_table(file, config.features, config.encoding) for split, file in files.items()}
+        files, notes = table_parts(path, config)
+        require_texts(peeked(path, config), config)
+        how = config.features, config.encoding, config.delimiter
+        parts = {split: pairs.read_pair_table(file, *how) for split, file in files.items()}
         return _source(path.name, parts, records_of(files), tuple(notes))
 
     def _from_two(self, folder: Path, languages: tuple[str, ...], encoding: str) -> Source:
@@ -76,15 +74,27 @@ class ParallelKind(Kind):
         source = self._from_two(catalogue.require(record.name), languages, config.encoding)
         return replace(source, tokenizers=record.tokenizers, origin={"languages": list(languages)})
 
-    def check(self, report: CheckReport, config: Any) -> Source:
-        """Two files that do not fit together are a mistake that nothing can be counted after."""
-        source = self.source(config)
+    def count(self, report: CheckReport, config: Any, source: Source) -> None:
         count_pairs(report, config, source)
-        return source
+
+
+def require_texts(table: Table, config: Any) -> None:
+    """Refuses a table that has a label in place of a text, unless data.features asks for just these columns."""
+    chosen = pairs.choose_columns(table.path, table.names, config.features)
+    if config.features or tuple(name.strip().lower() for name in chosen) in TRANSLATED:
+        return
+    for name in chosen:
+        different = distinct(table.digests(name))
+        named = table.header and name.strip().lower() in TEXT_LABELS  # else the name was guessed
+        if named or (different < FEWEST and different * 5 <= len(table)):
+            raise CanonError(
+                f'{table.path}: the column "{name}" is a label, not a text; name two columns in data.features to learn '
+                "one from the other."
+            )
 
 
 def _source(name: str, parts: dict[str, pairs.Read], files: tuple, notes: tuple[str, ...] = ()) -> Source:
-    more = tuple(note for _, own in parts.values() for note in own)
+    more = tuple(note for _, part_notes in parts.values() for note in part_notes)
     return Source(name, {split: read for split, (read, _) in parts.items()}, files, (*notes, *more))
 
 

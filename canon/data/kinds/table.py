@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from canon.data.catalogue import Dataset
 from canon.data.checking.counts import count_table
 from canon.data.checking.report import CheckReport
-from canon.data.formats.tables import ENDINGS, read_table
-from canon.data.kinds.base import Kind, files_of, holds_tables, records_of
+from canon.data.columns import choose_label
+from canon.data.formats.files import ending
+from canon.data.formats.tables import ENDINGS, Table, read_table
+from canon.data.kinds.base import Kind, holds_tables, labelled_parts, open_tables, records_of, table_parts
+from canon.data.kinds.parts import class_names, leading_file
 from canon.data.settings import Columns
 from canon.data.source import Source, TableSource
+from canon.errors import CanonError
 
 
 class TableKind(Kind):
@@ -23,22 +29,57 @@ class TableKind(Kind):
     formats = ("table",)
 
     def sniff(self, path: Path, config: Any) -> str:
-        return f"{path.name} is a table by its ending" if holds_tables(path) else ""
+        if not holds_tables(path, config):
+            return ""
+        file = leading_file(path)
+        by_ending = file is not None and ending(file) in ENDINGS
+        return f"{path.name} is a table by its {'ending' if by_ending else 'first lines'}"
 
     def read(self, path: Path, config: Any, like: Source | None = None) -> TableSource:
-        files, notes = files_of(path, ENDINGS, "tables")
-        parts = {split: read_table(file, config) for split, file in files.items()}
-        return TableSource(path.name, parts, records_of(files), tuple(notes))
+        train = None if like is None else like.parts["train"]
+        label = "" if train is None else _label(train, config)
+        return read_tables(path, config, () if train is None else train.names, label)
 
     def read_files(self, record: Dataset, files: dict[str, Path], config: Any) -> TableSource:
         parts = {split: read_table(path, config, record.columns) for split, path in files.items()}
         return TableSource(record.name, parts, records_of(files), label=record.label, features=record.features)
 
-    def check(self, report: CheckReport, config: Any) -> Source:
-        source = self.source(config)
+    def count(self, report: CheckReport, config: Any, source: Source) -> None:
         assert isinstance(source, TableSource)
         count_table(report, config, source)
+
+
+def read_tables(path: Path, config: Any, names: Sequence[str] = (), label: str = "") -> TableSource:
+    """The tables of a file or folder as they are to be used; `names` and `label` are those of data it belongs to."""
+    parts = table_parts(path, config)
+    tables, notes = open_tables(parts.files, config, names)
+    source = TableSource(path.name, tables, records_of(parts.files), (*parts.notes, *notes))
+    label = label or _label(tables["train"], config)
+    return _without_unlabelled(_with_class_names(source, label, path, config), label) if label else source
+
+
+def _label(table: Table, config: Any) -> str:
+    """The column to predict; "" if data.label is wrong, which an encoding that needs it says."""
+    try:
+        return choose_label(table, config.label)[0]
+    except CanonError:
+        return ""
+
+
+def _with_class_names(source: TableSource, label: str, path: Path, config: Any) -> TableSource:
+    """With the names that a file beside the data gives to the numbers of its classes."""
+    train = source.parts["train"]
+    names, note = class_names(path, config.encoding, train.factor(label)[0]) if label in train else ({}, "")
+    if not names:
         return source
+    parts = {name: table.renamed(label, names) if label in table else table for name, table in source.parts.items()}
+    return replace(source, parts=parts, notes=(*source.notes, note))
+
+
+def _without_unlabelled(source: TableSource, label: str) -> TableSource:
+    """Without parts that lack the label, as the test part of a contest does."""
+    parts, notes = labelled_parts(source.parts, lambda table: label in table)
+    return replace(source, parts=parts, notes=(*source.notes, *notes))
 
 
 TABLE = TableKind()

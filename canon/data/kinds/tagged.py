@@ -7,14 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from canon.data.checking.report import CheckReport
-from canon.data.formats.conll import ENDINGS, is_conll, read_conll
+from canon.data.formats.conll import ENDINGS, has_tags, is_conll, read_conll
 from canon.data.formats.files import ending
-from canon.data.formats.images import visible
 from canon.data.formats.rows import TagRows
-from canon.data.kinds.base import holds_tables
 from canon.data.kinds.examples import ExampleKind
+from canon.data.kinds.parts import leading_file
 from canon.data.settings import Columns
-from canon.data.source import split_of
 from canon.data.targets import Tags
 
 
@@ -23,25 +21,30 @@ class TaggedKind(ExampleKind):
     singular = "a set of sentences with tags"
     plural = "sentences with tags"
     plural_zh = "带词性或实体标签的句子"
-    settings = Columns  # data.label says which column the tag is
+    settings = Columns  # data.label is the tags' column, data.features the words'
     formats = ("conll",)
     targets = (Tags,)
 
     def sniff(self, path: Path, config: Any) -> str:
-        if holds_tables(path):
+        file = leading_file(path)
+        if file is None or not self.holds(file, config):
             return ""
-        files = [path] if path.is_file() else [item for item in visible(path) if item.is_file()]
-        return f"{path.name} is CoNLL by its ending" if any(ending(item) in ENDINGS for item in files) else ""
+        named = f"{path.name} is CoNLL by its ending"
+        return named if ending(file) in ENDINGS else f"{path.name} has a word and its tag on each line"
 
     def sniff_text(self, path: Path, config: Any) -> str:
-        files = [path] if path.is_file() else [item for item in visible(path) if split_of(item) == "train"]
-        columns = len(files) == 1 and files[0].is_file() and is_conll(files[0], config.encoding)
+        """Where tags are asked for, columns of any sort will do."""
+        file = leading_file(path)
+        columns = file is not None and is_conll(file, config.encoding)
         return f"{path.name} has a word a line in columns, and blank lines between sentences" if columns else ""
 
-    def rows(self, path: Path, config: Any) -> tuple[TagRows, tuple[str, ...]]:
-        return read_conll(path, config.encoding, config.label)
+    def holds(self, path: Path, config: Any) -> bool:
+        return has_tags(path, config.encoding) or (config.format in self.formats and is_conll(path, config.encoding))
 
-    def count(self, report: CheckReport, name: str, rows: TagRows) -> None:
+    def rows(self, path: Path, config: Any) -> tuple[TagRows, tuple[str, ...]]:
+        return read_conll(path, config.encoding, config.label, config.features)
+
+    def count_part(self, report: CheckReport, name: str, rows: TagRows) -> None:
         report.classes[name] = dict(Counter(tag for sentence in rows.tags or () for tag in sentence).most_common())
 
 

@@ -1,6 +1,6 @@
 """Running text: files and folders of it, plain or compressed, or a column of tables; nothing is held in memory.
 
-Parts are `Texts` (canon/data/corpus/text_blocks.py), which the encodings read as documents or as blocks of words.
+Parts are `TextStream` (canon/data/corpus/text_blocks.py), which the encodings read as documents or as blocks of words.
 """
 
 from __future__ import annotations
@@ -14,14 +14,16 @@ from typing import Any
 from canon.data.catalogue import Dataset
 from canon.data.checking.counts import count_text
 from canon.data.checking.report import CheckReport
-from canon.data.checking.sentence_counts import count_sentences
-from canon.data.checking.word_counts import count_words
-from canon.data.columns import choose_text
-from canon.data.corpus.text_blocks import Texts
+from canon.data.checking.text_counts import count_sentences, count_words
+from canon.data.columns import choose_text, is_text
+from canon.data.corpus.text_blocks import TextStream
 from canon.data.formats import text
 from canon.data.formats.files import ending
+from canon.data.formats.layout import layout_of
 from canon.data.formats.tables import ENDINGS as TABLES
-from canon.data.kinds.base import Kind, text_column
+from canon.data.formats.tables import is_table
+from canon.data.kinds.base import Kind, holds_tables, peeked, text_column
+from canon.data.kinds.parts import files_in, ignored, is_about
 from canon.data.schema import FileRecord
 from canon.data.settings import Columns
 from canon.data.source import Source, TableSource, TextSource, split_of
@@ -42,14 +44,23 @@ class TextKind(Kind):
             return f"{path.name} is a text file by its ending" if known else ""
         return f"{path.name} has text files" if text.text_files(path) else ""
 
+    def sniff_text(self, path: Path, config: Any) -> str:
+        return self.sniff(path, config)
+
     def sniff_table(self, path: Path, config: Any) -> str:
-        return text_column(path, config)
+        if reason := text_column(path, config):
+            return reason
+        table = peeked(path, config)
+        column = next((name for name in table.names if is_text(table, name)), "")
+        return f'{path.name} has text in the column "{column}"' if column else ""
 
     def sniff_set(self, record: Dataset) -> str:
         return f"{record.name} has the text {', '.join(record.features)}" if record.features else ""
 
     def read(self, path: Path, config: Any, like: Source | None = None) -> Source:
-        return _source(path.name, _parts(path, config), config)
+        parts, notes = _parts(path, config)
+        source = _source(path.name, parts, config)
+        return replace(source, notes=(*notes, *source.notes))
 
     def with_part(self, source: Source, name: str, other: Source, file: str) -> Source:
         whole = other.parts.get(name) or _joined(other.parts.values())
@@ -69,8 +80,8 @@ class TextKind(Kind):
             notes = (*source.notes, f'The text is the column "{column}".')
             source = Source(source.name, documents, source.files, notes, source.test, origin=source.origin)
         parts = {
-            # The name of a part tells it from the others, which have the same files.
-            name: Texts(documents=documents, name=source.name, records=(*source.files, FileRecord(name, 0, name)))
+            # All parts have the same files; the record of its name makes each part's identity different.
+            name: TextStream(documents=documents, name=source.name, records=(*source.files, FileRecord(name, 0, name)))
             for name, documents in source.parts.items()
         }
         how = source.test, source.tokenizers, source.origin
@@ -92,37 +103,47 @@ class TextKind(Kind):
         return source if report.splits else None
 
 
-def _joined(parts: Any) -> Texts:
+def _joined(parts: Any) -> TextStream:
     first, *more = parts
     return replace(first, files=tuple(chain(first.files, *(part.files for part in more))), records=())
 
 
-def _parts(path: Path, config: Any) -> dict[str, list[Path]]:
-    """The files of each split: by their names in a folder, else all as one."""
+def _parts(path: Path, config: Any) -> tuple[dict[str, list[Path]], list[str]]:
+    """The files of each split, by their names in a folder, else all as one; and notes."""
     if path.is_file():
-        return {"train": [path]}
-    tables = [file for file in sorted(path.rglob("*")) if file.is_file() and ending(file) in TABLES]
-    tables = [file for file in tables if not any(part.startswith(".") for part in file.relative_to(path).parts)]
-    files = tables if tables and config.format not in TEXT.formats else text.text_files(path)
+        return {"train": [path]}, []
+    every = [item for item in sorted(path.rglob("*")) if item.is_file()]
+    every = [item for item in every if not any(part.startswith(".") for part in item.relative_to(path).parts)]
+    tables = [] if config.format in TEXT.formats else [item for item in every if ending(item) in TABLES]
+    if not tables and config.format not in TEXT.formats and holds_tables(path, config):
+        tables = [item for item in files_in(path) if is_table(item, config)]
+    files = tables or text.text_files(path)
+    files = [item for item in files if not is_about(item)] or files
     if not files:
         raise CanonError(
             f"{path} has no text files ({', '.join((*text.ENDINGS[:-1], *TABLES))}, also with .gz, .xz or .bz2)."
         )
     by_split: dict[str, list[Path]] = {}
     for file in files:
-        by_split.setdefault(split_of(file.relative_to(path)), []).append(file)
-    return by_split if "train" in by_split and "" not in by_split else {"train": files}
+        by_split.setdefault(_split(file.relative_to(path)), []).append(file)
+    notes = ignored(path, [item for item in every if item not in files])
+    return (by_split if "train" in by_split and "" not in by_split else {"train": files}), notes
+
+
+def _split(relative: Path) -> str:
+    """By the name of the file, or of a folder that it is in."""
+    return next(filter(None, (split_of(Path(part)) for part in reversed(relative.parts))), "")
 
 
 def _source(name: str, files: dict[str, list[Path]], config: Any, names: Sequence[str] = ()) -> Source:
-    tables = config.format not in TEXT.formats and all(ending(path) in TABLES for path in chain(*files.values()))
-    parts: dict[str, Texts] = {}
+    tables = config.format not in TEXT.formats and all(is_table(path, config) for path in chain(*files.values()))
+    parts: dict[str, TextStream] = {}
     records: dict[str, FileRecord] = {}
     notes: tuple[str, ...] = ()
     column = ""
     for split, paths in files.items():
         records |= {str(path): FileRecord.of(path) for path in paths}
-        part = Texts(
+        part = TextStream(
             tuple(paths),
             tables=tables,
             names=tuple(names),
@@ -133,9 +154,14 @@ def _source(name: str, files: dict[str, list[Path]], config: Any, names: Sequenc
         )
         if tables and not column:
             column = part.choose_column(config.features, config.label)
-            notes = (f'The text is the column "{column}".',)
+            notes = (*_layout_notes(paths[0], config, names), f'The text is the column "{column}".')
         parts[split] = replace(part, column=column)
     return TextSource(name, parts, tuple(records.values()), notes)
+
+
+def _layout_notes(path: Path, config: Any, names: Sequence[str]) -> tuple[str, ...]:
+    layout = None if names else layout_of(path, config.encoding, config.delimiter, table=True)
+    return () if layout is None else layout.notes(path, config.delimiter)
 
 
 TEXT = TextKind()

@@ -15,7 +15,7 @@ from canon.errors import CanonError
 
 class WordTestKind(Kind):
     name = "tests"
-    singular = "a test of word vectors, and no text to learn them from; name it in data.tests"
+    singular = "a test of word vectors, not a text to learn them from; name it in data.tests"
     plural = "tests of word vectors"
     plural_zh = "词向量测试"
     settings = Common

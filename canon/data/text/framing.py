@@ -2,8 +2,8 @@
 
 Papers: Devlin et al. (2019), section 3 (bert); Liu et al. (2019) (roberta); Radford et al. (2018), section 3.3 (gpt);
 Yang et al. (2019), section 2.5 (xlnet); Raffel et al. (2020), section 3.1 (t5).
-`PATTERNS` has the framings; `frame` puts texts into one; `Specials` are the tokens' ids, found by their names.
-Deviations: gpt has no start, delimiter and extract tokens of its own, only <eos> behind the text, where there is one.
+`PATTERNS` has the framings; `frame` puts texts into one; `Specials` are the ids of special tokens, by their names.
+Deviations: gpt has no start, delimiter and extract tokens of its own, only <eos> after the text, where there is one.
 
 B: sequences, N: tokens of all sequences end to end, P: pieces of a framing (special tokens and texts).
 """
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -38,7 +39,7 @@ MOST_SENTINELS = 1000  # <extra_id_0>, <extra_id_1>, …: so many are looked for
 
 @dataclass(frozen=True)
 class Specials:
-    """Ids of the tokens that are no text; −1 where the vocabulary has none. Sentinels: T5's <extra_id_0> first."""
+    """Ids of the special tokens; −1 where the vocabulary has none. Sentinels: T5's <extra_id_0> first."""
 
     pad: int = -1
     unk: int = -1
@@ -51,25 +52,23 @@ class Specials:
 
     @classmethod
     def of(cls, ids: Mapping[str, int]) -> Specials:
-        """Those of a vocabulary, found by their names."""
-        found = {role: next((ids[name] for name in names if name in ids), -1) for role, names in NAMES.items()}
-        sentinels: list[int] = []
-        while len(sentinels) < MOST_SENTINELS and (index := ids.get(f"<extra_id_{len(sentinels)}>")) is not None:
-            sentinels.append(index)
-        return cls(**found, sentinels=tuple(sentinels))
+        """Those of a vocabulary, by their names."""
+        roles = {role: next((ids[name] for name in names if name in ids), -1) for role, names in NAMES.items()}
+        sentinels = (ids.get(f"<extra_id_{number}>", -1) for number in range(MOST_SENTINELS))
+        return cls(**roles, sentinels=tuple(takewhile(lambda index: index >= 0, sentinels)))
 
     @property
     def all(self) -> np.ndarray:
-        """Every id that is no text, ascending."""
-        own = {self.pad, self.unk, self.cls, self.sep, self.mask, self.bos, self.eos, *self.sentinels} - {-1}
-        return np.array(sorted(own), dtype=np.int64)
+        """Every id of a special token, ascending."""
+        ids = {self.pad, self.unk, self.cls, self.sep, self.mask, self.bos, self.eos, *self.sentinels} - {-1}
+        return np.array(sorted(ids), dtype=np.int64)
 
     def require(self, role: str, what: str) -> int:
-        """The id of a token that `what` needs, or the sentence that says it is missing."""
+        """The id of a token that `what` needs; an error where it is missing."""
         index: int = getattr(self, role)
         if index < 0:
             names = " or ".join(NAMES[role])
-            raise CanonError(f"The tokenizer has no {names}, which {what} needs; use one that was made for it.")
+            raise CanonError(f"The tokenizer has no {names}, which {what} needs; use one that has it.")
         return index
 
 
@@ -81,39 +80,25 @@ class Framed(NamedTuple):
     second_starts_B: np.ndarray  # and the second; −1 without one
 
 
-# A piece is a text ("first", "second") or the role of a special token; with it goes its segment.
+def _pieces(pattern: str) -> tuple[tuple[str, int], ...]:
+    return tuple((role, int(segment or 0)) for role, _, segment in (piece.partition(":") for piece in pattern.split()))
+
+
+# Of one text and of two: texts and roles of special tokens, each with its segment where that is not 0.
 PATTERNS: dict[str, tuple[tuple[tuple[str, int], ...], tuple[tuple[str, int], ...]]] = {
-    "bert": (
-        (("cls", 0), ("first", 0), ("sep", 0)),
-        (("cls", 0), ("first", 0), ("sep", 0), ("second", 1), ("sep", 1)),
-    ),
-    "roberta": (
-        (("cls", 0), ("first", 0), ("sep", 0)),
-        (("cls", 0), ("first", 0), ("sep", 0), ("sep", 0), ("second", 0), ("sep", 0)),
-    ),
-    "gpt": (
-        (("first", 0), ("eos", 0)),
-        (("first", 0), ("second", 0), ("eos", 0)),
-    ),
-    "xlnet": (
-        (("first", 0), ("sep", 0), ("cls", 2)),
-        (("first", 0), ("sep", 0), ("second", 1), ("sep", 1), ("cls", 2)),
-    ),
-    "t5": (
-        (("first", 0), ("eos", 0)),
-        (("first", 0), ("second", 0), ("eos", 0)),
-    ),
+    "bert": (_pieces("cls first sep"), _pieces("cls first sep second:1 sep:1")),
+    "roberta": (_pieces("cls first sep"), _pieces("cls first sep sep second sep")),
+    "gpt": (_pieces("first eos"), _pieces("first second eos")),
+    "xlnet": (_pieces("first sep cls:2"), _pieces("first sep second:1 sep:1 cls:2")),
+    "t5": (_pieces("first eos"), _pieces("first second eos")),
 }
-FRAMINGS = tuple(PATTERNS)
 
 
 def _pattern(framing: str, specials: Specials, pair: bool) -> tuple[tuple[str, int], ...]:
     if framing not in PATTERNS:
         raise unknown("framing", framing, PATTERNS)
     pieces = PATTERNS[framing][pair]
-    if framing == "gpt" and specials.eos < 0:
-        return pieces[:-1]
-    return pieces
+    return pieces[:-1] if framing == "gpt" and specials.eos < 0 else pieces
 
 
 def num_specials(framing: str, specials: Specials, pair: bool = False) -> int:
@@ -129,11 +114,9 @@ def frame(framing: str, specials: Specials, first: Ragged, second: Ragged | None
     texts = {"first": first, "second": second}
     lengths_BP = np.ones((count, len(pieces)), dtype=np.int64)
     for piece, (role, _) in enumerate(pieces):
-        text = texts.get(role)
-        if text is not None:
+        if (text := texts.get(role)) is not None:
             lengths_BP[:, piece] = text.lengths
-    stops_BP = np.cumsum(lengths_BP.reshape(-1)).reshape(lengths_BP.shape)
-    starts_BP = stops_BP - lengths_BP
+    starts_BP = np.cumsum(lengths_BP.reshape(-1)).reshape(lengths_BP.shape) - lengths_BP
     tokens_N = np.empty(int(lengths_BP.sum()), dtype=np.int64)
     starts = {"first": starts_BP[:, 0], "second": np.full(count, -1, dtype=np.int64)}
     for piece, (role, _) in enumerate(pieces):

@@ -10,9 +10,7 @@ import logging
 import subprocess
 import sys
 import warnings
-from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from queue import SimpleQueue
@@ -20,6 +18,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from canon.data.corpus.threads import in_order
 from canon.data.text.vocabularies import cut_words
 from canon.errors import CanonError
 
@@ -27,26 +26,25 @@ BLOCK = 1 << 19  # bytes that are segmented at a time
 FEW = 4  # blocks; so short a text is segmented in this process
 
 
-def load_jieba() -> Any:
-    """The library with its dictionary, or the sentence that says how to get it."""
+def load_jieba(setting: str = "data.tokenizer") -> Any:
+    """The library with its dictionary, or the error that says how to get it."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of its patterns' spelling, and of pkg_resources
             jieba = import_module("jieba")
     except ModuleNotFoundError:
-        raise CanonError(
-            'data.tokenizer = "jieba" needs jieba; install it with pip install "deepcanon[words]", '
-            'or part the words by spaces and set data.tokenizer = "split".'
-        ) from None
+        other = ', or put spaces between the words and set data.tokenizer = "split"' * (setting == "data.tokenizer")
+        install = 'install it with pip install "deepcanon[words]"'
+        raise CanonError(f'{setting} = "jieba" needs jieba; {install}{other}.') from None
     jieba.setLogLevel(logging.ERROR)
     jieba.initialize()
     return jieba
 
 
 def segmented(jieba: Any, text: bytes) -> bytes:
-    """Lines stay lines; what jieba finds is parted by single spaces."""
-    lines = cut_words(text.decode()).split("\n")  # jieba's time grows with the square of what no mark parts
-    # A block may end within a line: then a space must part it from the next.
+    """Lines stay lines; there is a single space between jieba's words."""
+    lines = cut_words(text.decode()).split("\n")  # jieba's time grows with the square of a run without marks
+    # A block may end within a line: then a space must separate it from the next.
     return "\n".join(" ".join(filter(str.strip, jieba.cut(line))) + " " for line in lines).encode()
 
 
@@ -61,20 +59,14 @@ def segment(blocks: Iterator[np.ndarray], workers: int) -> Iterator[bytes]:
         idle: SimpleQueue[subprocess.Popen[bytes]] = SimpleQueue()
         for _ in range(workers):
             idle.put(stack.enter_context(_process()))
-        pool = stack.enter_context(ThreadPoolExecutor(workers))
-        pending: deque[Future[bytes]] = deque()
-        for block in blocks:
-            pending.append(pool.submit(_ask, idle, block.tobytes()))
-            if len(pending) > workers + 2:
-                yield pending.popleft().result()
-        while pending:
-            yield pending.popleft().result()
+        for _, text in in_order(lambda block: _ask(idle, block.tobytes()), blocks, workers):
+            yield text
 
 
 @contextmanager
 def _process() -> Iterator[subprocess.Popen[bytes]]:
     command = [sys.executable, "-m", __name__]
-    # In a session of its own, lest Ctrl-C reach it before this process; it ends with its input.
+    # In a session of its own, so that Ctrl-C does not reach it before this process; it ends with its input.
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
     try:
         yield process
@@ -88,14 +80,14 @@ def _ask(idle: SimpleQueue[subprocess.Popen[bytes]], text: bytes) -> bytes:
     assert process.stdin is not None and process.stdout is not None
     try:
         _write(process.stdin, text)
-        found = _read(process.stdout)
+        segmented_text = _read(process.stdout)
     except BrokenPipeError:
-        found = None
+        segmented_text = None
     finally:
         idle.put(process)
-    if found is None:
-        raise CanonError("A process that segments Chinese ended early, for want of memory perhaps; start again.")
-    return found
+    if segmented_text is None:
+        raise CanonError("A process that segments Chinese ended early, perhaps for lack of memory; start again.")
+    return segmented_text
 
 
 def _write(stream: IO[bytes], text: bytes) -> None:

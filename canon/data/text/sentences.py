@@ -1,9 +1,9 @@
-"""Sentences of English and Chinese text, by rules: marks that end one, and what looks like an end but is none.
+"""Sentences of English and Chinese text, by rules: marks that end one, and what looks like an end but is not.
 
-。！？；and …… end a sentence, with the quotes and brackets that close behind them. So do . ! ? … before white space,
-but not where the next word begins with a small letter, behind an abbreviation (Mr., e.g., Fig. 3), an initial
+。！？；and …… end a sentence, with the quotes and brackets that close after them. So do . ! ? … before white space,
+but not where the next word begins with a small letter, after an abbreviation (Mr., e.g., Fig. 3), an initial
 (J. Smith) or the number of an item (1. Title). U.S., etc., Inc. and the like end one only where the next word is one
-that often begins a sentence (The, However). A line's end is a sentence's end, unless the document's lines were broken
+that often begins a sentence (The, However). The end of a line ends a sentence, unless the document's lines were broken
 to fit a page.
 Deviations from learnt splitters (Kiss and Strunk, 2006): nothing is learnt, so the same text is always cut alike.
 """
@@ -11,6 +11,7 @@ Deviations from learnt splitters (Kiss and Strunk, 2006): nothing is learnt, so 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 LONGEST = 4096  # characters; what has no end for so long is cut at white space
 MARKS = 64  # that end a sentence together; more of them are looked at from their end, so that time does not square
@@ -30,17 +31,17 @@ def _set(words: str) -> frozenset[str]:
     return frozenset(words.split())
 
 
-# Behind these a sentence goes on.
+# After these a sentence goes on.
 _TITLES = _set(
     "mr mrs ms messrs mx dr drs prof st mt ft gen col lt cpt capt sgt cmdr maj adm rev hon gov sen rep pres supt insp "
     "vs viz cf e.g i.e approx resp ed eds trans illus"
 )
-# Behind these too, if a number follows.
+# After these too, if a number follows.
 _NUMBERED = _set(
     "no nos nr v ver art arts fig figs vol vols p pp sec sect ch chap eq eqs ca c op par para tab app "
     "jan feb mar apr jun jul aug sep sept oct nov dec"
 )
-# Behind these if no word of `_STARTERS` follows.
+# After these if no word of `_STARTERS` follows.
 _EITHER = _set("jr sr inc ltd co corp bros llc plc etc al esq dept univ assn est ph.d")
 _STARTERS = _set(
     "The A An In On At It He She They We You I This That These Those But And Or If When While As After Before Since "
@@ -52,8 +53,10 @@ _STARTERS = _set(
 
 def boundaries(text: str) -> list[int]:
     """Where each sentence stops; it begins where the one before it stopped, so white space leads a sentence."""
-    folded = _folded(text)
-    found: list[int] = []
+    seen = text[:SEEN]
+    # Lines were broken to fit a page where half of them or more go on with a small letter.
+    folded = 2 * len(_SMALL_LETTER.findall(seen)) >= seen.count("\n") > 0
+    stops: list[int] = []
     begin = 0
     for match in _END.finditer(text):
         start, stop = match.span()
@@ -69,37 +72,24 @@ def boundaries(text: str) -> list[int]:
                 continue
         elif text.startswith(_GOES_ON, stop):
             continue
-        _cut(text, begin, stop, found)
+        stops += _cut(text, begin, stop)
         begin = stop
     if begin < len(text) and not text[begin:].isspace():
-        _cut(text, begin, len(text), found)
-    elif found:
-        found[-1] = len(text)
-    return found
+        stops += _cut(text, begin, len(text))
+    elif stops:
+        stops[-1] = len(text)
+    return stops
 
 
 def split_sentences(text: str) -> list[str]:
     """The sentences, without white space around them; line ends within one are spaces."""
-    found: list[str] = []
-    begin = 0
-    for stop in boundaries(text):
-        sentence = text[begin:stop].strip()
-        found.append(" ".join(sentence.split("\n")) if "\n" in sentence else sentence)
-        begin = stop
-    return found
+    return [piece.strip().replace("\n", " ") for piece in split_pieces(text)]
 
 
 def split_pieces(text: str) -> list[str]:
     """The same with all white space, before the sentence that follows it: end to end they are the text."""
     stops = boundaries(text)
     return [text[begin:stop] for begin, stop in zip([0, *stops], stops, strict=False)]
-
-
-def _folded(text: str) -> bool:
-    """Whether lines were broken to fit a page: half of them or more go on with a small letter."""
-    seen = text[:SEEN]
-    breaks = seen.count("\n")
-    return breaks > 0 and 2 * sum(1 for _ in _SMALL_LETTER.finditer(seen)) >= breaks
 
 
 def _ends(text: str, begin: int, start: int, stop: int) -> bool:
@@ -117,9 +107,7 @@ def _ends(text: str, begin: int, start: int, stop: int) -> bool:
         return True
     before = last[-1].lstrip(_OPENING)
     small = before.lower()
-    if small in _TITLES:
-        return False
-    if small in _NUMBERED and word[0].isdigit():
+    if small in _TITLES or (small in _NUMBERED and word[0].isdigit()):
         return False
     if small in _EITHER or _DOTTED.fullmatch(before):
         return word in _STARTERS
@@ -127,9 +115,10 @@ def _ends(text: str, begin: int, start: int, stop: int) -> bool:
     return not (before.isdigit() and len(before) < 4 and text[begin:start].strip() == before)
 
 
-def _cut(text: str, begin: int, stop: int, found: list[int]) -> None:
+def _cut(text: str, begin: int, stop: int) -> Iterator[int]:
+    """Where the pieces of the sentence [begin, stop) stop; most are one piece."""
     while stop - begin > LONGEST:
         place = max(text.rfind(" ", begin + 1, begin + LONGEST), text.rfind("\n", begin + 1, begin + LONGEST))
         begin = place if place > 0 else begin + LONGEST
-        found.append(begin)
-    found.append(stop)
+        yield begin
+    yield stop

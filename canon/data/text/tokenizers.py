@@ -1,7 +1,7 @@
 """Tokenisers: text to token ids and back, stored as JSON of the `tokenizers` library (training: vocabularies.py).
 
 Ids 0 to 3 are <pad> <unk> <bos> <eos> in every vocabulary. Nothing in a text is read as one of them, but <unk> by word
-and split, and the others by split. A vocabulary to pre-train with has <mask> behind them, and sentinels where a system
+and split, and the others by split. A vocabulary to pre-train with has <mask> after them, and sentinels where a system
 asks for them. Networks from elsewhere need their own ids: a tokeniser that is loaded as `native` keeps them, and reads
 its special tokens in a text as such.
 What decode(encode(text)) keeps: char and byte-bpe everything; bpe and unigram the text in Unicode's NFC, less one space
@@ -14,7 +14,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
-from itertools import chain
+from itertools import chain, count, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -33,9 +33,10 @@ from canon.data.text.vocabularies import (
     SENTINEL,
     UNK,
     Texts,
-    half_character,
+    in_batches,
     learn,
     library,
+    to_utf8,
 )
 from canon.errors import CanonError
 
@@ -81,28 +82,25 @@ class Tokenizer:
 
         texts: a list, or a function that gives the texts from their start each time it is called (they are read twice
         for pieces, and never held). min_count: words and characters that are rarer, and pairs that would be merged,
-        are left out. mask: whether there is <mask>, for pre-training, and behind it so many `sentinels`.
+        are left out. mask: whether there is <mask>, for pre-training, and after it so many `sentinels`.
         """
         more = [MASK, *(SENTINEL.format(index) for index in range(sentinels))] if mask or sentinels else []
         return cls(learn(texts, kind, vocab_size, lowercase, min_count, (*RESERVED, *more)), kind)
 
     @cached_property
     def specials(self) -> Specials:
-        """The ids of the tokens that are no text, by their names; of canon's own, by their places."""
-        own: dict[str, int] = self._inner.get_vocab(with_added_tokens=True)
+        """The ids of special tokens: of canon's own tokenisers by their places, of others by their names."""
+        ids: dict[str, int] = self._inner.get_vocab(with_added_tokens=True)
         if self.native:
-            found = Specials.of(own)
-            unknown = _unknown_id(self._inner)
-            return replace(found, unk=unknown) if unknown >= 0 else found
+            specials, unknown = Specials.of(ids), _unknown_id(self._inner)
+            return replace(specials, unk=unknown) if unknown >= 0 else specials
         if self.offset:
-            found = Specials.of({token: index + self.offset for token, index in own.items()})
-            cls, sep = (found.cls, found.sep) if found.cls >= 0 and found.sep >= 0 else (BOS, EOS)
-            return replace(found, pad=PAD, unk=UNK, cls=cls, sep=sep, bos=BOS, eos=EOS)
-        place = len(RESERVED)
-        mask = place if own.get(MASK) == place else -1
-        sentinels: list[int] = []
-        while mask >= 0 and own.get(SENTINEL.format(len(sentinels))) == mask + 1 + len(sentinels):
-            sentinels.append(mask + 1 + len(sentinels))
+            specials = Specials.of({token: index + self.offset for token, index in ids.items()})
+            cls, sep = (specials.cls, specials.sep) if specials.cls >= 0 and specials.sep >= 0 else (BOS, EOS)
+            return replace(specials, pad=PAD, unk=UNK, cls=cls, sep=sep, bos=BOS, eos=EOS)
+        mask = len(RESERVED) if ids.get(MASK) == len(RESERVED) else -1
+        places = count(mask + 1) if mask >= 0 else ()
+        sentinels = takewhile(lambda place: ids.get(SENTINEL.format(place - mask - 1)) == place, places)
         return Specials(PAD, UNK, BOS, EOS, mask, BOS, EOS, tuple(sentinels))
 
     @property
@@ -113,32 +111,32 @@ class Tokenizer:
     # Files
 
     def to_json(self) -> str:
-        """The library's own tokenizer.json; only model.canon, the kind, is ours (the library passes over it)."""
+        """The library's own tokenizer.json; only model.canon, the kind, is ours (the library ignores it)."""
         plain = json.loads(self._inner.to_str())
         plain["model"]["canon"] = NATIVE if self.native else self.kind
         return json.dumps(plain, ensure_ascii=False, indent=1)
 
     @classmethod
     def from_json(cls, text: str, name: str = "The tokenizer", native: bool = False) -> Tokenizer:
-        """What `to_json` gave, or any tokenizer.json of the library; `name` stands in the sentence if it is neither.
+        """What `to_json` gave, or any tokenizer.json of the library; `name` is for the error if it is neither.
 
         native: one from elsewhere keeps its own ids.
         """
-        own = library()
+        tokenizers = library()
         try:
             plain = json.loads(text)
             kind = plain["model"].pop("canon", FOREIGN)
             kind, native = (FOREIGN, True) if kind == NATIVE else (kind, native and kind == FOREIGN)
-            made = cls(own.Tokenizer.from_str(json.dumps(plain)), kind, native)
+            tokenizer = cls(tokenizers.Tokenizer.from_str(json.dumps(plain)), kind, native)
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as mistake:  # a panic of the library is not an Exception
             reason = f"it has no {mistake}" if isinstance(mistake, KeyError) else str(mistake).rstrip(".") or "damaged"
             raise CanonError(f"{name} is not a tokenizer.json of the tokenizers library ({reason}).") from None
-        if kind not in (*KINDS, FOREIGN) or (made.offset and kind != FOREIGN):
+        if kind not in (*KINDS, FOREIGN) or (tokenizer.offset and kind != FOREIGN):
             listed = " ".join(RESERVED)
             raise CanonError(f'{name} is damaged: it is not of the kind "{kind}" with {listed} as its first tokens.')
-        return made
+        return tokenizer
 
     @classmethod
     def load(cls, path: Path, native: bool = False) -> Tokenizer:
@@ -156,61 +154,44 @@ class Tokenizer:
 
     def encode(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """(ids of all texts end to end, int32; how many each has, int64), without <bos> and <eos>."""
-        flat: list[np.ndarray] = []
-        lengths: list[np.ndarray] = []
+        parts = [(np.empty(0, dtype=np.int32), np.empty(0, dtype=np.int64))]
         with bar("tokenising", len(texts)) as progress:
-            for batch in _batches(texts):
-                ids, counts = self.encode_batch(batch)
-                flat.append(ids)
-                lengths.append(counts)
+            for batch in in_batches(texts, BATCH):
+                parts.append(self.encode_batch(batch))
                 progress.advance(len(batch))
-        return _end_to_end(flat, np.int32), _end_to_end(lengths, np.int64)
+        ids, lengths = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+        return ids, lengths
 
     def encode_batch(self, texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
         """`encode` for so many texts as fit in memory twenty times over; the library uses all cores."""
-        rows = [found.ids for found in self._encode(texts)]
+        return self._arrays([encoding.ids for encoding in self._encode(texts)])
+
+    def encode_spans(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """`encode`, and of each token its first character in its text and the one after its last, int64 [N, 2]."""
+        parts = [(np.empty(0, dtype=np.int32), np.empty(0, dtype=np.int64), np.empty((0, 2), dtype=np.int64))]
+        for batch in in_batches(texts, BATCH):
+            encodings = self._encode(batch, fast=False)
+            ids, lengths = self._arrays([encoding.ids for encoding in encodings])
+            flat = chain.from_iterable(chain.from_iterable(encoding.offsets for encoding in encodings))
+            parts.append((ids, lengths, np.fromiter(flat, dtype=np.int64, count=2 * len(ids)).reshape(-1, 2)))
+        ids, lengths, spans = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+        return ids, lengths, spans
+
+    def _arrays(self, rows: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
+        """Rows of the library's numbers to ours end to end, int32, and the rows' lengths, int64."""
         lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
-        return self._moved(np.fromiter(chain.from_iterable(rows), dtype=np.int32, count=lengths.sum())), lengths
-
-    def encode_places(self, texts: list[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """`encode_batch`, and for each token the place of its first character in its text, int64."""
-        found = self._encode(texts, fast=False)
-        lengths = np.fromiter((len(row.ids) for row in found), dtype=np.int64, count=len(found))
-        count = int(lengths.sum())
-        ids = np.fromiter(chain.from_iterable(row.ids for row in found), dtype=np.int32, count=count)
-        places = np.fromiter((start for row in found for start, _ in row.offsets), dtype=np.int64, count=count)
-        return self._moved(ids), lengths, places
-
-    def _moved(self, ids: np.ndarray) -> np.ndarray:
-        """The library's numbers to ours."""
-        if not self.offset:
-            return ids
-        return np.where(ids == self._unknown, UNK, ids + self.offset).astype(np.int32)
+        ids = np.fromiter(chain.from_iterable(rows), dtype=np.int32, count=lengths.sum())
+        if self.offset:
+            ids = np.where(ids == self._unknown, UNK, ids + self.offset).astype(np.int32)
+        return ids, lengths
 
     def _encode(self, texts: list[str], fast: bool = True) -> list[Any]:
         try:
             work = self._inner.encode_batch_fast if fast else self._inner.encode_batch
             return work(texts, add_special_tokens=False)
         except TypeError:
-            try:
-                "".join(texts).encode()
-            except UnicodeEncodeError as mistake:
-                raise half_character(mistake) from None
+            to_utf8("".join(texts))  # raises where half a character is among them
             raise
-
-    def encode_spans(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """`encode`, and of each token its first character in its text and the one behind its last, int64 [N, 2]."""
-        ids, lengths, spans = [], [], []
-        for batch in _batches(texts):
-            found = self._encode(batch, fast=False)
-            counts = np.fromiter((len(row.ids) for row in found), dtype=np.int64, count=len(found))
-            count = int(counts.sum())
-            ids.append(np.fromiter(chain.from_iterable(row.ids for row in found), dtype=np.int32, count=count))
-            flat = chain.from_iterable(chain.from_iterable(row.offsets for row in found))
-            spans.append(np.fromiter(flat, dtype=np.int64, count=2 * count).reshape(-1, 2))
-            lengths.append(counts)
-        places = np.concatenate(spans) if spans else np.empty((0, 2), dtype=np.int64)
-        return self._moved(_end_to_end(ids, np.int32)), _end_to_end(lengths, np.int64), places
 
     def decode(self, ids: Sequence[int] | np.ndarray) -> str:
         return self.decode_batch([ids])[0]
@@ -226,17 +207,16 @@ class Tokenizer:
 
     def _own(self, ids: Sequence[int] | np.ndarray) -> list[int]:
         """The library's numbers, without the reserved tokens that are not text."""
-        found = np.asarray(ids, dtype=np.int64).reshape(-1)
+        numbers = np.asarray(ids, dtype=np.int64).reshape(-1)
         if self.native:
-            return found[~np.isin(found, self._frame) & (found < self.size)].tolist()
-        found = found[(found == UNK) | (found > EOS)]
+            return numbers[~np.isin(numbers, self._frame) & (numbers < self.size)].tolist()
+        numbers = numbers[(numbers == UNK) | (numbers > EOS)]
         if self.offset:
-            found = np.where(found == UNK, self._unknown, found - self.offset)
-            found = found[found >= 0]
-        return found.tolist()
+            numbers = np.where(numbers == UNK, self._unknown, numbers - self.offset)
+        return numbers[numbers >= 0].tolist()
 
     def tokens(self, ids: Sequence[int] | np.ndarray) -> list[str]:
-        """A label for each id: ▁ is a space, \\n a line's end, <0xE6> a byte that is no character by itself."""
+        """A label for each id: ▁ is a space, \\n a line end, <0xE6> a byte that is not a character by itself."""
         return [self._label(int(index)) for index in np.asarray(ids).reshape(-1)]
 
     def _label(self, index: int) -> str:
@@ -257,24 +237,20 @@ class Tokenizer:
 
     @cached_property
     def _frame(self) -> list[int]:
-        """Ids that stand around a text."""
-        own = self.specials
-        return [index for index in {own.pad, own.cls, own.sep, own.bos, own.eos} if index != own.unk]
+        """Ids of tokens around a text."""
+        specials = self.specials
+        return list({specials.pad, specials.cls, specials.sep, specials.bos, specials.eos} - {specials.unk})
 
     @cached_property
     def vocabulary(self) -> list[str]:
         """The token of each id, as the library spells it."""
-        own = [self._inner.id_to_token(index) or "" for index in range(self.size - self.offset)]
-        return [*RESERVED, *own] if self.offset else own
+        tokens = [self._inner.id_to_token(index) or "" for index in range(self.size - self.offset)]
+        return [*RESERVED, *tokens] if self.offset else tokens
 
     def unknown_rate(self, texts: Sequence[str]) -> float:
         """The share of tokens that are <unk>."""
         ids, _ = self.encode(texts)
         return float((ids == self.specials.unk).mean()) if len(ids) else 0.0
-
-
-def _end_to_end(parts: Sequence[np.ndarray], dtype: type) -> np.ndarray:
-    return np.concatenate(parts) if parts else np.empty(0, dtype=dtype)
 
 
 def _unknown_id(inner: Any) -> int:
@@ -285,34 +261,19 @@ def _unknown_id(inner: Any) -> int:
     return -1 if index is None else int(index)
 
 
-def _batches(texts: Sequence[str]) -> Iterator[list[str]]:
-    batch: list[str] = []
-    characters = 0
-    for text in texts:
-        batch.append(text)
-        characters += len(text) + 1
-        if characters > BATCH:
-            yield batch
-            batch, characters = [], 0
-    if batch:
-        yield batch
-
-
 # Words to text
 
 
 def _whole_words(tokens: Iterable[str]) -> Iterator[str]:
     """WordPiece's pieces put together: "##" goes on with the word before it."""
-    word = ""
+    words: list[str] = []
     for token in tokens:
-        if token.startswith("##") and len(token) > 2:
-            word += token[2:]
-            continue
-        if word:
-            yield word
-        word = token
-    if word:
-        yield word
+        piece = token.startswith("##") and len(token) > 2
+        if piece and words:
+            words[-1] += token[2:]
+        else:
+            words.append(token[2:] if piece else token)
+    return filter(None, words)
 
 
 def join_words(words: Iterable[str]) -> str:
@@ -336,11 +297,7 @@ def is_wide(character: str) -> bool:
     return character > "⹿" and any(low <= ord(character) <= high for low, high in _WIDE)
 
 
-def _byte_alphabet() -> dict[str, int]:
-    """The byte behind each character of byte-level BPE: printable ones stand for themselves, the others from 256 on."""
-    plain = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    others = [value for value in range(256) if value not in plain]
-    return {chr(value): value for value in plain} | {chr(256 + index): value for index, value in enumerate(others)}
-
-
-_BYTES = _byte_alphabet()
+# The byte that each character of byte-level BPE stands for: printable ones for themselves, the others from 256 on.
+_PRINTABLE = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+_BYTES = {chr(value): value for value in _PRINTABLE}
+_BYTES |= {chr(256 + index): value for index, value in enumerate(sorted({*range(256)} - {*_PRINTABLE}))}

@@ -4,7 +4,7 @@ Cui et al. (2021) (whole words of Chinese, by a segmenter); Sun et al. (2019), s
 By a tokeniser's own marks: WordPiece's ## goes on with a word; Ġ, ▁ and white space come before one; </w> ends one. Of
 tokens without marks, punctuation and Chinese characters are words by themselves. Where data.segmenter is jieba, the
 characters of a Chinese word are pieces of one (`chinese_starts`). Phrases are looked for among the tokens of a
-sentence, longest first; one begins and ends where a word does, and is not found where a piece runs over its edge.
+sentence, longest first; one begins and ends where a word does, and is missed where a piece runs over its edge.
 
 V: vocabulary, N: tokens of sentences end to end, C: characters of them.
 """
@@ -25,7 +25,7 @@ from canon.data.text.tokenizers import _BYTES, Tokenizer
 from canon.errors import CanonError
 
 LONGEST_PHRASE = 32  # tokens
-_PARTIAL = "\ufffd"  # stands for bytes that are no whole character
+_PARTIAL = "\ufffd"  # stands for bytes that are not a whole character
 _COMMA = "，"
 _HAN_BOUNDS = [0x3001, 0x303F, 0xFF00, 0xFFEF, *(ord(character) for character in HAN if character != "-")]
 # White space up to U+3000, as str.isspace has it.
@@ -33,26 +33,24 @@ _SPACES = np.array([chr(code).isspace() for code in range(0x3001)])
 
 
 class WordStarts:
-    """starts [V]: tokens that begin a word whatever comes before; ends [V]: tokens behind which a word begins."""
+    """starts [V]: tokens that begin a word whatever comes before; ends [V]: tokens after which a word begins."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         model = json.loads(tokenizer.to_json())["model"]
         vocabulary = tokenizer.vocabulary
         self.starts_V = np.ones(len(vocabulary), dtype=bool)
         self.ends_V = np.zeros(len(vocabulary), dtype=bool)
-        if model["type"] == "WordLevel":
-            pass
-        elif model["type"] == "WordPiece":
+        if model["type"] == "WordPiece":
             prefix = model.get("continuing_subword_prefix") or "##"
             self.starts_V = np.array([not token.startswith(prefix) for token in vocabulary])
         elif suffix := model.get("end_of_word_suffix"):
             self.starts_V[:] = False
             self.ends_V = np.array([token.endswith(suffix) for token in vocabulary])
-        else:
-            bytewise, single = tokenizer.keeps_space and tokenizer.kind != "char", tokenizer.kind == "char"
-            texts = [_spelled(token) for token in vocabulary] if bytewise else vocabulary
+        elif model["type"] != "WordLevel":
+            single = tokenizer.kind == "char"
+            texts = [_spelled(token) for token in vocabulary] if tokenizer.keeps_space and not single else vocabulary
             self.starts_V = np.array([not text or text[0] in " ▁" or _alone(text[0]) for text in texts])
-            # A lone mark of space belongs to the word behind it; of characters it is one by itself.
+            # A lone mark of space belongs to the word after it; of characters it is one by itself.
             open_ends = (text[-1:] if single else text[-1:].strip(" ▁") for text in texts)
             self.ends_V = np.array([bool(last) and _alone(last) for last in open_ends])
 
@@ -66,7 +64,7 @@ class WordStarts:
 
 
 def _spelled(token: str) -> str:
-    """The text of a token of bytes; what is no whole character is U+FFFD."""
+    """The text of a token of bytes, with U+FFFD for bytes that are not a whole character."""
     if not all(character in _BYTES for character in token):
         return token
     return bytes(_BYTES[character] for character in token).decode("utf-8", "replace")
@@ -84,14 +82,14 @@ def chinese_starts(
 ) -> tuple[np.ndarray, np.ndarray]:
     """(tokens that a segmenter decides on [N] bool; those of them that begin a word [N] bool).
 
-    They are those of Chinese characters and marks, those that go on with a character, and the first behind Chinese.
+    They are those of Chinese characters and marks, those that go on with a character, and the first after Chinese.
 
-    segmented: the texts as lines, with spaces between words; characters that are no space are the same in both.
+    segmented: the texts as lines, with spaces between words; all characters but spaces are the same in both.
     places_N: the place of each token's first character in its text; lengths: tokens of each text.
     """
     codes_C = _codes("\n".join(texts))
     solid_C = ~_is_space(codes_C)
-    number_C = np.cumsum(solid_C) - 1  # of each character among those that are no space
+    number_C = np.cumsum(solid_C) - 1  # of each character among those that are not spaces
     cut = _codes(segmented.decode())
     solid = ~_is_space(cut)
     first = solid.copy()
@@ -104,10 +102,10 @@ def chinese_starts(
     fresh_N[1:] = place_N[1:] != place_N[:-1]  # a character of several tokens begins with the first of them
     place_N = np.minimum(place_N, len(codes_C) - 1)
     chinese_N = _is_chinese(codes_C[place_N])
-    behind_N = np.zeros(len(place_N), dtype=bool)
-    behind_N[1:] = chinese_N[:-1] & ~chinese_N[1:]
+    after_N = np.zeros(len(place_N), dtype=bool)
+    after_N[1:] = chinese_N[:-1] & ~chinese_N[1:]
     starts_N = np.where(chinese_N, starts[number_C[place_N]] & solid_C[place_N], True)
-    return chinese_N | behind_N | ~fresh_N, starts_N & fresh_N
+    return chinese_N | after_N | ~fresh_N, starts_N & fresh_N
 
 
 def _codes(text: str) -> np.ndarray:
@@ -120,33 +118,31 @@ def _is_space(codes: np.ndarray) -> np.ndarray:
 
 def _is_chinese(codes: np.ndarray) -> np.ndarray:
     """Characters of measure.HAN, and the wide marks."""
-    found = np.zeros(len(codes), dtype=bool)
-    for low, high in zip(_HAN_BOUNDS[::2], _HAN_BOUNDS[1::2], strict=True):
-        found |= (codes >= low) & (codes <= high)
-    return found
+    bounds = zip(_HAN_BOUNDS[::2], _HAN_BOUNDS[1::2], strict=True)
+    return np.logical_or.reduce([(codes >= low) & (codes <= high) for low, high in bounds])
 
 
 class Phrases:
-    """The phrases of a file, one a line (what follows a tab is passed over), as they are tokenised within a text."""
+    """The phrases of a file, one a line (what follows a tab is ignored), as they are tokenised within a text."""
 
     def __init__(self, path: Path, tokenizer: Tokenizer, encoding: str = "utf-8") -> None:
-        found = [line.partition("\t")[0].strip() for line in lines(path, encoding)]
-        self.phrases = list(dict.fromkeys(phrase for phrase in found if phrase))
+        phrases = (line.partition("\t")[0].strip() for line in lines(path, encoding))
+        self.phrases = list(dict.fromkeys(filter(None, phrases)))
         if not self.phrases:
-            raise CanonError(f"data.phrases: {path} has no phrases; give one a line.")
+            raise CanonError(f"data.phrases: {path} has no phrases; write one on each line.")
         comma = tokenizer.encode_batch([_COMMA])[0].tolist()
         hashes: dict[int, set[int]] = defaultdict(set)
-        # At a text's start, behind a space, and behind a mark without one, as Chinese is written.
+        # At a text's start, after a space, and after a mark without one, as Chinese is written.
         for before, skipped in (("", []), (" ", []), (_COMMA, comma)):
             ids, lengths = tokenizer.encode_batch([before + phrase for phrase in self.phrases])
             for row in np.split(ids, np.cumsum(lengths)[:-1]):
                 if row[: len(skipped)].tolist() == skipped and 0 < len(row) - len(skipped) <= LONGEST_PHRASE:
-                    own = row[len(skipped) :]
-                    hashes[len(own)].add(int(_window_hashes(own, len(own))[0]))
+                    phrase = row[len(skipped) :]
+                    hashes[len(phrase)].add(int(_window_hashes(phrase, len(phrase))[0]))
         self._hashes = {size: np.array(sorted(known), dtype=np.uint64) for size, known in sorted(hashes.items())}
 
     def mark(self, ids_N: np.ndarray, bits_N: np.ndarray, edges_N: np.ndarray) -> None:
-        """Sets PHRASE and INSIDE in bits_N; edges_N: where a phrase may begin, and the token behind one."""
+        """Sets PHRASE and INSIDE in bits_N; edges_N: where a phrase may begin, and the token after one."""
         edge_N = np.append(edges_N, True)
         sentence_N = np.cumsum(bits_N & SENTENCE > 0)
         taken_N = np.zeros(len(ids_N), dtype=bool)

@@ -8,8 +8,6 @@ Shapes: R rows, V tokens, C candidates of a row.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from canon.kernels.cpu.compiler import njit, part
@@ -17,7 +15,7 @@ from canon.kernels.cpu.lanes import LANES, exponential, greatest, lanes, same, t
 
 
 @part
-def _insert(gain_RC: Any, token_RC: Any, row: Any, x: Any, token: Any, banned: Any, least: Any) -> Any:
+def _insert(gain_RC, token_RC, row, x, token, banned, least):
     """Puts a token in its place among the best of a row if it is one; the least of the best, to be better than."""
     if not x > least:
         return least
@@ -33,7 +31,7 @@ def _insert(gain_RC: Any, token_RC: Any, row: Any, x: Any, token: Any, banned: A
 
 
 @njit(nogil=True, cache=True, boundscheck=False, error_model="numpy", _nrt=False)
-def best(first: Any, count: Any, logits: Any, width: Any, banned: Any, gain_RC: Any, token_RC: Any) -> None:
+def best(first, count, logits, width, banned, gain_RC, token_RC):
     """Fills rows [first, first + count) of gain and token, best first; what is banned counts in the sum alone."""
     whole = width - width % LANES
     candidates = gain_RC.shape[1]

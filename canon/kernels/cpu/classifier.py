@@ -34,7 +34,7 @@ from canon.kernels.cpu.subwords import put_subwords, put_word_ngrams
 LOSSES = ("softmax", "hierarchical-softmax", "one-vs-all", "negative-sampling")
 _SOFTMAX, _TREE, _ONE_VS_ALL, _NOISE = range(4)
 LEAST_RATE = 1e-4  # share of the first rate that is left at the end
-HOT = 128  # words whose rows several threads have copies of, behind the rows of the input matrix
+HOT = 128  # words whose rows several threads have copies of, after the rows of the input matrix
 EXCHANGE = 128  # documents that a thread learns from between two exchanges
 MOST_COPIED = 64  # labels; of more, documents seldom meet in the same row of a tree, and copies cost too much
 
@@ -44,7 +44,7 @@ _compiled = njit(nogil=True, cache=True, fastmath=_FLAGS, boundscheck=False)
 _part = njit(nogil=True, fastmath=_FLAGS, boundscheck=False)
 
 
-class Texts(NamedTuple):
+class DocumentRows(NamedTuple):
     """Documents as rows of the input matrix: those of their words (by word), then those of their word n-grams."""
 
     codes: np.ndarray  # int32 [N]: which of the different words
@@ -55,7 +55,7 @@ class Texts(NamedTuple):
     grams: np.ndarray  # int32, as rows
 
 
-class Answers(NamedTuple):
+class GivenLabels(NamedTuple):
     """The labels of documents, end to end."""
 
     labels: np.ndarray  # int64
@@ -82,7 +82,7 @@ class Noise(NamedTuple):
 
 
 @_part
-def _mixed(number: Any) -> Any:
+def _mixed(number):
     """splitmix64's output for the state `number`."""
     return mixed(np.uint64(number) + GOLDEN)
 
@@ -93,7 +93,7 @@ def _keyed(seed: int, first: int, second: int) -> Any:
 
 
 @_part
-def _share(bits: Any) -> float:
+def _share(bits):
     """Uniform in [0, 1)."""
     return (bits >> np.uint64(11)) * (1.0 / (1 << 53))
 
@@ -119,7 +119,7 @@ def fill_first(seed: int, whole_R: np.ndarray, inputs_RS: np.ndarray, size: int,
 
 
 @_part
-def _exchanged(common: Any, own: Any, start: int, before: Any) -> None:
+def _exchanged(common, own, start, before):
     """Adds what `own[start:]` has become since `before` to the first numbers of `common`; then all three are equal."""
     for d in range(0, len(before), LANES):
         now = lanes(common, d) + (lanes(own, start + d) - lanes(before, d))
@@ -172,7 +172,7 @@ def gram_rows(
 
 
 @_part
-def _features(texts: Any, document: int, inputs: Any, stride: int, hot: int, away: int, out_F: Any) -> int:
+def _features(texts, document, inputs, stride, hot, away, out_F):
     """Where the rows of a document's features begin; asks for them, so that they are near when their turn comes. The
     first `hot` rows have copies, `away` rows from there."""
     count = 0
@@ -193,7 +193,7 @@ def _features(texts: Any, document: int, inputs: Any, stride: int, hot: int, awa
 
 
 @_part
-def _mean(rows_F: Any, count: int, inputs: Any, stride: int, hidden: Any) -> None:
+def _mean(rows_F, count, inputs, stride, hidden):
     """Four registers of sums at a time, while the rows pass."""
     scale = same(np.float32(1.0 / count))
     d = 0
@@ -219,17 +219,23 @@ def _mean(rows_F: Any, count: int, inputs: Any, stride: int, hidden: Any) -> Non
 
 
 @_part
-def _spread(rows_F: Any, count: int, inputs: Any, stride: int, gradient: Any) -> None:
-    """Every feature moves by the gradient's mean share."""
+def _spread(rows_F, count, inputs, stride, gradient, paces_R):
+    """Every feature moves by the gradient's mean share, times its own pace where there are paces."""
     scale = same(np.float32(1.0 / count))
-    for d in range(0, stride, LANES):
-        change = lanes(gradient, d) * scale
-        for i in range(count):
-            put(inputs, rows_F[i] + d, lanes(inputs, rows_F[i] + d) + change)
+    if len(paces_R) == 0:
+        for d in range(0, stride, LANES):
+            change = lanes(gradient, d) * scale
+            for i in range(count):
+                put(inputs, rows_F[i] + d, lanes(inputs, rows_F[i] + d) + change)
+        return
+    for i in range(count):
+        pace = same(paces_R[rows_F[i] // stride]) * scale
+        for d in range(0, stride, LANES):
+            put(inputs, rows_F[i] + d, fused(pace, lanes(gradient, d), lanes(inputs, rows_F[i] + d)))
 
 
 @_compiled
-def _mean_of_all(rows_F: Any, count: int, inputs: Any, size: int, stride: int, seed: int, hidden: Any) -> None:
+def _mean_of_all(rows_F, count, inputs, size, stride, seed, hidden):
     """`_mean` where some rows are not stored: such a row has its first weights, or does not count (seed −1)."""
     hidden[:] = 0
     counted = 0
@@ -251,7 +257,7 @@ def _mean_of_all(rows_F: Any, count: int, inputs: Any, size: int, stride: int, s
 
 
 @_part
-def _dot(hidden: Any, outputs: Any, row: int, stride: int) -> Any:
+def _dot(hidden, outputs, row, stride):
     sums = same(np.float32(0))
     for d in range(0, stride, LANES):
         sums = fused(lanes(hidden, d), lanes(outputs, row * stride + d), sums)
@@ -259,7 +265,7 @@ def _dot(hidden: Any, outputs: Any, row: int, stride: int) -> Any:
 
 
 @_part
-def _move(hidden: Any, gradient: Any, outputs: Any, row: int, stride: int, alpha: Any) -> None:
+def _move(hidden, gradient, outputs, row, stride, alpha):
     rate = same(np.float32(alpha))
     for d in range(0, stride, LANES):
         before = lanes(outputs, row * stride + d)
@@ -268,7 +274,7 @@ def _move(hidden: Any, gradient: Any, outputs: Any, row: int, stride: int, alpha
 
 
 @_part
-def _softmax(hidden: Any, gradient: Any, outputs: Any, stride: int, scores_L: Any, target: int, rate: Any) -> float:
+def _softmax(hidden, gradient, outputs, stride, scores_L, target, rate):
     most = np.float32(-np.inf)
     for label in range(len(scores_L)):
         scores_L[label] = _dot(hidden, outputs, label, stride)
@@ -285,7 +291,7 @@ def _softmax(hidden: Any, gradient: Any, outputs: Any, stride: int, scores_L: An
 
 
 @_part
-def _logistic(hidden: Any, gradient: Any, outputs: Any, row: int, stride: int, positive: bool, rate: Any) -> float:
+def _logistic(hidden, gradient, outputs, row, stride, positive, rate):
     """−log σ(±B_row h)"""
     score = _dot(hidden, outputs, row, stride)
     alpha = rate * (np.float32(positive) - np.float32(1) / (np.float32(1) + np.exp(-score)))
@@ -295,7 +301,7 @@ def _logistic(hidden: Any, gradient: Any, outputs: Any, row: int, stride: int, p
 
 
 @_part
-def _tree(hidden: Any, gradient: Any, outputs: Any, stride: int, ways: Any, target: int, rate: Any) -> float:
+def _tree(hidden, gradient, outputs, stride, ways, target, rate):
     loss = 0.0
     for at in range(ways.starts[target], ways.starts[target + 1]):
         loss += _logistic(hidden, gradient, outputs, ways.nodes[at], stride, ways.turns[at] == 1, rate)
@@ -303,9 +309,7 @@ def _tree(hidden: Any, gradient: Any, outputs: Any, stride: int, ways: Any, targ
 
 
 @_part
-def _one_vs_all(
-    hidden: Any, gradient: Any, outputs: Any, stride: int, size: int, labels: Any, first: int, last: int, rate: Any
-) -> float:
+def _one_vs_all(hidden, gradient, outputs, stride, size, labels, first, last, rate):
     loss = 0.0
     for label in range(size):
         positive = False
@@ -316,9 +320,7 @@ def _one_vs_all(
 
 
 @_part
-def _noise(
-    hidden: Any, gradient: Any, outputs: Any, stride: int, noise: Any, target: int, key: Any, rate: Any
-) -> float:
+def _noise(hidden, gradient, outputs, stride, noise, target, key, rate):
     """Draws are repeated until they are not the target."""
     loss = _logistic(hidden, gradient, outputs, target, stride, True, rate)
     draws = np.uint64(0)
@@ -339,9 +341,9 @@ def _noise(
 
 @_compiled
 def learn(
-    kind: int, texts: Texts, answers: Answers, ways: Ways, noise: Noise, order_n: np.ndarray, first: int, last: int,
-    seen: int, planned: int, first_rate: float, seed: int, epoch: int, longest: int, stride: int, hot: int, away: int,
-    exchange: int, lock: np.ndarray, inputs: np.ndarray, outputs: np.ndarray,
+    kind: int, texts: DocumentRows, answers: GivenLabels, ways: Ways, noise: Noise, order_n: np.ndarray, first: int,
+    last: int, seen: int, planned: int, first_rate: float, seed: int, epoch: int, longest: int, stride: int, hot: int,
+    away: int, exchange: int, lock: np.ndarray, paces_R: np.ndarray, inputs: np.ndarray, outputs: np.ndarray,
 ) -> tuple[float, int]:  # fmt: skip
     """Learns from documents order_n[first:last], `seen` of `planned` before them; sum of losses, and their number. One
     of several threads has copies of the first `hot` rows, `away` rows on, and of the outputs if they are few; it brings
@@ -383,7 +385,7 @@ def learn(
             loss += _one_vs_all(hidden, gradient, outputs, stride, len(scores_L), answers.labels, start, stop, rate)
         else:
             loss += _noise(hidden, gradient, outputs, stride, noise, target, key, rate)
-        _spread(rows_F, count, inputs, stride, gradient)
+        _spread(rows_F, count, inputs, stride, gradient, paces_R)
         learned += 1
     if hot > 0:
         while not take(lock):
@@ -397,7 +399,7 @@ def learn(
 @_compiled
 def answer(
     kind: int,
-    texts: Texts,
+    texts: DocumentRows,
     ways: Ways,
     first: int,
     last: int,

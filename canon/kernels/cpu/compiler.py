@@ -10,7 +10,7 @@ float64 begin with one, since NumPy's scalars, unlike numba's, take the width of
 from __future__ import annotations
 
 import hashlib
-import os
+import sys
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
@@ -20,6 +20,7 @@ import numpy as np
 
 from canon.errors import CanonError
 from canon.kernels import enabled
+from canon.storage import cache_folder
 
 
 def _compiler() -> tuple[Any, Any]:
@@ -33,13 +34,30 @@ def _compiler() -> tuple[Any, Any]:
             "environment to do without, slowly."
         ) from None
     _use_own_cache(numba.config)
+    _announce()
     return numba.njit, register_jitable
+
+
+def _announce() -> None:
+    """Says on a terminal that kernels are compiled, where they are: it takes seconds, and is done once."""
+    from numba.core import event
+
+    class Notice(event.Listener):
+        def on_start(self, _event: Any) -> None:
+            if sys.stderr.isatty() and not said:
+                said.append(True)
+                print("Compiling kernels for this processor; they are kept for the next time.", file=sys.stderr)
+
+        def on_end(self, _event: Any) -> None:
+            pass
+
+    said: list[bool] = []
+    event.register("numba:compile", Notice())
 
 
 def _use_own_cache(settings: Any) -> None:
     digest = hashlib.sha256(b"\0".join(_sources())).hexdigest()[:16]
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "canon" / "kernels"
-    folder = Path(settings.CACHE_DIR or cache) / digest
+    folder = Path(settings.CACHE_DIR or cache_folder() / "kernels") / digest
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError:
@@ -76,7 +94,7 @@ _27, _30, _31 = np.uint64(27), np.uint64(30), np.uint64(31)
 
 
 @part
-def mixed(x: Any) -> Any:
+def mixed(x):
     """The finaliser of splitmix64 (Steele, Lea and Flood 2014): 64 bits that look random from any 64."""
     x = (x ^ (x >> _30)) * _FIRST
     x = (x ^ (x >> _27)) * _SECOND

@@ -58,24 +58,17 @@ def count_rows(
         seen = 0
         for at in range(begins_V[row], begins_V[row + 1]):
             place = origin + int(places[at])
-            for distance in range(1, min(window, place) + 1):
-                word = tokens_N[place - distance]
-                if word < 0:
-                    break
-                if word <= row:
-                    if sums_V[word] == 0:
-                        seen_V[seen] = word
-                        seen += 1
-                    sums_V[word] += weights_W[distance]
-            for distance in range(1, min(window, len(tokens_N) - 1 - place) + 1):
-                word = tokens_N[place + distance]
-                if word < 0:
-                    break
-                if word <= row:
-                    if sums_V[word] == 0:
-                        seen_V[seen] = word
-                        seen += 1
-                    sums_V[word] += weights_W[distance]
+            for side in (-1, 1):
+                room = place if side < 0 else len(tokens_N) - 1 - place
+                for distance in range(1, min(window, room) + 1):
+                    word = tokens_N[place + side * distance]
+                    if word < 0:
+                        break
+                    if word <= row:
+                        if sums_V[word] == 0:
+                            seen_V[seen] = word
+                            seen += 1
+                        sums_V[word] += weights_W[distance]
         size = _emit(row, seen, sums_V, seen_V, pairs, size)
     return size
 
@@ -107,7 +100,7 @@ def add_rows(
 
 @njit(nogil=True, cache=True, boundscheck=False)
 def _emit(row: int, seen: int, sums_V: np.ndarray, seen_V: np.ndarray, pairs: np.ndarray, size: int) -> int:
-    """Writes the sums of one row behind the `size` pairs that are there, and sets them to zero."""
+    """Writes the sums of one row after the `size` pairs that are there, and sets them to zero."""
     columns = seen_V[:seen]
     columns.sort()
     for column in columns:
@@ -124,7 +117,7 @@ def deal(entries_E: np.ndarray, first: int, last: int, num_parts: int, dealt_E: 
     """Deals the rounds [first, last) of `num_parts` entries each out to the parts, in another order every round.
 
     Every part gets one entry of each round, so all have their share of every stretch of rows. What is left when no
-    round can be filled goes to the first parts, one each; parts lie one behind the other.
+    round can be filled goes to the first parts, one each; parts lie one after the other.
     """
     size = len(entries_E)
     rounds, rest = size // num_parts, size % num_parts

@@ -3,7 +3,7 @@
 A word is what ASCII white space parts or, where `classes` has a kind for every code point (`code_point_classes`), a
 word as vocabularies.py knows it: a run of letters, digits and marks, a number like 3.14, any other character alone.
 A table of words has entries [E, 4] (hash, first eight bytes, place in a store of bytes, count) and slots [S, 2] with
-open addressing and linear probing; S is a power of 2, at least 2 E. Equal hashes are told apart by the words, so
+open addressing and linear probing; S is a power of 2, at least 2 E. Words of equal hashes are compared byte by byte, so
 counts are exact. A word of more than LONGEST_WORD bytes is none. The block that is read is its own store.
 Plain version: the same code uncompiled, equal to the bit in tests/kernels/test_loops.py; brute force in
 tests/data/test_corpus.py. Deviations: none.
@@ -29,7 +29,7 @@ _FIRST_ENTRIES = 1 << 14
 
 
 @njit(nogil=True, cache=True)
-def first_bad(text):  # type: ignore[no-untyped-def]
+def first_bad(text):
     """Where the first byte is that is 0 or not UTF-8; −1 if all are good."""
     size, place = len(text), 0
     while place < size:
@@ -75,7 +75,7 @@ def first_bad(text):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def lower_ascii(text):  # type: ignore[no-untyped-def]
+def lower_ascii(text):
     """A–Z to a–z, in place."""
     for place in range(len(text)):
         byte = text[place]
@@ -83,13 +83,13 @@ def lower_ascii(text):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def _blank(byte):  # type: ignore[no-untyped-def]
+def _blank(byte):
     """ASCII white space: space, and tab to carriage return."""
     return byte == 32 or 9 <= byte <= 13
 
 
 @njit(nogil=True, cache=True)
-def _decode(text, place):  # type: ignore[no-untyped-def]
+def _decode(text, place):
     """The code point at `place` of good UTF-8, and where the next one begins."""
     lead = np.int64(text[place])
     if lead < 0x80:
@@ -103,7 +103,7 @@ def _decode(text, place):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def _run(text, place, classes, digits):  # type: ignore[no-untyped-def]
+def _run(text, place, classes, digits):
     """Where a run of letters (of digits only, if so asked) that begins at `place` ends."""
     while place < len(text):
         code, after = _decode(text, place)
@@ -115,13 +115,13 @@ def _run(text, place, classes, digits):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def _is_unk(text, start):  # type: ignore[no-untyped-def]
+def _is_unk(text, start):
     """Whether <unk> is there, whose first and fifth bytes are in the text."""
     return text[start + 1] == 117 and text[start + 2] == 110 and text[start + 3] == 107 and text[start + 4] == 62
 
 
 @njit(nogil=True, cache=True)
-def _word_end(text, start, classes):  # type: ignore[no-untyped-def]
+def _word_end(text, start, classes):
     """Where the word that begins at `start` ends: the patterns of vocabularies.py, tried in their order."""
     if text[start] == 60 and start + 5 <= len(text) and _is_unk(text, start):
         return start + 5
@@ -151,13 +151,13 @@ def _word_end(text, start, classes):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def _mixed(key, rest, length):  # type: ignore[no-untyped-def]
+def _mixed(key, rest, length):
     """The hash of a word from its first eight bytes, FNV-1a of the others, and its length: as splitmix64 mixes."""
     return mixed((key ^ rest) + np.uint64(length) * GOLDEN)
 
 
 @njit(nogil=True, cache=True)
-def _hash(text, start, stop):  # type: ignore[no-untyped-def]
+def _hash(text, start, stop):
     """The hash of a word, and its first eight bytes as a number."""
     rest, key = _FNV_START, np.uint64(0)
     for place in range(start, min(start + 8, stop)):
@@ -168,7 +168,7 @@ def _hash(text, start, stop):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def _next_word(text, place, classes):  # type: ignore[no-untyped-def]
+def _next_word(text, place, classes):
     """The next word at or after `place`, or the line's end before it: start, stop, hash and key.
 
     start = len(text): there is none. stop = start: a line's end.
@@ -203,27 +203,27 @@ def _next_word(text, place, classes):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def _told(value, length):  # type: ignore[no-untyped-def]
+def _tag(value, length):
     """What a slot has above the entry's number: upper bits of the hash, and the length."""
     return (value >> np.uint64(42)) << _LENGTH_BITS | np.uint64(length)
 
 
 @njit(nogil=True, cache=True)
-def _find(text, start, length, value, key, slots, entries, store):  # type: ignore[no-untyped-def]
+def _find(text, start, length, value, key, slots, entries, store):
     """The slot of a word: the one that has it, or the empty one where it belongs.
 
     Up to eight bytes, key and length are the word: nothing else is looked at, so most words cost one line of cache.
     """
-    mask, told = np.uint64(len(slots) - 1), _told(value, length)
+    mask, tag = np.uint64(len(slots) - 1), _tag(value, length)
     slot = value & mask
     while True:
-        found = slots[slot, 1]
-        if found == 0:
+        held = slots[slot, 1]
+        if held == 0:
             return slot
-        if found >> np.uint64(32) == told and slots[slot, 0] == key:
+        if held >> np.uint64(32) == tag and slots[slot, 0] == key:
             if length <= 8:
                 return slot
-            offset, index = np.int64(entries[(found & _LOW) - np.uint64(1), PLACE] >> _LENGTH_BITS), 8
+            offset, index = np.int64(entries[(held & _LOW) - np.uint64(1), PLACE] >> _LENGTH_BITS), 8
             while index < length and store[offset + index] == text[start + index]:
                 index += 1
             if index == length:
@@ -232,26 +232,28 @@ def _find(text, start, length, value, key, slots, entries, store):  # type: igno
 
 
 @njit(nogil=True, cache=True)
-def _put(slots, slot, value, key, length, entry):  # type: ignore[no-untyped-def]
+def _put(slots, slot, value, key, length, entry):
     slots[slot, 0] = key
-    slots[slot, 1] = _told(value, length) << np.uint64(32) | np.uint64(entry + 1)
+    slots[slot, 1] = _tag(value, length) << np.uint64(32) | np.uint64(entry + 1)
 
 
 @njit(nogil=True, cache=True)
-def index_entries(entries, size, slots):  # type: ignore[no-untyped-def]
-    """Puts entries 0 to size − 1, all different, into slots that are made empty first."""
+def index_entries(entries, size, slots):
+    """Puts entries 0 to size − 1, all different, into slots that are made empty first; empty words are left out."""
     slots[:] = 0
     mask = np.uint64(len(slots) - 1)
     for entry in range(size):
-        value = entries[entry, HASH]
+        value, length = entries[entry, HASH], entries[entry, PLACE] & _LENGTH
+        if length == 0:
+            continue
         slot = value & mask
         while slots[slot, 1] != 0:
             slot = (slot + np.uint64(1)) & mask
-        _put(slots, slot, value, entries[entry, KEY], entries[entry, PLACE] & _LENGTH, entry)
+        _put(slots, slot, value, entries[entry, KEY], length, entry)
 
 
 @njit(nogil=True, cache=True)
-def count_block(text, classes):  # type: ignore[no-untyped-def]
+def count_block(text, classes):
     """The different words of a block in the order they come: entries [D, 4] whose places are where each first lies.
 
     And a tally [7]: words in all; words left out as too long; line ends; words before the first line end; words after
@@ -283,9 +285,9 @@ def count_block(text, classes):  # type: ignore[no-untyped-def]
             left += 1
             continue
         slot = _find(text, start, length, value, key, slots, entries, text)
-        found = slots[slot, 1]
-        if found != 0:
-            entries[(found & _LOW) - np.uint64(1), COUNT] += np.uint64(1)
+        held = slots[slot, 1]
+        if held != 0:
+            entries[(held & _LOW) - np.uint64(1), COUNT] += np.uint64(1)
             continue
         if size == len(entries):
             larger = np.empty((2 * size, 4), dtype=np.uint64)
@@ -302,15 +304,15 @@ def count_block(text, classes):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def merge(text, block, slots, entries, store, size, used):  # type: ignore[no-untyped-def]
+def merge(text, block, slots, entries, store, size, used):
     """Adds a block's counts to a table that has room for all of them; returns entries and bytes of it that are used."""
     for index in range(len(block)):
         value, key, place = block[index, HASH], block[index, KEY], block[index, PLACE]
         start, length = np.int64(place >> _LENGTH_BITS), np.int64(place & _LENGTH)
         slot = _find(text, start, length, value, key, slots, entries, store)
-        found = slots[slot, 1]
-        if found != 0:
-            entries[(found & _LOW) - np.uint64(1), COUNT] += block[index, COUNT]
+        held = slots[slot, 1]
+        if held != 0:
+            entries[(held & _LOW) - np.uint64(1), COUNT] += block[index, COUNT]
             continue
         entries[size, HASH], entries[size, KEY], entries[size, COUNT] = value, key, block[index, COUNT]
         entries[size, PLACE] = np.uint64(used) << _LENGTH_BITS | np.uint64(length)
@@ -322,7 +324,7 @@ def merge(text, block, slots, entries, store, size, used):  # type: ignore[no-un
 
 
 @njit(nogil=True, cache=True)
-def prune(least, slots, entries, store, size):  # type: ignore[no-untyped-def]
+def prune(least, slots, entries, store, size):
     """Forgets the words seen fewer than `least` times, in place; returns entries and bytes that are left."""
     kept, used = 0, np.int64(0)
     for entry in range(size):
@@ -341,31 +343,26 @@ def prune(least, slots, entries, store, size):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def index_words(store, lengths):  # type: ignore[no-untyped-def]
-    """Entries and slots for words that lie end to end in `store`, in their order; one of length 0 is never found."""
+def index_words(store, lengths):
+    """Entries and slots for words that lie end to end in `store`, in their order; one of length 0 never matches."""
     size = len(lengths)
     entries = np.zeros((size, 4), dtype=np.uint64)
     width = 16
     while width < 2 * size:
         width *= 2
-    slots, mask = np.zeros((width, 2), dtype=np.uint64), np.uint64(width - 1)
-    offset = 0
+    slots, offset = np.empty((width, 2), dtype=np.uint64), 0
     for entry in range(size):
         length = lengths[entry]
         value, key = _hash(store, offset, offset + length)
         entries[entry, HASH], entries[entry, KEY] = value, key
         entries[entry, PLACE] = np.uint64(offset) << _LENGTH_BITS | np.uint64(length)
         offset += length
-        slot = value & mask
-        while slots[slot, 1] != 0:
-            slot = (slot + np.uint64(1)) & mask
-        if length > 0:
-            _put(slots, slot, value, key, length, entry)
+    index_entries(entries, size, slots)
     return entries, slots
 
 
 @njit(nogil=True, cache=True)
-def encode_block(text, classes, slots, entries, store, rare):  # type: ignore[no-untyped-def]
+def encode_block(text, classes, slots, entries, store, rare):
     """The words of a block as entries of a table, int32, MARK where a line with such words ends.
 
     rare: whether words that the table does not have are RARE, else they are left out. Also returns whether a line ends
@@ -386,11 +383,11 @@ def encode_block(text, classes, slots, entries, store, rare):  # type: ignore[no
             place = stop + 1
             continue
         place = stop
-        found = np.uint64(0)
+        held = np.uint64(0)
         if stop - start <= LONGEST_WORD:
-            found = slots[_find(text, start, stop - start, value, key, slots, entries, store), 1]
-        if found != 0:
-            tokens[size] = np.int32((found & _LOW) - np.uint64(1))
+            held = slots[_find(text, start, stop - start, value, key, slots, entries, store), 1]
+        if held != 0:
+            tokens[size] = np.int32((held & _LOW) - np.uint64(1))
             size += 1
         elif rare:
             tokens[size] = RARE

@@ -18,7 +18,6 @@ Shapes: N places, V words, S rows of all words, flat matrices of floats; L nodes
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -45,8 +44,8 @@ _compiled = njit(nogil=True, cache=True, boundscheck=False, error_model="numpy")
 
 
 @part
-def _sum_rows(inputs: Any, dim: int, starts_V: Any, rows_S: Any, word: Any, sums: Any, at: int, stride: int) -> Any:
-    """Puts the sum of a word's rows at sums[at:], and zeros behind its end; gives how many there are."""
+def _sum_rows(inputs, dim, starts_V, rows_S, word, sums, at, stride):
+    """Puts the sum of a word's rows at sums[at:], and zeros after its end; gives how many there are."""
     first, last = starts_V[word], starts_V[word + 1]
     for d in range(0, stride, LANES):
         added = same(0.0)
@@ -59,7 +58,7 @@ def _sum_rows(inputs: Any, dim: int, starts_V: Any, rows_S: Any, word: Any, sums
 
 
 @part
-def _spread(inputs: Any, dim: int, starts_V: Any, rows_S: Any, word: Any, change: Any, at: int, stride: int) -> Any:
+def _spread(inputs, dim, starts_V, rows_S, word, change, at, stride):
     """Adds change[at:] to every row of a word."""
     for s in range(starts_V[word], starts_V[word + 1]):
         row = np.int64(rows_S[s]) * dim
@@ -68,7 +67,7 @@ def _spread(inputs: Any, dim: int, starts_V: Any, rows_S: Any, word: Any, change
 
 
 @part
-def _ask_for_rows(inputs: Any, dim: int, starts_V: Any, rows_S: Any, word: Any) -> Any:
+def _ask_for_rows(inputs, dim, starts_V, rows_S, word):
     for s in range(starts_V[word], starts_V[word + 1]):
         row = np.int64(rows_S[s]) * dim
         for d in range(0, dim, LINE):
@@ -76,7 +75,7 @@ def _ask_for_rows(inputs: Any, dim: int, starts_V: Any, rows_S: Any, word: Any) 
 
 
 @part
-def _window(ids: Any, t: int, reach: Any) -> Any:
+def _window(ids, t, reach):
     """The first and the last word that are at most `reach` words away, within the sentence."""
     low, high = t, t
     while low > t - reach and ids[low - 1] != MARK:
@@ -88,11 +87,9 @@ def _window(ids: Any, t: int, reach: Any) -> Any:
 
 @_compiled
 def read_span(
-    tokens: Any, start: int, stop: int, keep_V: Any, threshold_V: Any, other_V: Any, tree_V: Any, nodes_L: Any,
-    turns_L: Any, starts_V: Any, rows_S: Any, growth_V: Any, inputs: Any, outputs: Any, dim: int, stride: int,
-    cbow: bool, window: int, negatives: int, learning: bool, key: Any, place: int, lr: float, places: float,
-    min_lr: float,
-) -> Any:  # fmt: skip
+    tokens, start, stop, keep_V, threshold_V, other_V, tree_V, nodes_L, turns_L, starts_V, rows_S, growth_V, inputs,
+    outputs, dim, stride, cbow, window, negatives, learning, key, place, lr, places, min_lr,
+):  # fmt: skip
     """Learns from the tokens [start, stop), or only measures; the sum of losses and the number of pairs.
 
     Place `start` is number `place` of the whole training. With `negatives` 0 the outputs are the nodes of the tree."""
@@ -217,22 +214,22 @@ def read_span(
 
 
 @_compiled
-def growth(starts_V: Any, rows_S: Any) -> Any:
+def growth(starts_V, rows_S):
     """ρ_w of every word: by what the mean of its rows moves when 1 is added to each, as often as it is there."""
-    found = np.empty(len(starts_V) - 1, np.float32)
-    for word in range(len(found)):
+    growth_V = np.empty(len(starts_V) - 1, np.float32)
+    for word in range(len(growth_V)):
         first, last = starts_V[word], starts_V[word + 1]
         own = np.sort(rows_S[first:last])
         squares, times = 0, 0
         for s in range(len(own)):
             times = times + 1 if s > 0 and own[s] == own[s - 1] else 1
             squares += 2 * times - 1  # 1 + 3 + 5 + … = times²
-        found[word] = squares / (last - first)
-    return found
+        growth_V[word] = squares / (last - first)
+    return growth_V
 
 
 @_compiled
-def fill_uniform(flat: Any, first: int, last: int, key: Any, bound: float) -> None:
+def fill_uniform(flat, first, last, key, bound):
     """Numbers [first, last) even in ± bound, each by its own place."""
     scale = 2 * bound / (1 << 24)
     for i in range(first, last):

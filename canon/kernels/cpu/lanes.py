@@ -22,8 +22,6 @@ Arrays are flat float32; nothing checks that LANES numbers follow `index`.
 
 from __future__ import annotations
 
-from typing import Any
-
 from canon.kernels import enabled
 from canon.kernels.cpu.compiler import njit
 
@@ -44,7 +42,7 @@ bounded, nearest, power_of_two = operations.bounded, operations.nearest, operati
 
 
 @njit(inline="always")
-def exponential(x: Any) -> Any:
+def exponential(x):
     """e^x for −80 ≤ x ≤ 80, beyond which it is that of the bound; wrong by 2e-8 |x| of itself, 2e-7 at least.
 
     e^x = 2^k e^r with k the whole number nearest to x / ln 2; of e^r, |r| ≤ ½ ln 2, the polynomial of degree 5 whose

@@ -1,6 +1,6 @@
 """The operations of canon/kernels/cpu/lanes.py as small arrays of NumPy: what CANON_KERNELS=off runs.
 
-Lanes behind an array's end are read as 0 and not written to; a compiled kernel has room there. Asking for a cache line
+Lanes after an array's end are read as 0 and not written to; a compiled kernel has room there. Asking for a cache line
 does nothing.
 """
 

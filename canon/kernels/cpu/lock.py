@@ -1,6 +1,6 @@
 """A lock that kernels take without waiting: an int32 [1], 0 where it is free.
 
-Plain version: `_take` and `_give_back`, in tests/kernels/test_learners.py behind the classifier of two threads.
+Plain version: `_take` and `_give_back`, tested with the classifier of two threads in tests/kernels/test_learners.py.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ Shapes: R rows, D features, H heads of d, F inner units, L layers, C places of t
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,8 +27,8 @@ _MATHS = {"reassoc", "contract", "nsz", "arcp"}
 _compiled = njit(nogil=True, cache=True, fastmath=_MATHS, boundscheck=False, error_model="numpy", _nrt=False)
 
 
-class Sizes(NamedTuple):
-    """What a step is told besides its arrays; numbers all, so that one compiled function serves every network."""
+class KernelSizes(NamedTuple):
+    """What a step needs besides its arrays; all of them numbers, so that one compiled function serves every network."""
 
     dim: int
     heads: int
@@ -46,23 +46,21 @@ def padded(size: int) -> int:
 
 
 @register_jitable
-def places_of(sizes: Sizes) -> tuple[int, int, int]:
-    """Where a row's work has, behind its features, what a product makes of them, another product's, and weights of
-    attention."""
-    made = padded(sizes.dim)
-    told = made + padded(max(3 * sizes.dim, sizes.hidden))
-    return made, told, told + padded(sizes.dim)
+def places_of(sizes: KernelSizes) -> tuple[int, int, int]:
+    """Where the parts of a row's work begin after its features: a wide product's result, a narrow one's, and the
+    weights of attention."""
+    wide = padded(sizes.dim)
+    narrow = wide + padded(max(3 * sizes.dim, sizes.hidden))
+    return wide, narrow, narrow + padded(sizes.dim)
 
 
-def stride_of(sizes: Sizes, longest: int) -> int:
+def stride_of(sizes: KernelSizes, longest: int) -> int:
     """Numbers of a row's work."""
     return places_of(sizes)[2] + sizes.heads * padded(longest)
 
 
 @part
-def _four(
-    x: Any, at: Any, stride: Any, weights: Any, panel: Any, bias: Any, size: Any, to: Any, step: Any, y: Any
-) -> None:
+def _four(x, at, stride, weights, panel, bias, size, to, step, y):
     a, b = lanes(weights, bias), lanes(weights, bias + LANES)
     a0, a1, a2, a3, b0, b1, b2, b3 = a, a, a, a, b, b, b, b
     for k in range(size):
@@ -88,7 +86,7 @@ def _four(
 
 
 @part
-def _one(x: Any, at: Any, weights: Any, panel: Any, bias: Any, size: Any, to: Any, y: Any) -> None:
+def _one(x, at, weights, panel, bias, size, to, y):
     a, b = lanes(weights, bias), lanes(weights, bias + LANES)
     for k in range(size):
         own = everywhere(x, at + k)
@@ -101,20 +99,8 @@ def _one(x: Any, at: Any, weights: Any, panel: Any, bias: Any, size: Any, to: An
 
 
 @_compiled
-def _product(
-    x: Any,
-    at: Any,
-    stride: Any,
-    rows: Any,
-    weights: Any,
-    start: Any,
-    size: Any,
-    outputs: Any,
-    y: Any,
-    to: Any,
-    step: Any,
-) -> Any:
-    """y = x W + b for `rows`, one or a multiple of TILE; where the weights behind these begin."""
+def _product(x, at, stride, rows, weights, start, size, outputs, y, to, step):
+    """y = x W + b for `rows`, one or a multiple of TILE; where the weights after these begin."""
     wide = padded(outputs)
     bias = start + wide * size
     for first in range(0, wide, PANEL):
@@ -130,7 +116,7 @@ def _product(
 
 
 @_compiled
-def _norm(work: Any, source: Any, to: Any, stride: Any, rows: Any, dim: Any, weights: Any, start: Any, eps: Any) -> Any:
+def _norm(work, source, to, stride, rows, dim, weights, start, eps):
     whole, bias = dim - dim % LANES, start + dim
     for row in range(rows):
         at, put_at, sums = source + row * stride, to + row * stride, same(0.0)
@@ -158,8 +144,8 @@ def _norm(work: Any, source: Any, to: Any, stride: Any, rows: Any, dim: Any, wei
 
 
 @_compiled
-def _add(work: Any, to: Any, source: Any, stride: Any, rows: Any, dim: Any) -> None:
-    """Up to a whole panel: behind the features both have zeros."""
+def _add(work, to, source, stride, rows, dim):
+    """Up to a whole panel: after the features both have zeros."""
     for row in range(rows):
         for i in range(0, dim, LANES):
             at = to + row * stride + i
@@ -167,22 +153,19 @@ def _add(work: Any, to: Any, source: Any, stride: Any, rows: Any, dim: Any) -> N
 
 
 @_compiled
-def _attend(
-    work: Any, query: Any, to: Any, scores: Any, told: Any, start: Any, pace: Any, first: Any, last: Any, dim: Any,
-    heads: Any,
-) -> None:  # fmt: skip
-    """All heads' softmax(q·k / √d) v over places [first, last), 0 where there is none; `told` has D of keys and D of
-    values for each place, `pace` apart from `start` on. What lies together is read once, in order."""
+def _attend(work, query, to, scores, key_value, start, pace, first, last, dim, heads):
+    """All heads' softmax(q·k / √d) v over places [first, last), 0 where there is none; `key_value` has D of keys and
+    D of values for each place, `pace` apart from `start` on. What lies together is read once, in order."""
     width, count = dim // heads, last - first
     scale, whole, room = np.float32(1 / math.sqrt(width)), width - width % LANES, -(-count // LANES) * LANES
     for place in range(count):
         for head in range(heads):
-            asked, key, sums = query + head * width, start + (first + place) * pace + head * width, same(0.0)
+            own_query, key, sums = query + head * width, start + (first + place) * pace + head * width, same(0.0)
             for i in range(0, whole, LANES):
-                sums = fused(lanes(work, asked + i), lanes(told, key + i), sums)
+                sums = fused(lanes(work, own_query + i), lanes(key_value, key + i), sums)
             score = total(sums)
             for i in range(whole, width):
-                score += work[asked + i] * told[key + i]
+                score += work[own_query + i] * key_value[key + i]
             work[scores + head * room + place] = score * scale
     for head in range(heads):
         own, most = scores + head * room, np.float32(-np.inf)
@@ -205,13 +188,13 @@ def _attend(
             share, value = scores + head * room + place, start + (first + place) * pace + dim + head * width
             for i in range(0, whole, LANES):
                 at = to + head * width + i
-                put(work, at, fused(everywhere(work, share), lanes(told, value + i), lanes(work, at)))
+                put(work, at, fused(everywhere(work, share), lanes(key_value, value + i), lanes(work, at)))
             for i in range(whole, width):
-                work[to + head * width + i] += work[share] * told[value + i]
+                work[to + head * width + i] += work[share] * key_value[value + i]
 
 
 @_compiled
-def _activate(work: Any, to: Any, stride: Any, rows: Any, size: Any, activation: Any) -> None:
+def _activate(work, to, stride, rows, size, activation):
     for row in range(rows):
         at = to + row * stride
         if activation == 0:
@@ -229,28 +212,24 @@ def _activate(work: Any, to: Any, stride: Any, rows: Any, size: Any, activation:
 
 
 @_compiled
-def _join(
-    work: Any, x: Any, asked: Any, made: Any, told: Any, stride: Any, rows: Any, sizes: Any, weights: Any, at: Any
-) -> Any:
-    """What heads have told is projected and added, and the sum normed for what comes next."""
-    at = _product(work, told, stride, rows, weights, at, sizes.dim, sizes.dim, work, made, stride)
-    _add(work, x, made, stride, rows, sizes.dim)
-    return _norm(work, x, asked, stride, rows, sizes.dim, weights, at, sizes.eps)
+def _join(work, x, read, wide, narrow, stride, rows, sizes, weights, at):
+    """The heads' output is projected and added, and the sum normed for what comes next."""
+    at = _product(work, narrow, stride, rows, weights, at, sizes.dim, sizes.dim, work, wide, stride)
+    _add(work, x, wide, stride, rows, sizes.dim)
+    return _norm(work, x, read, stride, rows, sizes.dim, weights, at, sizes.eps)
 
 
 @_compiled
-def _feed_forward(
-    work: Any, x: Any, asked: Any, made: Any, told: Any, stride: Any, rows: Any, sizes: Any, weights: Any, at: Any
-) -> Any:
-    at = _product(work, asked, stride, rows, weights, at, sizes.dim, sizes.hidden, work, made, stride)
-    _activate(work, made, stride, rows, sizes.hidden, sizes.activation)
-    at = _product(work, made, stride, rows, weights, at, sizes.hidden, sizes.dim, work, told, stride)
-    _add(work, x, told, stride, rows, sizes.dim)
+def _feed_forward(work, x, read, wide, narrow, stride, rows, sizes, weights, at):
+    at = _product(work, read, stride, rows, weights, at, sizes.dim, sizes.hidden, work, wide, stride)
+    _activate(work, wide, stride, rows, sizes.hidden, sizes.activation)
+    at = _product(work, wide, stride, rows, weights, at, sizes.hidden, sizes.dim, work, narrow, stride)
+    _add(work, x, narrow, stride, rows, sizes.dim)
     return at if sizes.is_pre else _norm(work, x, x, stride, rows, sizes.dim, weights, at, sizes.eps)
 
 
 @_compiled
-def project(first: Any, rows: Any, x: Any, dim: Any, weights: Any, layers: Any, y: Any) -> None:
+def project(first, rows, x, dim, weights, layers, y):
     """Keys and values of all layers for rows [first, first + rows), each layer's 2D filled up to whole panels."""
     wide = padded(2 * dim)
     at = 0
@@ -260,17 +239,14 @@ def project(first: Any, rows: Any, x: Any, dim: Any, weights: Any, layers: Any, 
 
 
 @_compiled
-def encode(
-    first: Any, last: Any, rows: Any, embedded: Any, start_B: Any, length_B: Any, sizes: Any, weights: Any,
-    windows_L: Any, work: Any, stride: Any, out: Any, longest: Any,
-) -> None:  # fmt: skip
+def encode(first, last, rows, embedded, start_B, length_B, sizes, weights, windows_L, work, stride, out, longest):
     """Sequences [first, last) through an encoder; `start` is where each one's tokens begin among the `embedded`.
 
     `rows` are their tokens, filled up to a multiple of TILE unless it is one; out is [B, longest, D].
     """
     dim, heads = sizes.dim, sizes.heads
-    made, told, scores = places_of(sizes)
-    asked = told if sizes.is_pre else 0
+    wide, narrow, scores = places_of(sizes)
+    read = narrow if sizes.is_pre else 0
     begin = start_B[first]
     for row in range(start_B[last - 1] + length_B[last - 1] - begin):
         for i in range(dim):
@@ -278,18 +254,19 @@ def encode(
     at = 0
     for layer in range(sizes.layers):
         if sizes.is_pre:
-            at = _norm(work, 0, told, stride, rows, dim, weights, at, sizes.eps)
-        at = _product(work, asked, stride, rows, weights, at, dim, 3 * dim, work, made, stride)
+            at = _norm(work, 0, narrow, stride, rows, dim, weights, at, sizes.eps)
+        at = _product(work, read, stride, rows, weights, at, dim, 3 * dim, work, wide, stride)
         for sequence in range(first, last):
             length, own = length_B[sequence], (start_B[sequence] - begin) * stride
             reach = windows_L[layer] or length
             for place in range(length):
                 mine, near, far = own + place * stride, max(0, place - reach + 1), min(length, place + reach)
                 _attend(
-                    work, made + mine, told + mine, scores + mine, work, made + own + dim, stride, near, far, dim, heads
-                )
-        at = _join(work, 0, asked, made, told, stride, rows, sizes, weights, at)
-        at = _feed_forward(work, 0, asked, made, told, stride, rows, sizes, weights, at)
+                    work, wide + mine, narrow + mine, scores + mine, work, wide + own + dim, stride, near, far, dim,
+                    heads,
+                )  # fmt: skip
+        at = _join(work, 0, read, wide, narrow, stride, rows, sizes, weights, at)
+        at = _feed_forward(work, 0, read, wide, narrow, stride, rows, sizes, weights, at)
     if sizes.is_pre:
         at = _norm(work, 0, 0, stride, rows, dim, weights, at, sizes.eps)
     for sequence in range(first, last):
@@ -301,19 +278,18 @@ def encode(
 
 @_compiled
 def step(
-    first: Any, rows: Any, embedded: Any, size: Any, sizes: Any, weights: Any, windows_L: Any, work: Any, stride: Any,
-    cache: Any, capacity: Any, position: Any, memory: Any, sources: Any, pace: Any,
-    length_R: Any, logits: Any,
-) -> None:  # fmt: skip
+    first, rows, embedded, size, sizes, weights, windows_L, work, stride, cache, capacity, position, memory, sources,
+    pace, length_R, logits,
+):  # fmt: skip
     """Rows [first, first + rows): their tokens' keys and values go into the cache, and their logits come out.
 
     `rows` is 1 or a multiple of TILE; those beyond `size` are worked on, and nobody looks at them.
     """
     dim, heads, layers = sizes.dim, sizes.heads, sizes.layers
     x = first * stride
-    made, told, scores = places_of(sizes)
-    made, told, scores = x + made, x + told, x + scores
-    asked = told if sizes.is_pre else x
+    wide, narrow, scores = places_of(sizes)
+    wide, narrow, scores = x + wide, x + narrow, x + scores
+    read = narrow if sizes.is_pre else x
     real = min(rows, size - first)
     for row in range(real):
         for i in range(dim):
@@ -321,22 +297,24 @@ def step(
     at = 0
     for layer in range(layers):
         if sizes.is_pre:
-            at = _norm(work, x, told, stride, rows, dim, weights, at, sizes.eps)
-        at = _product(work, asked, stride, rows, weights, at, dim, 3 * dim, work, made, stride)
+            at = _norm(work, x, narrow, stride, rows, dim, weights, at, sizes.eps)
+        at = _product(work, read, stride, rows, weights, at, dim, 3 * dim, work, wide, stride)
         begin = max(0, position + 1 - windows_L[layer]) if windows_L[layer] else 0
         for row in range(real):
             own, mine = ((first + row) * layers + layer) * capacity * 2 * dim, row * stride
             for i in range(2 * dim):
-                cache[own + position * 2 * dim + i] = work[made + mine + dim + i]
-            _attend(work, made + mine, told + mine, scores + mine, cache, own, 2 * dim, begin, position + 1, dim, heads)
-        at = _join(work, x, asked, made, told, stride, rows, sizes, weights, at)
-        at = _product(work, asked, stride, rows, weights, at, dim, dim, work, made, stride)
+                cache[own + position * 2 * dim + i] = work[wide + mine + dim + i]
+            _attend(
+                work, wide + mine, narrow + mine, scores + mine, cache, own, 2 * dim, begin, position + 1, dim, heads
+            )
+        at = _join(work, x, read, wide, narrow, stride, rows, sizes, weights, at)
+        at = _product(work, read, stride, rows, weights, at, dim, dim, work, wide, stride)
         for row in range(real):
             own, mine = (first + row) * sources * pace + layer * (pace // layers), row * stride
             length = length_R[first + row]
-            _attend(work, made + mine, told + mine, scores + mine, memory, own, pace, 0, length, dim, heads)
-        at = _join(work, x, asked, made, told, stride, rows, sizes, weights, at)
-        at = _feed_forward(work, x, asked, made, told, stride, rows, sizes, weights, at)
+            _attend(work, wide + mine, narrow + mine, scores + mine, memory, own, pace, 0, length, dim, heads)
+        at = _join(work, x, read, wide, narrow, stride, rows, sizes, weights, at)
+        at = _feed_forward(work, x, read, wide, narrow, stride, rows, sizes, weights, at)
     if sizes.is_pre:
         at = _norm(work, x, x, stride, rows, dim, weights, at, sizes.eps)
     _product(work, x, stride, rows, weights, at, dim, sizes.outputs, logits, first * sizes.outputs, sizes.outputs)

@@ -149,7 +149,7 @@ def parse_numbers(block_B: np.ndarray, data_R: np.ndarray, out_RD: np.ndarray, h
             if negative or block_B[place] == 43:
                 place += 1
             mantissa, digits, exponent, seen = np.uint64(0), 0, 0, 0
-            behind = False
+            fraction = False
             byte = block_B[place]
             while True:
                 if 48 <= byte <= 57:
@@ -157,11 +157,11 @@ def parse_numbers(block_B: np.ndarray, data_R: np.ndarray, out_RD: np.ndarray, h
                     if digits < _DIGITS:
                         mantissa = mantissa * np.uint64(10) + np.uint64(byte - 48)
                         digits += int(mantissa > 0)
-                        exponent -= int(behind)
+                        exponent -= int(fraction)
                     else:
-                        exponent += int(not behind)
-                elif byte == 46 and not behind:
-                    behind = True
+                        exponent += int(not fraction)
+                elif byte == 46 and not fraction:
+                    fraction = True
                 else:
                     break
                 place += 1
@@ -173,14 +173,14 @@ def parse_numbers(block_B: np.ndarray, data_R: np.ndarray, out_RD: np.ndarray, h
                 if below or byte == 43:
                     place += 1
                     byte = block_B[place]
-                power, told = 0, 0
+                power, count = 0, 0
                 while 48 <= byte <= 57:
                     power = min(power * 10 + int(np.int64(byte)) - 48, 9999)
-                    told += 1
+                    count += 1
                     place += 1
                     byte = block_B[place]
                 exponent += -power if below else power
-                seen = seen if told else 0
+                seen = seen if count else 0
             good = seen > 0 and (_is_blank(byte) or byte == NEWLINE)
             value = 0.0
             if good and mantissa > 0:
@@ -291,8 +291,8 @@ def _put_digits(scaled: int, shift: int, out_B: np.ndarray, at: int) -> int:
             at += 1
     inside = 0 < point < count
     place = at + count - 1 + inside
-    for behind in range(count):
-        if inside and behind == count - point:
+    for written in range(count):
+        if inside and written == count - point:
             out_B[place] = 46
             place -= 1
         out_B[place] = 48 + scaled % 10

@@ -56,37 +56,37 @@ def key_of(seed: int, epoch: int) -> Any:
 
 
 @part
-def drawn_at(key: Any, place: int) -> Any:
+def drawn_at(key, place):
     """64 random bits of a place: the upper half says whether it is kept, the lower how wide its window is. The bits
     are also where the place's own series begins: number j is mixed(bits + j · golden)."""
     return mixed(key + np.uint64(place) * GOLDEN)
 
 
 @part
-def reach_of(bits: Any, window: int) -> Any:
+def reach_of(bits, window):
     """1 … window, evenly."""
     return 1 + np.int64(((bits & _LOW) * np.uint64(window)) >> _32)
 
 
 @part
-def noise_word(bits: Any, threshold_V: Any, other_V: Any) -> Any:
+def noise_word(bits, threshold_V, other_V):
     row = np.int64(((bits >> _32) * np.uint64(len(threshold_V))) >> _32)
     other = np.int64(other_V[row])  # read in any case: a branch here would be foreseen wrongly every other time
     return row if (bits & _LOW) < np.uint64(threshold_V[row]) else other
 
 
 @_compiled
-def draw_noise(seed: int, count: int, threshold_V: Any, other_V: Any) -> Any:
+def draw_noise(seed, count, threshold_V, other_V):
     """`count` noise words, as the kernels draw them."""
-    found = np.empty(count, np.int32)
+    words = np.empty(count, np.int32)
     key = key_of(seed, 0)
     for i in range(count):
-        found[i] = noise_word(mixed(key + np.uint64(i + 1) * GOLDEN), threshold_V, other_V)
-    return found
+        words[i] = noise_word(mixed(key + np.uint64(i + 1) * GOLDEN), threshold_V, other_V)
+    return words
 
 
 @part
-def read_kept(tokens: Any, start: int, stop: int, keep_V: Any, key: Any, window: int, ids: Any, places: Any) -> Any:
+def read_kept(tokens, start, stop, keep_V, key, window, ids, places):
     """Fills `ids` and `places` with the words of [start, stop) that are kept, and `window` more at either side, between
     two marks; returns where the own ones begin and end."""
     before = 0
@@ -118,7 +118,7 @@ def read_kept(tokens: Any, start: int, stop: int, keep_V: Any, key: Any, window:
 
 
 @part
-def tiled(word: int, negatives: int, starts_V: Any) -> Any:
+def tiled(word, negatives, starts_V):
     """The outputs of a word, in whole tiles."""
     count = negatives + 1 if negatives > 0 else starts_V[word + 1] - starts_V[word]
     return (count + TILE - 1) // TILE * TILE
@@ -126,9 +126,8 @@ def tiled(word: int, negatives: int, starts_V: Any) -> Any:
 
 @part
 def draw_outputs(
-    word: Any, bits: Any, sets: int, threshold_V: Any, other_V: Any, starts_V: Any, nodes_L: Any, turns_L: Any,
-    stride: int, negatives: int, rows: Any, signs: Any, at: int,
-) -> Any:  # fmt: skip
+    word, bits, sets, threshold_V, other_V, starts_V, nodes_L, turns_L, stride, negatives, rows, signs, at,
+):  # fmt: skip
     """Fills rows and signs from `at` on with the word and its noise, `sets` times, or with the nodes on its way. What
     fills the last tile is the word's own row, or its last node, with sign 0."""
     if negatives > 0:
@@ -151,7 +150,7 @@ def draw_outputs(
 
 
 @part
-def ask_for(outputs: Any, stride: int, rows: Any, at: int, m: int) -> None:
+def ask_for(outputs, stride, rows, at, m):
     """Has m rows brought into the cache."""
     for k in range(at, at + m):
         for d in range(0, stride, LINE):
@@ -159,7 +158,7 @@ def ask_for(outputs: Any, stride: int, rows: Any, at: int, m: int) -> None:
 
 
 @part
-def _rated(sums: Any, sign: Any, rate: Any, product: Any, powers: Any) -> Any:
+def _rated(sums, sign, rate, product, powers):
     """g = lr s σ(−s x·o) of dot products x·o; σ(s x·o) goes into the product where s is not 0."""
     raised = exponential(sign * sums)
     unlikely = same(1.0) / (same(1.0) + raised)
@@ -168,10 +167,7 @@ def _rated(sums: Any, sign: Any, rate: Any, product: Any, powers: Any) -> Any:
 
 
 @part
-def _foresee_together(
-    inputs: Any, input_rows: Any, n: int, outputs: Any, rows: Any, at: int, m: int, stride: int, lr: float,
-    signs: Any, rates: Any, product: Any, powers: Any,
-) -> Any:  # fmt: skip
+def _foresee_together(inputs, input_rows, n, outputs, rows, at, m, stride, lr, signs, rates, product, powers):
     """Every context with each of the m outputs from `at` on; the g of context i and tile q go to
     rates[(q · room + i) · 8:]."""
     room, tiles = len(input_rows), m // TILE
@@ -210,11 +206,8 @@ def _foresee_together(
 
 
 @part
-def _move_together(
-    inputs: Any, input_rows: Any, n: int, outputs: Any, rows: Any, at: int, m: int, stride: int, rates: Any,
-    change: Any,
-) -> None:  # fmt: skip
-    """Moves all of them by what `_foresee_together` found, from what they were then."""
+def _move_together(inputs, input_rows, n, outputs, rows, at, m, stride, rates, change):
+    """Moves all of them by what `_foresee_together` computed, from what they were then."""
     room, tiles = len(input_rows), m // TILE
     for d in range(0, stride, LANES):
         for q in range(tiles):
@@ -268,7 +261,7 @@ def _move_together(
 
 
 @part
-def _pull(outputs: Any, at: int, g: Any, x: Any, moved: Any) -> Any:
+def _pull(outputs, at, g, x, moved):
     """o ← o + g x, and what x moves by grown by g o."""
     o = lanes(outputs, at)
     put(outputs, at, fused(g, x, o))
@@ -277,9 +270,8 @@ def _pull(outputs: Any, at: int, g: Any, x: Any, moved: Any) -> Any:
 
 @part
 def learn_one(
-    inputs: Any, row: int, outputs: Any, rows: Any, at: int, m: int, stride: int, lr: float, learning: bool,
-    signs: Any, rates: Any, change: Any, product: Any, powers: Any, signs_at: int = 0,
-) -> Any:  # fmt: skip
+    inputs, row, outputs, rows, at, m, stride, lr, learning, signs, rates, change, product, powers, signs_at=0,
+):  # fmt: skip
     """Both for one x, but what x is to move by goes to `change`, and g_k to rates[k]."""
     rate = same(lr)
     for k in range(0, m, TILE):
@@ -293,7 +285,7 @@ def learn_one(
             s4, s5 = fused(x, lanes(outputs, r4 + d), s4), fused(x, lanes(outputs, r5 + d), s5)
         sums = totals(s0, s1, s2, s3, s4, s5, s0, s1, s2, s3, s4, s5)
         g, product, powers = _rated(sums, once(lanes(signs, signs_at + k)), rate, product, powers)
-        put(rates, k, g)  # the lanes behind the sixth are those of the next tile, or of nothing
+        put(rates, k, g)  # the lanes after the sixth are those of the next tile, or of nothing
     if not learning:
         return product, powers
     for k in range(0, m, TILE):
@@ -317,10 +309,9 @@ def learn_one(
 
 @_compiled
 def read_span(
-    tokens: Any, start: int, stop: int, keep_V: Any, threshold_V: Any, other_V: Any, starts_V: Any, nodes_L: Any,
-    turns_L: Any, inputs: Any, outputs: Any, stride: int, way: int, window: int, negatives: int, learning: bool,
-    key: Any, place: int, lr: float, places: float, min_lr: float,
-) -> Any:  # fmt: skip
+    tokens, start, stop, keep_V, threshold_V, other_V, starts_V, nodes_L, turns_L, inputs, outputs, stride, way, window,
+    negatives, learning, key, place, lr, places, min_lr,
+):  # fmt: skip
     """Learns from the tokens [start, stop), or only measures; the sum of losses and the number of pairs.
 
     Place `start` is number `place` of the whole training. With `negatives` 0 the outputs are the nodes of the tree."""

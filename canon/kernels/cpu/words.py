@@ -1,6 +1,6 @@
 """Compiled loops over a list of words that lie end to end: a word's row by its hash, words twice, nearest spellings.
 
-Words are found by FNV-1a (Fowler, Noll and Vo; 64 bits) in a table of at least twice their number, stepping on from
+Words are looked up by FNV-1a (Fowler, Noll and Vo; 64 bits) in a table of at least twice their number, stepping on from
 where the hash points. Spellings are compared by edit distance (Levenshtein 1966) in bytes, given up at a limit.
 Plain version: the same code uncompiled, equal to the bit in tests/kernels/test_loops.py.
 Deviations: none. Shapes: B bytes, V words, Q words asked for, S slots of the hash table.
@@ -51,8 +51,8 @@ def index_words(text_B: np.ndarray, ends_V: np.ndarray, rows_S: np.ndarray, agai
     repeated = 0
     for row in range(len(ends_V)):
         first = ends_V[row - 1] + 1 if row else 0
-        found, slot = _find(text_B, ends_V, rows_S, text_B, first, ends_V[row])
-        if found == EMPTY:
+        earlier, slot = _find(text_B, ends_V, rows_S, text_B, first, ends_V[row])
+        if earlier == EMPTY:
             rows_S[slot] = row
         else:
             again_V[row] = True
@@ -104,7 +104,7 @@ def edit_distances(text_B: np.ndarray, ends_V: np.ndarray, word_B: np.ndarray, l
 
 @njit(nogil=True, cache=True)
 def gather(text_B: np.ndarray, starts_Q: np.ndarray, ends_Q: np.ndarray, out_B: np.ndarray) -> int:
-    """Copies words end to end, each with a line's end behind it; gives the bytes written."""
+    """Copies words end to end, each with a line's end after it; gives the bytes written."""
     at = 0
     for word in range(len(starts_Q)):
         for place in range(starts_Q[word], ends_Q[word]):

@@ -2,7 +2,7 @@
 
 The kernels of flash attention go through keys block by block and keep sums for the way back. Where all keys of a
 sequence fit into one tile there is nothing to go through and nothing to keep: `_forward` takes the softmax of all
-scores at once, `_backward` makes it anew and writes the gradients of queries, keys and values where their projection's
+scores at once, `_backward` makes it again and writes the gradients of queries, keys and values where their projection's
 gradient has them. Sequences of at most half or a quarter of the tile have one of that size. Sums are in float32;
 weights are dropped by the hash of canon/nn/dropout.py.
 Plain version: the grid of canon/nn/attention/attend.py, equal in tests/nn/test_short_attention.py; CANON_KERNELS=off

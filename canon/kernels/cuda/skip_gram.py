@@ -26,7 +26,7 @@ _AT_ONCE = 512  # words: more are faster, up to 2048, but learn less from each o
 _LANES = 128  # numbers of a row that one warp works on
 
 
-@triton.jit(do_not_specialize=["size", "seed"])  # else compiled anew for multiples of 16
+@triton.jit(do_not_specialize=["size", "seed"])  # else compiled again for multiples of 16
 def _skip_gram(  # type: ignore[no-untyped-def]
     kept_M, sentence_M, size, input_VS, output_VS, threshold_V, other_V, vocabulary, seed, lr_first, lr_last, tally,
     WINDOW: tl.constexpr, OUTPUTS: tl.constexpr, ROWS: tl.constexpr, STRIDE: tl.constexpr, TALLIES: tl.constexpr,
@@ -120,7 +120,7 @@ class OnDevice:
             num_warps=max(1, min(8, self._stride // _LANES)),
         )  # fmt: skip
 
-    def told(self) -> tuple[float, float]:
+    def tallies(self) -> tuple[float, float]:
         """The sum of losses and the number of pairs since the last call."""
         loss, pairs = self._tally.double().view(2, _TALLIES).sum(1).tolist()
         self._tally.zero_()

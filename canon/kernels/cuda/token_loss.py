@@ -25,7 +25,7 @@ def _kernel(logits, target, losses, right, size, width, LEARNS: tl.constexpr, WI
     place = tl.arange(0, WIDTH)
     top = -float("inf")
     total = 0.0
-    told = tl.load(here + tl.where(counts, wanted, 0)).to(tl.float32)
+    score = tl.load(here + tl.where(counts, wanted, 0)).to(tl.float32)
     ahead = 0  # tokens that are likelier than the target, or as likely and before it
     for start in range(0, size, WIDTH):
         inside = start + place < size
@@ -33,11 +33,11 @@ def _kernel(logits, target, losses, right, size, width, LEARNS: tl.constexpr, WI
         higher = tl.maximum(top, tl.max(x, 0))
         total = total * tl.exp(top - higher) + tl.sum(tl.exp(x - higher), 0)
         top = higher
-        ahead += tl.sum(((x > told) | ((x == told) & (start + place < wanted))).to(tl.int32), 0)
-    tl.store(losses + row, tl.where(counts, top + tl.log(total) - told, 0.0))
+        ahead += tl.sum(((x > score) | ((x == score) & (start + place < wanted))).to(tl.int32), 0)
+    tl.store(losses + row, tl.where(counts, top + tl.log(total) - score, 0.0))
     tl.store(right + row, (ahead == 0) & counts)
     if LEARNS:
-        for start in range(0, width, WIDTH):  # behind the vocabulary: 0
+        for start in range(0, width, WIDTH):  # after the vocabulary: 0
             x = tl.load(here + start + place, mask=start + place < size, other=-float("inf")).to(tl.float32)
             slope = tl.exp(x - top) / total - tl.where(start + place == wanted, 1.0, 0.0)
             slope = tl.where(counts, slope, 0.0)

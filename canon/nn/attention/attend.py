@@ -78,7 +78,7 @@ def attend_padded(
     """`attend` on grids [B, H, L, d] whose keys are those of a layout; rows of padded queries hold anything."""
     if causal and keys.prefix is not None:
         return _dense(query, key, value, keys.prefix_mask, False, window, bias, dropout, may_be_blind=True)
-    # Padding is at the end: it is the future of every token, which causal attention hides without being asked.
+    # Padding is at the end: it is the future of every token, which causal attention hides without being projected.
     mask = None if keys.is_full or causal else keys.mask[:, None, None]
     blind = mask is not None and (bool(window) or keys.min_length == 0)
     return _dense(query, key, value, mask, causal, window, bias, dropout, blind)
@@ -133,8 +133,8 @@ def can_pack(x: Tensor, head_dim: int, layout: Layout, keys: Layout, bias: Tenso
 
 
 def packed(
-    asked: Tensor,
-    told: Tensor | None,
+    projected: Tensor,
+    key_value: Tensor | None,
     layout: Packing,
     keys: Packing,
     causal: bool = False,
@@ -143,13 +143,13 @@ def packed(
 ) -> Tensor:
     """`attend` on tokens end to end in half precision on CUDA, as their projections lie: [N, H, d].
 
-    asked: queries, keys and values [N, 3, H, d], or queries [N, H, d] alone; then told: keys and values [M, 2, H, d].
+    projected: queries, keys and values [N, 3, H, d]; or queries [N, H, d], with keys and values [M, 2, H, d] apart.
     """
-    if short.fits(asked.shape[-1], layout.bound, keys.bound):
-        seed = dropout_seed(asked.device) if dropout else None
+    if short.fits(projected.shape[-1], layout.bound, keys.bound):
+        seed = dropout_seed(projected.device) if dropout else None
         where = (layout.offsets, keys.offsets, layout.bound, keys.bound)
-        return short.attend_short(asked, told, *where, causal, window, dropout, seed)
-    return _flash(*short.parts(asked, told), layout, keys, causal, window, dropout)
+        return short.attend_short(projected, key_value, *where, causal, window, dropout, seed)
+    return _flash(*short.parts(projected, key_value), layout, keys, causal, window, dropout)
 
 
 def _flash(

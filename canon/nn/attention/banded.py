@@ -2,7 +2,7 @@
 
 Beltagy, Peters and Cohan 2020, Longformer (arXiv:2004.05150), section 3.1: the sliding window.
 Queries are cut into blocks of `window`; all keys that a block can see lie in it and the block before it (and, where the
-future may be seen, the one behind it): one call over all blocks, with a mask of one block's size.
+future may be seen, the one after it): one call over all blocks, with a mask of one block's size.
 Deviations: none. Shapes: B sequences, H heads, L places, n blocks of w places, k keys that a block sees, d features.
 """
 
@@ -28,12 +28,12 @@ def banded(
     batch, heads, length, width = query_BHLd.shape
     blocks = -(-length // window)
     rest = blocks * window - length
-    behind = 0 if causal else window
-    reach = 2 * window + behind  # keys that a block looks at: from one block before its own
+    after = 0 if causal else window
+    reach = 2 * window + after  # keys that a block looks at: from one block before its own
 
     def blocked(keys: Tensor) -> Tensor:
         """[B, H, L, d] to [B n, H, k, d]: every key stands in two or three blocks."""
-        keys = F.pad(keys, (0, 0, window, rest + behind))
+        keys = F.pad(keys, (0, 0, window, rest + after))
         return keys.unfold(2, reach, window).permute(0, 2, 1, 4, 3).reshape(batch * blocks, heads, reach, width)
 
     query = F.pad(query_BHLd, (0, 0, 0, rest)).unflatten(2, (blocks, window)).transpose(1, 2).flatten(0, 1)
@@ -45,7 +45,7 @@ def banded(
     )
     there_Bnk = ((place_nk >= 0) & (place_nk < length))[None]
     if mask_BL is not None:
-        there_Bnk = F.pad(mask_BL, (window, rest + behind)).unfold(1, reach, window)
+        there_Bnk = F.pad(mask_BL, (window, rest + after)).unfold(1, reach, window)
     # Filled-up queries, which nobody reads, see what is hidden: a row that sees nothing would need care.
     spare_nw = (torch.arange(blocks * window, device=device) >= length).view(blocks, window)
     seen = (near_wk & there_Bnk[:, :, None]) | spare_nw[:, :, None]

@@ -2,9 +2,8 @@
 
 Vaswani et al. 2017 (arXiv:1706.03762): figure 1 → `EncoderBlock` (left) and `DecoderBlock` (right), equation 2 →
 `FeedForward`; norm = "post" is the paper's LayerNorm(x + Sublayer(x)), "pre" is x + Sublayer(LayerNorm(x)) of Xiong et
-al. 2020 (2002.04745); `Encoder` and `Decoder` are stacks of blocks. `DecoderStep` is a decoder block for one more
-token, stripped of everything but its products.
-Deviations: none. Shapes: N tokens of B sequences, M tokens of their memories, D features, H heads of d, S of memory.
+al. 2020 (2002.04745); `TransformerEncoder` and `TransformerDecoder` are stacks of blocks.
+Deviations: none. Shapes: N tokens of B sequences, M tokens of their memories, D features.
 """
 
 from __future__ import annotations
@@ -18,8 +17,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from canon.contracts import Compiles
 from canon.nn.attention.attend import can_pack
-from canon.nn.attention.multihead import CrossAttention, SelfAttention, cross_step, linear, parts_of, self_step
+from canon.nn.attention.multihead import CrossAttention, SelfAttention
 from canon.nn.dropout import Dropout
 from canon.nn.packed import Linear
 from canon.nn.ragged import Layout, Packing
@@ -71,7 +71,23 @@ class FeedForward(nn.Module):
         return self.outer(self.activation(self.inner(x)))
 
 
-class EncoderBlock(nn.Module):
+class Sublayers(nn.Module):
+    """The residual sum and the norm around each sublayer, before it or after the sum."""
+
+    is_pre: bool
+    dropout: nn.Module
+
+    def before(self, norm: nn.Module, x: Tensor) -> Tensor:
+        """What the sublayer reads."""
+        return norm(x) if self.is_pre else x
+
+    def after(self, norm: nn.Module, x: Tensor, change: Tensor) -> Tensor:
+        """What the next one gets."""
+        x = x + self.dropout(change)
+        return x if self.is_pre else norm(x)
+
+
+class EncoderBlock(Sublayers):
     """Self-attention, then the feed-forward network."""
 
     def __init__(self, sizes: Sizes, window: int = 0) -> None:
@@ -83,26 +99,18 @@ class EncoderBlock(nn.Module):
         self.feed_forward_norm = Norm(sizes.dim, sizes.eps)
         self.dropout = Dropout(sizes.dropout)
 
-    def forward(
-        self,
-        x_ND: Tensor,
-        layout: Layout | Packing,
-        causal: bool = False,
-        record: Record | None = None,
-        name: str = "",
-    ) -> Tensor:
-        """With `record`, the weights are put there under `name`."""
-        asked_ND = self.attention_norm(x_ND) if self.is_pre else x_ND
-        if record is not None and isinstance(layout, Layout):
-            record[name] = self.attention.weights(asked_ND, layout, causal)
-        x_ND = x_ND + self.dropout(self.attention(asked_ND, layout, causal))
-        if self.is_pre:
-            return x_ND + self.dropout(self.feed_forward(self.feed_forward_norm(x_ND)))
-        x_ND = self.attention_norm(x_ND)
-        return self.feed_forward_norm(x_ND + self.dropout(self.feed_forward(x_ND)))
+    def forward(self, x_ND: Tensor, layout: Layout | Packing, causal: bool = False) -> Tensor:
+        norm = self.attention_norm
+        x_ND = self.after(norm, x_ND, self.attention(self.before(norm, x_ND), layout, causal))
+        norm = self.feed_forward_norm
+        return self.after(norm, x_ND, self.feed_forward(self.before(norm, x_ND)))
+
+    def weights(self, x_ND: Tensor, layout: Layout, causal: bool = False) -> Tensor:
+        """[B, H, L, L], to look at."""
+        return self.attention.weights(self.before(self.attention_norm, x_ND), layout, causal)
 
 
-class DecoderBlock(nn.Module):
+class DecoderBlock(Sublayers):
     """Causal self-attention, attention to the memory, then the feed-forward network."""
 
     def __init__(self, sizes: Sizes, window: int = 0) -> None:
@@ -116,147 +124,98 @@ class DecoderBlock(nn.Module):
         self.feed_forward_norm = Norm(sizes.dim, sizes.eps)
         self.dropout = Dropout(sizes.dropout)
 
-    def forward(
-        self,
-        x_ND: Tensor,
-        layout: Layout | Packing,
-        memory_MD: Tensor,
-        memory: Layout | Packing,
-        record: Record | None = None,
-        names: tuple[str, str] = ("", ""),
-    ) -> Tensor:
-        asked_ND = self.attention_norm(x_ND) if self.is_pre else x_ND
-        if record is not None and isinstance(layout, Layout):
-            record[names[0]] = self.attention.weights(asked_ND, layout, causal=True)
-        x_ND = x_ND + self.dropout(self.attention(asked_ND, layout, causal=True))
-        if self.is_pre:
-            asked_ND = self.cross_norm(x_ND)
-        else:
-            asked_ND = x_ND = self.attention_norm(x_ND)
-        if record is not None and isinstance(layout, Layout) and isinstance(memory, Layout):
-            record[names[1]] = self.cross.weights(asked_ND, layout, memory_MD, memory)
-        x_ND = x_ND + self.dropout(self.cross(asked_ND, layout, memory_MD, memory))
-        if self.is_pre:
-            return x_ND + self.dropout(self.feed_forward(self.feed_forward_norm(x_ND)))
-        x_ND = self.cross_norm(x_ND)
-        return self.feed_forward_norm(x_ND + self.dropout(self.feed_forward(x_ND)))
+    def forward(self, x_ND: Tensor, layout: Layout | Packing, memory_MD: Tensor, memory: Layout | Packing) -> Tensor:
+        x_ND, norm = self._attended(x_ND, layout), self.cross_norm
+        x_ND = self.after(norm, x_ND, self.cross(self.before(norm, x_ND), layout, memory_MD, memory))
+        norm = self.feed_forward_norm
+        return self.after(norm, x_ND, self.feed_forward(self.before(norm, x_ND)))
+
+    def _attended(self, x_ND: Tensor, layout: Layout | Packing) -> Tensor:
+        norm = self.attention_norm
+        return self.after(norm, x_ND, self.attention(self.before(norm, x_ND), layout, causal=True))
+
+    def weights(self, x_ND: Tensor, layout: Layout, memory_MD: Tensor, memory: Layout) -> tuple[Tensor, Tensor]:
+        """[B, H, L, L] of the tokens and [B, H, L, S] of the memory, to look at."""
+        own = self.attention.weights(self.before(self.attention_norm, x_ND), layout, causal=True)
+        x_ND = self.before(self.cross_norm, self._attended(x_ND, layout))
+        return own, self.cross.weights(x_ND, layout, memory_MD, memory)
 
 
-class EncoderBlocks(nn.ModuleList):
+class EncoderBlocks(nn.ModuleList, Compiles):
     """Encoder blocks one after the other: what is worth compiling, for tokens end to end in any number."""
 
     compiles = True
 
-    def forward(
-        self, x_ND: Tensor, where: Layout | Packing, causal: bool, record: Record | None, kept: list[Tensor] | None
-    ) -> Tensor:
-        for i, block in enumerate(self):
+    def forward(self, x_ND: Tensor, layout: Layout | Packing, causal: bool, kept: list[Tensor] | None = None) -> Tensor:
+        """With `kept`, the input of each block is put there."""
+        for block in self:
             if kept is not None:
                 kept.append(x_ND)
-            x_ND = block(x_ND, where, causal, record, f"{'decoder' if causal else 'encoder'}/{i}")
+            x_ND = block(x_ND, layout, causal)
         return x_ND
 
 
-class Encoder(nn.Module):
-    """Blocks, with a norm behind them where each has its norms before."""
-
-    def __init__(self, sizes: Sizes, bands: list[int]) -> None:
-        """bands: the window of each block, 0 for one that sees everything."""
-        super().__init__()
-        self.head_dim = sizes.dim // sizes.num_heads
-        self.blocks = EncoderBlocks(EncoderBlock(sizes, window) for window in bands)
-        self.norm = Norm(sizes.dim, sizes.eps) if sizes.norm == "pre" else nn.Identity()
-
-    def forward(
-        self,
-        x_ND: Tensor,
-        layout: Layout,
-        causal: bool = False,
-        record: Record | None = None,
-        kept: list[Tensor] | None = None,
-    ) -> Tensor:
-        """With `kept`, what goes into the first block and what comes out of each is put there."""
-        packs = record is None and can_pack(x_ND, self.head_dim, layout, layout)
-        x_ND = self.norm(self.blocks(x_ND, layout.packing if packs else layout, causal, record, kept))
-        if kept is not None:
-            kept.append(x_ND)
-        return x_ND
-
-
-class DecoderBlocks(nn.ModuleList):
+class DecoderBlocks(nn.ModuleList, Compiles):
     """As `EncoderBlocks`."""
 
     compiles = True
 
-    def forward(
-        self,
-        x_MD: Tensor,
-        where: Layout | Packing,
-        memory_ND: Tensor,
-        whence: Layout | Packing,
-        record: Record | None = None,
-    ) -> Tensor:
-        for i, block in enumerate(self):
-            x_MD = block(x_MD, where, memory_ND, whence, record, (f"decoder/{i}", f"cross/{i}"))
+    def forward(self, x_MD: Tensor, layout: Layout | Packing, memory_ND: Tensor, memory: Layout | Packing) -> Tensor:
+        for block in self:
+            x_MD = block(x_MD, layout, memory_ND, memory)
         return x_MD
 
 
-class Decoder(nn.Module):
-    """Decoder blocks, and a norm as behind `Encoder`."""
+class _Stack(nn.Module):
+    """Blocks, with a norm after them where each has its norms before its sublayers."""
 
-    def __init__(self, sizes: Sizes, bands: list[int]) -> None:
+    def __init__(self, sizes: Sizes, blocks: nn.ModuleList) -> None:
         super().__init__()
         self.head_dim = sizes.dim // sizes.num_heads
-        self.blocks = DecoderBlocks(DecoderBlock(sizes, window) for window in bands)
+        self.blocks = blocks
         self.norm = Norm(sizes.dim, sizes.eps) if sizes.norm == "pre" else nn.Identity()
 
-    def forward(
-        self, x_MD: Tensor, layout: Layout, memory_ND: Tensor, memory: Layout, record: Record | None = None
-    ) -> Tensor:
-        packs = record is None and can_pack(x_MD, self.head_dim, layout, memory)
-        where, whence = (layout.packing, memory.packing) if packs else (layout, memory)
-        return self.norm(self.blocks(x_MD, where, memory_ND, whence, record))
+
+class TransformerEncoder(_Stack):
+    def __init__(self, sizes: Sizes, bands: list[int]) -> None:
+        """bands: the window of each block, 0 for one that sees everything."""
+        super().__init__(sizes, EncoderBlocks(EncoderBlock(sizes, window) for window in bands))
+
+    def forward(self, x_ND: Tensor, layout: Layout, causal: bool = False) -> Tensor:
+        return self.norm(self.blocks(x_ND, self._where(x_ND, layout), causal))
+
+    def states(self, x_ND: Tensor, layout: Layout, causal: bool = False) -> list[Tensor]:
+        """The input of the first block and the output of each, the last one through the norm."""
+        kept: list[Tensor] = []
+        last_ND = self.norm(self.blocks(x_ND, self._where(x_ND, layout), causal, kept))
+        return [*kept, last_ND]
+
+    def attention(self, x_ND: Tensor, layout: Layout, causal: bool = False) -> tuple[Record, Tensor]:
+        """The weights of each block, and the output."""
+        record: Record = {}
+        for i, block in enumerate(self.blocks):
+            record[f"{'decoder' if causal else 'encoder'}/{i}"] = block.weights(x_ND, layout, causal)  # type: ignore[operator]
+            x_ND = block(x_ND, layout, causal)
+        return record, self.norm(x_ND)
+
+    def _where(self, x_ND: Tensor, layout: Layout) -> Layout | Packing:
+        return layout.packing if can_pack(x_ND, self.head_dim, layout, layout) else layout
 
 
-class DecoderStep:
-    """A decoder block's tensors, to be taken out `once`: looking them up in modules takes its time."""
+class TransformerDecoder(_Stack):
+    def __init__(self, sizes: Sizes, bands: list[int]) -> None:
+        super().__init__(sizes, DecoderBlocks(DecoderBlock(sizes, window) for window in bands))
 
-    def __init__(self, block: DecoderBlock) -> None:
-        self.is_pre = block.is_pre
-        self.window = block.attention.window
-        self.qkv, self.output = parts_of(block.attention.qkv), parts_of(block.attention.output)
-        self.query, self.cross_output = parts_of(block.cross.query), parts_of(block.cross.output)
-        self.inner, self.outer = parts_of(block.feed_forward.inner), parts_of(block.feed_forward.outer)
-        self.activation = block.feed_forward.activation
-        self.shape, self.eps = block.attention_norm.normalized_shape, block.attention_norm.eps
-        self.norm, self.cross_norm = _affine(block.attention_norm), _affine(block.cross_norm)
-        self.feed_forward_norm = _affine(block.feed_forward_norm)
+    def forward(self, x_MD: Tensor, layout: Layout, memory_ND: Tensor, memory: Layout) -> Tensor:
+        packs = can_pack(x_MD, self.head_dim, layout, memory)
+        here, there = (layout.packing, memory.packing) if packs else (layout, memory)
+        return self.norm(self.blocks(x_MD, here, memory_ND, there))
 
-    def __call__(
-        self,
-        x_BD: Tensor,
-        slot_B2Hd: Tensor,
-        keys: Tensor,
-        values: Tensor,
-        memory: tuple[Tensor, Tensor, Tensor | None],
-    ) -> Tensor:
-        """`slot` is the token's place among `keys` and `values`; `memory` holds keys, values and bias [B, 1, 1, S]."""
-        if self.window and keys.shape[2] > self.window:
-            keys, values = keys[:, :, -self.window :], values[:, :, -self.window :]
-        norm, shape, eps = F.layer_norm, self.shape, self.eps
-        if self.is_pre:
-            x_BD = x_BD + self_step(norm(x_BD, shape, *self.norm, eps), self.qkv, self.output, slot_B2Hd, keys, values)
-            x_BD = x_BD + cross_step(norm(x_BD, shape, *self.cross_norm, eps), self.query, self.cross_output, *memory)
-            return x_BD + self._feed_forward(norm(x_BD, shape, *self.feed_forward_norm, eps))
-        x_BD = x_BD + self_step(x_BD, self.qkv, self.output, slot_B2Hd, keys, values)
-        x_BD = norm(x_BD, shape, *self.norm, eps)
-        x_BD = x_BD + cross_step(x_BD, self.query, self.cross_output, *memory)
-        x_BD = norm(x_BD, shape, *self.cross_norm, eps)
-        return norm(x_BD + self._feed_forward(x_BD), shape, *self.feed_forward_norm, eps)
-
-    def _feed_forward(self, x_BD: Tensor) -> Tensor:
-        return linear(self.activation(linear(x_BD, self.inner)), self.outer)
-
-
-def _affine(norm: nn.LayerNorm) -> tuple[Tensor, Tensor]:
-    return norm.weight, norm.bias
+    def attention(self, x_MD: Tensor, layout: Layout, memory_ND: Tensor, memory: Layout) -> Record:
+        """The weights of each block, to the target and to the memory."""
+        record: Record = {}
+        for i, block in enumerate(self.blocks):
+            own, cross = block.weights(x_MD, layout, memory_ND, memory)  # type: ignore[operator]
+            record |= {f"decoder/{i}": own, f"cross/{i}": cross}
+            x_MD = block(x_MD, layout, memory_ND, memory)
+        return record

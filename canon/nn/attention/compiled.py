@@ -18,18 +18,18 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from canon.kernels.cpu.threads import has_kernels, share, threads
-from canon.nn.attention.block import ACTIVATIONS, Decoder, DecoderBlock, Encoder, EncoderBlock
+from canon.nn.attention.block import ACTIVATIONS, DecoderBlock, EncoderBlock, TransformerDecoder, TransformerEncoder
 from canon.nn.frozen import is_frozen
 from canon.nn.packed import is_plain
 from canon.nn.ragged import Layout
 from canon.nn.states import State
 
 if TYPE_CHECKING:
-    from canon.kernels.cpu.transformer import Sizes
+    from canon.kernels.cpu.transformer import KernelSizes
 
 _LINE = 16  # floats of a cache line
 _PART = 256  # tokens that go through an encoder together: their features stay near
-_ORDER = list(ACTIVATIONS.values())  # as kernels.cpu.transformer.Sizes numbers them
+_ORDER = list(ACTIVATIONS.values())  # as kernels.cpu.transformer.KernelSizes numbers them
 
 Affine = tuple[Tensor, Tensor | None]  # weight and bias
 
@@ -42,13 +42,13 @@ def compiles(module: nn.Module) -> bool:
 class CompiledEncoder:
     """An encoder with its weights as they were when this was made."""
 
-    def __init__(self, encoder: Encoder) -> None:
+    def __init__(self, encoder: TransformerEncoder) -> None:
         blocks: list[EncoderBlock] = list(encoder.blocks)  # type: ignore[arg-type]
         self._sizes, self._windows = _sizes(blocks[0], len(blocks)), _windows(blocks)
         self._weights = _copied(_in_order(blocks, encoder.norm))
 
     def __call__(self, x_ND: Tensor, layout: Layout) -> Tensor:
-        """[B, S, D], 0 behind a sequence's end."""
+        """[B, S, D], 0 after a sequence's end."""
         from canon.kernels.cpu import transformer as kernel
 
         sizes = self._sizes
@@ -78,7 +78,7 @@ class CompiledEncoder:
 class CompiledDecoder:
     """A decoder with its weights as they were when this was made; what it remembers of a search is in the state."""
 
-    def __init__(self, decoder: Decoder, output: Tensor) -> None:
+    def __init__(self, decoder: TransformerDecoder, output: Tensor) -> None:
         """`output` are the weights of logits, [V, D]."""
         blocks: list[DecoderBlock] = list(decoder.blocks)  # type: ignore[arg-type]
         self._windows, self._tokens = _windows(blocks), len(output)
@@ -101,19 +101,19 @@ class CompiledDecoder:
         (batch, places, dim), layers = memory_BSD.shape, self._sizes.layers
         rows, width = _filled_up(batch * places), layers * kernel.padded(2 * dim)
         x = F.pad(memory_BSD.reshape(-1, dim), (0, 0, 0, rows - batch * places))
-        told_RW = x.new_empty(rows, width)
-        given = (_flat(x), dim, self._memory, layers, _flat(told_RW))
+        memory_RW = x.new_empty(rows, width)
+        given = (_flat(x), dim, self._memory, layers, _flat(memory_RW))
         if rows:
             share(lambda first, count: kernel.project(first, count, *given), rows, kernel.TILE)
         return {
-            "memory": told_RW[: batch * places].view(batch, places, width),
+            "memory": memory_RW[: batch * places].view(batch, places, width),
             "memory_length": seen_BS.sum(1),
             "cache": x.new_empty(batch, layers, capacity, 2 * dim),
             "position": torch.tensor(0),
         }
 
     def step(self, x_BD: Tensor, state: State) -> Tensor:
-        """Logits [B, V] behind tokens that are embedded; the cache is written to."""
+        """Logits [B, V] of what follows tokens that are embedded; the cache is written to."""
         from canon.kernels.cpu import transformer as kernel
 
         cache, memory = state["cache"], state["memory"]
@@ -131,10 +131,10 @@ class CompiledDecoder:
         return torch.from_numpy(logits_RV)[:size, : self._tokens]
 
 
-def _sizes(block: EncoderBlock | DecoderBlock, layers: int, tokens: int = 0) -> Sizes:
+def _sizes(block: EncoderBlock | DecoderBlock, layers: int, tokens: int = 0) -> KernelSizes:
     from canon.kernels.cpu import transformer as kernel
 
-    return kernel.Sizes(
+    return kernel.KernelSizes(
         dim=block.attention.dim,
         heads=block.attention.num_heads,
         hidden=block.feed_forward.inner.out_features,

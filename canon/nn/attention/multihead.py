@@ -1,7 +1,7 @@
 """Multi-head attention on tokens end to end: each head attends in its own projection, all are projected again.
 
 Vaswani et al. 2017 (arXiv:1706.03762), section 3.2.2: head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V) for all heads in
-`SelfAttention.forward` and `CrossAttention.forward`, [head_1; …; head_h] W^O behind them. The projections of all heads
+`SelfAttention.forward` and `CrossAttention.forward`, [head_1; …; head_h] W^O after them. The projections of all heads
 are one matrix product: queries, keys and values of self-attention; keys and values of cross-attention.
 Weights begin uniform in ±√(6 / 4D), which is Glorot and Bengio's for the three projections taken as one matrix.
 Deviations: projections have biases, as in most implementations; bias = False leaves them out.
@@ -66,7 +66,7 @@ class SelfAttention(MultiHead):
         self.reset()
 
     def forward(self, x_ND: Tensor, layout: Layout | Packing, causal: bool = False) -> Tensor:
-        """A packing in place of the layout says that tokens stay end to end, as `attend.can_pack` has found."""
+        """A packing in place of the layout says that tokens stay end to end, as `attend.can_pack` says."""
         qkv = self.qkv(x_ND)
         if isinstance(layout, Layout) and is_packed(qkv.unflatten(-1, (-1, self.head_dim)), layout, layout):
             layout = layout.packing
@@ -110,8 +110,8 @@ class CrossAttention(MultiHead):
             layout, memory = layout.packing, memory.packing
         if isinstance(layout, Packing):
             assert isinstance(memory, Packing), "both packed, or none"
-            told_M2Hd = key_value.unflatten(-1, (2, self.num_heads, self.head_dim))
-            return self.output(packed(query, told_M2Hd, layout, memory, dropout=self._dropout).flatten(1))
+            key_value_M2Hd = key_value.unflatten(-1, (2, self.num_heads, self.head_dim))
+            return self.output(packed(query, key_value_M2Hd, layout, memory, dropout=self._dropout).flatten(1))
         assert isinstance(memory, Layout), "both packed, or none"
         key, value = (part.transpose(1, 2) for part in self._heads(memory.pad(key_value), 2))
         query = layout.pad(query).transpose(1, 2)
@@ -144,12 +144,20 @@ def linear(x: Tensor, parts: Parts) -> Tensor:
     return multiply(x, weight, bias)
 
 
-def self_step(x_BD: Tensor, qkv: Parts, output: Parts, slot_B2Hd: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+def self_step(
+    x_BD: Tensor,
+    qkv: Parts,
+    output: Parts,
+    slot_B2Hd: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    bias: Tensor | None = None,
+) -> Tensor:
     """Self-attention of one token: `slot` is its place among `keys` and `values` [B, H, …, d], and is filled here."""
     batch, _, heads, width = slot_B2Hd.shape
     projected = linear(x_BD, qkv).view(batch, 3, heads, width)
     slot_B2Hd.copy_(projected.narrow(1, 1, 2))
-    out = F.scaled_dot_product_attention(projected.narrow(1, 0, 1).transpose(1, 2), keys, values)
+    out = F.scaled_dot_product_attention(projected.narrow(1, 0, 1).transpose(1, 2), keys, values, bias)
     return linear(out.reshape(batch, -1), output)
 
 

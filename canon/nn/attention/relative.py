@@ -1,4 +1,4 @@
-"""Attention by distance: causal self-attention over a segment and the memory before it, positions told by distance.
+"""Attention by distance: causal self-attention over a segment and the memory before it, with positions by distance.
 
 Dai et al. 2019, Transformer-XL (arXiv:1901.02860), section 3.3 and appendix B:
   A(i, j) = (q_i + u)·k_j + (q_i + v)·W r_{i−j}, r the sinusoids of a distance (canon/nn/positions.py)

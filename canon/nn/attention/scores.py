@@ -53,12 +53,8 @@ class Scores(nn.Module):
         if self.kind in ("additive", "concat"):
             nn.init.xavier_uniform_(self.vector[None])
 
-    def forward(self, query_BQE: Tensor, keys_BKD: Tensor | None = None, prepared: Tensor | None = None) -> Tensor:
-        """Scores [B, Q, K] of keys, or of what `prepare` made of them."""
-        if prepared is None:
-            assert keys_BKD is not None, "give the keys, or what prepare made of them"
-            prepared = self.prepare(keys_BKD)
-        return self.compare(query_BQE, prepared)
+    def forward(self, query_BQE: Tensor, keys_BKD: Tensor) -> Tensor:
+        return self.compare(query_BQE, self.prepare(keys_BKD))
 
     def prepare(self, keys_BKD: Tensor) -> Tensor:
         """What of the scores depends on keys alone: [B, K, A], or [B, K, E] for products."""

@@ -22,19 +22,19 @@ def fits(head_dim: int, bound: int, key_bound: int) -> bool:
     return enabled() and head_dim in _SIZES and max(bound, key_bound) <= LONGEST
 
 
-def parts(asked: Tensor, told: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+def parts(projected: Tensor, key_value: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
     """Queries, keys and values [·, H, d] of [N, 3, H, d], or of [N, H, d] and [M, 2, H, d]."""
-    if told is None:
-        query, key, value = asked.unbind(1)
+    if key_value is None:
+        query, key, value = projected.unbind(1)
         return query, key, value
-    key, value = told.unbind(1)
-    return asked, key, value
+    key, value = key_value.unbind(1)
+    return projected, key, value
 
 
 @torch.library.custom_op("canon::attend_short", mutates_args=())
 def attend_short(
-    asked: Tensor,
-    told: Tensor | None,
+    projected: Tensor,
+    key_value: Tensor | None,
     offsets: Tensor,
     key_offsets: Tensor,
     bound: int,
@@ -44,17 +44,17 @@ def attend_short(
     dropout: float,
     seed: Tensor | None,
 ) -> Tensor:
-    """[N, H, d]; asked [N, 3, H, d] has all of it where told is None, else [N, H, d] and told [M, 2, H, d]."""
+    """[N, H, d], of projected [N, 3, H, d], or of projected [N, H, d] and key_value [M, 2, H, d]."""
     from canon.kernels.cuda.short_attention import forward
 
-    return forward(parts(asked, told), offsets, key_offsets, (bound, key_bound), causal, window, dropout, seed)
+    return forward(parts(projected, key_value), offsets, key_offsets, (bound, key_bound), causal, window, dropout, seed)
 
 
 @torch.library.custom_op("canon::attend_short_backward", mutates_args=())
 def _backward(
     slope: Tensor,
-    asked: Tensor,
-    told: Tensor | None,
+    projected: Tensor,
+    key_value: Tensor | None,
     offsets: Tensor,
     key_offsets: Tensor,
     bound: int,
@@ -66,32 +66,35 @@ def _backward(
 ) -> list[Tensor]:
     from canon.kernels.cuda.short_attention import backward
 
-    asked_slope, told_slope = torch.empty_like(asked), None if told is None else torch.empty_like(told)
-    both = parts(asked, told), parts(asked_slope, told_slope)
+    projected_slope, key_value_slope = (
+        torch.empty_like(projected),
+        None if key_value is None else torch.empty_like(key_value),
+    )
+    both = parts(projected, key_value), parts(projected_slope, key_value_slope)
     backward(slope, *both, offsets, key_offsets, (bound, key_bound), causal, window, dropout, seed)
-    return [asked_slope] if told_slope is None else [asked_slope, told_slope]
+    return [projected_slope] if key_value_slope is None else [projected_slope, key_value_slope]
 
 
 @attend_short.register_fake
-def _shape(asked: Tensor, told: Tensor | None, *_: Any) -> Tensor:
-    return asked.new_empty((len(asked), *asked.shape[-2:]))
+def _shape(projected: Tensor, key_value: Tensor | None, *_: Any) -> Tensor:
+    return projected.new_empty((len(projected), *projected.shape[-2:]))
 
 
 @_backward.register_fake
-def _shapes(slope: Tensor, asked: Tensor, told: Tensor | None, *_: Any) -> list[Tensor]:
-    return [torch.empty_like(part) for part in (asked, told) if part is not None]
+def _shapes(slope: Tensor, projected: Tensor, key_value: Tensor | None, *_: Any) -> list[Tensor]:
+    return [torch.empty_like(part) for part in (projected, key_value) if part is not None]
 
 
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    asked, told, offsets, key_offsets, *rest, seed = inputs
-    ctx.save_for_backward(asked, told, offsets, key_offsets, seed)
+    projected, key_value, offsets, key_offsets, *rest, seed = inputs
+    ctx.save_for_backward(projected, key_value, offsets, key_offsets, seed)
     ctx.rest = rest
 
 
 def _slopes(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
     *given, seed = ctx.saved_tensors
-    found = _backward(slope.contiguous(), *given, *ctx.rest, seed)
-    return (*found, *[None] * (10 - len(found)))
+    slopes = _backward(slope.contiguous(), *given, *ctx.rest, seed)
+    return (*slopes, *[None] * (10 - len(slopes)))
 
 
 attend_short.register_autograd(_slopes, setup_context=_keep)

@@ -1,4 +1,4 @@
-"""Softmax over the keys that may be seen, told by lengths or by a mask; a row that sees none is zeros, never NaN.
+"""Softmax over the keys that lengths or a mask let be seen; a row that sees none is zeros, never NaN.
 
 Vaswani et al. 2017 (arXiv:1706.03762), section 3.2.3: what may not be seen has the score −∞. Deviations: none.
 Shapes: B sequences, H heads, Q queries, K keys.

@@ -1,10 +1,10 @@
-"""Two-stream attention: what a token says of itself, and what the others say of its place.
+"""Two-stream attention: a content stream that sees its own token, and a query stream that sees only its place.
 
 Yang et al. 2019, XLNet (arXiv:1906.08237), section 2.3: the content stream h sees its token and those before it in the
 order of factorisation, the query stream g only those before it, at its own place → `Sight`, `TwoStreamAttention`.
 Section 2.4, with Dai et al. 2019, Transformer-XL (1901.02860), appendix B; section 2.5 for the third term:
   A(i, j) = (q_i + u)·k_j + (q_i + v)·W r_{i−j} + (q_i + w)·s_{same(i, j)}
-where distances i − j have both signs, and s tells whether both tokens are of one segment. The first product is the
+where distances i − j have both signs, and s says whether both tokens are of one segment. The first product is the
 kernel's own; the others are its bias. Tokens of equal rank see each other's content.
 Deviations: a query that sees nothing gets zeros, where the authors' code averages over everything.
 Shapes: N tokens of B sequences, L the longest, M of them asked for, P the most of one sequence, T places of memory,
@@ -32,7 +32,7 @@ class View:
 
     layout: Layout  # of the queries
     seen: Tensor  # [B, Q, K]
-    same: Tensor | None = None  # [B, Q, K] whether query and key are of one segment; None: nobody asks
+    same: Tensor | None = None  # [B, Q, K] whether query and key are of one segment; None: without segments
     places: Tensor | None = None  # [B, Q] of the queries in their sequences; None: all places, one after the other
 
 
@@ -108,8 +108,10 @@ class TwoStreamAttention(RelativeAttention):
         scores_BHQR = (query_BQHd + self.position_bias).transpose(1, 2) @ by_distance_HdR
         bias = _by_key(scores_BHQR, view.places, key.shape[2])
         if view.same is not None:
-            told = torch.einsum("bqhd,shd->bhqs", query_BQHd + self.segment_bias, self.segment.to(query_BQHd.dtype))
-            bias = bias + torch.where(view.same[:, None], told[..., :1], told[..., 1:])
+            by_segment = torch.einsum(
+                "bqhd,shd->bhqs", query_BQHd + self.segment_bias, self.segment.to(query_BQHd.dtype)
+            )
+            bias = bias + torch.where(view.same[:, None], by_segment[..., :1], by_segment[..., 1:])
         bias = bias / math.sqrt(self.head_dim)
         asked = (query_BQHd + self.content_bias).transpose(1, 2)
         out = attend(asked, key, value, mask=view.seen[:, None], bias=bias, dropout=self._dropout)

@@ -1,7 +1,7 @@
 """The two players of a generative adversarial network as one module, so that one checkpoint and one wrapper hold both.
 
-Goodfellow et al. 2014 (arXiv:1406.2661), algorithm 1: the turns in `Players.forward`. The losses of the turns are in
-canon.objectives.adversarial, the game in canon.tasks.generation. Deviations: none.
+Goodfellow et al. 2014 (arXiv:1406.2661), algorithm 1: the turns are `GeneratorTurn` and `DiscriminatorTurn`, their
+losses canon.objectives.adversarial, the game canon.tasks.generation. Deviations: none.
 Shapes: B examples, Z length of the noise.
 """
 
@@ -14,12 +14,13 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from canon.config import settings
+from canon.contracts import TakesTurns
 from canon.systems.settings import Positive
 
 
 @settings
 class Game:
-    """What both systems may be told of the game itself."""
+    """Settings of the game itself, which both systems have."""
 
     latent: Positive = Field(default=100, description="length of the noise z")
     prior: Literal["uniform", "normal"] = Field(default="uniform", description="of z: uniform on −1 to 1, or N(0, 1)")
@@ -28,19 +29,36 @@ class Game:
     )
 
 
-class Players(nn.Module):
+class Players(nn.Module, TakesTurns):
     """`generator` makes samples [B, *shape] from noise [B, Z]; `discriminator` gives each a logit [B], data above 0."""
 
     generator: nn.Module
     discriminator: nn.Module
 
-    def forward(self, z_BZ: Tensor, turn: str = "", real: Tensor | None = None) -> Tensor | tuple[Tensor, Tensor]:
-        """G(z); in the generator's turn the logit of D(G(z)), in the discriminator's those of D(x) and D(G(z))."""
-        if not turn:
-            return self.generator(z_BZ)
-        if turn == "generator":
-            return self.discriminator(self.generator(z_BZ))
+    def forward(self, z_BZ: Tensor) -> Tensor:
+        """G(z)."""
+        return self.generator(z_BZ)
+
+    def turn(self, phase: str) -> nn.Module:
+        return GeneratorTurn(self) if phase == "generator" else DiscriminatorTurn(self)
+
+
+class GeneratorTurn(nn.Module):
+    """What the generator learns from: the logit of D(G(z))."""
+
+    def __init__(self, players: Players) -> None:
+        super().__init__()
+        self.players = players
+
+    def forward(self, z_BZ: Tensor) -> Tensor:
+        return self.players.discriminator(self.players(z_BZ))
+
+
+class DiscriminatorTurn(GeneratorTurn):
+    """What the discriminator learns from: the logits of D(x) and D(G(z))."""
+
+    def forward(self, z_BZ: Tensor, real: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[override]
         with torch.no_grad():  # only D learns here
-            fake = self.generator(z_BZ)
+            fake = self.players(z_BZ)
         # Two passes, not one over both: batch normalisation must not let D compare data with samples.
-        return self.discriminator(real), self.discriminator(fake)
+        return self.players.discriminator(real), self.players.discriminator(fake)

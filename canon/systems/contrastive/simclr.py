@@ -3,8 +3,8 @@
 Chen, Kornblith, Norouzi and Hinton 2020, A simple framework for contrastive learning of visual representations
 (arXiv:2002.05709). Section 2.1: h = f(x) is `encoder`, z = g(h) = W₂ relu(W₁ h) is `projection`; equation 1 is
 `nt_xent` in canon/objectives/contrastive.py; the views are made and compared in canon/tasks/contrastive.py.
-The encoder is any system of the registry that classifies images, without its last linear layer. Its tensors are behind
-encoder. with their own names, so that `train.init` starts that system from a SimCLR run and makes only its head anew.
+The encoder is any system of the registry that classifies images, without its last linear layer. Its tensors keep
+their names after "encoder.", so that `train.init` starts that system from a SimCLR run with only its head new.
 Deviations: Adam or SGD in place of LARS; colour changes in one order (canon/data/batching/augment.py).
 Shapes: B images, C channels, H height, W width, F features, D projected features.
 """

@@ -23,27 +23,24 @@ class Config:
     num_classes: Classes = Field(default=10, description="the data decides")
 
 
-class SoftmaxRegression(nn.Module):
-    def __init__(self, config: Config) -> None:
+class LinearScores(nn.Module):
+    """W x + b, both zero at first: the problem is convex, so zero is as good a start as any, and needs no luck."""
+
+    def __init__(self, shape: Shape, outputs: int, bias: bool = True) -> None:
         super().__init__()
-        self.output = _zero_linear(config, config.num_classes)
+        self.output = nn.Linear(math.prod(shape), outputs, bias=bias)
+        for parameter in self.output.parameters():
+            nn.init.zeros_(parameter)
 
     def forward(self, input_BF: Tensor) -> Tensor:
         return self.output(input_BF.flatten(1))
 
 
-class LogisticRegression(nn.Module):
+class SoftmaxRegression(LinearScores):
     def __init__(self, config: Config) -> None:
-        super().__init__()
-        self.output = _zero_linear(config, 1 if config.num_classes == 2 else config.num_classes)
-
-    def forward(self, input_BF: Tensor) -> Tensor:
-        return self.output(input_BF.flatten(1))
+        super().__init__(config.shape, config.num_classes)
 
 
-def _zero_linear(config: Config, outputs: int) -> nn.Linear:
-    """The problem is convex, so zero is as good a start as any, and needs no luck."""
-    linear = nn.Linear(math.prod(config.shape), outputs)
-    nn.init.zeros_(linear.weight)
-    nn.init.zeros_(linear.bias)
-    return linear
+class LogisticRegression(LinearScores):
+    def __init__(self, config: Config) -> None:
+        super().__init__(config.shape, 1 if config.num_classes == 2 else config.num_classes)

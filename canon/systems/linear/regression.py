@@ -1,18 +1,18 @@
 """Linear regression: y = w·x + b, least squares.
 
-Legendre 1805. Equations: the prediction in `forward`; the loss ½(y − ŷ)² is objectives.regression.squared without ½.
-Deviations: none. Shapes: B examples, F features.
+Legendre 1805. Equations: the prediction in `LinearScores`; the loss ½(y − ŷ)² is objectives.regression.squared without
+½. Deviations: none. Shapes: B examples, F features.
 """
 
 from __future__ import annotations
 
-import math
 from typing import Annotated
 
 from pydantic import Field
-from torch import Tensor, nn
+from torch import nn
 
 from canon.config import settings
+from canon.systems.linear.classifiers import LinearScores
 from canon.systems.settings import Shape
 
 
@@ -22,12 +22,7 @@ class Config:
     weight_scale: Annotated[float, Field(ge=0)] = Field(default=0.0, description="standard deviation of the first w")
 
 
-class LinearRegression(nn.Module):
+class LinearRegression(LinearScores):
     def __init__(self, config: Config) -> None:
-        super().__init__()
-        self.output = nn.Linear(math.prod(config.shape), 1)
+        super().__init__(config.shape, 1)
         nn.init.normal_(self.output.weight, std=config.weight_scale)
-        nn.init.zeros_(self.output.bias)
-
-    def forward(self, input_BF: Tensor) -> Tensor:
-        return self.output(input_BF.flatten(1))

@@ -2,7 +2,7 @@
 
 BERT, RoBERTa, GPT-1 to 3, UniLM and ERNIE are this module with their choices written in their own short files: where
 the norms stand, what a token sees, how embeddings are made, which heads there are. Tokens lie end to end, without
-padding (canon.nn.ragged); logits are made only at the places asked for, and with targets not even there
+padding (canon.nn.ragged); logits are made only at the places asked for, and for losses never all at once
 (canon.nn.token_loss). Shapes: N tokens of B sequences, M places, D features, V tokens of the vocabulary, T positions.
 """
 
@@ -15,13 +15,14 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from canon.config import settings
-from canon.contracts import Recordable
+from canon.contracts import Attends, Directed, Encodes, GraphRecordable, NamesTokens
 from canon.errors import CanonError
-from canon.nn.attention.block import ACTIVATIONS, Activation, Encoder, Norm, NormPlace, Record, Sizes
+from canon.nn.attention.block import ACTIVATIONS, Activation, Norm, NormPlace, Record, Sizes, TransformerEncoder
 from canon.nn.attention.embedding import TokenEmbedding
 from canon.nn.dropout import Dropout
 from canon.nn.packed import Linear
 from canon.nn.ragged import Layout
+from canon.nn.token_loss import TokenLoss
 from canon.systems.settings import Depth, Positive, Share
 
 Outputs = dict[str, Tensor]
@@ -90,7 +91,7 @@ class Transform(nn.Module):
         return self.norm(self.activation(self.dense(x_MD)))
 
 
-class Pretrained(nn.Module, Recordable):
+class Pretrained(nn.Module, NamesTokens, Encodes, Attends, Directed, GraphRecordable):
     """One stack over one sequence of tokens each, and a head that names the tokens at some places."""
 
     framing: ClassVar[str] = "bert"  # canon.data.framing: where special tokens stand
@@ -115,7 +116,7 @@ class Pretrained(nn.Module, Recordable):
         )
         self.dim, self.limit = config.dim, config.max_positions
         self.embedding = Embeddings(config, self.segments, self.embedding_norm)
-        self.layers = Encoder(sizes, bands or [0] * config.num_layers)
+        self.layers = TransformerEncoder(sizes, bands or [0] * config.num_layers)
         self.head = Transform(config) if self.transforms else None
 
     def reset(self) -> None:
@@ -129,52 +130,37 @@ class Pretrained(nn.Module, Recordable):
                 nn.init.normal_(module.weight, std=_STD)
 
     def forward(
-        self,
-        token_N: Tensor,
-        layout: Layout,
-        *,
-        segment_N: Tensor | None = None,
-        places_M: Tensor | None = None,
-        target_M: Tensor | None = None,
+        self, token_N: Tensor, layout: Layout, *, segment_N: Tensor | None = None, places_M: Tensor | None = None
     ) -> Outputs:
-        """Logits [M, V] at `places_M` (all places where it is None), or the losses of `target_M` there.
+        """What `logits` and `token_losses` read, and what a network predicts of whole sequences.
 
         | result | shape | when |
         | --- | --- | --- |
-        | logits | [M, V] | without targets |
-        | loss | [] the sum, with a gradient | with targets |
-        | losses, right | [M], to look at | with targets |
+        | hidden | [M, D] features at `places_M`, at all places where it is None | always |
         | next | [B, 2] | where there is a head for it: follows, does not |
         """
-        hidden_ND = self.layers(self.embedding(token_N, layout, segment_N), layout, self.causal)
-        return {**self.name(hidden_ND, places_M, target_M), **self.judge(hidden_ND, layout)}
+        return self.predict(
+            self.layers(self.embedding(token_N, layout, segment_N), layout, self.causal), layout, places_M
+        )
 
-    def name(
-        self,
-        hidden_ND: Tensor,
-        places_M: Tensor | None,
-        target_M: Tensor | None,
-        share_M: Tensor | None = None,
-    ) -> Outputs:
-        """Tokens at some places: logits, or losses, each `share_M` times in the sum."""
-        x_MD = hidden_ND if places_M is None else hidden_ND.index_select(0, places_M)
-        bias_V = None
-        if self.head is not None:
-            x_MD, bias_V = self.head(x_MD), self.head.bias
-        if target_M is None:
-            return {"logits": self.embedding.token(x_MD, bias=bias_V)}
-        found = self.embedding.token(x_MD, bias=bias_V, target_N=target_M, share_N=share_M)
-        return {"loss": found.total, "losses": found.losses, "right": found.right}
+    def predict(self, hidden_ND: Tensor, layout: Layout, places_M: Tensor | None) -> Outputs:
+        return {"hidden": hidden_ND if places_M is None else hidden_ND.index_select(0, places_M)}
 
-    def judge(self, hidden_ND: Tensor, layout: Layout) -> Outputs:
-        """What is told of whole sequences."""
-        return {}
+    def logits(self, hidden_MD: Tensor) -> Tensor:
+        """Of each token of the vocabulary, [M, V]."""
+        return self.embedding.token.logits(*self._named(hidden_MD))
+
+    def token_losses(self, hidden_MD: Tensor, target_M: Tensor, share_M: Tensor | None = None) -> TokenLoss:
+        """The losses of `target_M` under these logits, each `share_M` times in the sum."""
+        x_MD, bias_V = self._named(hidden_MD)
+        return self.embedding.token.token_losses(x_MD, target_M, bias_V, share_M)
+
+    def _named(self, hidden_MD: Tensor) -> tuple[Tensor, Tensor | None]:
+        return (hidden_MD, None) if self.head is None else (self.head(hidden_MD), self.head.bias)
 
     def encode(self, token_N: Tensor, layout: Layout, segment_N: Tensor | None = None) -> list[Tensor]:
-        """The embeddings, then what each block puts out, [N, D] each."""
-        kept: list[Tensor] = []
-        self.layers(self.embedding(token_N, layout, segment_N), layout, self.causal, kept=kept)
-        return kept
+        """The embeddings, then the output of each block, [N, D] each."""
+        return self.layers.states(self.embedding(token_N, layout, segment_N), layout, self.causal)
 
     def pool(self, hidden_ND: Tensor, layout: Layout) -> Tensor:
         """One vector for each sequence: that of its first token."""
@@ -183,6 +169,4 @@ class Pretrained(nn.Module, Recordable):
     @torch.no_grad()
     def attention(self, token_N: Tensor, layout: Layout, segment_N: Tensor | None = None) -> Record:
         """All weights [B, H, L, L], by layer."""
-        record: Record = {}
-        self.layers(self.embedding(token_N, layout, segment_N), layout, self.causal, record)
-        return record
+        return self.layers.attention(self.embedding(token_N, layout, segment_N), layout, self.causal)[0]

@@ -1,4 +1,4 @@
-"""BERT: a Transformer that sees both sides, learnt by filling in hidden words and telling whether sentences follow.
+"""BERT: a Transformer that sees both sides, trained to fill in hidden words and to say whether two sentences follow.
 
 Devlin et al. 2019, BERT: pre-training of deep bidirectional Transformers (arXiv:1810.04805). Input (section 3, figure
 2): token + segment + position embeddings, then a norm → `Embeddings`; blocks are post-norm with GELU. Masked words
@@ -6,7 +6,7 @@ Devlin et al. 2019, BERT: pre-training of deep bidirectional Transformers (arXiv
 `pool`, two classes → `next`. Sizes: base L=12 D=768 H=12, large L=24 D=1024 H=16. First weights N(0, 0.02²).
 objective.masking = "word" hides whole words (the authors' later release; for Chinese with data.segmenter), "span"
 ERNIE's phrases (Sun et al. 2019, 1904.09223).
-Deviations: masks are drawn anew at every visit, not once for ten copies of the text; sequence lengths are the data's
+Deviations: masks are new at every visit, not once for ten copies of the text; sequence lengths are the data's
 from the first step, not 128 and then 512. Shapes: N tokens of B sequences, D features.
 """
 
@@ -41,8 +41,9 @@ class Bert(Pretrained):
         self.next = Linear(config.dim, 2) if config.next_sentence else None
         self.reset()
 
-    def judge(self, hidden_ND: Tensor, layout: Layout) -> Outputs:
-        return {} if self.next is None else {"next": self.next(self.pool(hidden_ND, layout))}
+    def predict(self, hidden_ND: Tensor, layout: Layout, places_M: Tensor | None) -> Outputs:
+        outputs = super().predict(hidden_ND, layout, places_M)
+        return outputs if self.next is None else outputs | {"next": self.next(self.pool(hidden_ND, layout))}
 
     def pool(self, hidden_ND: Tensor, layout: Layout) -> Tensor:
         """tanh(W h + b) of the first token."""

@@ -16,13 +16,15 @@ from torch import Tensor
 
 from canon.nn.attention.block import EncoderBlock
 from canon.nn.attention.steps import EncoderStep, Fixed, hidden_bias
+from canon.nn.decoding import LanguageModel
 from canon.nn.frozen import once
+from canon.nn.graphs import RecordsSteps
 from canon.nn.ragged import Layout
 from canon.nn.states import State
 from canon.systems.pretrained.base import Pretrained
 
 
-class Causal(Pretrained):
+class CausalTransformer(Pretrained, LanguageModel, RecordsSteps):
     framing = "gpt"
     causal = True
 
@@ -37,7 +39,7 @@ class Causal(Pretrained):
 
     @torch.no_grad()
     def read(self, token_BT: Tensor, room: int, start_B: Tensor | None = None) -> State:
-        """The state behind prompts, with room for so many more tokens; row b's prompt is token_BT[b, start_B[b]:].
+        """The state after prompts, with room for so many more tokens; row b's prompt is token_BT[b, start_B[b]:].
 
         | entry | shape | meaning |
         | --- | --- | --- |
@@ -96,7 +98,7 @@ class Causal(Pretrained):
 
     @torch.no_grad()
     def step(self, token_B: Tensor, state: State) -> tuple[Tensor, State]:
-        """Logits [B, V] behind `token_B`, and the state after it; cache and tokens are written in place."""
+        """Logits [B, V] of what follows `token_B`, and the state after it; cache and tokens are written in place."""
         if int(state["position"]) == state["tokens"].shape[1]:
             state = self.slide(state)
         cache, position, start_B = state["cache"], int(state["position"]), state.get("start")
@@ -118,7 +120,7 @@ class Causal(Pretrained):
     def slide(self, state: State) -> State:
         """The newer half of all texts, read again from the first place on, in the same memory."""
         tokens_BC, position = state["tokens"], int(state["position"])
-        assert tokens_BC.shape[1] >= self.limit, "read with room for fewer tokens than were put out"
+        assert tokens_BC.shape[1] >= self.limit, "read with room for fewer tokens than were generated"
         kept = self.limit // 2
         if "start" in state:
             state["start"].sub_(position - kept).clamp_(min=0)
@@ -129,7 +131,7 @@ class Causal(Pretrained):
     def fixed_step(
         self, token_B: Tensor, place_1: Tensor, state: State, reach: int, run: Fixed | None = None
     ) -> Tensor:
-        """Logits [B, V] behind `token_B` at `place`, one of the first `reach`; nothing waits for the host.
+        """Logits [B, V] of what follows `token_B` at `place`, one of the first `reach`; nothing waits for the host.
 
         The state is one of `make_room`. `run`: what a block's tensors go through, `steps.fixed` or the like.
         """
@@ -145,4 +147,4 @@ class Causal(Pretrained):
         return self._logits(x_BD)
 
     def _logits(self, x_BD: Tensor) -> Tensor:
-        return self.name(self.layers.norm(x_BD), None, None)["logits"]
+        return self.logits(self.layers.norm(x_BD))

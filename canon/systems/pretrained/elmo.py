@@ -7,7 +7,7 @@ Jozefowicz et al. 2016 (arXiv:1602.02410). `ELMo.forward` is the objective of se
 canon/nn/mix.py; characters are canon/nn/characters.py; the LSTM (projected, clipped) is canon/nn/projected_lstm.py.
 The convolution runs on the different words among the tokens only. The vocabulary is for the softmax and for reading
 tokens: `characters` holds how each of its words is spelled, and `encode_words` takes any words.
-Deviations: the whole softmax in place of 8,192 sampled words; the backward direction begins anew in every window, where
+Deviations: the whole softmax in place of 8,192 sampled words; the backward direction restarts in every window, where
 the published code reads the sentences' reversal as a stream of its own; a text has one token between two sentences,
 which the forward direction reads as <S> and the backward one as </S>; a sentence is encoded from an empty state.
 Shapes: B sequences, T tokens of a window, N tokens, U different words, C characters, P features of a direction,
@@ -25,7 +25,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from canon.config import settings
-from canon.contracts import TakesVocabulary
+from canon.contracts import Encodes, TakesVocabulary
 from canon.data.text.vocabularies import BOS, EOS, RESERVED, UNK
 from canon.errors import CanonError
 from canon.nn.characters import BEGIN_SENTENCE, END_SENTENCE, LENGTH, PADDING, CharacterCNN, spell, spell_mark
@@ -52,7 +52,7 @@ class Config:
         default=((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024)),
         description="widths of the characters' convolutions and how many of each",
     )
-    num_highway: DepthOrNone = Field(default=2, description="highway layers behind them")
+    num_highway: DepthOrNone = Field(default=2, description="highway layers after them")
     activation: Literal["relu", "tanh"] = Field(default="relu", description="of the convolutions")
     projection: Positive = Field(default=512, description="features of a word, and of a direction's output")
     hidden: Positive = Field(default=4096, description="cells of an LSTM")
@@ -63,7 +63,7 @@ class Config:
     dropout: Share = Field(default=0.1, description="share dropped of each layer's input and before the softmax")
 
 
-class ELMo(nn.Module, TakesVocabulary):
+class ELMo(nn.Module, Encodes, TakesVocabulary):
     framing = "bert"  # <bos> a <eos> [b <eos>]
     limit = 0
     characters: Tensor  # [V, C] how each word of the vocabulary is spelled
@@ -100,10 +100,10 @@ class ELMo(nn.Module, TakesVocabulary):
         table_VC = spell(vocabulary, self.config.max_characters)
         table_VC[BOS] = spell_mark(BEGIN_SENTENCE, self.config.max_characters)
         table_VC[EOS] = spell_mark(END_SENTENCE, self.config.max_characters)
-        found = torch.from_numpy(table_VC).to(self.characters.device)
-        if len(found) < len(self.characters):  # no word is known yet but the reserved ones
-            found = torch.cat((found, self.characters[len(found) :]))
-        self.characters = found
+        spelled_VC = torch.from_numpy(table_VC).to(self.characters.device)
+        if len(spelled_VC) < len(self.characters):  # no word is known yet but the reserved ones
+            spelled_VC = torch.cat((spelled_VC, self.characters[len(spelled_VC) :]))
+        self.characters = spelled_VC
 
     # Pre-training
 
@@ -154,13 +154,13 @@ class ELMo(nn.Module, TakesVocabulary):
     def _read_tokens(self, token_2N: Tensor, layout: Layout, state: State | None = None) -> tuple[list[Tensor], State]:
         """`_read` for tokens; a boundary of sentences begins one to the right and ends one to the left."""
         forward_N, backward_N = token_2N
-        told_2N = torch.stack(
+        read_2N = torch.stack(
             (torch.where(forward_N == EOS, BOS, forward_N), torch.where(backward_N == BOS, EOS, backward_N))
         )
-        if told_2N.is_meta:  # where nothing can be counted, all words are different
-            word_U, index_2N = told_2N.flatten(), torch.empty_like(told_2N)
+        if read_2N.is_meta:  # where nothing can be counted, all words are different
+            word_U, index_2N = read_2N.flatten(), torch.empty_like(read_2N)
         else:
-            word_U, index_2N = told_2N.unique(return_inverse=True)
+            word_U, index_2N = read_2N.unique(return_inverse=True)
         return self._read(self.characters.index_select(0, word_U), index_2N, layout, state)
 
     def _read(

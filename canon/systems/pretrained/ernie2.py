@@ -1,4 +1,4 @@
-"""ERNIE 2.0: BERT's network learnt by several tasks in one run, of words and of the structure of documents.
+"""ERNIE 2.0: BERT's network trained on several tasks in one run, about words and the structure of documents.
 
 Sun et al. 2020, ERNIE 2.0: a continual pre-training framework for language understanding (arXiv:1907.12412). Figure 3:
 token + position + segment + task embeddings → `TaskEmbeddings`; one stack for all tasks, a head for each: tokens hidden
@@ -21,6 +21,7 @@ from canon.data.batching.settings import TaskName
 from canon.data.batching.several_tasks import ORDERS
 from canon.nn.packed import Linear
 from canon.nn.ragged import Layout
+from canon.nn.token_loss import TokenLoss
 from canon.systems.pretrained.base import Embeddings, Outputs, Pretrained, StackConfig
 
 
@@ -66,7 +67,6 @@ class Ernie2(Pretrained):
         *,
         segment_N: Tensor | None = None,
         places_M: Tensor | None = None,
-        target_M: Tensor | None = None,
         task_B: Tensor | None = None,
         relation_R: Tensor | None = None,
     ) -> Outputs:
@@ -76,27 +76,24 @@ class Ernie2(Pretrained):
         """
         more_ND = None if task_B is None else self.embedding.task(task_B).index_select(0, layout.rows)
         hidden_ND = self.layers(self.embedding(token_N, layout, segment_N, more_ND), layout, self.causal)
-        found = self._named(hidden_ND, places_M, target_M)
-        pooled_BD = self.pool(hidden_ND, layout)
+        outputs, pooled_BD = self.predict(hidden_ND, layout, places_M), self.pool(hidden_ND, layout)
         for name, head in self.heads.items():
             if name != "relation":
-                found[name] = head(pooled_BD)
+                outputs[name] = head(pooled_BD)
             elif relation_R is not None:
-                found[name] = head(hidden_ND.index_select(0, relation_R))
-        return found
+                outputs[name] = head(hidden_ND.index_select(0, relation_R))
+        return outputs
 
-    def _named(self, hidden_ND: Tensor, places_M: Tensor | None, target_M: Tensor | None) -> Outputs:
+    def token_losses(self, hidden_MD: Tensor, target_M: Tensor, share_M: Tensor | None = None) -> TokenLoss:
         """A step whose task fills in nothing has the loss 0. With it go all heads, times 0: a step is of one task, and
         several processes wait for the gradient of every parameter."""
-        if target_M is None:
-            return self.name(hidden_ND, places_M, None)
         parts = [part for part in (self.head, self.pooler, self.heads) if part is not None]
-        idle = sum((p.sum() for part in parts for p in part.parameters()), start=hidden_ND.new_zeros(()))
+        idle = 0.0 * sum((p.sum() for part in parts for p in part.parameters()), start=hidden_MD.new_zeros(()))
         if not len(target_M):
-            empty_M = hidden_ND.new_zeros(0, dtype=torch.float32)
-            return {"loss": 0.0 * idle, "losses": empty_M, "right": empty_M.bool()}
-        found = self.name(hidden_ND, places_M, target_M)
-        return {**found, "loss": found["loss"] + 0.0 * idle}
+            empty_M = hidden_MD.new_zeros(0, dtype=torch.float32)
+            return TokenLoss(idle, empty_M, empty_M.bool())
+        losses = super().token_losses(hidden_MD, target_M, share_M)
+        return losses._replace(total=losses.total + idle)
 
     def pool(self, hidden_ND: Tensor, layout: Layout) -> Tensor:
         """tanh(W h + b) of the first token."""

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from canon import registry
 from canon.config import settings
-from canon.contracts import Directed, Encodes, TakesVocabulary
+from canon.contracts import Directed, Encodes, Paced, Suggests, TakesVocabulary
 from canon.data.targets import TARGETS, Choice, Class, Number, Span, Tags
 from canon.errors import CanonError
 from canon.nn.mix import ScalarMix
@@ -39,7 +39,10 @@ Kind = Literal["", "class", "number", "tags", "span", "choice"]
 _PRETRAINING = ("head", "next", "decoder", "softmax", "embedding.query")
 _POOLING = "pooler"
 _STD = 0.02  # of the head's first weights
-_NO_TARGET = -1  # behind a sequence's last token nothing is known
+_RATE, _SIZE = 3e-5, 768 * 12  # of BERT-base
+_LARGEST_RATE = 5e-4
+_VISITS = 20_000  # of examples, in all epochs; see `suggest`
+_NO_TARGET = -1  # nothing follows a sequence's last token
 _BLOCK = re.compile(r"\.(?:blocks|layers)\.(\d+)\.")
 _EMBEDDING = re.compile(r"backbone\.(?:embedding|words)\b")
 
@@ -74,19 +77,38 @@ class Config:
     max_answer: Positive = Field(default=30, description="tokens of an answer, at most")
 
 
-class Language(NamedTuple):
-    """How well a network foretells the tokens of its sequences."""
+class LanguageLoss(NamedTuple):
+    """Losses of the next tokens of sequences, as a language model has them."""
 
     total: Tensor  # [] Σ share_s ℓ_s, with a gradient
     losses: Tensor  # [S] ℓ_s, to look at
 
 
-class FineTune(nn.Module):
+class FineTune(nn.Module, TakesVocabulary, Paced, Suggests):
+    @classmethod
+    def suggest(cls, recipe: Any, schema: Any, size: int) -> dict[str, Any]:
+        """A rate that falls as the network grows in width and depth, and the more epochs the fewer the examples.
+
+        3e-5 for BERT-base (Devlin et al. 2019, appendix A.3, has 2e-5 to 5e-5), 1e-4 for a network of 6 layers by 384,
+        1e-5 for BERT-large, at most 5e-4; three times as much for weights that nothing was learned with, and 1e-3 for
+        what is put on top of a frozen backbone.
+        """
+        with torch.device("meta"):
+            backbone = build_backbone(recipe.config)
+        rate = min(_RATE * _SIZE / (backbone.dim * (num_states(backbone) - 1)), _LARGEST_RATE)
+        if recipe.config.frozen:
+            rate = 1e-3
+        elif not recipe.train.init:
+            rate *= 3
+        epochs = min(max(round(_VISITS / size), 3), 20)
+        return {"optimizer.lr": float(f"{rate:.1e}"), "train.epochs": float(epochs)}
+
     def __init__(self, config: Config) -> None:
         super().__init__()
         self.asked = TARGETS[config.kind] if config.kind else Class
         self.backbone: Any = build_backbone(config)
         self.layers, self.layer_decay, self.frozen = config.layers, config.layer_decay, config.frozen
+        self.auxiliary = config.auxiliary
         alone = self.layers == (-1,) and not config.lstm and not config.mix
         self.pools = alone and config.pooling == "own"  # by the backbone's own way
         self.whole = self.asked in (Class, Number, Choice)  # one vector of a sequence is asked for
@@ -140,11 +162,10 @@ class FineTune(nn.Module):
         layout: Layout,
         segment_N: Tensor | None = None,
         places_P: Tensor | None = None,
-        share_S: Tensor | None = None,
-    ) -> Any:
+    ) -> Tensor | tuple[Tensor, Tensor]:
         """Outputs [S, C] of sequences, [P, C] at the places of words, or [N, 2] of all tokens for spans.
 
-        With `share_S` a pair: these, and what `language` tells of the sequences as a language model has them.
+        With system.auxiliary a pair: these, and the last hidden states [N, D], which `language` reads.
         """
         hidden = self.backbone.encode(token_N, layout, segment_N)
         if self.mix is not None:
@@ -160,16 +181,16 @@ class FineTune(nn.Module):
         elif self.asked is Tags and places_P is not None:
             x_NF = x_NF.index_select(0, places_P)
         outputs = self.head(self.dropout(x_NF)).float()
-        return outputs if share_S is None else (outputs, self.language(token_N, hidden[-1], layout, share_S))
+        return (outputs, hidden[-1]) if self.auxiliary else outputs
 
-    def language(self, token_N: Tensor, hidden_ND: Tensor, layout: Layout, share_S: Tensor) -> Language:
+    def language(self, token_N: Tensor, hidden_ND: Tensor, layout: Layout, share_S: Tensor) -> LanguageLoss:
         """ℓ_s = (1/(T_s − 1)) Σ_t −log p(u_t given u_1 … u_{t−1}), t from 2 to T_s; the output is the embeddings'."""
         target_N = token_N.roll(-1).index_fill(0, layout.ends, _NO_TARGET)
-        told_S = (layout.device_lengths - 1).clamp(min=1)
-        share_N = (share_S / told_S).index_select(0, layout.rows)
-        found = self.backbone.name(hidden_ND, None, target_N, share_N)
-        sums_S = found["losses"].new_zeros(layout.size).index_add(0, layout.rows, found["losses"])
-        return Language(found["loss"], sums_S / told_S)
+        count_S = (layout.device_lengths - 1).clamp(min=1)
+        share_N = (share_S / count_S).index_select(0, layout.rows)
+        losses = self.backbone.token_losses(hidden_ND, target_N, share_N)
+        sums_S = losses.losses.new_zeros(layout.size).index_add(0, layout.rows, losses.losses)
+        return LanguageLoss(losses.total, sums_S / count_S)
 
     def paces(self) -> dict[str, tuple[float, bool]]:
         """Of each parameter the share of the rate that it learns with, and whether it decays.
@@ -178,14 +199,14 @@ class FineTune(nn.Module):
         the norms' numbers do not decay.
         """
         blocks = num_states(self.backbone) - 1
-        found = {}
+        paces = {}
         for name, parameter in self.named_parameters():
             depth = 0
             if name.startswith("backbone."):
                 block = _BLOCK.search(name)
                 depth = blocks - int(block[1]) if block else blocks + 1 if _EMBEDDING.match(name) else 0
-            found[name] = self.layer_decay**depth, parameter.dim() > 1
-        return found
+            paces[name] = self.layer_decay**depth, parameter.dim() > 1
+        return paces
 
 
 def build_backbone(config: Config) -> Any:
@@ -205,7 +226,7 @@ def backbone_config(config: Config) -> tuple[registry.System, Any]:
 
 def num_states(backbone: nn.Module) -> int:
     """The embeddings and each block's output."""
-    blocks = {int(found[1]) for name, _ in backbone.named_parameters() if (found := _BLOCK.search(f".{name}"))}
+    blocks = {int(block[1]) for name, _ in backbone.named_parameters() if (block := _BLOCK.search(f".{name}"))}
     return len(blocks) + 1
 
 

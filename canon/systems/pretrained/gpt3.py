@@ -3,7 +3,7 @@
 Brown et al. 2020, Language models are few-shot learners (arXiv:2005.14165), section 2.1: the network of GPT-2 with
 alternating dense and locally banded attention (canon/nn/attention/sparse.py), 2048 positions. Sizes: table 2.1.
 Few-shot prompts (section 2): canon/use/scoring.py.
-Deviations: the paper does not tell the band's width; `window` is 256 here. Shapes: as in gpt.py.
+Deviations: the paper does not give the band's width; `window` is 256 here. Shapes: as in gpt.py.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""RoBERTa: BERT learnt longer on more text, with masks drawn anew and without telling whether sentences follow.
+"""RoBERTa: BERT trained longer on more text, with new masks at every visit and without predicting the next sentence.
 
 Liu et al. 2019, RoBERTa: a robustly optimized BERT pretraining approach (arXiv:1907.11692). Dynamic masks (section 4.1)
 are what canon does everywhere; no next sentence (section 4.2); byte-level BPE (section 4.4) is data.tokenizer =

@@ -1,9 +1,9 @@
 """T5: one encoder–decoder Transformer for every task put as text to text, pre-trained to fill in missing spans.
 
 Raffel et al. 2020, Exploring the limits of transfer learning with a unified text-to-text Transformer
-(arXiv:1910.10683). Section 2.1: norms before each sublayer that only scale → `Norm`; no biases anywhere; scores are
-q·k without 1/√d plus a number per bucket of distances, which all layers of a stack share → `Stack`, and
-canon/nn/positions.py. Sections 3.1.4 and 3.3: spans of the text are replaced by sentinels, and the decoder tells them.
+(arXiv:1910.10683). Section 2.1: norms before each sublayer that only scale → `T5Norm`; no biases anywhere; scores are
+q·k without 1/√d plus a number per bucket of distances, which all layers of a stack share → `T5Stack`, and
+canon/nn/positions.py. Sections 3.1.4 and 3.3: sentinels replace spans of the text, and the decoder predicts these.
 T5 (tie = true, relu): one matrix for tokens in and out, the decoder's output scaled by D^−½. T5 1.1 (Shazeer 2020,
 arXiv:2002.05202): feed-forward networks GELU(x W) ⊙ (x V), and a matrix of its own for the output, unscaled.
 Weights begin at N(0, 1/fan in), queries at N(0, 1/(D d)), embeddings at N(0, 1), as in the authors' code.
@@ -22,12 +22,14 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from canon.config import settings
+from canon.contracts import Encodes, NamesTokens
 from canon.nn.attention.attend import attend
 from canon.nn.attention.embedding import TokenEmbedding
 from canon.nn.packed import Linear
 from canon.nn.positions import BucketedBias
 from canon.nn.ragged import Layout
 from canon.nn.states import State
+from canon.nn.token_loss import TokenLoss
 from canon.systems.settings import Beam, Depth, DepthOrNone, Length, Penalty, Positive, Share
 
 
@@ -43,7 +45,7 @@ class Config:
     activation: Literal["relu", "gated-gelu"] = Field(default="relu", description="relu: T5; gated-gelu: T5 1.1")
     tie: bool = Field(default=True, description="the output's matrix is that of the embeddings; T5 1.1: false")
     num_buckets: Annotated[Positive, Field(ge=4)] = Field(
-        default=32, description="numbers per head that tell distances"
+        default=32, description="buckets of distances, each with a number per head"
     )
     max_distance: Positive = Field(default=128, description="distances from here on are alike")
     eps: Annotated[float, Field(gt=0)] = Field(default=1e-6, description="ε of the norms")
@@ -51,7 +53,7 @@ class Config:
     attention_dropout: Share = Field(default=0.1, description="share dropped of attention weights")
     beam: Beam = Field(default=1, description="hypotheses kept open in decoding; 1: greedy")
     length_penalty: Penalty = Field(default=0.6, description="α of the beam's length penalty")
-    max_length: Length = Field(default=0, description="most tokens put out; 0: as the data says")
+    max_length: Length = Field(default=0, description="most tokens of an output; 0: as the data says")
 
 
 class Encoded(list[Tensor]):
@@ -62,7 +64,7 @@ class Encoded(list[Tensor]):
         self.layout = layout
 
 
-class Norm(nn.RMSNorm):
+class T5Norm(nn.RMSNorm):
     """x / √(mean of x² + ε) ⊙ g, in the precision that the next product asks for."""
 
     def forward(self, x: Tensor) -> Tensor:
@@ -71,7 +73,7 @@ class Norm(nn.RMSNorm):
         return normed.to(torch.get_autocast_dtype(kind)) if torch.is_autocast_enabled(kind) else normed
 
 
-class SelfAttention(nn.Module):
+class T5SelfAttention(nn.Module):
     """softmax(q kᵀ + bias) v; queries, keys and values of all heads are one product."""
 
     def __init__(self, config: Config) -> None:
@@ -96,7 +98,7 @@ class SelfAttention(nn.Module):
         return self.output(out.flatten(1))
 
 
-class CrossAttention(nn.Module):
+class T5CrossAttention(nn.Module):
     """Attention to the encoder's output, without a bias."""
 
     def __init__(self, config: Config) -> None:
@@ -124,7 +126,7 @@ class CrossAttention(nn.Module):
         return self.output(F.scaled_dot_product_attention(query, keys, values, bias_B11S, scale=1.0).flatten(1))
 
 
-class FeedForward(nn.Module):
+class T5FeedForward(nn.Module):
     """ReLU(x W) U, or (GELU(x W) ⊙ (x V)) U with W and V in one product."""
 
     def __init__(self, config: Config) -> None:
@@ -142,18 +144,18 @@ class FeedForward(nn.Module):
         return self.outer(self.dropout(F.relu(inner)))
 
 
-class Block(nn.Module):
+class T5Block(nn.Module):
     """Self-attention, in the decoder attention to the memory, then the feed-forward network: x + f(norm(x)) each."""
 
     def __init__(self, config: Config, is_decoder: bool) -> None:
         super().__init__()
-        self.attention = SelfAttention(config)
-        self.attention_norm = Norm(config.dim, config.eps)
+        self.attention = T5SelfAttention(config)
+        self.attention_norm = T5Norm(config.dim, config.eps)
         if is_decoder:
-            self.cross = CrossAttention(config)
-            self.cross_norm = Norm(config.dim, config.eps)
-        self.feed_forward = FeedForward(config)
-        self.feed_forward_norm = Norm(config.dim, config.eps)
+            self.cross = T5CrossAttention(config)
+            self.cross_norm = T5Norm(config.dim, config.eps)
+        self.feed_forward = T5FeedForward(config)
+        self.feed_forward_norm = T5Norm(config.dim, config.eps)
         self.dropout = nn.Dropout(config.dropout)
 
     def forward(self, x_ND: Tensor, layout: Layout, bias: Tensor, memory: tuple[Tensor, Layout] | None) -> Tensor:
@@ -163,7 +165,7 @@ class Block(nn.Module):
         return x_ND + self.dropout(self.feed_forward(self.feed_forward_norm(x_ND)))
 
 
-class Stack(nn.Module):
+class T5Stack(nn.Module):
     """The encoder or the decoder."""
 
     def __init__(self, config: Config, is_decoder: bool) -> None:
@@ -171,12 +173,12 @@ class Stack(nn.Module):
         self.is_decoder = is_decoder
         layers = config.decoder_layers or config.num_layers if is_decoder else config.num_layers
         self.positions = BucketedBias(config.num_heads, not is_decoder, config.num_buckets, config.max_distance)
-        self.blocks = nn.ModuleList(Block(config, is_decoder) for _ in range(layers))
-        self.norm = Norm(config.dim, config.eps)
+        self.blocks = nn.ModuleList(T5Block(config, is_decoder) for _ in range(layers))
+        self.norm = T5Norm(config.dim, config.eps)
         self.dropout = nn.Dropout(config.dropout)
 
     def forward(self, x_ND: Tensor, layout: Layout, memory: tuple[Tensor, Layout] | None = None) -> list[Tensor]:
-        """The embeddings, then each layer's output; the last through the norm behind the stack."""
+        """The embeddings, then each layer's output; the last through the norm after the stack."""
         bias, states = self._bias(layout), [self.dropout(x_ND)]
         for block in self.blocks:
             states.append(block(states[-1], layout, bias, memory))
@@ -190,12 +192,12 @@ class Stack(nn.Module):
             return bias.masked_fill(ones.triu(1), -math.inf)
         if layout.is_full:
             return bias
-        # A sequence without tokens sees its padding, which nobody reads: a row of −∞ alone would be no number.
+        # A sequence without tokens sees its padding, which nobody reads: a row of −∞ alone would give NaN.
         seen_BL = layout.mask | (layout.device_lengths == 0)[:, None]
         return bias.where(seen_BL[:, None, None], -math.inf)
 
 
-class Embeddings(nn.Module):
+class T5Embeddings(nn.Module):
     """A vector per token, and nothing of its place."""
 
     def __init__(self, config: Config) -> None:
@@ -207,16 +209,16 @@ class Embeddings(nn.Module):
         return self.token(token_N)
 
 
-class T5(nn.Module):
+class T5(nn.Module, NamesTokens, Encodes):
     framing = "t5"
     limit = 0
 
     def __init__(self, config: Config) -> None:
         super().__init__()
         self.dim = config.dim
-        self.embedding = Embeddings(config)
-        self.encoder = Stack(config, is_decoder=False)
-        self.decoder = Stack(config, is_decoder=True)
+        self.embedding = T5Embeddings(config)
+        self.encoder = T5Stack(config, is_decoder=False)
+        self.decoder = T5Stack(config, is_decoder=True)
         self.head = None if config.tie else TokenEmbedding(config.vocab_size, config.dim)
         for module in self.modules():
             if isinstance(module, Linear):
@@ -225,21 +227,22 @@ class T5(nn.Module):
                 nn.init.normal_(module.weight, std=config.dim**-0.5)
         width = config.num_heads * config.head_dim
         for module in self.modules():
-            if isinstance(module, SelfAttention):
+            if isinstance(module, T5SelfAttention):
                 nn.init.normal_(module.qkv.weight[:width], std=(config.dim * config.head_dim) ** -0.5)
-            elif isinstance(module, CrossAttention):
+            elif isinstance(module, T5CrossAttention):
                 nn.init.normal_(module.query.weight, std=(config.dim * config.head_dim) ** -0.5)
 
-    def forward(
-        self, source_N: Tensor, source: Layout, target_M: Tensor, target: Layout, label_M: Tensor | None = None
-    ) -> dict[str, Tensor]:
-        """Of what follows each of `target_M`: logits [M, V]; with labels their loss (the sum), losses and right [M]."""
+    def forward(self, source_N: Tensor, source: Layout, target_M: Tensor, target: Layout) -> dict[str, Tensor]:
+        """What `logits` and `token_losses` read of the token after each of `target_M`: hidden [M, D]."""
         memory_ND = self.encode(source_N, source)[-1]
-        x_MD = self.decoder(self.embedding(target_M), target, (memory_ND, source))[-1]
-        if label_M is None:
-            return {"logits": self._logits(x_MD)}
-        found = self._output(self._scaled(x_MD), target_N=label_M)
-        return {"loss": found.total, "losses": found.losses, "right": found.right}
+        return {"hidden": self.decoder(self.embedding(target_M), target, (memory_ND, source))[-1]}
+
+    def logits(self, hidden_MD: Tensor) -> Tensor:
+        """Of each token of the vocabulary, [M, V]."""
+        return self._output.logits(self._scaled(hidden_MD))
+
+    def token_losses(self, hidden_MD: Tensor, target_M: Tensor) -> TokenLoss:
+        return self._output.token_losses(self._scaled(hidden_MD), target_M)
 
     @property
     def _output(self) -> TokenEmbedding:
@@ -247,9 +250,6 @@ class T5(nn.Module):
 
     def _scaled(self, x: Tensor) -> Tensor:
         return x * self.dim**-0.5 if self.head is None else x
-
-    def _logits(self, x: Tensor) -> Tensor:
-        return self._output(self._scaled(x))
 
     def encode(self, token_N: Tensor, layout: Layout, segment_N: Tensor | None = None) -> Encoded:
         """The encoder's states, embeddings first; T5 knows no segments, so that these are not looked at."""
@@ -286,7 +286,7 @@ class T5(nn.Module):
 
     @torch.no_grad()
     def step(self, token_B: Tensor, state: State) -> tuple[Tensor, State]:
-        """Logits [B, V] behind `token_B`, and the state after it; the cache is written in place."""
+        """Logits [B, V] of what follows `token_B`, and the state after it; the cache is written in place."""
         position, cache = int(state["position"]), state["cache"]
         # Keys and values of each block: its own so far, and those of the source.
         slots = cache.select(4, position).unbind(1)
@@ -294,9 +294,9 @@ class T5(nn.Module):
         memory, memory_bias = [pair.unbind(1) for pair in state["memory"].unbind(1)], state.get("memory_bias")
         bias_1H1K = state["shared_bias"][..., cache.shape[4] - position - 1 :]
         x_BD = self.embedding(token_B)
-        blocks: list[Block] = list(self.decoder.blocks)  # type: ignore[arg-type]
+        blocks: list[T5Block] = list(self.decoder.blocks)  # type: ignore[arg-type]
         for block, slot, (key, value), (far_key, far_value) in zip(blocks, slots, filled, memory, strict=True):
             x_BD = x_BD + block.attention.step(block.attention_norm(x_BD), slot, key, value, bias_1H1K)
             x_BD = x_BD + block.cross.step(block.cross_norm(x_BD), far_key, far_value, memory_bias)
             x_BD = x_BD + block.feed_forward(block.feed_forward_norm(x_BD))
-        return self._logits(self.decoder.norm(x_BD)), {**state, "position": state["position"] + 1}
+        return self.logits(self.decoder.norm(x_BD)), {**state, "position": state["position"] + 1}

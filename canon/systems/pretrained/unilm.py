@@ -1,7 +1,7 @@
 """UniLM: one network that reads both ways, left to right, or one text after another, by its masks alone.
 
 Dong et al. 2019, Unified language model pre-training (arXiv:1905.03197), section 2.3 and figure 1: bidirectional,
-unidirectional and sequence-to-sequence objectives on BERT's network, told apart by what a token may see: the first
+unidirectional and sequence-to-sequence objectives on BERT's network, which differ in what a token may see: the first
 `prefix` tokens of a sequence see each other, every token sees all before it (prefix = length: both ways, 0: left to
 right). Hidden tokens are filled in under each mask, as in the paper.
 Deviations: right to left (a sixth of the paper's mixture) is the left-to-right mask on the reversed text. Each kind of
@@ -25,18 +25,11 @@ class UniLM(Bert):
     records = False  # a prefix is seen through a mask on a grid
 
     def forward(
-        self,
-        token_N: Tensor,
-        layout: Layout,
-        *,
-        segment_N: Tensor | None = None,
-        places_M: Tensor | None = None,
-        target_M: Tensor | None = None,
-        prefix_lengths: Tensor | None = None,
+        self, token_N: Tensor, layout: Layout, *, prefix_lengths: Tensor | None = None, **options: Tensor | None
     ) -> Outputs:
         """prefix_lengths [B]: None for all of each sequence."""
         seen = Layout(layout.lengths, layout.device, layout.lengths if prefix_lengths is None else prefix_lengths)
-        return super().forward(token_N, seen, segment_N=segment_N, places_M=places_M, target_M=target_M)
+        return super().forward(token_N, seen, **options)
 
     def encode(self, token_N: Tensor, layout: Layout, segment_N: Tensor | None = None) -> list[Tensor]:
         return super().encode(token_N, Layout(layout.lengths, layout.device, layout.lengths), segment_N)

@@ -1,9 +1,9 @@
 """XLNet: predicts the tokens of a text in any order, each from those before it in that order, at its own place.
 
 Yang et al. 2019, XLNet: generalized autoregressive pretraining for language understanding (arXiv:1906.08237). Section
-2.3: content and query stream → canon/nn/attention/two_stream.py; `Block` puts both through the same weights. Partial
-prediction: the query stream is run only at the places that are asked for. Section 2.4: the memory of Transformer-XL, of
-the content stream, for texts that are read in segments. Section 2.5: segments told by whether two tokens share one.
+2.3: content and query stream → canon/nn/attention/two_stream.py; `XLNetBlock` puts both through the same weights.
+Partial prediction: the query stream runs only at the places that are predicted. Section 2.4: the memory of
+Transformer-XL, for the content stream of texts that are read in segments. Section 2.5: relative segment encodings.
 The output's matrix is that of the embeddings, with a bias. Weights begin at N(0, 0.02²), as in the authors' code.
 For fine-tuning the content stream is used alone, and every token sees all others → `encode`.
 Deviations: where nothing can be seen, nothing is attended to (two_stream.py); segments of memory are all the first.
@@ -20,11 +20,13 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from canon.config import settings
+from canon.contracts import Encodes, NamesTokens
 from canon.nn.attention.block import ACTIVATIONS, Activation, Norm
 from canon.nn.attention.embedding import TokenEmbedding
 from canon.nn.attention.two_stream import Sight, TwoStreamAttention, look
 from canon.nn.packed import Linear
 from canon.nn.ragged import Layout
+from canon.nn.token_loss import TokenLoss
 from canon.systems.settings import Depth, Natural, Positive, Share
 
 _STD = 0.02
@@ -44,7 +46,7 @@ class Config:
     attention_dropout: Share = Field(default=0.1, description="share dropped of attention weights")
 
 
-class FeedForward(nn.Module):
+class XLNetFeedForward(nn.Module):
     def __init__(self, config: Config) -> None:
         super().__init__()
         self.inner = Linear(config.dim, config.hidden)
@@ -56,14 +58,14 @@ class FeedForward(nn.Module):
         return self.outer(self.dropout(self.activation(self.inner(x))))
 
 
-class Block(nn.Module):
+class XLNetBlock(nn.Module):
     """Attention and the feed-forward network for both streams, each norm(x + f(x))."""
 
     def __init__(self, config: Config) -> None:
         super().__init__()
         self.attention = TwoStreamAttention(config.dim, config.num_heads, config.attention_dropout)
         self.attention_norm = Norm(config.dim, config.eps)
-        self.feed_forward = FeedForward(config)
+        self.feed_forward = XLNetFeedForward(config)
         self.feed_forward_norm = Norm(config.dim, config.eps)
         self.dropout = nn.Dropout(config.dropout)
 
@@ -79,7 +81,7 @@ class Block(nn.Module):
         return self.feed_forward_norm(x + self.dropout(self.feed_forward(x)))
 
 
-class Embeddings(nn.Module):
+class XLNetEmbeddings(nn.Module):
     """A vector per token, and one that all queries begin with."""
 
     def __init__(self, config: Config) -> None:
@@ -91,16 +93,16 @@ class Embeddings(nn.Module):
         return self.token(token_N)
 
 
-class Layers(nn.Module):
+class XLNetLayers(nn.Module):
     def __init__(self, config: Config) -> None:
         super().__init__()
-        self.blocks = nn.ModuleList(Block(config) for _ in range(config.num_layers))
+        self.blocks = nn.ModuleList(XLNetBlock(config) for _ in range(config.num_layers))
         self.dropout = nn.Dropout(config.dropout)
 
     def forward(
         self, h_ND: Tensor, g_MD: Tensor | None, sight: Sight, memory_BLTD: Tensor | None
     ) -> tuple[list[Tensor], Tensor | None]:
-        """The content stream before and behind each block, and the query stream's end."""
+        """The content stream before and after each block, and the query stream's end."""
         sight = Sight(sight.content, sight.query, self.dropout(sight.waves))
         states = [self.dropout(h_ND)]
         g_MD = None if g_MD is None else self.dropout(g_MD)
@@ -110,15 +112,15 @@ class Layers(nn.Module):
         return [*states[:-1], self.dropout(states[-1])], None if g_MD is None else self.dropout(g_MD)
 
 
-class XLNet(nn.Module):
+class XLNet(nn.Module, NamesTokens, Encodes):
     framing = "xlnet"
     limit = 0
 
     def __init__(self, config: Config) -> None:
         super().__init__()
         self.dim, self.memory = config.dim, config.memory
-        self.embedding = Embeddings(config)
-        self.layers = Layers(config)
+        self.embedding = XLNetEmbeddings(config)
+        self.layers = XLNetLayers(config)
         self.head = nn.ParameterDict({"bias": torch.zeros(config.vocab_size)})
         for name, parameter in self.named_parameters():
             if name.endswith((".weight", "_bias", ".segment", ".query")) and "norm" not in name:
@@ -135,10 +137,9 @@ class XLNet(nn.Module):
         rank_N: Tensor | None = None,
         places_M: Tensor | None = None,
         places_lengths: Tensor | None = None,
-        target_M: Tensor | None = None,
         memory: Tensor | None = None,
     ) -> dict[str, Tensor]:
-        """Logits [M, V] at `places_M` (in order; all places where it is None), or the losses of `target_M` there.
+        """What `logits` and `token_losses` read at `places_M` (in order; all places where it is None).
 
         A token is predicted from those of lower rank. Without ranks: from all that are not asked for, or, where all
         are, from those to the left. places_lengths [B], on the host, says how many places each sequence has; without
@@ -146,9 +147,7 @@ class XLNet(nn.Module):
 
         | result | shape | when |
         | --- | --- | --- |
-        | logits | [M, V] | without targets |
-        | loss | [] the sum, with a gradient | with targets |
-        | losses, right | [M], to look at | with targets |
+        | hidden | [M, D] | always |
         | memory | [B, layers, T, D] | with system.memory, where sequences are equally long: for what comes next |
         """
         asked = _asked(layout, places_M, places_lengths)
@@ -157,17 +156,17 @@ class XLNet(nn.Module):
         sight = look(layout, self.dim, rank_N, asked, segment_N, 0 if memory is None else memory.shape[2])
         g_MD = self.embedding.query.repeat(len(asked[0]), 1)
         states, x_MD = self.layers(self.embedding(token_N), g_MD, sight, memory)
-        found = self._name(x_MD, target_M)
+        outputs = {"hidden": x_MD}
         if self.memory and layout.is_full:
-            found["memory"] = self._newest(memory, states[:-1], layout)
-        return found
+            outputs["memory"] = self._newest(memory, states[:-1], layout)
+        return outputs
 
-    def _name(self, x_MD: Tensor, target_M: Tensor | None) -> dict[str, Tensor]:
-        bias_V = self.head["bias"]
-        if target_M is None:
-            return {"logits": self.embedding.token(x_MD, bias=bias_V)}
-        found = self.embedding.token(x_MD, bias=bias_V, target_N=target_M)
-        return {"loss": found.total, "losses": found.losses, "right": found.right}
+    def logits(self, hidden_MD: Tensor) -> Tensor:
+        """Of each token of the vocabulary, [M, V]."""
+        return self.embedding.token.logits(hidden_MD, self.head["bias"])
+
+    def token_losses(self, hidden_MD: Tensor, target_M: Tensor) -> TokenLoss:
+        return self.embedding.token.token_losses(hidden_MD, target_M, self.head["bias"])
 
     def _newest(self, memory_BLTD: Tensor | None, states: list[Tensor], layout: Layout) -> Tensor:
         """The last inputs of each layer, without their history."""
@@ -176,7 +175,7 @@ class XLNet(nn.Module):
         return held[:, :, max(held.shape[2] - self.memory, 0) :]
 
     def encode(self, token_N: Tensor, layout: Layout, segment_N: Tensor | None = None) -> list[Tensor]:
-        """The embeddings, then what each block puts out, [N, D] each: the content stream, seeing everything."""
+        """The embeddings, then the output of each block, [N, D] each: the content stream, seeing everything."""
         return self.layers(self.embedding(token_N), None, look(layout, self.dim, segment_N=segment_N), None)[0]
 
     def pool(self, hidden_ND: Tensor, layout: Layout) -> Tensor:

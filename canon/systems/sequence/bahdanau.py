@@ -6,7 +6,7 @@ Appendix A, with annotations h_j = [→h_j; ←h_j] of a bidirectional GRU and s
 in `_advance`, and the logits W_o tanh(U [s_t; E y_{t−1}; c_t]) in `_readout` and `output`.
 All that a context does is linear in it (inputs of gates, readout), so these products are taken once of the annotations,
 and each step weighs products: Σ_j α_tj (W h_j) in place of W (Σ_j α_tj h_j). The loop over time has the whole batch.
-Deviations: tanh in place of the maxout readout, from s_t in place of s_{t−1}; Cho's GRU in torch's form (reset behind
+Deviations: tanh in place of the maxout readout, from s_t in place of s_{t−1}; Cho's GRU in torch's form (reset after
 the product, and z keeps the old state where the paper's takes the new one); weights begin as Glorot's, recurrent ones
 orthogonal; `num_layers` > 1 stacks what the paper has one of. Recurrence and attention are not autocast.
 Shapes: B sequences, N source tokens, M target tokens, T and S the longest target and source, D features, H hidden
@@ -21,8 +21,10 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from canon.config import settings
+from canon.contracts import Attends
 from canon.nn.attention.scores import Scores
 from canon.nn.attention.softmax import masked_softmax
+from canon.nn.decoding import EncoderDecoder
 from canon.nn.ragged import Layout
 from canon.nn.recurrence import Carried, Recurrent, full_precision
 from canon.nn.states import State
@@ -41,7 +43,7 @@ class Config(RecurrentConfig):
     align: Positive = Field(default=256, description="units of the alignment network, n′ of the paper")
 
 
-class Bahdanau(nn.Module):
+class Bahdanau(nn.Module, EncoderDecoder, Attends):
     def __init__(self, config: Config) -> None:
         super().__init__()
         self.dim, self.hidden = config.dim, config.hidden
@@ -70,7 +72,7 @@ class Bahdanau(nn.Module):
                 "memory_mask": source.mask,
             }
 
-    @torch.compiler.disable  # as many steps as the longest target has: every length would be compiled anew
+    @torch.compiler.disable  # as many steps as the longest target has: every length would be compiled again
     def forward(self, source_N: Tensor, source: Layout, target_M: Tensor, target: Layout) -> Tensor:
         """Logits [M, V] of what follows each target token."""
         return self._decode(source_N, source, target_M, target)[0]

@@ -1,8 +1,8 @@
 """Hard attention: each decoder state reads one source position, drawn by its weights.
 
 Xu, Ba, Kiros et al. 2015, Show, attend and tell (arXiv:1502.03044), section 4.1, over words in place of image regions;
-the decoder is canon/systems/sequence/luong.py, so that α_t = softmax(score(h_t, h̄_s)) and the position drawn at t has a
-say in word t only. `draw`: a_t ~ α_t in training; `choose`: the likeliest position otherwise. With ℓ_t = −log p(y_t |
+the decoder is canon/systems/sequence/luong.py, so that α_t = softmax(score(h_t, h̄_s)) and the position drawn at t
+affects word t only. `draw`: a_t ~ α_t in training; `choose`: the likeliest position otherwise. With ℓ_t = −log p(y_t |
 a_t), the expected loss Σ_t E[ℓ_t] has the gradient Σ_t E[∇ℓ_t + (ℓ_t − b) ∇log α_t(a_t)]: the first term flows from the
 loss of the words, the second is `extra_loss`, with b a running mean of ℓ and a reward for entropy, as in the paper.
 estimator = "straight-through" (Bengio, Léonard and Courville 2013, arXiv:1308.3432) reads the drawn position and lets
@@ -24,6 +24,7 @@ from pydantic import Field
 from torch import Tensor
 
 from canon.config import settings
+from canon.contracts import LearnsByDrawing
 from canon.nn.ragged import Layout
 from canon.systems.sequence.luong import Attentive, Luong
 from canon.systems.settings import Share
@@ -62,7 +63,7 @@ class Drawing:
         return drawn[:queries, start:stop].T.to(like.dtype)
 
 
-class HardAttention(Luong):
+class HardAttention(Luong, LearnsByDrawing):
     baseline: Tensor
 
     def __init__(self, config: Config) -> None:
@@ -105,7 +106,7 @@ class HardAttention(Luong):
     def extra_loss(self, token_losses_M: Tensor, target: Layout, drawing: Drawing) -> Tensor:
         """What to add to the sum of the tokens' losses of the forward that drew: Σ_t (ℓ_t − b) log α_t(a_t) − λ H(α_t).
 
-        Its value is 0, so that the loss told is the words'; its gradient is that of the formula. Moves b in training.
+        Its value is 0, so that the reported loss is the words'; its gradient is the formula's. Moves b in training.
         """
         if drawing.weights_BTS is None or drawing.chosen_BT is None:
             return token_losses_M.new_zeros(())

@@ -4,7 +4,7 @@ Nadaraya 1964, On estimating regression; Watson 1964, Smooth regression analysis
 f(x) = Σ_i softmax_i(−½ ‖x − x_i‖² w²) y_i over all training rows, in `forward`: a Gaussian kernel of standard deviation
 1/w. The width is learned by gradient descent, or fixed (learn_width = false), when there is nothing to train.
 Deviations: the papers choose the width, here it may be learned; then a row does not see itself while training, or w → ∞
-would fit every row exactly. Whether a row is itself is told by its features: equal rows hide each other.
+would fit every row exactly. A row is recognised by its features: equal rows hide each other.
 The training rows are kept with the weights: `take` is given them before the first step.
 Shapes: B queries, N training rows, F features.
 """

@@ -1,4 +1,4 @@
-"""Luong's global attention: the decoder's new state looks at all source positions, and both together tell the word.
+"""Luong's global attention: the decoder's new state looks at all source positions, and both together predict the word.
 
 Luong, Pham and Manning 2015, Effective approaches to attention-based neural machine translation (arXiv:1508.04025).
 `align`: α_t = softmax(score(h_t, h̄_s)), equation 7, with the scores of section 3.1 in canon/nn/attention/scores.py;
@@ -24,15 +24,17 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from canon.config import settings
+from canon.contracts import Attends
 from canon.nn.attention.scores import Scores
 from canon.nn.attention.softmax import masked_softmax
+from canon.nn.decoding import EncoderDecoder
 from canon.nn.ragged import Layout
 from canon.nn.recurrence import Recurrent, full_precision
 from canon.nn.states import POSITION, State
 from canon.systems.sequence.recurrent_parts import (
-    Encoder,
     Gated,
     RecurrentConfig,
+    RecurrentEncoder,
     alignment,
     begin,
     embeddings,
@@ -58,13 +60,13 @@ class Config(Attentive):
     input_feeding: bool = Field(default=False, description="h̃ is an input of the next step; slower: step by step")
 
 
-class Luong(nn.Module):
+class Luong(nn.Module, EncoderDecoder, Attends):
     def __init__(self, config: Attentive) -> None:
         super().__init__()
         self.dim, self.hidden = config.dim, config.hidden
         self.input_feeding = isinstance(config, Config) and config.input_feeding
         self.source_embedding, self.target_embedding = embeddings(config)
-        self.encoder = Encoder(
+        self.encoder = RecurrentEncoder(
             config.kind, config.dim, config.hidden, config.num_layers, config.bidirectional, config.dropout
         )
         self.decoder = Recurrent(
@@ -94,7 +96,7 @@ class Luong(nn.Module):
                 "memory_mask": source.mask,
             }
 
-    @torch.compiler.disable  # as many steps as the longest target has: every length would be compiled anew
+    @torch.compiler.disable  # as many steps as the longest target has: every length would be compiled again
     def forward(self, source_N: Tensor, source: Layout, target_M: Tensor, target: Layout) -> Tensor:
         """Logits [M, V] of what follows each target token."""
         return self.output(self.dropout(self._decode(source_N, source, target_M, target)[0]))

@@ -40,7 +40,7 @@ class RecurrentConfig:
     )
     beam: Beam = Field(default=1, description="hypotheses kept open while decoding; 1: greedy")
     length_penalty: Penalty = Field(default=0.6, description="α of beam search; 0: none")
-    max_length: Length = Field(default=0, description="most tokens put out; 0: as the data says")
+    max_length: Length = Field(default=0, description="most tokens of an output; 0: as the data says")
 
 
 def embeddings(config: RecurrentConfig) -> tuple[nn.Embedding, nn.Embedding]:
@@ -84,7 +84,7 @@ def begin(network: nn.Module) -> None:
             nn.init.normal_(layer.weight, std=_EMBEDDING)
 
 
-class Encoder(nn.Module):
+class RecurrentEncoder(nn.Module):
     """Embedded tokens to one annotation per token and the last state of each layer.
 
     Both directions together have `hidden` units, so that a decoder of that size can go on from their last states.

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from canon.config import settings
 from canon.errors import CanonError
+from canon.nn.decoding import LanguageModel
 from canon.nn.recurrence import Kind, Recurrent
 from canon.nn.states import State
 from canon.systems.settings import Depth, Positive, Share
@@ -36,7 +37,7 @@ class Config:
     init_scale: Annotated[float, Field(gt=0)] = Field(default=0.1, description="weights begin uniform in ± this")
 
 
-class RNNLM(nn.Module):
+class RNNLM(nn.Module, LanguageModel):
     def __init__(self, config: Config) -> None:
         super().__init__()
         self.embedding = nn.Embedding(config.vocab_size, config.dim)
@@ -62,7 +63,7 @@ class RNNLM(nn.Module):
         return self.recurrence.init_state(batch, device)
 
     def read(self, token_BT: Tensor, room: int = 0) -> State:
-        """The state behind a prompt, to go on with; it takes no room."""
+        """The state after a prompt, to go on with; it takes no room."""
         return self(token_BT)[1] if token_BT.shape[1] else self.init_state(len(token_BT), token_BT.device)
 
     def step(self, token_B: Tensor, state: State) -> tuple[Tensor, State]:

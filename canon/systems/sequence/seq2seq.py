@@ -18,13 +18,14 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from canon.config import settings
+from canon.nn.decoding import EncoderDecoder
 from canon.nn.ragged import Layout
 from canon.nn.recurrence import Recurrent
 from canon.nn.states import State
 from canon.systems.sequence.recurrent_parts import (
-    Encoder,
     Gated,
     RecurrentConfig,
+    RecurrentEncoder,
     begin,
     embeddings,
     output_layer,
@@ -40,12 +41,12 @@ class Config(RecurrentConfig):
     feed_context: bool = Field(default=False, description="the encoder's last state is given at every step, as Cho's")
 
 
-class Seq2Seq(nn.Module):
+class Seq2Seq(nn.Module, EncoderDecoder):
     def __init__(self, config: Config) -> None:
         super().__init__()
         self.reverse_source, self.feed_context = config.reverse_source, config.feed_context
         self.source_embedding, self.target_embedding = embeddings(config)
-        self.encoder = Encoder(
+        self.encoder = RecurrentEncoder(
             config.kind, config.dim, config.hidden, config.num_layers, config.bidirectional, config.dropout
         )
         context = config.hidden if config.feed_context else 0
@@ -63,7 +64,7 @@ class Seq2Seq(nn.Module):
         x_ND = self.dropout(self.source_embedding(source_N))
         return self.encoder(x_ND, source)[1]
 
-    @torch.compiler.disable  # what takes time is one call of cuDNN or oneDNN, and every length would be compiled anew
+    @torch.compiler.disable  # what takes time is one call of cuDNN or oneDNN, and every length would be compiled again
     def forward(self, source_N: Tensor, source: Layout, target_M: Tensor, target: Layout) -> Tensor:
         """Logits [M, V] of what follows each target token."""
         state = self.init_state(self.encode(source_N, source), target.max_length)

@@ -5,7 +5,7 @@ and 2) are in canon/nn/attention/, positions (section 3.5) in canon/nn/positions
 `TokenEmbedding`. Dropout (section 5.4) is on the sums of embeddings and positions and on each sublayer's output.
 Weights begin as in the published implementations: Glorot-uniform, the fused projections of queries, keys and values as
 one matrix, biases 0, embeddings N(0, 1/D).
-Deviations: projections have biases; norm = "pre" (then with a norm behind each stack), learned positions, GELU,
+Deviations: projections have biases; norm = "pre" (then with a norm after each stack), learned positions, GELU,
 dropout of attention weights and banded layers are ours to choose, not the paper's.
 Tokens lie end to end, without padding (canon.nn.ragged). `step` recomputes nothing: keys and values of the past
 are in a cache made once for all steps, those of the source are computed in `init_state`.
@@ -22,14 +22,24 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from canon.config import settings
-from canon.contracts import Recordable
+from canon.contracts import Attends, GraphRecordable
 from canon.errors import CanonError
 from canon.kernels.cpu.threads import own_threads
-from canon.nn.attention.block import Activation, Decoder, DecoderBlock, DecoderStep, Encoder, NormPlace, Record, Sizes
+from canon.nn.attention.block import (
+    Activation,
+    DecoderBlock,
+    NormPlace,
+    Record,
+    Sizes,
+    TransformerDecoder,
+    TransformerEncoder,
+)
 from canon.nn.attention.compiled import CompiledDecoder, CompiledEncoder, compiles
 from canon.nn.attention.embedding import TokenEmbedding
 from canon.nn.attention.multihead import MultiHead
 from canon.nn.attention.sparse import Sparse, windows
+from canon.nn.attention.steps import DecoderStep
+from canon.nn.decoding import EncoderDecoder
 from canon.nn.frozen import once
 from canon.nn.initialization import initialize
 from canon.nn.positions import Learned, Sinusoidal
@@ -49,7 +59,7 @@ class Config:
     hidden: Positive = Field(default=2048, description="units inside the feed-forward networks")
     norm: NormPlace = Field(default="post", description="post: after each sum, as published; pre: before each sublayer")
     activation: Activation = Field(default="relu", description="of the feed-forward networks: relu or gelu")
-    positions: Literal["sinusoidal", "learned"] = Field(default="sinusoidal", description="how places are told")
+    positions: Literal["sinusoidal", "learned"] = Field(default="sinusoidal", description="kind of position embeddings")
     max_positions: Positive = Field(default=1024, description="longest sequence with learned positions")
     tie: bool = Field(default=True, description="the output's matrix is that of the target embeddings")
     dropout: Share = Field(default=0.1, description="share dropped of embeddings and of each sublayer's output")
@@ -58,10 +68,10 @@ class Config:
     window: Natural = Field(default=0, description="width of the band: tokens less than so far away are seen")
     beam: Beam = Field(default=1, description="hypotheses kept open in decoding; 1: greedy")
     length_penalty: Penalty = Field(default=0.6, description="α of the beam's length penalty")
-    max_length: Length = Field(default=0, description="most tokens put out; 0: as the data says")
+    max_length: Length = Field(default=0, description="most tokens of an output; 0: as the data says")
 
 
-class Transformer(nn.Module, Recordable):
+class Transformer(nn.Module, EncoderDecoder, Attends, GraphRecordable):
     records = True  # a pass can be a CUDA graph: all of it works on tokens end to end
 
     def __init__(self, config: Config) -> None:
@@ -86,8 +96,8 @@ class Transformer(nn.Module, Recordable):
         self.output = None if config.tie else nn.Linear(config.dim, config.target_vocab, bias=False)
         learned = config.positions == "learned"
         self.positions = Learned(config.max_positions, config.dim) if learned else Sinusoidal(config.dim)
-        self.encoder = Encoder(sizes, bands)
-        self.decoder = Decoder(sizes, bands)
+        self.encoder = TransformerEncoder(sizes, bands)
+        self.decoder = TransformerDecoder(sizes, bands)
         self.dropout = nn.Dropout(config.dropout)
         initialize(self, "xavier-uniform")
         for module in self.modules():
@@ -99,22 +109,20 @@ class Transformer(nn.Module, Recordable):
         return self.target_embedding or self.source_embedding
 
     def forward(self, source_N: Tensor, source: Layout, target_M: Tensor, target: Layout) -> Tensor:
-        """Logits [M, V] of the token behind each of `target_M`, which are <bos> y₁ … yₙ of every sequence."""
-        return self._run(source_N, source, target_M, target)
+        """Logits [M, V] of the token after each of `target_M`, which are <bos> y₁ … yₙ of every sequence."""
+        memory_ND = self.encoder(self._embed(source_N, source, self.source_embedding), source)
+        x_MD = self._embed(target_M, target, self._target)
+        return self._logits(self.decoder(x_MD, target, memory_ND, source))
 
     @torch.no_grad()
     def attention(self, source_N: Tensor, source: Layout, target_M: Tensor, target: Layout) -> Record:
         """All weights, each [B, H, queries, keys]: "encoder/0", "decoder/0" and "cross/0" for every layer."""
-        record: Record = {}
-        self._run(source_N, source, target_M, target, record)
-        return record
+        record, memory_ND = self.encoder.attention(self._embed(source_N, source, self.source_embedding), source)
+        x_MD = self._embed(target_M, target, self._target)
+        return record | self.decoder.attention(x_MD, target, memory_ND, source)
 
-    def _run(
-        self, source_N: Tensor, source: Layout, target_M: Tensor, target: Layout, record: Record | None = None
-    ) -> Tensor:
-        memory_ND = self.encoder(self._embed(source_N, source, self.source_embedding), source, record=record)
-        x_MD = self.decoder(self._embed(target_M, target, self._target), target, memory_ND, source, record)
-        return self._target(x_MD) if self.output is None else self.output(x_MD)
+    def _logits(self, x: Tensor) -> Tensor:
+        return self._target.logits(x) if self.output is None else self.output(x)
 
     def _embed(self, token_N: Tensor, layout: Layout, embedding: TokenEmbedding) -> Tensor:
         return self.dropout(embedding(token_N, self.positions(layout.positions, layout.max_length)))
@@ -144,7 +152,7 @@ class Transformer(nn.Module, Recordable):
         | position | [] | tokens so far |
         """
         device = memory["memory"].device
-        self.positions.table(capacity, device)  # one that is too short is told now, not in the middle
+        self.positions.table(capacity, device)  # one that is too short is reported now, not in the middle
         if compiles(self):
             with own_threads():
                 return once(_compiled, self).init_state(memory["memory"], memory["memory_mask"], capacity)
@@ -163,11 +171,10 @@ class Transformer(nn.Module, Recordable):
 
     @torch.no_grad()
     def step(self, token_B: Tensor, state: State) -> tuple[Tensor, State]:
-        """Logits [B, V] behind `token_B`, and the state after it; the cache is written in place."""
+        """Logits [B, V] of what follows `token_B`, and the state after it; the cache is written in place."""
         position, cache = int(state["position"]), state["cache"]
-        embedding, places_D = self._target, self.positions.table(position + 1, cache.device)[position]
         after = {**state, "position": state["position"] + 1}
-        x_BD = embedding(token_B, places_D)
+        x_BD = self._target(token_B, self.positions.table(position + 1, cache.device)[position])
         if COMPILED in state:
             return once(_compiled, self).step(x_BD, state), after
         slots = cache.select(4, position).unbind(1)
@@ -176,9 +183,7 @@ class Transformer(nn.Module, Recordable):
         for i, block in enumerate(self._blocks):
             keys, values = filled[2 * i : 2 * i + 2]
             x_BD = once(DecoderStep, block)(x_BD, slots[i], keys, values, (memory[2 * i], memory[2 * i + 1], bias))
-        x_BD = self.decoder.norm(x_BD)
-        logits_BV = embedding(x_BD) if self.output is None else self.output(x_BD)
-        return logits_BV, after
+        return self._logits(self.decoder.norm(x_BD)), after
 
     @property
     def _blocks(self) -> list[DecoderBlock]:

@@ -1,8 +1,8 @@
 """Transformer-XL: a language model that reads a text in segments and attends to the ones before, by distance.
 
 Dai et al. 2019, Transformer-XL: attentive language models beyond a fixed-length context (arXiv:1901.02860). Recurrence
-(section 3.2): each layer sees its own inputs for the last `memory` tokens, SG(h), in `Layers.forward`. Positions by
-distance (section 3.3): canon/nn/attention/relative.py. memory = 0 is the same Transformer, weight for weight, without.
+(section 3.2): each layer sees its own inputs for the last `memory` tokens, SG(h), in `TransformerXLLayers.forward`.
+Positions by distance (section 3.3): canon/nn/attention/relative.py. memory = 0 is the same network without it.
 Weights begin at N(0, 0.02²), u and v too, as in the authors' code; embeddings are scaled by √D and tied to the output.
 Deviations: full softmax in place of the adaptive one; embeddings begin at N(0, 1/D); no dropout inside the feed-forward
 networks; norm = "pre" is ours to choose. Generation (`step`) keeps keys and values in place of layer inputs, and looks
@@ -18,10 +18,12 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from canon.config import settings
+from canon.contracts import Attends
 from canon.errors import CanonError
-from canon.nn.attention.block import Activation, FeedForward, NormPlace, Record
+from canon.nn.attention.block import Activation, FeedForward, NormPlace, Record, Sublayers
 from canon.nn.attention.embedding import TokenEmbedding
 from canon.nn.attention.relative import RelativeAttention, distances
+from canon.nn.decoding import LanguageModel
 from canon.nn.states import State
 from canon.systems.settings import Depth, Natural, Positive, Share
 
@@ -45,7 +47,7 @@ class Config:
     attention_dropout: Share = Field(default=0.0, description="share dropped of attention weights")
 
 
-class Block(nn.Module):
+class TransformerXLBlock(Sublayers):
     """Relative attention over memory and segment, then the feed-forward network."""
 
     def __init__(self, config: Config) -> None:
@@ -57,49 +59,52 @@ class Block(nn.Module):
         self.feed_forward_norm = nn.LayerNorm(config.dim)
         self.dropout = nn.Dropout(config.dropout)
 
-    def forward(
-        self, x_BTD: Tensor, memory_BMD: Tensor, r_KD: Tensor, record: Record | None = None, name: str = ""
-    ) -> Tensor:
-        asked, past = x_BTD, memory_BMD
-        if self.is_pre:
-            asked, past = self.attention_norm(x_BTD), self.attention_norm(memory_BMD)
-        if record is not None:
-            record[name] = self.attention.weights(asked, past, r_KD)
-        return self._rest(x_BTD, self.attention(asked, past, r_KD))
+    def forward(self, x_BTD: Tensor, memory_BMD: Tensor, r_KD: Tensor) -> Tensor:
+        return self._rest(x_BTD, self.attention(self._normed(x_BTD), self._normed(memory_BMD), r_KD))
+
+    def weights(self, x_BTD: Tensor, memory_BMD: Tensor, r_KD: Tensor) -> Tensor:
+        return self.attention.weights(self._normed(x_BTD), self._normed(memory_BMD), r_KD)
+
+    def _normed(self, x: Tensor) -> Tensor:
+        return self.before(self.attention_norm, x)
 
     def _rest(self, x: Tensor, attended: Tensor) -> Tensor:
-        x = x + self.dropout(attended)
-        if self.is_pre:
-            return x + self.dropout(self.feed_forward(self.feed_forward_norm(x)))
-        x = self.attention_norm(x)
-        return self.feed_forward_norm(x + self.dropout(self.feed_forward(x)))
+        x, norm = self.after(self.attention_norm, x, attended), self.feed_forward_norm
+        return self.after(norm, x, self.feed_forward(self.before(norm, x)))
 
     def remember(self, memory_BMD: Tensor) -> Tensor:
-        return self.attention.remember(self.attention_norm(memory_BMD) if self.is_pre else memory_BMD)
+        return self.attention.remember(self._normed(memory_BMD))
 
     def step(self, x_BD: Tensor, slot: Tensor, keys: Tensor, values: Tensor, by_distance: Tensor) -> Tensor:
-        asked = self.attention_norm(x_BD) if self.is_pre else x_BD
-        return self._rest(x_BD, self.attention.step(asked, slot, keys, values, by_distance))
+        return self._rest(x_BD, self.attention.step(self._normed(x_BD), slot, keys, values, by_distance))
 
 
-class Layers(nn.Module):
+class TransformerXLLayers(nn.Module):
     def __init__(self, config: Config) -> None:
         super().__init__()
-        self.blocks = nn.ModuleList(Block(config) for _ in range(config.num_layers))
+        self.blocks = nn.ModuleList(TransformerXLBlock(config) for _ in range(config.num_layers))
         self.norm = nn.LayerNorm(config.dim) if config.norm == "pre" else nn.Identity()
         self.dropout = nn.Dropout(config.dropout)
 
-    def forward(
-        self, x_BTD: Tensor, memory_BLMD: Tensor, keep: int, record: Record | None = None
-    ) -> tuple[Tensor, Tensor]:
+    def forward(self, x_BTD: Tensor, memory_BLMD: Tensor, keep: int) -> tuple[Tensor, Tensor]:
         """The stack's output, and of each layer's inputs the last `keep`, without their history: [B, L, ≤ keep, D]."""
-        keys = memory_BLMD.shape[2] + x_BTD.shape[1]
-        r_KD = self.dropout(distances(keys, x_BTD.shape[2], x_BTD.device).to(x_BTD.dtype))
-        kept: list[Tensor] = []
-        for i, (block, memory_BMD) in enumerate(zip(self.blocks, memory_BLMD.unbind(1), strict=True)):
+        r_KD, kept = self._distances(x_BTD, memory_BLMD), []
+        for block, memory_BMD in zip(self.blocks, memory_BLMD.unbind(1), strict=True):
             kept.append(_newest(memory_BMD, x_BTD.detach(), keep))
-            x_BTD = block(x_BTD, memory_BMD, r_KD, record, f"decoder/{i}")
+            x_BTD = block(x_BTD, memory_BMD, r_KD)
         return self.dropout(self.norm(x_BTD)), torch.stack(kept, 1)
+
+    def attention(self, x_BTD: Tensor, memory_BLMD: Tensor) -> Record:
+        """The weights of each block."""
+        r_KD, record = self._distances(x_BTD, memory_BLMD), {}
+        for i, (block, memory_BMD) in enumerate(zip(self.blocks, memory_BLMD.unbind(1), strict=True)):
+            record[f"decoder/{i}"] = block.weights(x_BTD, memory_BMD, r_KD)  # type: ignore[operator]
+            x_BTD = block(x_BTD, memory_BMD, r_KD)
+        return record
+
+    def _distances(self, x_BTD: Tensor, memory_BLMD: Tensor) -> Tensor:
+        keys = memory_BLMD.shape[2] + x_BTD.shape[1]
+        return self.dropout(distances(keys, x_BTD.shape[2], x_BTD.device).to(x_BTD.dtype))
 
 
 def _newest(memory_BMD: Tensor, x_BTD: Tensor, keep: int) -> Tensor:
@@ -110,7 +115,7 @@ def _newest(memory_BMD: Tensor, x_BTD: Tensor, keep: int) -> Tensor:
     return torch.cat([memory_BMD[:, max(older + length - keep, 0) :], x_BTD], 1)
 
 
-class TransformerXL(nn.Module):
+class TransformerXL(nn.Module, LanguageModel, Attends):
     def __init__(self, config: Config) -> None:
         super().__init__()
         self.memory = config.memory
@@ -120,7 +125,7 @@ class TransformerXL(nn.Module):
         self.output = None if config.tie else nn.Linear(config.dim, config.vocab_size, bias=False)
         self.output_bias = nn.Parameter(torch.zeros(config.vocab_size)) if config.output_bias else None
         self.dropout = nn.Dropout(config.dropout)
-        self.layers = Layers(config)
+        self.layers = TransformerXLLayers(config)
         for name, parameter in self.layers.named_parameters():
             if "norm" not in name:
                 nn.init.zeros_(parameter) if name.endswith(".bias") else nn.init.normal_(parameter, std=_STD)
@@ -133,41 +138,39 @@ class TransformerXL(nn.Module):
         The state is {"memory": [B, L, M, D]}, the inputs of each layer. In training it holds `memory` tokens; otherwise
         it holds as many as generation looks back on, of which `forward` reads the last `memory`.
         """
-        return self._run(token_BT, state)
+        x_BTD, before = self._read(token_BT, state)
+        out_BTD, after = self.layers(x_BTD, before, self.memory if self.training else self.span)
+        return self._logits(out_BTD), {"memory": after}
 
     @torch.no_grad()
     def attention(self, token_BT: Tensor, state: State | None = None) -> Record:
         """All weights: "decoder/0" [B, H, T, M + T] for every layer."""
-        record: Record = {}
-        self._run(token_BT, state, record)
-        return record
+        return self.layers.attention(*self._read(token_BT, state))
 
-    def _run(self, token_BT: Tensor, state: State | None, record: Record | None = None) -> tuple[Tensor, State]:
+    def _read(self, token_BT: Tensor, state: State | None) -> tuple[Tensor, Tensor]:
+        """The embedded tokens, and the memory before them."""
         if state is None:
             state = self.init_state(len(token_BT), token_BT.device)
         if "memory" not in state:
             raise CanonError("A state that step has gone on with holds no memory for forward; go on with step.")
         held = state["memory"]
-        x_BTD = self.dropout(self.embedding(token_BT))
-        before = held[:, :, max(held.shape[2] - self.memory, 0) :]
-        out_BTD, after = self.layers(x_BTD, before, self.memory if self.training else self.span, record)
-        return self._logits(out_BTD), {"memory": after}
+        return self.dropout(self.embedding(token_BT)), held[:, :, max(held.shape[2] - self.memory, 0) :]
 
     def _logits(self, out: Tensor) -> Tensor:
         if self.output is None:
-            return self.embedding(out, bias=self.output_bias)
+            return self.embedding.logits(out, self.output_bias)
         return self.output(out) if self.output_bias is None else self.output(out) + self.output_bias
 
     def init_state(self, batch: int, device: torch.device | str | None = None) -> State:
         return {"memory": self.embedding.weight.new_zeros(batch, self.shape[0], 0, self.shape[1], device=device)}
 
     def read(self, token_BT: Tensor, room: int = 0) -> State:
-        """The state behind a prompt, to go on with; `step` makes its own room."""
+        """The state after a prompt, to go on with; `step` makes its own room."""
         return self(token_BT)[1] if token_BT.shape[1] else self.init_state(len(token_BT), token_BT.device)
 
     @torch.no_grad()
     def step(self, token_B: Tensor, state: State) -> tuple[Tensor, State]:
-        """Logits [B, V] behind `token_B`, and the state after it.
+        """Logits [B, V] of what follows `token_B`, and the state after it.
 
         The first step turns layer inputs into cache [B, L, 2, H, C, d], position and shared_distances [L, H, d, S + 1]
         (W r of each); later ones write to the cache in place.
@@ -191,7 +194,7 @@ class TransformerXL(nn.Module):
 
     def _begin(self, held_BLMD: Tensor) -> State:
         """Keys and values of what was read, room for more, and W r of all distances that can occur."""
-        blocks: list[Block] = list(self.layers.blocks)  # type: ignore[arg-type]
+        blocks: list[TransformerXLBlock] = list(self.layers.blocks)  # type: ignore[arg-type]
         held_BLMD = held_BLMD[:, :, max(held_BLMD.shape[2] - self.span, 0) :]
         kept = torch.stack([block.remember(held_BLMD[:, i]) for i, block in enumerate(blocks)], 1)
         batch, layers, two, heads, length, width = kept.shape

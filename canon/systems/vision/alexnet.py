@@ -21,15 +21,13 @@ from canon.config import settings
 from canon.errors import CanonError
 from canon.nn.blocks import Stem, has_small_stem, pool_where_it_fits
 from canon.nn.initialization import initialize
-from canon.systems.settings import Classes, Positive, Shape, Share
+from canon.systems.settings import ImageConfig, Positive, Share
 
 _SIDE = 6  # of the maps that the dense layers see, at 224 pixels and above
 
 
 @settings
-class Config:
-    shape: Shape = Field(default=(3, 224, 224), description="channels, height, width; the data decides")
-    num_classes: Classes = Field(default=1000, description="the data decides")
+class Config(ImageConfig):
     widths: tuple[Positive, Positive, Positive, Positive, Positive] = Field(
         default=(64, 192, 384, 256, 256), description="channels of the five convolutions"
     )

@@ -1,4 +1,4 @@
-"""DenseNet: every layer of a block sees what all layers before it put out.
+"""DenseNet: every layer of a block reads the outputs of all layers before it.
 
 Huang, Liu, van der Maaten and Weinberger 2017, Densely connected convolutional networks (arXiv:1608.06993).
 Equation 2, x_l = H_l([x_0, …, x_(l−1)]), is `DenseLayer`; DenseNet-B's bottleneck is its 1×1 convolution; -C's
@@ -25,13 +25,11 @@ from canon.nn.convolution import PointwiseConv2d, StemConv2d
 from canon.nn.initialization import initialize
 from canon.nn.normalization import BatchNorm2d
 from canon.nn.pooling import global_mean
-from canon.systems.settings import Classes, Depth, Natural, Positive, Shape, Share
+from canon.systems.settings import Depth, ImageConfig, Natural, Positive, Share
 
 
 @settings
-class Config:
-    shape: Shape = Field(default=(3, 224, 224), description="channels, height, width; the data decides")
-    num_classes: Classes = Field(default=1000, description="the data decides")
+class Config(ImageConfig):
     growth: Positive = Field(default=32, description="k, channels that every layer adds")
     blocks: Annotated[tuple[Depth, ...], Field(min_length=1, max_length=20)] = Field(
         default=(6, 12, 24, 16), description="layers in each dense block"
@@ -51,7 +49,7 @@ class Config:
 
 
 class DenseLayer(nn.Module):
-    """y = [x, H(x)]; H is norm, ReLU, 3×3 convolution, behind norm, ReLU, 1×1 convolution if there is a bottleneck."""
+    """y = [x, H(x)]; H is norm, ReLU, 3×3 convolution, after norm, ReLU, 1×1 convolution with a bottleneck."""
 
     def __init__(self, channels: int, growth: int, bottleneck: int, dropout: float) -> None:
         super().__init__()

@@ -22,9 +22,9 @@ from canon.config import settings
 from canon.nn.blocks import ConvNormReLU, Stem, has_small_stem, pool_where_it_fits
 from canon.nn.initialization import initialize
 from canon.nn.pooling import global_mean
-from canon.systems.settings import Classes, Shape, Share, Times
+from canon.systems.settings import ImageConfig, Share, Times
 
-# Table 1: channels of 1×1; 3×3's reduction and 3×3; 5×5's reduction and 5×5; behind the pooling.
+# Table 1: channels of 1×1; 3×3's reduction and 3×3; 5×5's reduction and 5×5; 1×1 after the pooling.
 _MODULES = {
     "3a": (64, 96, 128, 16, 32, 32),
     "3b": (128, 128, 192, 32, 96, 64),
@@ -40,9 +40,7 @@ _EPS = 1e-3  # of the norms, as in torchvision's weights
 
 
 @settings
-class Config:
-    shape: Shape = Field(default=(3, 224, 224), description="channels, height, width; the data decides")
-    num_classes: Classes = Field(default=1000, description="the data decides")
+class Config(ImageConfig):
     width: Times = Field(default=1.0, description="channels of every layer, times table 1's")
     modules: tuple[Literal["3a", "3b", "4a", "4b", "4c", "4d", "4e", "5a", "5b"], ...] = Field(
         default=("3a", "3b", "4a", "4b", "4c", "4d", "4e", "5a", "5b"),
@@ -58,7 +56,7 @@ class Config:
 
 
 class Inception(nn.Module):
-    """[1×1, 3×3 behind 1×1, 5×5 behind 1×1, 1×1 behind 3×3 max pooling], joined along the channels."""
+    """[1×1, 3×3 after 1×1, 5×5 after 1×1, 1×1 after 3×3 max pooling], joined along the channels."""
 
     def __init__(self, channels: int, widths: list[int], large: int) -> None:
         super().__init__()

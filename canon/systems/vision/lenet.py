@@ -3,7 +3,8 @@
 LeCun, Bottou, Bengio and Haffner 1998, section II.B: C1 6@5×5, S2 2×2, C3 16@5×5, S4 2×2, C5 120, F6 84, output.
 An image is padded to the paper's 32×32 field; at 28×28, grey and ten classes it has 61,706 parameters.
 Deviations: mean pooling without trained coefficients; C3 sees all six maps of S2; softmax with cross-entropy in place
-of radial basis units; activation = "relu", pooling = "max" is the modern variant (preset relu).
+of radial basis units; tanh without the paper's scales; activation = "relu", pooling = "max" is the modern variant
+(preset relu).
 Shapes: B images, C channels, H height, W width.
 """
 
@@ -23,7 +24,7 @@ from canon.systems.settings import Classes, Shape
 class Config:
     shape: Shape = Field(default=(1, 28, 28), description="channels, height, width; the data decides")
     num_classes: Classes = Field(default=10, description="the data decides")
-    activation: str = Field(default="sigmoid", description="φ, by name (docs/activations.md)")
+    activation: str = Field(default="tanh", description="φ, by name (docs/activations.md)")
     pooling: Literal["mean", "max"] = Field(default="mean", description="kind of 2×2 pooling")
 
 
@@ -51,7 +52,7 @@ class LeNet(nn.Module):
             nn.Linear(84, config.num_classes),
         )
         for parameter in self.parameters():
-            # Xavier keeps the sigmoids of five layers out of saturation.
+            # Xavier keeps the units of five layers out of saturation.
             if parameter.dim() > 1:
                 nn.init.xavier_uniform_(parameter)
             else:

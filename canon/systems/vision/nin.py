@@ -3,7 +3,7 @@
 Lin, Chen and Yan 2014, Network in network (arXiv:1312.4400): section 3.1, equation 2 is `mlpconv`, section 3.2 the
 global mean pooling. The form cifar is the authors' network for CIFAR-10, imagenet the one for ImageNet which they
 published with Caffe.
-Deviations: no ReLU on the class maps, where it can silence a class for good; He's initialisation; form = "auto" is
+Deviations: no ReLU on the class maps, where it can switch a class off for ever; He's initialisation; form = "auto" is
 cifar for images with a side under 64 pixels; maps under 3 pixels are not pooled.
 Shapes: B images, C channels, H height, W width.
 """
@@ -20,37 +20,35 @@ from canon.errors import CanonError
 from canon.nn.blocks import Stem, has_small_stem, pool_where_it_fits
 from canon.nn.initialization import initialize
 from canon.nn.pooling import global_mean
-from canon.systems.settings import Classes, Shape, Share, Times
+from canon.systems.settings import ImageConfig, Share, Times
 
 
-class Block(NamedTuple):
+class NiNBlock(NamedTuple):
     widths: tuple[int, int, int]  # of its three layers; the last of all is the number of classes instead
     size: int
     stride: int = 1
     padding: int = 0
     pooling: Literal["", "max", "mean"] = ""  # 3×3 with stride 2
-    dropout: bool = False  # behind it
+    dropout: bool = False  # after it
 
 
 _FORMS = {
     "imagenet": (
-        Block((96, 96, 96), 11, stride=4, pooling="max"),
-        Block((256, 256, 256), 5, padding=2, pooling="max"),
-        Block((384, 384, 384), 3, padding=1, pooling="max", dropout=True),
-        Block((1024, 1024, 0), 3, padding=1),
+        NiNBlock((96, 96, 96), 11, stride=4, pooling="max"),
+        NiNBlock((256, 256, 256), 5, padding=2, pooling="max"),
+        NiNBlock((384, 384, 384), 3, padding=1, pooling="max", dropout=True),
+        NiNBlock((1024, 1024, 0), 3, padding=1),
     ),
     "cifar": (
-        Block((192, 160, 96), 5, padding=2, pooling="max", dropout=True),
-        Block((192, 192, 192), 5, padding=2, pooling="mean", dropout=True),
-        Block((192, 192, 0), 3, padding=1),
+        NiNBlock((192, 160, 96), 5, padding=2, pooling="max", dropout=True),
+        NiNBlock((192, 192, 192), 5, padding=2, pooling="mean", dropout=True),
+        NiNBlock((192, 192, 0), 3, padding=1),
     ),
 }
 
 
 @settings
-class Config:
-    shape: Shape = Field(default=(3, 224, 224), description="channels, height, width; the data decides")
-    num_classes: Classes = Field(default=1000, description="the data decides")
+class Config(ImageConfig):
     form: Stem = Field(
         default="auto",
         description="the authors' network for imagenet or cifar; auto: cifar if a side is under 64 pixels",
@@ -59,7 +57,7 @@ class Config:
     dropout: Share = Field(default=0.5, description="between blocks")
 
 
-def mlpconv(channels: int, widths: list[int], block: Block) -> list[nn.Module]:
+def mlpconv(channels: int, widths: list[int], block: NiNBlock) -> list[nn.Module]:
     """f = relu(W₃ relu(W₂ relu(W₁ x))): a perceptron with two hidden layers that slides over the image."""
     first, second, third = widths
     return [

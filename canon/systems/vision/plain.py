@@ -13,7 +13,7 @@ from canon.systems.vision import resnet
 
 
 @settings
-class Config(resnet.Layers):
+class Config(resnet.ResidualConfig):
     pass
 
 

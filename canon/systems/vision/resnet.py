@@ -22,20 +22,20 @@ from canon.nn.convolution import StemConv2d
 from canon.nn.initialization import initialize
 from canon.nn.normalization import BatchNorm2d
 from canon.nn.pooling import global_mean
-from canon.systems.settings import Classes, Depth, Positive, Shape
+from canon.systems.settings import Depth, ImageConfig, Positive
 
 
 @settings
-class Layers:
+class ResidualConfig(ImageConfig):
     """What a residual network and its plain twin have in common."""
 
-    shape: Shape = Field(default=(3, 224, 224), description="channels, height, width; the data decides")
-    num_classes: Classes = Field(default=1000, description="the data decides")
     block: Literal["basic", "bottleneck"] = Field(default="basic", description="two 3×3 convolutions, or 1×1, 3×3, 1×1")
     stages: Annotated[tuple[Depth, ...], Field(min_length=1, max_length=20)] = Field(
         default=(2, 2, 2, 2), description="blocks in each stage; every stage halves the side and doubles the width"
     )
-    width: Positive = Field(default=64, description="channels of the first stage; a bottleneck puts out four times it")
+    width: Positive = Field(
+        default=64, description="channels of the first stage; bottlenecks have four times as many outputs"
+    )
     stem: Stem = Field(
         default="auto",
         description="imagenet (7×7, stride 2, max pool), cifar (3×3), or auto: cifar if a side is under 64 pixels",
@@ -46,7 +46,7 @@ class Layers:
 
 
 @settings
-class Config(Layers):
+class Config(ResidualConfig):
     shortcut: Shortcut = Field(
         default="B",
         description="where shapes differ: A zero padding, B 1×1 convolution; C 1×1 everywhere; none: plain",

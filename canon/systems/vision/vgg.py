@@ -19,15 +19,13 @@ from canon.config import settings
 from canon.nn.blocks import check_image, pool_where_it_fits
 from canon.nn.initialization import initialize
 from canon.nn.normalization import BatchNorm2d
-from canon.systems.settings import Classes, Depth, Positive, Shape, Share
+from canon.systems.settings import Depth, ImageConfig, Positive, Share
 
 _SIDE = 7  # of the maps that the dense layers see, at 224 pixels and above
 
 
 @settings
-class Config:
-    shape: Shape = Field(default=(3, 224, 224), description="channels, height, width; the data decides")
-    num_classes: Classes = Field(default=1000, description="the data decides")
+class Config(ImageConfig):
     blocks: Annotated[tuple[Depth, ...], Field(min_length=1, max_length=20)] = Field(
         default=(1, 1, 2, 2, 2), description="convolutions in each block"
     )

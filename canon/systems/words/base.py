@@ -34,7 +34,7 @@ _ROWS_AT_ONCE = 4096
 
 
 @dataclass(frozen=True)
-class Span:
+class CorpusSpan:
     """Tokens [start, stop) of one pass over the corpus; `place` is how many places of all epochs lie before it."""
 
     epoch: int
@@ -43,15 +43,15 @@ class Span:
     place: int
 
 
-def spans(first: int, last: int, size: int) -> list[Span]:
+def spans(first: int, last: int, size: int) -> list[CorpusSpan]:
     """The places [first, last) of a running text of `size` tokens, cut where an epoch ends."""
-    found = []
+    parts = []
     while first < last:
         epoch, start = divmod(first, size)
         stop = min(size, start + last - first)
-        found.append(Span(epoch, start, stop, first))
+        parts.append(CorpusSpan(epoch, start, stop, first))
         first += stop - start
-    return found
+    return parts
 
 
 class VectorLearner(Learner, KeepsVectors, AdoptsVectors):
@@ -75,7 +75,7 @@ class VectorLearner(Learner, KeepsVectors, AdoptsVectors):
         """The arrays as learning begins, and the sums beside them; `words` and `tokens_N` are known."""
 
     @abstractmethod
-    def learn(self, span: Span) -> tuple[float, float]:
+    def learn(self, span: CorpusSpan) -> tuple[float, float]:
         """Learns from one span, in a thread of its own; the sum of losses and how many pairs it is of."""
 
     @abstractmethod
@@ -177,7 +177,7 @@ class VectorLearner(Learner, KeepsVectors, AdoptsVectors):
             if name in tensors and tensors[name].ndim == 2 and tensors[name].shape[1] != self.config.dim:
                 raise CanonError(
                     f"The vectors to go on from have {tensors[name].shape[1]} dimensions, but system.dim is "
-                    f"{self.config.dim}: set system.dim={tensors[name].shape[1]}, or begin anew."
+                    f"{self.config.dim}: set system.dim={tensors[name].shape[1]}, or start without them."
                 )
         if self.arrays:
             self._copy_rows(tensors, words)

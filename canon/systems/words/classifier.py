@@ -3,12 +3,13 @@
 Joulin, Grave, Bojanowski and Mikolov 2017, Bag of tricks for efficient text classification (arXiv:1607.01759).
 Features of a document are its words, its word n-grams up to `word_ngrams` and, where `maxn` is given, letter n-grams of
 its words; n-grams share `buckets` rows by hashing (subwords.py). The equations are in kernels/cpu/classifier.py. A
-document is one step of gradient descent; the rate falls linearly with documents seen; threads learn side by side.
+document is one step of gradient descent; the rate falls linearly with documents seen; threads learn side by side. With
+`paces` = "idf" features learn as if weighted by tf-idf, and the result is still fastText's function.
 Of the matrix [V + B, D] only rows that training touches are kept (classifier_features.py): with a tensor "buckets" [P]
 go rows V … V + P − 1 of "input"; without it, all are there.
 Deviations: documents come in another order in every epoch, where fastText reads its file in order; the rate falls by
 documents, not by words; pre-trained vectors are taken for words of the training data only; exact sigmoids.
-Shapes: n documents, V words, B buckets, L labels, D dimensions, K labels told of each document.
+Shapes: n documents, V words, B buckets, L labels, D dimensions, K labels predicted of each document.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from pydantic import Field
 from torch import Tensor
 
 from canon.config import settings
-from canon.contracts import AdoptsVectors, Context, Learner
-from canon.data.batching.documents import Distinct, Documents, Labels
+from canon.contracts import AdoptsVectors, Context, Learner, Suggests
+from canon.data.batching.documents import Distinct, Documents, LabelLists
 from canon.data.batching.loader import generator
 from canon.data.schema import Columns, Data
 from canon.data.text.words import Words
@@ -33,12 +34,13 @@ from canon.errors import CanonError
 from canon.kernels.cpu import classifier as kernels
 from canon.kernels.cpu.lanes import LINE
 from canon.systems.settings import Classes, Natural, Positive
-from canon.systems.words.base import Span, shared_rows, spans
-from canon.systems.words.classifier_features import Features, label_tree
+from canon.systems.words.base import CorpusSpan, shared_rows, spans
+from canon.systems.words.classifier_features import DocumentFeatures, label_tree
 
-_MOST_TOLD = 1000  # labels told of a document: all of them, or the most likely ones
+_MOST_LABELS = 1000  # labels predicted of a document: all of them, or the most likely ones
 _AT_ONCE = 1 << 22  # probabilities that are held at a time
 _TINY = 1e-45
+_VISITS = 150_000  # of documents, in all epochs; see `suggest`
 
 
 @settings
@@ -54,17 +56,39 @@ class Config:
     minn: Natural = Field(default=0, description="least letters of a letter n-gram")
     maxn: Natural = Field(default=0, description="most letters of a letter n-gram; 0: none are used")
     buckets: Positive = Field(default=2_000_000, description="rows that all n-grams share")
+    paces: Literal["equal", "idf"] = Field(
+        default="equal",
+        description="how fast features learn: all alike, or rare ones faster, as if weighted by inverse frequency",
+    )
     negatives: Positive = Field(default=5, description="labels drawn as noise (negative-sampling)")
     label_prefix: str = Field(default="__label__", description="before each label in fastText's files")
 
 
-class Classifier(Learner, AdoptsVectors):
+class Classifier(Learner, AdoptsVectors, Suggests):
     config: Config
+
+    @classmethod
+    def suggest(cls, recipe: Any, schema: Any, size: int) -> dict[str, Any]:
+        """Words, pairs of words and letter n-grams, weighted by rarity; the fewer the documents, the more epochs.
+
+        Chinese words are short and their characters mean something: n-grams of them have 1 to 3 letters.
+        """
+        minn, maxn = (1, 3) if schema.chinese else (3, 5)
+        return {
+            "system.dim": 50,
+            "system.lr": 0.5,
+            "system.word_ngrams": 2,
+            "system.minn": minn,
+            "system.maxn": maxn,
+            "system.paces": "idf",
+            "train.epochs": float(min(max(round(_VISITS / size), 5), 50)),
+            "train.batch": min(max(size // 10, 100), 10_000),
+        }
 
     def __init__(self, config: Config, context: Context) -> None:
         super().__init__(config, context)
         sizes = config.vocab_size, config.buckets, config.word_ngrams, config.minn, config.maxn
-        self.features = Features(*sizes)
+        self.features = DocumentFeatures(*sizes)
         self.kind = kernels.LOSSES.index(config.loss)
         if config.maxn and config.minn > config.maxn:
             raise CanonError(f"system.minn is {config.minn}, more than system.maxn, {config.maxn}.")
@@ -90,7 +114,7 @@ class Classifier(Learner, AdoptsVectors):
 
     def begin(self, data: Data, batch: int, steps: int) -> None:
         columns = data.splits["train"]
-        documents, labels = columns["input"], Labels.of(columns["target"])
+        documents, labels = columns["input"], LabelLists.of(columns["target"])
         assert isinstance(documents, Documents)
         self.seed, self.batch, self.total = self.context.seed, batch, steps * batch
         self.unit = documents.num_words / max(len(documents), 1), "words"
@@ -98,8 +122,9 @@ class Classifier(Learner, AdoptsVectors):
         self.label_counts = np.bincount(labels.flat, minlength=self.config.num_classes)
         self.features.keep(self.features.used(documents))
         self._texts, self._sizes_n = self.features.of(documents)
-        self._answers = kernels.Answers(labels.flat.astype(np.int64), labels.offsets)
+        self._answers = kernels.GivenLabels(labels.flat.astype(np.int64), labels.offsets)
         self._make()
+        self._paces_R = self._paces(len(documents))
         if self._adopted is not None:
             self._copy_rows(*self._adopted, documents.distinct)
         self._distinct = documents.distinct
@@ -122,10 +147,23 @@ class Classifier(Learner, AdoptsVectors):
         self._prepare()
 
     def _hold(self, rows: int) -> None:
-        """Room for the input matrix, and behind it for the threads' copies of its first rows."""
+        """Room for the input matrix, and after it for the threads' copies of its first rows."""
         self._hot = min(kernels.HOT, self.config.vocab_size) if self.threads > 1 else 0
         self._room_RS = np.zeros((rows + self.threads * self._hot, self.stride), np.float32)
         self.inputs_RS = self._room_RS[:rows]
+
+    def _paces(self, size: int) -> np.ndarray:
+        """Of each row's rate, the threads' copies among them; empty where all are 1.
+
+        Features weighted by w, h = (1/F) Σ w_f U_f, have the rows A_f = w_f U_f, which move by w_f² times the step that
+        they have without weights. w_f = 1 + log((1 + n)/(1 + count_f)); the mean of w² over all features is 1.
+        """
+        if self.config.paces == "equal":
+            return np.empty(0, np.float32)
+        counts_R = self.features.counts(self._texts, len(self.inputs_RS))
+        paces_R = (1 + np.log((1 + size) / (1 + np.minimum(counts_R, size)))) ** 2
+        paces_R *= counts_R.sum() / (paces_R * counts_R).sum()
+        return np.concatenate([paces_R, np.tile(paces_R[: self._hot], self.threads)]).astype(np.float32)
 
     def _prepare(self) -> None:
         """What follows from the labels' counts: the tree, the noise."""
@@ -148,13 +186,13 @@ class Classifier(Learner, AdoptsVectors):
         self.lr_now = self.config.lr * max(1 - number * self.batch / self.total, kernels.LEAST_RATE)
         return True
 
-    def _parts(self, span: Span) -> list[tuple[int, int]]:
+    def _parts(self, span: CorpusSpan) -> list[tuple[int, int]]:
         """The span cut for the threads, where their features are as many."""
         done = np.cumsum(self._sizes_n[self._order_n[span.start : span.stop]])
         cuts = span.start + np.searchsorted(done, done[-1] * np.arange(1, self.threads) / self.threads)
         return [part for part in pairwise([span.start, *cuts.tolist(), span.stop]) if part[0] < part[1]]
 
-    def _learn(self, span: Span, thread: int, first: int, last: int) -> tuple[float, int]:
+    def _learn(self, span: CorpusSpan, thread: int, first: int, last: int) -> tuple[float, int]:
         return kernels.learn(
             self.kind,
             self._texts,
@@ -175,6 +213,7 @@ class Classifier(Learner, AdoptsVectors):
             len(self.inputs_RS) + thread * self._hot,
             kernels.EXCHANGE,
             self._lock,
+            self._paces_R,
             self._room_RS.reshape(-1),
             self.outputs_LS.reshape(-1),
         )
@@ -232,15 +271,15 @@ class Classifier(Learner, AdoptsVectors):
         vocab_size, dim, kept_P = self.config.vocab_size, self.config.dim, self.features.kept
         if kept_P is None:
             return np.ascontiguousarray(self.inputs_RS[:, :dim])
-        found = np.zeros((vocab_size + self.features.buckets, dim), np.float32)
+        whole_RD = np.zeros((vocab_size + self.features.buckets, dim), np.float32)
         if self.seed >= 0:
-            kernels.fill_first(self.seed, np.arange(len(found)), found, dim, vocab_size, len(found))
-        found[:vocab_size] = self.inputs_RS[:vocab_size, :dim]
-        found[vocab_size + kept_P] = self.inputs_RS[vocab_size:, :dim]
-        return found
+            kernels.fill_first(self.seed, np.arange(len(whole_RD)), whole_RD, dim, vocab_size, len(whole_RD))
+        whole_RD[:vocab_size] = self.inputs_RS[:vocab_size, :dim]
+        whole_RD[vocab_size + kept_P] = self.inputs_RS[vocab_size:, :dim]
+        return whole_RD
 
     def adopt(self, tensors: dict[str, Tensor], words: Words) -> None:
-        """Pre-trained vectors: the rows of "input" of words that are known here; all else begins anew."""
+        """Pre-trained vectors: the rows of "input" of words that are known here; all else has its first weights."""
         width = tensors["input"].shape[1]
         if width != self.config.dim:
             raise CanonError(
@@ -266,9 +305,9 @@ class Classifier(Learner, AdoptsVectors):
         threads = max(1, torch.get_num_threads())
         texts, sizes_n = self.features.of(documents)
         size, count = self.config.num_classes, len(documents)
-        told = min(size, _MOST_TOLD)
-        labels_nK, shares_nK = np.empty((count, told), np.int64), np.empty((count, told), np.float32)
-        given = Labels.of(columns["target"]) if "target" in columns else None
+        most = min(size, _MOST_LABELS)
+        labels_nK, shares_nK = np.empty((count, most), np.int64), np.empty((count, most), np.float32)
+        given = LabelLists.of(columns["target"]) if "target" in columns else None
         losses_n = np.zeros(count)
         longest = int(sizes_n.max(initial=1))
 
@@ -278,7 +317,7 @@ class Classifier(Learner, AdoptsVectors):
             sizes = longest, self.config.dim, self.stride
             matrices = self.inputs_RS.reshape(-1), self.outputs_LS.reshape(-1)
             kernels.answer(self.kind, texts, self._ways, first, last, self.seed, *sizes, *matrices, shares_BL)
-            order_BK = _most_likely(shares_BL, told)
+            order_BK = _most_likely(shares_BL, most)
             labels_nK[first:last] = order_BK
             shares_nK[first:last] = np.take_along_axis(shares_BL, order_BK, axis=1)
             if given is not None:
@@ -286,10 +325,10 @@ class Classifier(Learner, AdoptsVectors):
 
         at_once = max(min(_AT_ONCE // size, -(-count // threads)), 1)
         self._in_threads(work, list(range(0, count, at_once)))
-        found = {"labels": torch.from_numpy(labels_nK), "probabilities": torch.from_numpy(shares_nK)}
-        return found | ({"loss": torch.from_numpy(losses_n)} if given is not None else {})
+        outputs = {"labels": torch.from_numpy(labels_nK), "probabilities": torch.from_numpy(shares_nK)}
+        return outputs | ({"loss": torch.from_numpy(losses_n)} if given is not None else {})
 
-    def _losses(self, shares_BL: np.ndarray, labels: Labels) -> np.ndarray:
+    def _losses(self, shares_BL: np.ndarray, labels: LabelLists) -> np.ndarray:
         """What learning minimises, its chances replaced by their means: of the label drawn, and of the noise."""
         rows = np.repeat(np.arange(len(labels)), labels.lengths)
         own_N = -np.log(np.maximum(shares_BL[rows, labels.flat], _TINY))

@@ -1,8 +1,8 @@
 """Documents as the fastText classifier's kernels read them: rows of the input matrix, of which only used ones are kept.
 
 Rows 0 … V − 1 of the whole matrix [V + B, D] are words, the others buckets that n-grams are hashed to (subwords.py). Of
-the buckets those are stored that the training documents use, by falling use; `Features.kept` says which. Another's row
-has never been learned from: it has the first weights, which follow from the seed.
+the buckets those are stored that the training documents use, by falling use; `DocumentFeatures.kept` says which. The
+row of any other bucket has never been trained: it has its first weights, which follow from the seed.
 `label_tree` is Huffman's tree over labels as fastText builds it: of equals, a joined node goes before a label.
 Shapes: n documents, N words, U different words, V words of the vocabulary, B buckets, P buckets kept, L labels.
 """
@@ -15,7 +15,7 @@ from canon.data.batching.documents import LINE_END, Distinct, Documents
 from canon.kernels.cpu import classifier as kernels
 
 
-class Features:
+class DocumentFeatures:
     """What a document is made of, by the sizes of a classifier: `word_ngrams`, letters from `minn` to `maxn`."""
 
     def __init__(self, vocab_size: int, buckets: int, word_ngrams: int, minn: int, maxn: int) -> None:
@@ -25,7 +25,7 @@ class Features:
         self.keep(None)
 
     def keep(self, kept_P: np.ndarray | None) -> None:
-        """The buckets whose rows are stored, in that order, behind the words'; None: all of them."""
+        """The buckets whose rows are stored, in that order, after the words'; None: all of them."""
         self.kept = kept_P
         self._stored_of: tuple[np.ndarray, np.ndarray] | None = None  # the newest words' rows, as they are stored
         if kept_P is not None:
@@ -45,7 +45,7 @@ class Features:
         used = np.flatnonzero(used_B)
         return used[np.argsort(-used_B[used], kind="stable")]
 
-    def of(self, documents: Documents) -> tuple[kernels.Texts, np.ndarray]:
+    def of(self, documents: Documents) -> tuple[kernels.DocumentRows, np.ndarray]:
         """What the kernels read, and how many features each document has."""
         row_starts_U, rows = self._word_rows(documents.distinct)
         if self._stored_of is None or self._stored_of[0] is not rows:
@@ -55,8 +55,15 @@ class Features:
         ends = np.concatenate([[0], np.cumsum(per_word_N)])[documents.offsets]
         codes_N = np.array(documents.codes_N)  # kernels are compiled for arrays that may be written to
         stored = self._stored_of[1], gram_starts_n, self._stored(grams)
-        texts = kernels.Texts(codes_N, documents.offsets, row_starts_U, *stored)
+        texts = kernels.DocumentRows(codes_N, documents.offsets, row_starts_U, *stored)
         return texts, np.diff(ends) + np.diff(gram_starts_n)
+
+    def counts(self, texts: kernels.DocumentRows, rows: int) -> np.ndarray:
+        """How often each stored row is a feature of these documents, [R]."""
+        times_U = np.bincount(texts.codes, minlength=len(texts.row_starts) - 1)
+        times = np.repeat(times_U, np.diff(texts.row_starts))
+        stored = texts.rows >= 0  # the others are of words that only other documents have
+        return np.bincount(texts.rows[stored], times[stored], rows) + np.bincount(texts.grams, minlength=rows)
 
     def _word_rows(self, distinct: Distinct) -> tuple[np.ndarray, np.ndarray]:
         """Where the rows of each different word begin, and those rows of the whole matrix."""
@@ -64,7 +71,7 @@ class Features:
             return self._rows_of[1:]
         if not self.maxn:
             known_U = distinct.ids >= 0
-            found = np.concatenate([[0], np.cumsum(known_U)]), distinct.ids[known_U]
+            rows_of = np.concatenate([[0], np.cumsum(known_U)]), distinct.ids[known_U]
         else:
             text = np.frombuffer(b"".join(b"<" + word + b">" for word in distinct.words), np.uint8)
             ends_U = np.cumsum([len(word) + 2 for word in distinct.words])
@@ -72,9 +79,9 @@ class Features:
             out = np.empty(len(text) * (self.maxn - max(self.minn, 1) + 1) + len(ends_U), np.int32)
             sizes = self.minn, self.maxn, self.buckets, self.vocab_size
             starts_U = kernels.word_rows(text, ends_U, distinct.ids, plain_U, *sizes, out)
-            found = starts_U, out[: starts_U[-1]].copy()
-        self._rows_of = distinct, *found
-        return found
+            rows_of = starts_U, out[: starts_U[-1]].copy()
+        self._rows_of = distinct, *rows_of
+        return rows_of
 
     def _grams(self, documents: Documents) -> tuple[np.ndarray, np.ndarray]:
         """Where the word n-grams of each document begin, and their rows of the whole matrix."""

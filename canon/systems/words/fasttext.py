@@ -27,7 +27,7 @@ from canon.kernels.cpu import fasttext as kernels
 from canon.kernels.cpu.lanes import LINE
 from canon.kernels.cpu.subwords import mean_rows
 from canon.systems.settings import Natural, Positive
-from canon.systems.words.base import Span, VectorLearner, flat, in_lines
+from canon.systems.words.base import CorpusSpan, VectorLearner, flat, in_lines
 from canon.systems.words.sampling import Tree, alias_table, keep_limits, noise_shares
 from canon.systems.words.subwords import output_tree, subword_ids, subword_table
 
@@ -39,7 +39,7 @@ NOISE_POWER = 0.5
 class Config:
     vocab_size: Positive = Field(default=1000, description="words of the vocabulary; the data decides")
     architecture: Literal["skip-gram", "cbow"] = Field(
-        default="skip-gram", description="a word foresees each context, or their mean foresees the word"
+        default="skip-gram", description="a word predicts each context, or their mean predicts the word"
     )
     loss: Literal["negative-sampling", "hierarchical-softmax"] = Field(
         default="negative-sampling", description="a word against noise words, or turns on its way down a Huffman tree"
@@ -66,7 +66,7 @@ class FastText(VectorLearner):
             raise CanonError(f"system.minn is {config.minn}, more than system.maxn, {config.maxn}.")
         self.buckets = config.buckets if config.maxn else 0
         self.hierarchical = config.loss == "hierarchical-softmax"
-        # The nodes of a tree are no words: where the words change they begin anew.
+        # The nodes of a tree are not words: with other words they are new.
         self.by_word = ("input",) if self.hierarchical else ("input", "output")  # type: ignore[misc]
 
     def prepare(self) -> None:
@@ -93,13 +93,15 @@ class FastText(VectorLearner):
         self.in_threads(lambda part: kernels.fill_uniform(flat(input_RD), *part, key, 1 / dim), list(pairwise(edges)))
         return {"input": input_RD, "output": in_lines(size - self.hierarchical, dim)}, {}
 
-    def learn(self, span: Span) -> tuple[float, float]:
+    def learn(self, span: CorpusSpan) -> tuple[float, float]:
         return self._read(self.tokens_N, span, self.seed, self.places, learning=True)
 
     def measure(self, tokens_N: np.ndarray, start: int, stop: int) -> tuple[float, float]:
-        return self._read(tokens_N, Span(0, start, stop, start), 0, 1, learning=False)
+        return self._read(tokens_N, CorpusSpan(0, start, stop, start), 0, 1, learning=False)
 
-    def _read(self, tokens_N: np.ndarray, span: Span, seed: int, places: int, learning: bool) -> tuple[float, float]:
+    def _read(
+        self, tokens_N: np.ndarray, span: CorpusSpan, seed: int, places: int, learning: bool
+    ) -> tuple[float, float]:
         config, output = self.config, self.arrays["output"]
         loss, pairs = kernels.read_span(
             tokens_N, span.start, span.stop, self._keep_V, *self._noise, *self._tree, self._starts_V, self._rows_S,
@@ -127,7 +129,7 @@ class FastText(VectorLearner):
         if buckets and buckets != self.buckets:
             raise CanonError(
                 f"The vectors to go on from have {buckets:,} rows for n-grams, but system.buckets is {self.buckets:,}: "
-                f"set system.buckets={buckets}, or begin anew."
+                f"set system.buckets={buckets}, or start without them."
             )
         for row in range(0, buckets, _ROWS_AT_ONCE):
             part = source[words.size + row : words.size + row + _ROWS_AT_ONCE].detach().float().numpy()
@@ -137,13 +139,13 @@ class FastText(VectorLearner):
 
     def vectors(self) -> np.ndarray:
         size, dim = self._known().size, self.config.dim
-        found = np.empty((size, dim), np.float32)
+        means_VD = np.empty((size, dim), np.float32)
         edges = np.linspace(0, size, self.threads + 1).astype(np.int64).tolist()
         inputs, starts_V, rows_S = self.arrays["input"], self._starts_V, self._rows_S
         self.in_threads(
-            lambda part: mean_rows(inputs, starts_V, rows_S, part[0], part[1], found), list(pairwise(edges))
+            lambda part: mean_rows(inputs, starts_V, rows_S, part[0], part[1], means_VD), list(pairwise(edges))
         )
-        return found
+        return means_VD
 
     def vector(self, word: str) -> np.ndarray | None:
         """The mean of a word's rows; of a word that is not known, that of its n-grams, where it has any."""
@@ -156,7 +158,7 @@ class FastText(VectorLearner):
 
 
 def _close_together(rows: int, dim: int) -> np.ndarray:
-    """Zeros [rows, dim] without gaps, and room behind them: the kernels read whole cache lines."""
+    """Zeros [rows, dim] without gaps, and room after them: the kernels read whole cache lines."""
     return np.zeros(rows * dim + LINE, np.float32)[: rows * dim].reshape(rows, dim)
 
 

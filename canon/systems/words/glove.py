@@ -34,7 +34,7 @@ from canon.data.text.words import Words
 from canon.errors import CanonError
 from canon.kernels.cpu import glove as kernels
 from canon.systems.settings import Positive
-from canon.systems.words.base import Span, VectorLearner, flat, in_lines, read_only, spans
+from canon.systems.words.base import CorpusSpan, VectorLearner, flat, in_lines, read_only, spans
 
 _AT_ONCE = 1 << 18  # pairs that are measured together
 
@@ -93,7 +93,7 @@ class GloVe(VectorLearner):
             raise CanonError(f"The loss is not a number any more at step {number:,}: lower system.lr.")
         return True
 
-    def learn(self, span: Span) -> tuple[float, float]:
+    def learn(self, span: CorpusSpan) -> tuple[float, float]:
         """Learns from pairs [start, stop) of the epoch: the parts in an order of its own, each as it is."""
         config, pairs = self.config, self._learned()
         learn, entries_E = kernels.learner(self.width), read_only(pairs.entries)
@@ -166,8 +166,11 @@ class GloVe(VectorLearner):
             return super().outputs(columns)
         self.take_words(self.words or column.words)
         loss, count = self.measure(read_only(column.tokens), 0, len(column))
-        found = {"loss": torch.tensor([loss], dtype=torch.float64), "pairs": torch.tensor([count], dtype=torch.float64)}
-        return {**found, "vectors": torch.from_numpy(self.vectors())}
+        losses = {
+            "loss": torch.tensor([loss], dtype=torch.float64),
+            "pairs": torch.tensor([count], dtype=torch.float64),
+        }
+        return {**losses, "vectors": torch.from_numpy(self.vectors())}
 
     def measure(self, tokens_N: np.ndarray, start: int, stop: int) -> tuple[float, float]:
         """f(x) difference² of the entries that were learned from, or of those of another text, and how many there are.
@@ -188,8 +191,8 @@ class GloVe(VectorLearner):
             last = min(first + _AT_ONCE, len(entries_E))
             return measure(entries_E, first, last, self.table, self.biases_V4, *weights)
 
-        found = self.in_threads(total, list(range(0, len(entries_E), _AT_ONCE)))
-        return sum(loss for loss, _ in found), sum(count for _, count in found)
+        tallies = self.in_threads(total, list(range(0, len(entries_E), _AT_ONCE)))
+        return sum(loss for loss, _ in tallies), sum(count for _, count in tallies)
 
     def _count(self, text_N: np.ndarray) -> Cooccurrence:
         """The co-occurrences of a text that is not learned from; those of a few are remembered."""
@@ -198,6 +201,6 @@ class GloVe(VectorLearner):
             if len(self._measured) > 2:
                 self._measured.clear()
             config, size = self.config, self._known().size
-            found = cooccurrence.count(text_N, size, config.window, config.memory, self.threads)
-            self._measured[key] = text_N, found  # the text too: its address is not given to another meanwhile
+            pairs = cooccurrence.count(text_N, size, config.window, config.memory, self.threads)
+            self._measured[key] = text_N, pairs  # the text too: its address is not given to another meanwhile
         return self._measured[key][1]

@@ -47,7 +47,7 @@ class Config:
     )
 
 
-class Table(NamedTuple):
+class NgramTable(NamedTuple):
     """What p_k needs beside p_{k−1}."""
 
     value: np.ndarray  # [M] v of each k-gram
@@ -65,7 +65,7 @@ class NGram(Learner):
         self.num_counted = 0  # words of the training text
         self._loss = math.inf
         self._left_out: tuple[np.ndarray, np.ndarray] | None = None
-        self._tables: list[Table] | None = None
+        self._tables: list[NgramTable] | None = None
 
     @property
     def num_parameters(self) -> int:
@@ -118,8 +118,8 @@ class NGram(Learner):
             bucket_N, weight_N = bucket_kN[k][seen_N], weight_kN[k]
             stop = np.bincount(bucket_N, (reach_N * weight_N * share_kN[k])[seen_N], _BUCKETS)
             came = np.bincount(bucket_N, (reach_N * p_kN[k])[seen_N], _BUCKETS)
-            found = np.divide(stop, came, out=self.weights[k], where=came > 0)
-            self.weights[k] = np.minimum(found, most)  # words that never came keep some probability
+            shares = np.divide(stop, came, out=self.weights[k], where=came > 0)
+            self.weights[k] = np.minimum(shares, most)  # words that never came keep some probability
             reach_N = reach_N * (1 - weight_N)
         return loss
 
@@ -138,17 +138,17 @@ class NGram(Learner):
     # Tables of p, derived from counts and λ or D
 
     @property
-    def tables(self) -> list[Table]:
+    def tables(self) -> list[NgramTable]:
         """Of k = 1 … n; made when they are asked for, since learning λ needs none of them."""
         if self._tables is None:
             self._tables = self._derive()
         return self._tables
 
-    def _derive(self) -> list[Table]:
+    def _derive(self) -> list[NgramTable]:
         suffixes = self._suffixes()
         entry_M = highest_K = np.full(1, 1 / self.vocab_size)  # p of each k-gram's last word; of the likeliest word
         best_K = shorter_K = np.zeros(1, np.int64)  # of a context: its likeliest word; its place without the oldest
-        found = []
+        tables = []
         for k, keys_M in enumerate(self.keys):
             parent_M, word_M = np.divmod(keys_M, self.vocab_size)
             if self.smoothing == "interpolated":
@@ -165,17 +165,17 @@ class NGram(Learner):
             first_M = first_M[np.flatnonzero(np.diff(parent_M[first_M], prepend=-1))]  # each context's likeliest
             first_M = first_M[entry_M[first_M] >= highest_K[parent_M[first_M]]]
             best_K[parent_M[first_M]], highest_K[parent_M[first_M]] = word_M[first_M], entry_M[first_M]
-            found.append(Table(value_M, back_K, best_K))
+            tables.append(NgramTable(value_M, back_K, best_K))
             shorter_K = suffixes[k]
-        return found
+        return tables
 
     def _suffixes(self) -> list[np.ndarray]:
         """Of each k-gram the place of its last k − 1 words."""
-        found = [np.zeros(len(self.keys[0]), np.int64)]
+        rows = [np.zeros(len(self.keys[0]), np.int64)]
         for k in range(1, self.order):
             parent_M, word_M = np.divmod(self.keys[k], self.vocab_size)
-            found.append(self._find(k - 1, found[-1][parent_M], word_M))
-        return found
+            rows.append(self._find(k - 1, rows[-1][parent_M], word_M))
+        return rows
 
     def _interpolated(self, k: int, parent_M: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """v = λ c(hw)/c(h) and g = 1 − λ; λ = 0 for the text's last words, which nothing follows."""
@@ -206,12 +206,12 @@ class NGram(Learner):
 
     def _places(self, tokens_N: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
         """For each k, of each word of a text: the places of the k − 1 words before it and of these with it."""
-        context_N, found = np.zeros(len(tokens_N), np.int64), []
+        context_N, places = np.zeros(len(tokens_N), np.int64), []
         for k in range(self.order):
             place_N = self._find(k, context_N, tokens_N.astype(np.int64))
-            found.append((context_N, place_N))
+            places.append((context_N, place_N))
             context_N = np.concatenate([[-1], place_N[:-1]])  # where a text begins, contexts are shorter
-        return found
+        return places
 
     # Use
 
@@ -283,8 +283,8 @@ def discounts(count_M: np.ndarray) -> tuple[float, float, float]:
     if not n.all():
         return _FALLBACK
     y = n[0] / (n[0] + 2 * n[1])
-    found = [min(max(i - (i + 1) * y * n[i] / n[i - 1], 0.0), float(i)) for i in (1, 2, 3)]
-    return found[0], found[1], found[2]
+    discounts = [min(max(i - (i + 1) * y * n[i] / n[i - 1], 0.0), float(i)) for i in (1, 2, 3)]
+    return discounts[0], discounts[1], discounts[2]
 
 
 def _windows(columns: Columns) -> Windows:

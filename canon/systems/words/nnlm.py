@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 from canon.config import settings
 from canon.data.text.vocabularies import BOS
+from canon.nn.decoding import LanguageModel
 from canon.nn.initialization import initialize
 from canon.nn.states import State
 from canon.systems.settings import Positive, Share
@@ -38,7 +39,7 @@ class Config:
     dropout: Share = Field(default=0.0, description="share dropped of the words' features and of the tanh layer")
 
 
-class NNLM(nn.Module):
+class NNLM(nn.Module, LanguageModel):
     def __init__(self, config: Config) -> None:
         super().__init__()
         self.order = config.order
@@ -74,7 +75,7 @@ class NNLM(nn.Module):
         return {"context": torch.full((batch, self.order - 2), BOS, device=device)}
 
     def read(self, token_BT: Tensor, room: int = 0) -> State:
-        """The state behind a prompt, to go on with: its last words, and no room."""
+        """The state after a prompt, to go on with: its last words, and no room."""
         before = self.init_state(len(token_BT), token_BT.device)["context"]
         return {"context": torch.cat((before, token_BT), dim=1)[:, token_BT.shape[1] :]}
 

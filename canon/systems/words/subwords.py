@@ -6,7 +6,7 @@ A word is seen as "<word>"; its n-grams are those of minn to maxn characters, an
 is FNV-1a of the UTF-8 bytes in 32 bits, with bytes taken as signed: those above 127 are widened with ones, as they were
 when the models that are around were trained. "</s>", fastText's end of a line, has no n-grams.
 Row numbers: `subword_ids` of one word, `subword_table` of a vocabulary, `word_ngram_ids` of a line (from the hashes of
-its words: h ← 116049371 h + next, in 64 bits). The kernels behind them may be called from other kernels. The output
+its words: h ← 116049371 h + next, in 64 bits). Their kernels may be called from other kernels. The output
 rows of a hierarchical softmax are the inner nodes of `output_tree`.
 Deviations: none. Shapes: V words, B buckets, T words of a line, S rows of all words together.
 """

@@ -1,4 +1,4 @@
-"""word2vec: vectors of words that foresee their neighbours (skip-gram), or are foreseen by their mean (CBOW).
+"""word2vec: vectors of words that predict their neighbours (skip-gram), or are predicted by their mean (CBOW).
 
 Mikolov, Chen, Corrado and Dean 2013, Efficient estimation of word representations in vector space (arXiv:1301.3781):
 the two architectures; Mikolov, Sutskever, Chen, Corrado and Dean 2013, Distributed representations of words and phrases
@@ -30,7 +30,7 @@ from canon.errors import CanonError
 from canon.kernels import enabled
 from canon.kernels.cpu import word2vec as kernels
 from canon.systems.settings import Positive
-from canon.systems.words.base import Span, VectorLearner, flat, in_lines, spans
+from canon.systems.words.base import CorpusSpan, VectorLearner, flat, in_lines, spans
 from canon.systems.words.sampling import Tree, alias_table, huffman, keep_limits, noise_shares
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ _LONG = 1 << 20  # tokens from which on thousands of words at once seldom meet i
 class Config:
     vocab_size: Positive = Field(default=1000, description="words; the data decides")
     architecture: Literal["skip-gram", "cbow"] = Field(
-        default="skip-gram", description="each context foresees the word, or their mean does"
+        default="skip-gram", description="each context predicts the word, or their mean does"
     )
     loss: Literal["negative-sampling", "hierarchical-softmax"] = Field(
         default="negative-sampling", description="the word against noise words, or turns on its way down a Huffman tree"
@@ -73,7 +73,7 @@ class Word2Vec(VectorLearner):
         if config.architecture == "cbow" and config.update == "pair":
             raise CanonError('system.update = "pair" is for skip-gram; with CBOW a word has one pair: leave it out.')
         self.hierarchical = config.loss == "hierarchical-softmax"
-        # The nodes of a tree are no words: where the words change they begin anew.
+        # The nodes of a tree are not words: with other words they are new.
         self.by_word = ("input",) if self.hierarchical else ("input", "output")  # type: ignore[misc]
         self._there: OnDevice | None = None  # once steps are made on a GPU
 
@@ -125,14 +125,14 @@ class Word2Vec(VectorLearner):
         if self._there is not None:
             self._there.copy_to(self.arrays["input"], self.arrays["output"])
 
-    def _tell(self) -> None:
+    def _tally(self) -> None:
         if self._there is not None:
-            loss, pairs = self._there.told()
+            loss, pairs = self._there.tallies()
             self._loss += loss
             self._pairs += pairs
 
     def logs(self) -> dict[str, float]:
-        self._tell()
+        self._tally()
         return super().logs()
 
     def tensors(self) -> dict[str, dict[str, Tensor]]:
@@ -140,7 +140,7 @@ class Word2Vec(VectorLearner):
         return super().tensors()
 
     def state(self) -> dict[str, Any]:
-        self._tell()
+        self._tally()
         return super().state()
 
     def restore(self, tensors: dict[str, dict[str, Tensor]], state: dict[str, Any]) -> None:
@@ -153,13 +153,15 @@ class Word2Vec(VectorLearner):
 
     # ---- on a CPU
 
-    def learn(self, span: Span) -> tuple[float, float]:
+    def learn(self, span: CorpusSpan) -> tuple[float, float]:
         return self._read(self.tokens_N, span, self.seed, self.places, learning=True)
 
     def measure(self, tokens_N: np.ndarray, start: int, stop: int) -> tuple[float, float]:
-        return self._read(tokens_N, Span(0, start, stop, start), 0, 1, learning=False)
+        return self._read(tokens_N, CorpusSpan(0, start, stop, start), 0, 1, learning=False)
 
-    def _read(self, tokens_N: np.ndarray, span: Span, seed: int, places: int, learning: bool) -> tuple[float, float]:
+    def _read(
+        self, tokens_N: np.ndarray, span: CorpusSpan, seed: int, places: int, learning: bool
+    ) -> tuple[float, float]:
         config = self.config
         ways = {("skip-gram", "window"): kernels.SKIP_GRAM, ("skip-gram", "pair"): kernels.PAIRWISE}
         loss, pairs = kernels.read_span(

@@ -1,0 +1,212 @@
+"""What is decided about the columns of a table: which become features and how, which are left out, and the notes that
+say so. `canon check` prints what `canon train` will do, and a run keeps its encoders.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from canon.data.checking.measure import distinct, number_digests
+from canon.data.column_encoders import (
+    CategoryColumn,
+    CentredLabels,
+    ColumnEncoder,
+    DateColumn,
+    MeansColumn,
+    NumberColumn,
+    WordsColumn,
+)
+from canon.data.columns import MOST_CATEGORIES, PEEK, is_wordy, listed, short
+from canon.data.formats import dates
+from canon.data.formats.tables import Table
+from canon.data.progress import bar
+from canon.errors import CanonError
+
+IDS = ("id", "uuid", "guid", "index", "rowid", "row_id", "unnamed: 0")  # names of columns that number the rows
+_ID = "id"
+_MOSTLY = 0.9  # numbers of a column whose other cells are slips; different texts of a column that are ids
+_LEAST_COUNTED = 20  # rows from which on consecutive whole numbers are taken for a count of the rows
+
+
+class PlannedColumns(NamedTuple):
+    """What the columns of a table become."""
+
+    encoders: tuple[ColumnEncoder, ...]
+    notes: tuple[str, ...]
+    kinds: dict[str, str]  # of every column, for `check`
+    # Of the training rows: features that are not those of other rows, by column.
+    trained: dict[str, np.ndarray]
+
+    @property
+    def width(self) -> int:
+        return sum(encoder.width for encoder in self.encoders)
+
+
+class ColumnChoice(NamedTuple):
+    """What one column becomes: a kind, and how to fit it; None where it is left out, with the reason."""
+
+    kind: str
+    fit: Callable[[], ColumnEncoder] | None
+    note: str = ""
+
+
+def plan(
+    table: Table,
+    names: Sequence[str],
+    rows: np.ndarray,
+    missing: str,
+    labels: CentredLabels | None,
+    asked: bool = False,
+) -> PlannedColumns:
+    """Fits the columns on training rows. labels: None where nothing is predicted, so that only numbers and categories
+    are read. asked: whether the user named the columns, so that none is left out for its looks."""
+    chosen: dict[str, ColumnChoice] = {}
+    trained: dict[str, np.ndarray] = {}
+    encoders: list[ColumnEncoder] = []
+    with bar("reading columns", len(names)) as progress:
+        for name in progress.over(names):
+            chosen[name] = choice = _choose(table, name, rows, missing, labels is not None, asked)
+            if choice.kind == MeansColumn.kind and labels is not None:
+                encoder, trained[name] = MeansColumn.fit(table, name, rows, labels)
+                encoders.append(encoder)
+            elif choice.fit is not None:
+                encoders.append(choice.fit())
+    if not any(encoder.width and not isinstance(encoder, WordsColumn) for encoder in encoders):
+        if not asked and any(choice.kind == _ID for choice in chosen.values()):
+            return plan(table, names, rows, missing, labels, asked=True)  # there is nothing better
+        raise _nothing(table, chosen)
+    return PlannedColumns(tuple(encoders), _notes(chosen, encoders), {n: c.kind for n, c in chosen.items()}, trained)
+
+
+def _nothing(table: Table, chosen: dict[str, ColumnChoice]) -> CanonError:
+    if texts := [name for name, choice in chosen.items() if choice.kind == WordsColumn.kind]:
+        return CanonError(
+            f'{table.path} has only text beside its label (column "{texts[0]}"): train a system that reads text, such '
+            "as fasttext-classifier or finetune."
+        )
+    left = "; ".join(f'"{name}": {choice.note}' for name, choice in list(chosen.items())[:3])
+    return CanonError(f"{table.path} has no column to predict from ({left}); name some in data.features.")
+
+
+def _choose(table: Table, name: str, rows: np.ndarray, missing: str, predicts: bool, asked: bool) -> ColumnChoice:
+    facts = table.facts(name)
+    if not facts.bad:
+        if facts.missing + facts.infinite and not np.isfinite(table.numbers(name)[0][rows]).any():
+            return ColumnChoice("empty", None, "empty")
+        require_known(table, name, missing)
+        if predicts and not asked and (reason := _numbers_rows(table, name, rows)):
+            return ColumnChoice(_ID, None, reason)
+        return ColumnChoice(NumberColumn.kind, lambda: NumberColumn.fit(table, name, rows, predicts, False))
+    count = distinct(table.digests(name)[rows])
+    few = count <= MOST_CATEGORIES and count <= max(len(rows) / 2, 2)
+    some = list(table.stream(name, np.sort(rows)[:PEEK]))
+    if predicts and dates.form_of(some) and (form := dates.form_of(_filled(table, name, rows))):
+        return ColumnChoice(DateColumn.kind, lambda: DateColumn.fit(table, name, rows, form))
+    if few:
+        return ColumnChoice(CategoryColumn.kind, lambda: CategoryColumn.fit(table, name, rows))
+    if facts.bad <= (1 - _MOSTLY) * len(table):
+        _refuse_text(table, name, missing)
+        return ColumnChoice(NumberColumn.kind, lambda: NumberColumn.fit(table, name, rows, predicts, True))
+    if predicts and is_wordy(some):
+        return ColumnChoice(WordsColumn.kind, lambda: WordsColumn.fit(table, name, rows))
+    if not predicts or (count > _MOSTLY * len(rows) and (not asked or count == len(rows))):
+        return ColumnChoice(_ID, None, f"{count:,} different texts in {len(rows):,} rows")
+    return ColumnChoice(MeansColumn.kind, None)
+
+
+def _filled(table: Table, name: str, rows: np.ndarray) -> list[str]:
+    """The different texts of some rows."""
+    texts, codes = table.factor(name)
+    return [texts[code] for code in np.unique(codes[rows])]
+
+
+def _numbers_rows(table: Table, name: str, rows: np.ndarray) -> str:
+    """Why a column of numbers is an id; "" if it is none."""
+    plain, values = name.strip().lower(), table.numbers(name)[0]
+    if plain in IDS:
+        return "an id by its name"
+    if len(rows) < _LEAST_COUNTED or not np.isfinite(values).all() or (values != np.rint(values)).any():
+        return ""
+    if distinct(number_digests(values)) < len(values):
+        return ""
+    if values[0] in (0, 1) and (np.diff(values) == 1).all():
+        return "it counts the rows"
+    return "an id: all different" if plain.endswith(("_id", " id")) or name.endswith("Id") else ""
+
+
+def _notes(chosen: dict[str, ColumnChoice], encoders: Sequence[ColumnEncoder]) -> tuple[str, ...]:
+    """One sentence for each thing that was decided and that is not plain from the data."""
+    left = [f'"{name}" ({choice.note})' for name, choice in chosen.items() if choice.fit is None and choice.note]
+    kinds = [(encoder, f'"{encoder.name}"') for encoder in encoders]
+    flagged = [text for e, text in kinds if isinstance(e, NumberColumn) and e.flag]
+    slips = [text for e, text in kinds if isinstance(e, NumberColumn) and e.strays]
+    amounts = [text for e, text in kinds if isinstance(e, NumberColumn) and e.comma is False]
+    commas = [text for e, text in kinds if isinstance(e, NumberColumn) and e.comma]
+    read = [f"{text} ({e.form}: {', '.join(e.parts)})" for e, text in kinds if isinstance(e, DateColumn)]
+    means = [f"{text} ({len(e.categories):,} texts)" for e, text in kinds if isinstance(e, MeansColumn)]
+    words = [f"{text} ({e.width:,} words)" for e, text in kinds if isinstance(e, WordsColumn)]
+    sentences = {
+        "Left out: {}; data.features can name them.": left,
+        "Read as dates: {}.": read,
+        "Read as amounts, without their signs and separators: {}.": amounts,
+        "Read as numbers with a decimal comma: {}.": commas,
+        "Missing numbers are the training mean, with a feature that says so: {}.": flagged,
+        "Texts among numbers count as missing: {}.": slips,
+        "Each of many texts is the mean label of its training rows: {}.": means,
+        "Sentences are read by which frequent words they have: {}.": words,
+    }
+    return tuple(sentence.format(listed(names)) for sentence, names in sentences.items() if names)
+
+
+# Other rows
+
+
+def apply(table: Table, encoders: Sequence[ColumnEncoder], missing: str) -> np.ndarray:
+    """Features float32 [N, F], in the encoders' order."""
+    refuse(table, encoders, missing)
+    features = np.zeros((len(table), sum(encoder.width for encoder in encoders)), dtype=np.float32)
+    start = 0
+    for encoder in encoders:
+        encoder.write(table, features[:, start : start + encoder.width])
+        start += encoder.width
+    return features
+
+
+def refuse(table: Table, encoders: Sequence[ColumnEncoder], missing: str) -> None:
+    """Raises if a table lacks a column, or if one that was numbers in training has something else."""
+    absent = next((encoder.name for encoder in encoders if encoder.name not in table), None)
+    if absent is not None:
+        raise CanonError(f'{table.path} has no column "{absent}", which the training data had.')
+    for encoder in encoders:
+        if not isinstance(encoder, NumberColumn):
+            continue
+        if encoder.comma is not None:
+            table.commas.setdefault(encoder.name, encoder.comma)
+        facts = table.facts(encoder.name)
+        if facts.bad and not encoder.strays:
+            text = short(table.text(encoder.name, facts.first_bad))
+            raise table.mistake(facts.first_bad, f'column "{encoder.name}" must be a number, got "{text}".')
+        require_known(table, encoder.name, missing)
+
+
+def require_known(table: Table, name: str, missing: str) -> None:
+    """Raises where a number is infinite, or missing if that is a mistake."""
+    facts = table.facts(name)
+    if facts.infinite:
+        raise table.mistake(facts.first_infinite, f'column "{name}" is infinite; give a finite number.')
+    if missing == "error" and facts.missing:
+        text = table.text(name, facts.first_missing).strip()
+        state = f'"{text}"' if text else "empty"
+        wrong = f'column "{name}" is {state}; give a number, or set data.missing = "mean".'
+        raise table.mistake(facts.first_missing, wrong)
+
+
+def _refuse_text(table: Table, name: str, missing: str) -> None:
+    facts = table.facts(name)
+    if missing == "error":
+        text = short(table.text(name, facts.first_bad))
+        raise table.mistake(facts.first_bad, f'column "{name}" has numbers elsewhere, but "{text}" here.')
+    require_known(table, name, missing)

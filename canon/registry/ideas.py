@@ -1,0 +1,85 @@
+"""Methods by names that no system of canon has: what each is, and which systems are nearest to the idea."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from canon.errors import CanonError, unknown
+
+
+class Idea(NamedTuple):
+    what: str
+    words: tuple[str, ...]  # letters alone: a name that has one of them is meant
+    systems: tuple[str, ...] = ()  # nearest to it
+    more: str = ""  # what else to do
+
+
+IDEAS: tuple[Idea, ...] = (
+    Idea(
+        "learning to rank",
+        ("lambdarank", "lambdamart", "ranknet", "listnet", "listmle", "rankboost", "ranksvm", "softrank", "ranking"),
+        ("mlp", "linear-regression"),
+        "they can predict each document's grade on its own",
+    ),
+    Idea(
+        "click-through prediction or recommendation",
+        ("deepfm", "factorization", "libfm", "ffm", "widedeep", "dlrm", "bpr", "ials", "recommend", "ncf", "ctr"),
+        ("logistic-regression", "mlp"),
+        "they predict clicks from a table",
+    ),
+    Idea(
+        "gradient-boosted or bagged trees",
+        ("xgboost", "lightgbm", "catboost", "gbdt", "gbm", "boosting", "forest", "tree"),
+        ("adaboost", "mlp"),
+    ),
+    Idea("nearest neighbours or kernels", ("knn", "neighbour", "neighbor", "kernel", "gaussian"), ("nadaraya-watson",)),
+    Idea("support vector machines", ("svm", "svc", "supportvector"), ("linear-svm",)),
+    Idea("linear classification", ("logit", "perceptron", "naivebayes", "ridge", "lasso"), ("logistic-regression",)),
+    Idea(
+        "image classification",
+        ("vit", "visiontransformer", "efficientnet", "mobilenet", "inception", "convnext", "cnn", "yolo", "convnet"),
+        ("resnet", "densenet", "lenet"),
+    ),
+    Idea(
+        "image generation",
+        ("vae", "autoencoder", "diffusion", "ddpm", "stylegan", "wgan", "cyclegan"),
+        ("dcgan", "gan"),
+    ),
+    Idea(
+        "large language models",
+        ("llama", "mistral", "qwen", "gemma", "deepseek", "nanogpt", "llm", "mamba", "rwkv", "opt", "bloom", "phi"),
+        ("gpt2", "gpt3"),
+    ),
+    Idea(
+        "pre-trained encoders",
+        ("electra", "albert", "deberta", "distilbert", "xlm", "spanbert", "macbert", "longformer", "minilm"),
+        ("bert", "roberta"),
+        "finetune starts from a folder of weights",
+    ),
+    Idea("pre-trained sequence-to-sequence networks", ("bart", "pegasus", "marian", "nllb", "mass"), ("t5",)),
+    Idea(
+        "sentence embeddings", ("sbert", "sentence", "simcse", "docvec", "embed", "infersent"), ("finetune", "fasttext")
+    ),
+    Idea(
+        "tagging", ("crf", "ner", "tagger", "tagging"), ("finetune",), "it reads words with tags, one sentence a block"
+    ),
+    Idea("text classification", ("textcnn", "sentiment", "textclass"), ("fasttext-classifier", "finetune")),
+    Idea("contrastive learning of images", ("moco", "byol", "dino", "barlow"), ("simclr",)),
+    Idea("reinforcement learning", ("dqn", "ppo", "qlearning", "sarsa", "reinforce", "actorcritic", "policy")),
+    Idea("clustering or reduction of dimensions", ("kmeans", "pca", "tsne", "umap", "cluster", "lda")),
+)
+
+
+def no_system(what: str, name: str, known: Iterable[str]) -> CanonError:
+    """The error for a system that does not exist: the nearest idea where its name is that of a known method, else the
+    nearest spelling."""
+    letters = re.sub(r"[^a-z]", "", name.lower())
+    for idea in IDEAS:
+        if any(word == letters or (len(word) > 3 and word in letters) for word in idea.words):
+            if not idea.systems:
+                return CanonError(f'No {what} "{name}": canon has no {idea.what} yet.')
+            more = f" ({idea.more})" if idea.more else ""
+            return CanonError(f'No {what} "{name}" ({idea.what}); nearest: {", ".join(idea.systems)}{more}.')
+    return unknown(what, name, known)

@@ -1,0 +1,179 @@
+"""Tables as people have them, trained by the first command: what is decided is said, and the scores are those of
+scikit-learn's usual models or better."""
+
+from __future__ import annotations
+
+import csv
+import datetime
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_friedman1, make_moons
+from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.linear_model import LogisticRegression, RidgeCV
+from sklearn.preprocessing import OneHotEncoder
+
+Canon = Callable[..., Any]
+GAPS = ("N/A", "?", "-", "", "null", "Unknown", "nan", "--", "#N/A", "\\N")
+
+
+def write(path: Path, header: str, rows: list[list[Any]]) -> Path:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([header.split(","), *rows])
+    return path
+
+
+def orders(path: Path, size: int = 400) -> Path:
+    """An id, days, money with gaps, per cent, booleans, cities, remarks; a weekend, a high price or a broken parcel
+    sends an order back."""
+    random, rows = np.random.RandomState(0), []
+    for number in range(size):
+        day = datetime.date(2021, 1, 1) + datetime.timedelta(days=int(random.randint(900)))
+        price, broken, gap = random.lognormal(7, 0.6), random.rand() < 0.3, random.rand() < 0.1
+        remark = " ".join(random.choice(["the", "item", "came", "from", "our", "store"], 6)) + " broken" * broken
+        back = (day.weekday() >= 5) + (price > 1500 and not gap) + broken > 0
+        cell = str(random.choice(GAPS)) if gap else f"${price:,.2f}"
+        row = [f"A{number:05}", f"{day:%d/%m/%Y}", cell, f"{random.randint(60)} %", random.rand() < 0.5]
+        rows.append([*row, ["Paris", "Rome", "Oslo"][random.randint(3)], remark, "yes" if back else "no"])
+    return write(path, "order_id,when,price,discount,paid,city,remark,returned", rows)
+
+
+DECIDED = (
+    'Left out: "order_id" (',
+    'Read as dates: "when" (day first: days, month, weekday, day).',
+    'Read as amounts, without their signs and separators: "price", "discount".',
+    'Missing numbers are the training mean, with a feature that says so: "price".',
+    'Sentences are read by which frequent words they have: "remark" (',
+)
+
+
+def test_dates_money_ids_booleans_gaps_and_texts(tmp_path: Path, canon: Canon) -> None:
+    path = orders(tmp_path / "orders.csv")
+    checked = canon("check", path)
+    trained = canon("train", "mlp", "--data", path, "--out", "run", "--json")
+    assert (checked.code, trained.code) == (0, 0)
+    for sentence in DECIDED:
+        assert sentence in checked.out and sentence in trained.err
+    result = json.loads(trained.out)
+    assert result["scores"]["test"]["accuracy"] >= 0.85  # the majority class is 0.64
+    kept = {row["name"]: row["kind"] for row in json.loads(Path("run/vocab/schema.json").read_text())["encoders"]}
+    kinds = {"when": "date", "price": "number", "discount": "number", "paid": "category", "city": "category"}
+    assert kept == {**kinds, "remark": "words"}
+    # Other spellings, an unseen city, unseen words and empty cells.
+    rows = [["B1", "31/12/2030", "€2,000", "5%", "true", "Nowhere", "all new words"], ["B2", "", "", "", "", "", ""]]
+    new = write(tmp_path / "new.csv", "order_id,when,price,discount,paid,city,remark", rows)
+    predicted = canon("predict", "run", new)
+    assert predicted.code == 0 and len(predicted.out.splitlines()) == 3  # a header, too
+    again = canon("evaluate", "run", "--data", path)
+    assert again.code == 0 and "accuracy" in again.out
+
+
+def test_many_texts_are_level_with_one_hot_logistic_regression(tmp_path: Path, canon: Canon) -> None:
+    random = np.random.RandomState(0)
+    effect, shop, size = random.randn(1500), random.randint(1500, size=9000), random.randn(9000)
+    label = (effect[shop] + 0.5 * size + 0.5 * random.randn(9000) > 0).astype(int)
+    rows = [[f"shop{s}", f"{x:.3f}", y] for s, x, y in zip(shop, size, label, strict=True)]
+    train = write(tmp_path / "train.csv", "shop,size,label", rows[:8000])
+    test = write(tmp_path / "test.csv", "shop,size,label", rows[8000:])
+    trained = canon("train", "mlp", "--data", train, "--set", f"data.test={test}", "--out", "run", "--json")
+    assert 'Each of many texts is the mean label of its training rows: "shop" (1,' in trained.err
+    one_hot = OneHotEncoder(handle_unknown="ignore").fit_transform(shop[:, None]).toarray()
+    inputs = np.column_stack([one_hot, size])
+    baseline = LogisticRegression(max_iter=300).fit(inputs[:8000], label[:8000]).score(inputs[8000:], label[8000:])
+    assert json.loads(trained.out)["scores"]["test"]["accuracy"] >= baseline - 0.02
+    unseen = write(tmp_path / "unseen.csv", "shop,size", [["never seen", "0.1"]])
+    assert canon("predict", "run", unseen).code == 0
+
+
+def test_a_number_is_predicted_level_with_ridge_and_boosted_trees(tmp_path: Path, canon: Canon) -> None:
+    inputs, target = make_friedman1(900, noise=1.0, random_state=0)
+    rows = [[*(f"{x:.5f}" for x in row), f"{y:.4f}"] for row, y in zip(inputs, target, strict=True)]
+    names = ",".join(f"x{i}" for i in range(10)) + ",price"
+    train = write(tmp_path / "train.csv", names, rows[:600])
+    test = write(tmp_path / "test.csv", names, rows[600:])
+    trained = canon("train", "mlp", "--data", train, "--set", f"data.test={test}", "--json")
+    assert (
+        'The label is the last column, "price"; data.label chooses another. It is a number to predict.' in trained.err
+    )
+    models = (RidgeCV(), HistGradientBoostingRegressor(random_state=0))
+    best = max(model.fit(inputs[:600], target[:600]).score(inputs[600:], target[600:]) for model in models)
+    assert json.loads(trained.out)["scores"]["test"]["r2"] >= best - 0.02
+    predicted = canon("predict", "runs/table-mlp", test, "--json")
+    values = [row["prediction"] for row in json.loads(predicted.out)]
+    assert np.corrcoef(values, target[600:])[0, 1] > 0.9
+
+
+def test_classes_that_no_line_separates(tmp_path: Path, canon: Canon) -> None:
+    inputs, label = make_moons(500, noise=0.2, random_state=0)
+    rows = [[f"{a:.4f}", f"{b:.4f}", y] for (a, b), y in zip(inputs, label, strict=True)]
+    train = write(tmp_path / "train.csv", "a,b,y", rows[:350])
+    test = write(tmp_path / "test.csv", "a,b,y", rows[350:])
+    trained = canon("train", "mlp", "--data", train, "--set", f"data.test={test}", "--json")
+    linear = LogisticRegression().fit(inputs[:350], label[:350]).score(inputs[350:], label[350:])
+    assert json.loads(trained.out)["scores"]["test"]["accuracy"] >= linear + 0.03
+
+
+def rare(path: Path, size: int = 1500) -> Path:
+    random = np.random.RandomState(0)
+    inputs = random.randn(size, 4)
+    label = inputs[:, 0] + inputs[:, 1] + random.randn(size) > 2.9  # about one in twenty
+    return write(
+        path, "a,b,c,d,fraud", [[*(f"{x:.4f}" for x in row), int(y)] for row, y in zip(inputs, label, strict=True)]
+    )
+
+
+def test_a_rare_class_gets_a_threshold_that_the_run_keeps(tmp_path: Path, canon: Canon) -> None:
+    path = rare(tmp_path / "t.csv")
+    usual = canon("train", "mlp", "--data", path, "--out", "usual", "--set", "objective.threshold=0.5", "--json")
+    chosen = canon("train", "mlp", "--data", path, "--out", "chosen", "--json")
+    result = json.loads(chosen.out)
+    assert 0 < result["threshold"] < 0.5
+    assert "(objective.threshold)." in chosen.err
+    valid = [json.loads(one.out)["scores"]["valid"]["f1_macro"] for one in (usual, chosen)]
+    assert valid[1] >= valid[0]
+    scores = json.loads(canon("evaluate", "chosen", "--json").out)
+    assert scores["f1_macro"] == pytest.approx(result["scores"]["test"]["f1_macro"])
+    counts = [
+        sum(row["prediction"] == "1" for row in json.loads(canon("predict", run, path, "--json").out))
+        for run in ("usual", "chosen")
+    ]
+    assert counts[1] > counts[0]
+    strict = json.loads(canon("predict", "chosen", path, "--threshold", "0.999", "--json").out)
+    assert sum(row["prediction"] == "1" for row in strict) < counts[0]
+    balanced = ("--set", "objective.class_weights=balanced", "--set", "objective.threshold=0.5")
+    assert canon("train", "mlp", "--data", path, "--out", "weighted", *balanced).code == 0
+    weighted = json.loads(canon("predict", "weighted", path, "--json").out)
+    assert sum(row["prediction"] == "1" for row in weighted) > counts[0]
+
+
+def test_decimal_commas_and_slips(tmp_path: Path, canon: Canon) -> None:
+    random = np.random.RandomState(0)
+    values = random.rand(200) * 10
+    cells = [f"{value:.2f}".replace(".", ",") for value in values]
+    slips = [str(i % 7 + random.rand()) if i % 50 else "see note" for i in range(200)]
+    rows = [[c, s, "high" if v > 5 else "low"] for c, s, v in zip(cells, slips, values, strict=True)]
+    path = write(tmp_path / "t.csv", "size,other,label", rows)
+    trained = canon("train", "mlp", "--data", path, "--out", "run", "--json")
+    assert 'Read as numbers with a decimal comma: "size".' in trained.err
+    assert 'Texts among numbers count as missing: "other".' in trained.err
+    assert json.loads(trained.out)["scores"]["test"]["accuracy"] >= 0.9
+    new = write(tmp_path / "new.csv", "size,other", [["9,125", "1"], ["1,125", "1"]])
+    rows = json.loads(canon("predict", "run", new, "--json").out)
+    assert [row["prediction"] for row in rows] == ["high", "low"]
+    strict = canon("train", "mlp", "--data", path, "--out", "strict", "--set", "data.missing=error")
+    assert strict.code == 2 and 'line 2: column "other" has numbers elsewhere, but "see note" here.' in strict.err
+
+
+@pytest.mark.parametrize("name", ["id", "ID", "customer_id", "n"])
+def test_columns_that_number_the_rows_are_left_out(tmp_path: Path, canon: Canon, name: str) -> None:
+    random = np.random.RandomState(0)
+    numbers = random.permutation(5000)[:60] if name == "customer_id" else np.arange(60)
+    rows = [[number, f"{random.rand():.3f}", i >= 30] for i, number in enumerate(numbers)]
+    path = write(tmp_path / "t.csv", f"{name},x,label", rows)
+    assert f'Left out: "{name}" (' in canon("check", path).out
+    kept = canon("check", path, "--set", f'data.features=["{name}"]')
+    assert "Left out" not in kept.out
