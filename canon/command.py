@@ -26,6 +26,10 @@ def main() -> None:
         code = 130
     # An interrupt inside exec of a text (namedtuple, dataclass) leaves a mark by which Python would end as if killed.
     exec("")
+    if os.environ.get("WORLD_SIZE", "1") != "1":
+        # Threads of torch's process group outlive it; one that asks for the interpreter while that shuts down aborts.
+        sys.stderr.flush()
+        os._exit(code)
     sys.exit(code)
 
 
