@@ -3,7 +3,8 @@
 Whole training steps (forward, loss, backward, fused AdamW), one after the other in one process. On a GPU BERT-base and
 GPT-2 124 M in bfloat16, both compiled; on a CPU bert:tiny and bert:small in float32, not compiled. BERT's batches have
 realistic lengths, on average 59 % of the longest: transformers pads them, canon does not. GPT-2 reads 32 texts of 1,024
-tokens. Padding does not count as tokens; the peak memory is measured for each network alone.
+tokens, and without dropout once more beside a network written by hand (opponents/plain_gpt2.py). Padding does not count
+as tokens; the peak memory is measured for each network alone.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import statistics
 import time
 from collections.abc import Callable
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 import torch
@@ -71,13 +73,15 @@ def stepper(network: nn.Module, loss: Callable[[Any], Tensor], data: list[dict[s
         return total.detach()
 
     graphs = Graphs(work, [*network.parameters()], longest, of_sequences=("next",)) if longest and ON_CUDA else None
+    if graphs is not None:
+        graphs.prepare(data)
 
     def step(index: int) -> Tensor:
         batch = data[index % len(data)]
         if graphs is None:
             value = work(batch)
         else:
-            graphs.clear()
+            graphs.begin()
             value = graphs(batch)
         optimizer.step()
         if graphs is None:
@@ -133,8 +137,8 @@ def their_bert(data: list[dict[str, Any]], longest: int, preset: str) -> Step:
     return stepper(network, lambda one: model(**one).loss, grids)
 
 
-def canon_gpt2(token_BT: Tensor) -> Step:
-    network = gpt2.GPT2(gpt2.Config()).to(DEVICE)
+def canon_gpt2(token_BT: Tensor, dropout: float = 0.1) -> Step:
+    network = gpt2.GPT2(gpt2.Config(dropout=dropout, attention_dropout=dropout)).to(DEVICE)
     compile_parts(network)
     batch, length = token_BT.shape
     one = {
@@ -156,6 +160,12 @@ def their_gpt2(token_BT: Tensor) -> Step:
     network = library.GPT2LMHeadModel(library.GPT2Config(attn_implementation="sdpa", use_cache=False)).to(DEVICE)
     model = torch.compile(network)
     return stepper(network, lambda one: model(input_ids=one, labels=one).loss, [token_BT])  # type: ignore[list-item]
+
+
+def plain_gpt2(token_BT: Tensor) -> Step:
+    plain = import_module("opponents.plain_gpt2")
+    model = torch.compile(plain.GPT2(positions=token_BT.shape[1]).to(DEVICE))
+    return stepper(model, lambda one: model(one), [token_BT])  # type: ignore[arg-type, list-item]
 
 
 def wait() -> None:
@@ -214,8 +224,8 @@ CASES = {  # preset, texts of a batch, the longest
 
 def main() -> None:
     parser = arguments(__doc__)
-    cases = ["bert-128", "bert-512", "gpt2"] if ON_CUDA else ["bert-tiny", "bert-small"]
-    parser.add_argument("--only", nargs="*", default=cases, choices=[*CASES, "gpt2"])
+    cases = ["bert-128", "bert-512", "gpt2", "gpt2-plain"] if ON_CUDA else ["bert-tiny", "bert-small"]
+    parser.add_argument("--only", nargs="*", default=cases, choices=[*CASES, "gpt2", "gpt2-plain"])
     parser.add_argument("--ours", action="store_true", help="leave transformers out")
     options = parser.parse_args()
     torch.set_float32_matmul_precision("high")
@@ -227,12 +237,14 @@ def main() -> None:
     opponent = not options.ours and installed("transformers")
     results: dict[str, Any] = {}
     for name in options.only:
-        if name == "gpt2":
+        if name.startswith("gpt2"):
             token_BT = torch.randint(0, 50257, (32, 1024), device=DEVICE)
             ways: dict[str, Callable[[], Step]] = {
                 "canon": partial(canon_gpt2, token_BT),
                 "transformers": partial(their_gpt2, token_BT),
             }
+            if name == "gpt2-plain":
+                ways = {"canon": partial(canon_gpt2, token_BT, 0.0), "by hand": partial(plain_gpt2, token_BT)}
             tokens, each = token_BT.numel(), 6 * (12 * 12 * 768 * 768 + 50257 * 768) + 12 * 12 * 768 * 1024 / 2
         else:
             preset, batch, longest = CASES[name]
@@ -245,7 +257,7 @@ def main() -> None:
             tokens = len(data[0]["input"])
             each = flops_bert(data[0]) / tokens if preset == "base" else 0.0
         if not opponent:
-            del ways["transformers"]
+            ways = {"canon": ways["canon"]}
         measured = {way: timed(make, warm, steps, rounds, tokens) for way, make in ways.items()}
         results[name] = {**compared(name, measured, each), "tokens": tokens}
     device = {"device": torch.cuda.get_device_name() if ON_CUDA else "cpu", "threads": torch.get_num_threads()}
@@ -257,8 +269,8 @@ def compared(name: str, measured: dict[str, Any], flops_per_token: float) -> dic
     """Adds the ratios and the share of the device's peak to the measurements, and prints them."""
     if ON_CUDA and flops_per_token:
         measured["share_of_peak"] = round(measured["canon"]["tokens_per_second"] * flops_per_token / PEAK, 3)
-    if "transformers" in measured:
-        ours, theirs = measured["canon"], measured["transformers"]
+    if other := next((way for way in measured if way not in ("canon", "share_of_peak")), ""):
+        ours, theirs = measured["canon"], measured[other]
         measured["ratio"] = round(ours["tokens_per_second"] / theirs["tokens_per_second"], 2)
         if ON_CUDA:
             measured["memory_ratio"] = round(ours["peak_gib"] / theirs["peak_gib"], 2)

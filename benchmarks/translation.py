@@ -29,7 +29,7 @@ from canon.nn.positions import sinusoids
 from canon.nn.ragged import Layout, layout_of
 from canon.systems.sequence.transformer import Transformer
 from canon.training.data import read_data
-from canon.training.graphs import Graphs
+from canon.training.graphs import SAMPLES, Graphs
 from tests.parity.test_transformer import torch_transformer
 
 TOKENS, DROPOUT = 4096, 0.1
@@ -108,6 +108,8 @@ def stepper(
 
     # As the trainer does it: on a GPU, forward and backward pass are CUDA graphs.
     graphs = Graphs(work, list(network.parameters()), longest) if longest and device.type == "cuda" else None
+    if graphs is not None:
+        graphs.prepare([next(batches)[0] for _ in range(SAMPLES)])
 
     def step() -> int:
         batch, tokens = next(batches)
@@ -115,7 +117,7 @@ def stepper(
             optimizer.zero_grad(set_to_none=True)
             work(batch)
         else:
-            graphs.clear()
+            graphs.begin()
             graphs(batch)
         optimizer.step()
         return tokens

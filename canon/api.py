@@ -20,6 +20,7 @@ from canon.registry.recipes import RecipeRecord, recipe_records
 if TYPE_CHECKING:
     from canon.training.run import Run
     from canon.use.model import Model
+    from canon.use.search.folder import VectorFolder
     from canon.use.vectors import Vectors
 
 
@@ -90,6 +91,37 @@ def load(path: str | Path, **options: Any) -> Model | Vectors:
         from canon.use.model import load as load_model
 
         return load_model(path)
+
+
+def encode(model: str | Path, files: Any, out: str | Path, **options: Any) -> VectorFolder:
+    """Vectors of the texts in files, in the folder `out`, as encode("runs/embed", "corpus.txt", "vectors").
+
+    options: add, precision, pooling, prompt, column and say, as in canon.use.search.folder.encode."""
+    from canon.use.search import folder
+
+    for name in options:
+        if name not in (known := signature(folder.encode).parameters):
+            raise unknown("option", name, known)
+    listed = [files] if isinstance(files, str | PathLike) else list(files)
+    with _in_sentences():
+        return folder.encode(
+            _path("model", model), [_path("files", file) for file in listed], _path("out", out), **options
+        )
+
+
+def search(path: str | Path, queries: Any, top: int = 10, **options: Any) -> list[list[dict[str, Any]]]:
+    """For each query the best rows of a folder of vectors, as search("vectors", "How are volcanoes formed?").
+
+    options: method, index, prompt, ef and say, as in canon.use.search.folder.VectorFolder.search."""
+    from canon.use.search.folder import VectorFolder
+
+    for name in options:
+        if name not in (known := signature(VectorFolder.search).parameters):
+            raise unknown("option", name, known)
+    with _in_sentences():
+        return VectorFolder.open(_path("path", path)).search(
+            [queries] if isinstance(queries, str) else queries, top, **options
+        )
 
 
 @contextmanager

@@ -54,7 +54,7 @@ def _mend_streams() -> None:
 def _carry_out() -> int:
     from canon.cli import app, register_verbs
 
-    register_verbs()
+    register_verbs(sys.argv[1] if len(sys.argv) > 1 else "")
     if len(sys.argv) == 1:
         sys.argv.append("--help")
     return int(app(standalone_mode=False) or 0)

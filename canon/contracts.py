@@ -14,18 +14,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, runtime_c
 if TYPE_CHECKING:
     import numpy as np
     import torch
-    from torch import Tensor
+    from torch import Tensor, nn
 
 IGNORE = -100  # a label that no loss counts, as in torch
+WIDEST = 1000  # hypotheses of one sentence, at most
+Arrays = dict[str, "np.ndarray"]  # by name; of a checkpoint, or one row per example
 
 
 # ---- what a learner receives
-
-
-def _cpu() -> torch.device:
-    import torch
-
-    return torch.device("cpu")
 
 
 @dataclass(frozen=True)
@@ -33,9 +29,20 @@ class World:
     """The processes that train together, seen from this one. Here it is the only one; see canon.training.devices for
     several."""
 
-    device: torch.device = field(default_factory=_cpu)
+    place: str = "cpu"  # the device: cpu, cuda:0, mps
     rank: int = 0
     size: int = 1
+
+    @property
+    def kind(self) -> str:
+        """Of device: cpu, cuda or mps."""
+        return self.place.partition(":")[0]
+
+    @property
+    def device(self) -> torch.device:
+        import torch
+
+        return torch.device(self.place)
 
     @property
     def is_main(self) -> bool:
@@ -75,7 +82,7 @@ class Context:
 
 
 class Learning(ABC):
-    """Something that learns in steps and whose whole state is tensors and JSON: what learners and agents share."""
+    """Something that learns in steps and whose whole state is arrays and JSON: what learners and agents share."""
 
     flops_per_example: float = 0.0  # of learning from one example; 0: not counted
     unit: tuple[float, str] = (1.0, "examples")  # what is counted per second: how many an example has, and their name
@@ -96,16 +103,18 @@ class Learning(ABC):
         """The numbers to log since the last call."""
 
     @abstractmethod
-    def tensors(self) -> dict[str, dict[str, Tensor]]:
-        """Everything that was learned: "model" is enough to predict, the rest is needed to resume."""
+    def tensors(self) -> Mapping[str, Mapping[str, Any]]:
+        """Everything that was learned, as numpy's arrays or torch's tensors: "model" is enough to predict, the rest is
+        needed to resume."""
 
     @abstractmethod
     def state(self) -> dict[str, Any]:
-        """What is not a tensor, as JSON."""
+        """What is not an array, as JSON."""
 
     @abstractmethod
-    def restore(self, tensors: dict[str, dict[str, Tensor]], state: dict[str, Any]) -> None:
-        """Takes `tensors` and `state` of an earlier moment; "model" alone is enough to predict."""
+    def restore(self, tensors: Mapping[str, Mapping[str, Any]], state: dict[str, Any]) -> None:
+        """Takes `tensors` and `state` of an earlier moment; "model" alone is enough to predict. Checkpoints give
+        arrays."""
 
     def penalty(self) -> float:
         """The regulariser of the structural risk, at the current weights."""
@@ -125,8 +134,14 @@ class Learner(Learning):
         before the first step, not for prediction."""
 
     @abstractmethod
-    def outputs(self, columns: Mapping[str, Any]) -> dict[str, Tensor]:
-        """The outputs for all rows of a split, on the CPU; the task knows what they mean."""
+    def outputs(self, columns: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        """The outputs for all rows of a split; the task knows what they mean."""
+
+
+class NetworkLearner(Learner):
+    """A learner that is a torch network."""
+
+    network: nn.Module
 
 
 # ---- experience by acting
@@ -259,6 +274,45 @@ class NamesTokens(Protocol):
 
 
 @runtime_checkable
+class TakesPrompts(NamesTokens, Protocol):
+    """A pre-trained network that reads trained vectors among its tokens, and trained keys and values before them."""
+
+    def prompted(
+        self,
+        token_N: Tensor,
+        layout: Any,
+        segment_N: Tensor | None = None,
+        *,
+        vectors_KD: Tensor | None = None,
+        prefix_LP2D: Tensor | None = None,
+    ) -> Tensor:
+        """[N, D] the last hidden states. Ids from the vocabulary's size on are rows of `vectors`; `prefix` are keys and
+        values of P places before each layer's own."""
+
+    def naming(self, hidden_MD: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
+        """The features, the matrix and the bias whose product are the logits."""
+
+
+@runtime_checkable
+class Borrows(Protocol):
+    """What stands on a pre-trained network and, where this stays as it is, saves only its own part."""
+
+    borrows: bool  # whether it stays as it is
+
+    @property
+    def borrower(self) -> Any:
+        """The module whose `backbone` it is."""
+
+
+@runtime_checkable
+class StartsFromBackbone(Protocol):
+    """A network whose own parts begin at what its backbone knows."""
+
+    def start(self) -> None:
+        """Called once the backbone has its weights."""
+
+
+@runtime_checkable
 class TakesTurns(Protocol):
     """A network of which each phase of a training step runs another part."""
 
@@ -324,7 +378,7 @@ class Paced(Protocol):
 class GraphRecordable(Protocol):
     """A network whose pass can be recorded as a CUDA graph, where `records` is true: it works on tokens end to end."""
 
-    records: ClassVar[bool]
+    records: bool
 
 
 @runtime_checkable
@@ -342,4 +396,4 @@ class KeepsVectors(Protocol):
 class AdoptsVectors(Protocol):
     """A learner that can start with vectors learned elsewhere."""
 
-    def adopt(self, tensors: dict[str, Tensor], words: Any) -> None: ...
+    def adopt(self, tensors: Mapping[str, Any], words: Any) -> None: ...

@@ -19,6 +19,18 @@ class CanonError(ValueError):
     """A user's mistake, or something that the machine refused, in one sentence."""
 
 
+class NonFinite(CanonError):
+    """A loss or gradient that is not a number; the weights are still those before the step."""
+
+
+class TooLarge(CanonError):
+    """A step that does not fit into memory; `setting` is one with which it does, "" if none was found."""
+
+    def __init__(self, message: str, setting: str = "") -> None:
+        super().__init__(message)
+        self.setting = setting
+
+
 class Unforeseen(Exception):
     """A bug of ours: `log` names the file that has its traceback; the error itself is the cause."""
 

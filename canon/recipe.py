@@ -29,6 +29,7 @@ from canon.train_config import Group, TrainConfig
 DEFAULT = "sequence/pronounce"
 _DEFAULT_OPTIMIZER = "adam"
 _REPLACED = "replaced by "
+WORKED_OUT = "worked out"  # the origin of what follows from the data and the other settings
 # Of settings for one thing the later choice replaces the earlier.
 EITHER = {
     "train.steps": ("train.epochs", "train.least_steps"),
@@ -118,7 +119,7 @@ class Recipe:
             key for key in ("steps", *changes) if getattr(replace(train, **changes), key) != getattr(self.train, key)
         }
         keys = {f"train.{key}" for key in changed} - self.replaced.keys()
-        origins = self.origins | dict.fromkeys(keys, "worked out")
+        origins = self.origins | dict.fromkeys(keys, WORKED_OUT)
         return replace(self, train=replace(train, **changes), origins=origins)
 
     def with_monitor(self, name: str) -> Recipe:

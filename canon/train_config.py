@@ -37,12 +37,18 @@ class TrainConfig:
     precision: Literal["auto", "float32", "bfloat16", "float16"] = Field(
         default="auto", description="of the arithmetic; auto: bfloat16 on CUDA, else float32"
     )
-    compile: Literal["auto", "on", "off"] = Field(default="auto", description="auto: on CUDA from 1000 steps up")
+    compile: Literal["auto", "on", "off"] = Field(
+        default="auto", description="auto: on CUDA, for runs that are long enough to earn it back"
+    )
     deterministic: bool = Field(default=False, description="only deterministic kernels (CUDA)")
     clip: Annotated[float, Field(gt=0)] | None = Field(default=None, description="largest norm of all gradients")
     clip_value: Annotated[float, Field(gt=0)] | None = Field(default=None, description="largest value of a gradient")
     nonfinite: Literal["stop", "skip"] = Field(default="stop", description="what a non-finite loss or gradient does")
     parallel: Literal["ddp", "fsdp"] = Field(default="ddp", description="under torchrun: copies, or shards (FSDP2)")
+    shards: Literal["auto", "on", "off"] = Field(
+        default="auto",
+        description="checkpoints of FSDP2 in a file of each process; auto: if the whole takes a quarter of the memory",
+    )
     log_every: Natural = Field(
         default=0, description="steps between lines of metrics.jsonl; 0: a hundredth of all, but 10 at least"
     )

@@ -1,8 +1,8 @@
 """Writes the generated tables of the docs from the records: `python docs/generate.py`; --check lists the old ones.
 
 A table stands between `<!-- generated: NAME -->` and `<!-- end -->`. Names: systems, systems-zh, recipes, metrics,
-train, optimizer, schedule, groups, objectives, objective-settings, and for a system settings-NAME, logged-NAME,
-deviations-NAME.
+train, data, datasets, optimizer, schedule, groups, objectives, objective-settings, first-hour, and for a system
+settings-NAME, logged-NAME, deviations-NAME.
 """
 
 from __future__ import annotations
@@ -17,21 +17,25 @@ from dataclasses import MISSING, fields
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from pydantic_core import PydanticUndefined
 
 from canon import registry
 from canon.data import encodings
+from canon.data.catalogue import CATALOGUE
+from canon.data.config import DataConfig
 from canon.data.encodings.passages import PASSAGES
 from canon.metrics.records import METRICS
+from canon.objectives.choosing import settings_for
 from canon.objectives.table import OBJECTIVES, by_name
 from canon.optim.schedules import Schedule
 from canon.optim.settings import OPTIMIZERS
 from canon.registry import System
 from canon.registry.recipes import recipe_records
 from canon.runs import records as run_records
+from canon.tasks import table as tasks
 from canon.tasks.records import TASK_RECORDS
-from canon.tasks.table import TASKS
 from canon.train_config import Group, TrainConfig
 
 ROOT = Path(__file__).parent.parent
@@ -144,6 +148,21 @@ def objective_settings(page: Path) -> str:
     return _table(("`objective.`", "of", "default", ""), rows)
 
 
+def first_hour_table(page: Path) -> str:
+    """What `benchmarks/first_hour.py` measured."""
+    result = json.loads((ROOT / "benchmarks" / "results" / "first_hour.json").read_text(encoding="utf-8"))
+    rows = []
+    for row in result["rows"]:
+        ours, theirs = (f"{row[name]:.{1 if row['metric'] == 'bleu' else 3}f}" for name in ("canon", "baseline"))
+        metric = f"{row['metric']}, {row['splits']} splits" if row["splits"] > 1 else row["metric"]
+        rows.append([row["data"], row["system"], metric, ours, f"{theirs} ({row['about']})", f"{row['seconds']:.0f}"])
+    machine, script = result["machine"], result["command"].partition(" --")[0]
+    about = f"{machine['processor']}, {machine['cores']} cores, {machine['date']}: `{script}`."
+    why = "".join(f"\n- {row['data']}: {row['why']}" for row in result["rows"] if "why" in row)
+    table = _table(("data", "chosen", "metric", "canon", "baseline", "seconds"), rows)
+    return f"{table}\n{about}\n{why}\n" if why else f"{table}\n{about}\n"
+
+
 def logged(system: System) -> str:
     """Every number in the files of a run of the system."""
     task = TASK_RECORDS[system.task]
@@ -166,7 +185,7 @@ def logged(system: System) -> str:
     timing, result = dict(run_records.TIMING), dict(run_records.RESULT)
     if not gradient:
         timing["share_of_peak",] = "0: its operations are not counted"
-    most = TASKS[system.task].risk_examples
+    most = tasks.of(system).risk_examples
     if most < 1 << 60:
         result["scores.train", ".valid", ".test"] += f"; train: of {most:,} examples at most"
     penalty = f" + {system.penalty}" if system.penalty else "; this system has no penalty, so the same number"
@@ -185,6 +204,15 @@ def logged(system: System) -> str:
 
 def deviations(system: System) -> str:
     return "\n".join(f"- {text}" for text in system.deviations) + "\n" if system.deviations else "None.\n"
+
+
+def dataset_table(page: Path) -> str:
+    rows = []
+    for record in CATALOGUE.values():
+        hosts = {urlsplit(file.url).hostname or "" for file in record.files} - {""}
+        origin = "built in" if record.builtin else ", ".join(sorted(hosts)) or "your copy"
+        rows.append([f"`{record.name}`", record.title, record.kind, record.size, origin, record.source, record.licence])
+    return _table(("name", "", "kind", "size", "from", "source", "licence"), rows)
 
 
 def settings_table(cls: type, prefix: str, other: Mapping[str, Any] | None = None) -> str:
@@ -231,7 +259,10 @@ def blocks() -> dict[str, Callable[[Path], str]]:
         "systems-zh": partial(system_table, chinese=True),
         "recipes": recipe_table,
         "metrics": metric_table,
+        "first-hour": first_hour_table,
         "train": lambda page: settings_table(TrainConfig, "train."),
+        "data": lambda page: settings_table(DataConfig, "data."),
+        "datasets": dataset_table,
         "optimizer": optimizer_table,
         "schedule": lambda page: settings_table(Schedule, "optimizer.schedule."),
         "groups": lambda page: settings_table(Group, "optimizer.groups."),
@@ -240,9 +271,9 @@ def blocks() -> dict[str, Callable[[Path], str]]:
     }
 
     def settings(page: Path, system: System) -> str:
-        config, objective = system.load()[0], by_name()[system.objective].tasks[system.task]
+        config, objective = system.load()[0], settings_for(system, system.objective)
         tables = [settings_table(config, "system."), preset_table(system)]
-        if system.loop != "learner" and fields(objective):  # type: ignore[arg-type]
+        if fields(objective):
             tables.insert(1, settings_table(objective, "objective.", system.objective_settings))
         return "\n".join(tables)
 

@@ -33,8 +33,8 @@ def _few_modules() -> list[Path]:
 
 @cache
 def _few_words() -> tuple[dict[str, tuple[str, ...]], int]:
-    found, left_out = cmudict.pronunciations()
-    return dict(list(found.items())[::SHARE]), left_out
+    result, left_out = cmudict.pronunciations()
+    return dict(list(result.items())[::SHARE]), left_out
 
 
 @pytest.fixture

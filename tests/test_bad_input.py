@@ -47,14 +47,14 @@ def world(made: Path, tmp_path: Path) -> Path:
 
 def snapshot(folder: Path) -> dict[str, bytes]:
     """All files with their contents, all links with their targets, all folders."""
-    found: dict[str, bytes] = {}
+    values: dict[str, bytes] = {}
     for path in sorted(folder.rglob("*")):
         if path.is_symlink():
             content = str(path.readlink()).encode()
         else:
             content = b"" if path.is_dir() else path.read_bytes()
-        found[str(path.relative_to(folder))] = content
-    return found
+        values[str(path.relative_to(folder))] = content
+    return values
 
 
 def no_change() -> None:
@@ -217,9 +217,9 @@ MISTAKES: dict[str, Row] = {
         "bad.csv, line 42: 1 cell, but there are 3 columns.",
     ),
     "wrong encoding": (
-        file("bad.csv", GOOD.encode() + "3,Orléans,a\n".encode("latin-1")),
+        file("bad.csv", GOOD.encode() + b"3,\x81,a\n"),
         ("train", "mlp", "--data", "bad.csv", *FRESH),
-        'bad.csv, line 42: byte * (0xE9) is not utf-8; set data.encoding to the encoding of the file, as in "latin-1".',
+        'bad.csv, line 42: byte * (0x81) is not utf-8; set data.encoding to the encoding of the file, as in "latin-1".',
     ),
     "missing value": (
         csv(",P,a\n"),

@@ -21,8 +21,9 @@ from canon.training.trainer import train
 
 VERBS = (
     *("train", "check", "evaluate", "predict", "translate", "generate", "neighbors", "analogy"),
+    *("encode", "search"),
     *("compare", "tune", "list", "describe", "plot"),
-    *("inspect filters", "inspect features", "inspect attention", "inspect gradients", "convert"),
+    *("inspect filters", "inspect features", "inspect attention", "inspect gradients", "convert", "distill"),
     *("tokenizer train", "data fetch"),
 )
 LISTS = {
@@ -129,17 +130,17 @@ def test_train_quietly_says_nothing_but_the_result(canon: Callable[..., Any]) ->
 @pytest.mark.usefixtures("small_texts")
 def test_train_alone_runs_the_default_recipe(canon: Callable[..., Any]) -> None:
     code, out, _ = canon("train", "--json", *TINY)
-    told = json.loads(out)
-    assert (code, told["recipe"], told["run"]) == (0, recipes.DEFAULT, "runs/pronounce")
+    record = json.loads(out)
+    assert (code, record["recipe"], record["run"]) == (0, recipes.DEFAULT, "runs/pronounce")
 
 
 def test_train_json_is_the_result_file(canon: Callable[..., Any]) -> None:
     code, out, _ = canon("train", "adaboost", "--out", "run", "--json", *TINY)
-    told = json.loads(out)
-    assert code == 0 and told.pop("run") == "run"
+    record = json.loads(out)
+    assert code == 0 and record.pop("run") == "run"
     stored = json.loads(Path("run/result.json").read_text())
-    assert stored.pop("sha256") and told == stored
-    assert told["steps"] == 3 and set(told["scores"]) == {"train", "valid", "test"}
+    assert stored.pop("sha256") and record == stored
+    assert record["steps"] == 3 and set(record["scores"]) == {"train", "valid", "test"}
 
 
 def test_a_finished_run_resumed_has_nothing_left_to_do(run: Path, canon: Callable[..., Any]) -> None:
@@ -148,7 +149,7 @@ def test_a_finished_run_resumed_has_nothing_left_to_do(run: Path, canon: Callabl
     assert "nothing is left to do" in err
 
 
-def test_what_was_measured_is_told_beside_and_withheld_when_changed(canon: Callable[..., Any]) -> None:
+def test_what_was_measured_is_printed_beside_and_withheld_when_changed(canon: Callable[..., Any]) -> None:
     """adaboost needs no luck, so its numbers are those of its recipe."""
     err = canon("train", "cancer-adaboost", "--out", "whole").err
     low, high = recipes.load("cancer-adaboost").expect["test/accuracy"]
@@ -194,9 +195,13 @@ def test_predict(run: Path, canon: Callable[..., Any]) -> None:
 def test_check(canon: Callable[..., Any]) -> None:
     Path("rows.csv").write_text(ROWS)
     code, out, err = canon("check", "rows.csv", "--json")
-    told = json.loads(out)
+    record = json.loads(out)
     assert (code, err) == (0, "")
-    assert (told["name"], told["kind"], told["splits"]) == ("rows.csv", "table", {"train": 32, "valid": 4, "test": 4})
+    assert (record["name"], record["kind"], record["splits"]) == (
+        "rows.csv",
+        "table",
+        {"train": 32, "valid": 4, "test": 4},
+    )
     code, out, err = canon("check", "rows.csv", "--set", "data.label=city")
     assert (code, err) == (0, "")
     assert out.startswith("rows.csv: table\n") and "softmax-regression" in out
@@ -219,6 +224,6 @@ def test_as_a_program(tmp_path: Path) -> None:
 def test_a_folder_goes_before_a_named_set_and_says_so(canon: Callable[..., Any]) -> None:
     Path("digits").mkdir()
     Path("digits/train.csv").write_text(ROWS)
-    told = canon("train", "softmax-regression", "--data", "digits", "--out", "run", *TINY)
-    assert told.code == 0 and "digits is the file or folder of that name here, not the named set." in told.err
+    printed = canon("train", "softmax-regression", "--data", "digits", "--out", "run", *TINY)
+    assert printed.code == 0 and "digits is the file or folder of that name here, not the named set." in printed.err
     assert json.loads(Path("run/data.json").read_text())["files"][0]["name"] == "digits/train.csv"

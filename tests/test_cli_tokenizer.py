@@ -47,12 +47,12 @@ def test_prints_size_fertility_unknowns_and_an_example(app: typer.Typer) -> None
 
 
 def test_json_and_settings(app: typer.Typer) -> None:
-    told = json.loads(call(app, "t.en", "--kind", "word", "--lowercase", "--min-count", "6", "--json"))
+    record = json.loads(call(app, "t.en", "--kind", "word", "--lowercase", "--min-count", "6", "--json"))
     made = Tokenizer.load(Path("tokenizer.json"))
     assert made.to_json() == Tokenizer.train(LINES, "word", lowercase=True, min_count=6).to_json()
-    assert (told["tokenizer"], told["kind"], told["size"]) == ("tokenizer.json", "word", made.size)
-    assert told["unknown"] == pytest.approx(made.unknown_rate(LINES)) and told["unknown"] > 0
-    assert told["example_tokens"] == ["the", "<unk>", "<unk>", "<unk>", "the", "hill", "<unk>"]
+    assert (record["tokenizer"], record["kind"], record["size"]) == ("tokenizer.json", "word", made.size)
+    assert record["unknown"] == pytest.approx(made.unknown_rate(LINES)) and record["unknown"] > 0
+    assert record["example_tokens"] == ["the", "<unk>", "<unk>", "<unk>", "the", "hill", "<unk>"]
 
 
 def test_several_files_and_tables(app: typer.Typer) -> None:

@@ -51,8 +51,8 @@ def test_evaluate_of_a_file(file: Path, canon: Callable[..., Any], tmp_path: Pat
     questions.write_text(": royal\nman king woman queen\n")
     pairs.write_text("king\tqueen\t9\nking\tapple\t1\nman\twoman\t8\n")
     assert json.loads(canon("evaluate", file, "--data", questions, "--json").out) == {"questions": 1.0}
-    told = json.loads(canon("evaluate", file, "--data", pairs, "--json").out)
-    assert told == Vectors.open(file).evaluate(pairs) and set(told) == {"pairs"}
+    record = json.loads(canon("evaluate", file, "--data", pairs, "--json").out)
+    assert record == Vectors.open(file).evaluate(pairs) and set(record) == {"pairs"}
     code, _, err = canon("evaluate", file)
     assert (
         code == 2
@@ -64,25 +64,25 @@ def test_neighbors_as_a_table_and_as_json(file: Path, canon: Callable[..., Any])
     wanted = Vectors.open(file)
     code, out, err = canon("neighbors", file, "king", "pear", "--top", 3, "--json")
     assert (code, err) == (0, "")
-    told = json.loads(out)
-    assert [one["word"] for one in told] == ["king", "pear"]
-    for one in told:
+    record = json.loads(out)
+    assert [one["word"] for one in record] == ["king", "pear"]
+    for one in record:
         near = wanted.neighbors(one["word"], 3)
-        assert [row["neighbor"] for row in one["neighbors"]] == [found.word for found in near]
+        assert [row["neighbor"] for row in one["neighbors"]] == [actual.word for actual in near]
         assert np.allclose([row["similarity"] for row in one["neighbors"]], [n.similarity for n in near], atol=1e-6)
     lines = canon("neighbors", file, "king", "--top", 2).out.splitlines()
     assert [line.split() for line in lines[1:]] == [
-        ["king", found.word, f"{found.similarity:.4f}"] for found in wanted.neighbors("king", 2)
+        ["king", actual.word, f"{actual.similarity:.4f}"] for actual in wanted.neighbors("king", 2)
     ]
 
 
 def test_analogy_finds_what_was_put_there(file: Path, canon: Callable[..., Any]) -> None:
     code, out, _ = canon("analogy", file, "man", "king", "woman", "--top", 1)
     assert code == 0 and out.splitlines()[1].split()[0] == "queen"
-    told = json.loads(canon("analogy", file, "man", "king", "woman", "--json").out)
-    assert told["question"] == ["man", "king", "woman"]
+    record = json.loads(canon("analogy", file, "man", "king", "woman", "--json").out)
+    assert record["question"] == ["man", "king", "woman"]
     wanted = Vectors.open(file).analogy("man", "king", "woman")
-    assert [row["answer"] for row in told["answers"]] == [found.word for found in wanted]
+    assert [row["answer"] for row in record["answers"]] == [actual.word for actual in wanted]
 
 
 def test_a_word_that_is_not_there(file: Path, canon: Callable[..., Any]) -> None:
@@ -103,9 +103,9 @@ def test_notes_go_to_stderr_and_cut_files_need_partial(file: Path, canon: Callab
 
 def test_a_run_is_asked_like_a_file(runs: Path, canon: Callable[..., Any]) -> None:
     for name in ("word2vec", "fasttext"):
-        told = json.loads(canon("neighbors", runs / name, "cat", "--top", 3, "--json").out)
+        record = json.loads(canon("neighbors", runs / name, "cat", "--top", 3, "--json").out)
         wanted = Vectors.open(runs / name).neighbors("cat", 3)
-        assert [row["neighbor"] for row in told[0]["neighbors"]] == [found.word for found in wanted]
+        assert [row["neighbor"] for row in record[0]["neighbors"]] == [actual.word for actual in wanted]
     assert canon("neighbors", runs / "fasttext", "catty").code == 0  # made of its n-grams
     code, _, err = canon("neighbors", runs / "word2vec", "catt")
     assert code == 2 and err.endswith('has no word "catt"; the nearest spellings are cat, sat, mat.\n')
@@ -145,18 +145,23 @@ def test_a_file_to_every_format(to: str, file: Path, tmp_path: Path, canon: Call
     code, out, err = canon("convert", file, target, "--to", to)
     assert (code, err) == (0, "") and out.splitlines()[0] == "glove: 7 words of 6 numbers"
     assert out.splitlines()[-1] == str(target)
-    found = read(target)
-    assert found.words == WORDS[:7] and np.array_equal(found.matrix, MATRIX[:7])
+    data = read(target)
+    assert data.words == WORDS[:7] and np.array_equal(data.matrix, MATRIX[:7])
 
 
 @pytest.mark.parametrize("to", list(FORMATS))
 def test_a_run_to_every_format(to: str, runs: Path, tmp_path: Path, canon: Callable[..., Any]) -> None:
     target = tmp_path / FORMATS[to]
-    told = json.loads(canon("convert", runs / "word2vec", target, "--to", to, "--json").out)
+    record = json.loads(canon("convert", runs / "word2vec", target, "--to", to, "--json").out)
     wanted = Vectors.open(runs / "word2vec")
-    assert (told["kind"], told["words"], told["dim"], told["format"]) == ("word2vec", len(wanted), wanted.dim, to)
-    found = read(target)
-    assert found.words == wanted.words and np.array_equal(found.matrix, wanted.matrix)
+    assert (record["kind"], record["words"], record["dim"], record["format"]) == (
+        "word2vec",
+        len(wanted),
+        wanted.dim,
+        to,
+    )
+    data = read(target)
+    assert data.words == wanted.words and np.array_equal(data.matrix, wanted.matrix)
 
 
 def test_gensim_and_fasttext_read_them(runs: Path, tmp_path: Path, canon: Callable[..., Any]) -> None:
@@ -180,8 +185,8 @@ def test_a_file_becomes_a_run(file: Path, tmp_path: Path, canon: Callable[..., A
     """It is asked, and trained on, like one that was trained here."""
     code, out, _ = canon("convert", file, tmp_path / "run", "--to", "canon")
     assert code == 0 and "Its words have no counts there; each counts once here." in out
-    found = Vectors.open(tmp_path / "run")
-    assert found.words == WORDS[:7] and np.array_equal(found.matrix, MATRIX[:7])
+    opened = Vectors.open(tmp_path / "run")
+    assert opened.words == WORDS[:7] and np.array_equal(opened.matrix, MATRIX[:7])
     assert Run.open(tmp_path / "run").recipe.system.name == "word2vec"
     (tmp_path / "text.txt").write_text("the king and the queen ate a pear\n" * 100)
     changes = ("--set", "train.steps=3", "--set", "train.batch=100", "--set", "data.min_count=1")
@@ -204,12 +209,12 @@ def test_fasttexts_file_becomes_a_run_with_its_ngrams(runs: Path, tmp_path: Path
 def test_half_precision_and_the_first_words(file: Path, tmp_path: Path, canon: Callable[..., Any]) -> None:
     options = ("--to", "safetensors", "--dtype", "float16", "--limit", 3)
     assert canon("convert", file, tmp_path / "a.safetensors", *options).code == 0
-    found = read(tmp_path / "a.safetensors")
-    assert found.words == WORDS[:3] and np.array_equal(found.matrix, MATRIX[:3].astype(np.float16))
+    data = read(tmp_path / "a.safetensors")
+    assert data.words == WORDS[:3] and np.array_equal(data.matrix, MATRIX[:3].astype(np.float16))
 
 
 def test_what_convert_refuses(file: Path, runs: Path, tmp_path: Path, canon: Callable[..., Any]) -> None:
-    for arguments, told in {
+    for arguments, reported in {
         (file, "a.bin", "--to", "numpy"): 'a.bin: --to numpy writes .npy, not ".bin".',
         (runs / "word2vec", "a", "--to", "canon"): f"{runs}/word2vec is a run already.",
         (file, "a", "--to", "word2vex"): 'No format (--to) "word2vex"; did you mean word2vec?',
@@ -219,10 +224,10 @@ def test_what_convert_refuses(file: Path, runs: Path, tmp_path: Path, canon: Cal
         ),
     }.items():
         code, out, err = canon("convert", *arguments)
-        assert (code, out, err) == (2, "", f"canon: {told}\n")
+        assert (code, out, err) == (2, "", f"canon: {reported}\n")
 
 
-def test_words_with_spaces_are_told(tmp_path: Path, canon: Callable[..., Any]) -> None:
+def test_words_with_spaces_are_reported(tmp_path: Path, canon: Callable[..., Any]) -> None:
     write(tmp_path / "a.safetensors", "safetensors", WORDS, MATRIX)
     code, out, _ = canon("convert", tmp_path / "a.safetensors", tmp_path / "a.bin", "--to", "word2vec")
     assert code == 0 and "One word has spaces, which are written as _: 'New York'." in out
@@ -243,6 +248,6 @@ def test_a_classifier_goes_to_fasttext_and_comes_back(tmp_path: Path, canon: Cal
     shares, labels = zip(*model.f.predict("dog milk cat\n", 2, 0.0, "strict"), strict=True)
     (tmp_path / "asked.csv").write_text("text\ndog milk cat\n")
     for name in ("run", "again"):
-        told = json.loads(canon("predict", tmp_path / name, tmp_path / "asked.csv", "--top", 2, "--json").out)
-        assert [one["class"] for one in told[0]["top"]] == [label.removeprefix("__label__") for label in labels]
-        assert np.allclose([one["probability"] for one in told[0]["top"]], shares, atol=2e-4)
+        record = json.loads(canon("predict", tmp_path / name, tmp_path / "asked.csv", "--top", 2, "--json").out)
+        assert [one["class"] for one in record[0]["top"]] == [label.removeprefix("__label__") for label in labels]
+        assert np.allclose([one["probability"] for one in record[0]["top"]], shares, atol=2e-4)

@@ -99,11 +99,11 @@ def test_an_item_of_a_list_has_the_origin_of_the_list() -> None:
 
 
 def test_a_record_is_frozen_and_its_lists_are_tuples() -> None:
-    found = parse(Example, {"name": "x", "sizes": [1, 2], "pair": [0, 1]}, "toy")
-    assert found.sizes == (1, 2)
-    assert found.pair == (0.0, 1.0)
+    result = parse(Example, {"name": "x", "sizes": [1, 2], "pair": [0, 1]}, "toy")
+    assert result.sizes == (1, 2)
+    assert result.pair == (0.0, 1.0)
     with pytest.raises(AttributeError):
-        found.steps = 3  # type: ignore[misc]
+        result.steps = 3  # type: ignore[misc]
 
 
 @pytest.mark.parametrize(

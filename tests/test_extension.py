@@ -212,12 +212,12 @@ class NearestMean(Learner):
         return {"cost": self.cost, "seen": self.seen}
 
     def restore(self, tensors: dict[str, dict[str, Tensor]], state: dict[str, Any]) -> None:
-        self.means = tensors["model"]["means"].clone()
+        self.means = torch.from_numpy(tensors["model"]["means"].copy())
         self.cost, self.seen = state.get("cost", 0.0), state.get("seen", 0)
 
-    def outputs(self, columns: Mapping[str, Any]) -> dict[str, Tensor]:
+    def outputs(self, columns: Mapping[str, Any]) -> dict[str, np.ndarray]:
         x_B1D = torch.from_numpy(np.asarray(columns["input"]))[:, None]
-        return {"logits": -((x_B1D - self.means) ** 2).sum(dim=2)}
+        return {"logits": -((x_B1D - self.means) ** 2).sum(dim=2).numpy()}
 
 
 NEAREST = System(

@@ -152,15 +152,15 @@ def test_default_preset_recipe_data_and_set_each_override_the_one_before(tmp_pat
         '[system]\nname = "lenet:relu"\npooling = "mean"\n'
         '[data]\nsource = "digits"\nlabel = "x"\nvalid = 0.2\n[train]\nsteps = 5\nbatch = 7\nkeep = 4\n',
     )
-    found = recipes.load(path, "other.csv", {"train.keep": 9, "data.seed": 3})
-    assert found.config.num_classes == 10  # default
-    assert found.config.activation == "relu"  # the preset over the default sigmoid
-    assert found.config.pooling == "mean"  # the recipe over the preset's max
-    assert found.train.batch == 7  # the recipe over the default
-    assert found.data.source == "other.csv"  # --data over the recipe
-    assert found.data.label == ""  # what belongs to the recipe's own file goes with it
-    assert found.data.valid == 0.2  # what suits any source stays
-    assert (found.train.keep, found.data.seed) == (9, 3)  # --set over all
+    loaded = recipes.load(path, "other.csv", {"train.keep": 9, "data.seed": 3})
+    assert loaded.config.num_classes == 10  # default
+    assert loaded.config.activation == "relu"  # the preset over the default sigmoid
+    assert loaded.config.pooling == "mean"  # the recipe over the preset's max
+    assert loaded.train.batch == 7  # the recipe over the default
+    assert loaded.data.source == "other.csv"  # --data over the recipe
+    assert loaded.data.label == ""  # what belongs to the recipe's own file goes with it
+    assert loaded.data.valid == 0.2  # what suits any source stays
+    assert (loaded.train.keep, loaded.data.seed) == (9, 3)  # --set over all
     origins = {
         "system.num_classes": "default",
         "system.activation": "preset relu",
@@ -172,27 +172,27 @@ def test_default_preset_recipe_data_and_set_each_override_the_one_before(tmp_pat
         "data.seed": "--set",
         "train.keep": "--set",
     }
-    assert {key: found.origins.get(key, "default") for key in origins} == origins
+    assert {key: loaded.origins.get(key, "default") for key in origins} == origins
 
 
 def test_set_overrides_data_and_preset() -> None:
-    found = recipes.load("lenet:relu", "one.csv", {"data.source": "two.csv", "system.activation": "tanh"})
-    assert found.data.source == "two.csv" and found.origins["data.source"] == "--set"
-    assert found.config.activation == "tanh" and found.origins["system.activation"] == "--set"
+    loaded = recipes.load("lenet:relu", "one.csv", {"data.source": "two.csv", "system.activation": "tanh"})
+    assert loaded.data.source == "two.csv" and loaded.origins["data.source"] == "--set"
+    assert loaded.config.activation == "tanh" and loaded.origins["system.activation"] == "--set"
 
 
 def test_a_budget_by_set_replaces_the_recipes_other_kind() -> None:
-    found = load("train.steps=5")
-    assert (found.train.steps, found.train.epochs) == (5, None)
+    loaded = load("train.steps=5")
+    assert (loaded.train.steps, loaded.train.epochs) == (5, None)
     with pytest.raises(CanonError, match=r"^train\.steps and train\.epochs are both given; give one of them\.$"):
         load("train.steps=5", "train.epochs=2")
 
 
 def test_another_optimizer_takes_over_only_the_plan_of_the_rate() -> None:
-    found = load("optimizer.name=sgd")
-    assert found.optimizer.settings.lr == 0.01, "sgd's default, not the recipe's 0.002 for adamw"
-    assert found.origins.get("optimizer.lr", "default") == "default"
-    assert found.optimizer.schedule == load().optimizer.schedule
+    loaded = load("optimizer.name=sgd")
+    assert loaded.optimizer.settings.lr == 0.01, "sgd's default, not the recipe's 0.002 for adamw"
+    assert loaded.origins.get("optimizer.lr", "default") == "default"
+    assert loaded.optimizer.schedule == load().optimizer.schedule
     assert load("optimizer.name=adamw").optimizer == load().optimizer
 
 
@@ -208,8 +208,8 @@ def test_a_system_name_means_its_recipe_and_a_preset_starts_from_its_settings() 
 
 
 def test_toml_says_where_every_value_came_from() -> None:
-    found = recipes.load("lenet:relu", "digits", {"train.steps": 5})
-    text = found.to_toml()
+    loaded = recipes.load("lenet:relu", "digits", {"train.steps": 5})
+    text = loaded.to_toml()
     assert text.startswith("# vision/digits-lenet: every effective value and where it came from.\n")
     for line in (
         'name = "lenet:relu"  # recipe vision/digits-lenet',
@@ -247,28 +247,28 @@ STRANGE = (
 
 def test_what_is_written_reads_back_as_itself(tmp_path: Path) -> None:
     """Values that TOML, comments or our own one-line form could trip over."""
-    found = load(*STRANGE)
-    again = recipes.load(written(tmp_path, found.to_toml()))
-    same(again, found)
-    assert again.to_toml().count("\n") == found.to_toml().count("\n")
+    loaded = load(*STRANGE)
+    again = recipes.load(written(tmp_path, loaded.to_toml()))
+    same(again, loaded)
+    assert again.to_toml().count("\n") == loaded.to_toml().count("\n")
 
 
 def test_an_effective_recipe_keeps_its_name_and_origins(tmp_path: Path) -> None:
     """Read back, the origins are those noted in it, not the file that it was read from."""
-    found = load(*STRANGE, "train.steps=5")
-    again = recipes.load(written(tmp_path, found.to_toml()))
-    same(again, found)
+    loaded = load(*STRANGE, "train.steps=5")
+    again = recipes.load(written(tmp_path, loaded.to_toml()))
+    same(again, loaded)
     assert again.name == MLP
     for key in ("train.steps", "train.batch", "data.label", "system.shape", "optimizer.lr", "optimizer.schedule"):
-        assert again.origins.get(key, "default") == found.origins.get(key, "default"), key
-    assert again.to_toml() == found.to_toml()
+        assert again.origins.get(key, "default") == loaded.origins.get(key, "default"), key
+    assert again.to_toml() == loaded.to_toml()
     assert again.expected() == {}, "what --set changed then is still changed"
 
 
 # Sizes, intervals and expectations.
 
 
-def test_the_data_decides_sizes_and_a_contradiction_is_told() -> None:
+def test_the_data_decides_sizes_and_a_contradiction_is_reported() -> None:
     sizes: dict[str, Any] = {"shape": (30,), "num_classes": 3, "unheard_of": 1}
     fitted = load().fitted(sizes)
     assert (fitted.config.shape, fitted.config.num_classes) == ((30,), 3)
@@ -281,11 +281,11 @@ def test_the_data_decides_sizes_and_a_contradiction_is_told() -> None:
 
 
 def test_intervals_are_worked_out_from_the_budget() -> None:
-    found = load("train.epochs=40").resolved(1294)
+    result = load("train.epochs=40").resolved(1294)
     total = 809  # ⌈40 · 1294 / 64⌉
-    assert found.total_steps(1294) == total
-    assert (found.train.log_every, found.train.evaluate_every, found.train.checkpoint_every) == (10, 40, 40)
-    assert found.origins["train.log_every"] == "worked out"
+    assert result.total_steps(1294) == total
+    assert (result.train.log_every, result.train.evaluate_every, result.train.checkpoint_every) == (10, 40, 40)
+    assert result.origins["train.log_every"] == "worked out"
     long = load("train.steps=5000", "train.evaluate_every=7").resolved(1294)
     assert (long.train.log_every, long.train.evaluate_every, long.train.checkpoint_every) == (50, 7, 7)
     assert load("train.steps=3", "train.batch=0").resolved(1294).train.batch == 1294
@@ -307,9 +307,9 @@ def test_intervals_are_worked_out_from_the_budget() -> None:
 def test_expectations_are_withheld_when_something_that_decides_them_was_changed(
     assignments: tuple[str, ...], data: str, shown: bool
 ) -> None:
-    found = load(*assignments, data=data)
-    assert "test/accuracy" in found.expect
-    assert found.expected() == (found.expect if shown else {})
+    loaded = load(*assignments, data=data)
+    assert "test/accuracy" in loaded.expect
+    assert loaded.expected() == (loaded.expect if shown else {})
 
 
 # Optimisers.
@@ -324,14 +324,14 @@ def test_schedules_as_a_name_and_as_an_inline_table() -> None:
 
 
 def test_groups_are_patterns_with_their_own_rates() -> None:
-    found = load('optimizer.groups=[{match="output.*", lr=0.0}, {match="*.bias", weight_decay=0.0}]')
-    assert found.optimizer.groups == (Group(match="output.*", lr=0.0), Group(match="*.bias", weight_decay=0.0))
+    loaded = load('optimizer.groups=[{match="output.*", lr=0.0}, {match="*.bias", weight_decay=0.0}]')
+    assert loaded.optimizer.groups == (Group(match="output.*", lr=0.0), Group(match="*.bias", weight_decay=0.0))
 
 
 def test_a_phase_takes_the_common_optimizer_with_its_own_changes() -> None:
-    found = load("optimizers.critic.lr=0.5", "optimizers.other.name=sgd")
-    assert found.optimizer_for("critic").settings.lr == 0.5
-    assert found.optimizer_for("critic").name == "adamw"
-    assert found.optimizer_for("critic").schedule == found.optimizer.schedule
-    assert found.optimizer_for("other").settings.lr == 0.01, "sgd's own default"
-    assert found.optimizer_for("all") == found.optimizer
+    loaded = load("optimizers.critic.lr=0.5", "optimizers.other.name=sgd")
+    assert loaded.optimizer_for("critic").settings.lr == 0.5
+    assert loaded.optimizer_for("critic").name == "adamw"
+    assert loaded.optimizer_for("critic").schedule == loaded.optimizer.schedule
+    assert loaded.optimizer_for("other").settings.lr == 0.01, "sgd's own default"
+    assert loaded.optimizer_for("all") == loaded.optimizer

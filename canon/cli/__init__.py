@@ -19,7 +19,8 @@ _VERBS = {
     "Know your data": ("check:check", "data:fetch", "data:cache", "tokenizer:train"),
     "Use a run": (
         *("predict:predict", "evaluate:evaluate", "translate:translate", "generate:generate"),
-        *("neighbors:neighbors", "neighbors:analogy", "convert:convert"),
+        *("encode:encode", "search:search"),
+        *("neighbors:neighbors", "neighbors:analogy", "convert:convert", "distill:distill"),
     ),
     "Look inside": (
         *("list_:list_", "describe:describe", "plot:plot", "inspect:filters", "inspect:features"),
@@ -34,13 +35,18 @@ _GROUPS = {
 }
 
 
+def _first_word(place: str) -> str:
+    """By which a verb is called: its own, or its group's."""
+    module, _, name = place.partition(":")
+    return module if module in _GROUPS else name.rstrip("_")
+
+
 class _Headed(typer.core.TyperGroup):
     """The help of `canon`: verbs under the headings of `_VERBS`."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         for heading, places in _VERBS.items():
-            parts = (place.split(":") for place in places)
-            names = dict.fromkeys(module if module in _GROUPS else name.rstrip("_") for module, name in parts)
+            names = dict.fromkeys(map(_first_word, places))
             with formatter.section(heading):
                 formatter.write_dl([(name, self.commands[name].get_short_help_str(90)) for name in names])
 
@@ -70,19 +76,23 @@ def _main(
     """Train, compare and use the classic systems of deep learning, on your own data with one command."""
 
 
-def register_verbs() -> None:
+def register_verbs(asked: str = "") -> None:
+    """Every verb, or only the one that is asked for: all others need not be imported."""
     from canon.cli.options import checked
 
     app.registered_commands.clear()  # a process may run several command lines, as tests do
     app.registered_groups.clear()
     app.callback()(_main)
     groups = {name: typer.Typer(help=text, rich_markup_mode=None) for name, text in _GROUPS.items()}
-    for place in (place for places in _VERBS.values() for place in places):
+    every = [place for places in _VERBS.values() for place in places]
+    for place in [place for place in every if _first_word(place) == asked] or every:
         module, _, name = place.partition(":")
         verb = vars(import_module(f"canon.cli.{module}"))[name]
         text, _, examples = (getdoc(verb) or "").partition("\n\nExamples:\n")
         epilog = "\n\n".join(["Examples:", *examples.splitlines()])  # a paragraph each, else lines are joined
         groups.get(module, app).command(name.rstrip("_"), help=text, epilog=epilog)(checked(verb))
     for name, group in groups.items():
+        if not group.registered_commands:
+            continue
         group.callback()(lambda: None)  # keeps a group of one verb a group
         app.add_typer(group, name=name)

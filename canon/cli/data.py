@@ -8,8 +8,13 @@ import typer
 
 from canon.cli.options import Json, print_result
 
-MADE = ("corpora", "kernels")  # what canon makes itself
-PARTS = {"corpora": "text that was counted or tokenized", "kernels": "compiled kernels", "data": "fetched data sets"}
+MADE = ("corpora", "kernels", "inductor")  # what canon makes itself
+PARTS = {
+    "corpora": "text that was counted or tokenized",
+    "kernels": "compiled kernels",
+    "inductor": "what torch.compile made",
+    "data": "fetched data sets",
+}
 
 
 def fetch(
@@ -28,7 +33,9 @@ def fetch(
 
 
 def cache(
-    clear: Annotated[bool, typer.Option("--clear", help="Remove what can be made again: corpora and kernels.")] = False,
+    clear: Annotated[
+        bool, typer.Option("--clear", help="Remove what can be made again: corpora, compiled code.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Show what canon keeps between commands: counted and tokenized text, compiled kernels, fetched sets.

@@ -1,4 +1,4 @@
-"""canon describe SYSTEM[:preset] | RUN | FOLDER [--figure FILE]"""
+"""canon describe SYSTEM[:preset] | RUN | FOLDER | FILE [--figure FILE] [--devices N]"""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from canon.cli.options import Json, Sets, changes_of, print_json, print_table, s
 from canon.errors import CanonError
 
 if TYPE_CHECKING:
+    from canon.config import Table
+    from canon.inspect.scaling import Scaling
     from canon.inspect.summary import Description
 
 
@@ -20,12 +22,19 @@ def describe(
     name: Annotated[
         str,
         typer.Argument(
-            metavar="SYSTEM|RUN|FOLDER",
-            help="A system, with its preset; a run directory; or a folder in Hugging Face's or ELMo's format.",
+            metavar="SYSTEM|RUN|FOLDER|FILE",
+            help="A system, with its preset; a run; or weights of other projects (canon convert --help).",
         ),
     ],
     set_: Sets = [],  # noqa: B006  typer reads it and never changes it
     figure: Annotated[Path | None, typer.Option(help="Draw its stages too: a .png, .svg or .pdf file.")] = None,
+    devices: Annotated[
+        int, typer.Option(help="What training costs each of so many devices; --set then takes train.… too.")
+    ] = 0,
+    rate: Annotated[float, typer.Option(help="TFLOP/s of a device, for --devices.")] = 400.0,
+    bandwidth: Annotated[
+        float, typer.Option(help="GB/s that a device sends, for --devices; 0: 300 up to 8 devices, 40 beyond.")
+    ] = 0.0,
     json: Json = False,
 ) -> None:
     """Describe a system, or the network of a run or folder: paper, settings, layers and stages, shapes and costs.
@@ -35,15 +44,20 @@ def describe(
     canon describe mlp:base --set 'system.hidden=[64, 64]'
     canon describe runs/digits-mlp --figure network.png
     canon describe bert-base-uncased
+    canon describe gpt2:xl --devices 8 --set train.batch=512 --set train.micro_batch=4
     """
     from canon.inspect import summary
 
-    if Path(name).is_dir():
-        if set_:
-            raise CanonError(f"{name} is a directory, whose settings are fixed: leave out --set.")
-        description = summary.describe_directory(name)
+    changes = changes_of(set_)
+    if Path(name).exists():
+        if changes:
+            raise CanonError(f"{name} has settings of its own, which are fixed: leave out --set.")
+        description = summary.describe_path(name)
     else:
-        description = summary.describe(name, changes_of(set_))
+        # What training costs depends on more than the system.
+        asked = {key: value for key, value in changes.items() if not devices or key.startswith("system.")}
+        description = summary.describe(name, asked)
+    costs = _scaling(name, changes, devices, rate, bandwidth) if devices else None
     if figure is not None:
         if description.network is None:
             raise CanonError(f"{description.name} learns without a network: there is nothing to draw.")
@@ -51,9 +65,12 @@ def describe(
 
         save_figure(lambda: layers_figure(description), figure)
     if json:
-        print_json({**description.to_json(), **({"figure": str(figure)} if figure else {})})
+        more = {"scaling": costs.to_json()} if costs else {}
+        print_json({**description.to_json(), **({"figure": str(figure)} if figure else {}), **more})
     else:
         _print(description)
+        if costs:
+            _print_scaling(costs)
         if figure:
             print(f"\n{figure}")
 
@@ -109,6 +126,40 @@ def _print(description: Description) -> None:
     ]
     total = ("total", "", "", network.parameters, network.multiply_adds)
     print_table([dict(zip(columns, row, strict=True)) for row in (*stages, total)])
+
+
+def _scaling(name: str, changes: Table, devices: int, rate: float, bandwidth: float) -> Scaling:
+    from canon import recipe
+    from canon.inspect import scaling
+
+    if Path(name).is_dir():
+        from canon.training.run import Run
+
+        return scaling.scaling(Run.open(name).recipe, devices, rate, bandwidth)
+    given = changes.get("data.max_length", 0)
+    return scaling.scaling(recipe.load(name, changes=changes), devices, rate, bandwidth, int(given))
+
+
+def _print_scaling(costs: Scaling) -> None:
+    example = costs.example
+    of = f" of {example.tokens:,} tokens" if example.tokens else ""
+    turns = f", {costs.accumulated} times {costs.micro_batch:,} on each" if costs.accumulated > 1 else ""
+    print(
+        f"\ntraining on {costs.devices:,} devices: {costs.batch:,} examples{of} a step{turns}, in {costs.precision}; "
+        f"{costs.tflops:g} TFLOP/s and {costs.bandwidth:g} GB/s each, which are assumptions"
+    )
+    names = ("weights", "gradients", "optimizer", "gathered", "copies", "activations", "memory", "traffic")
+    rows = [{"a device": name, **{c.parallel: _size(vars(c)[name]) for c in costs.costs}} for name in names]
+    for name in ("computing", "sending", "step"):
+        rows.append({"a device": name, **{c.parallel: f"{1000 * vars(c)[name]:,.1f} ms" for c in costs.costs}})
+    rows.append({"a device": "computes", **{c.parallel: f"{c.share_computing:.0%}" for c in costs.costs}})
+    unit, per = ("tokens/s", example.tokens) if example.tokens else ("examples/s", 1)
+    rows.append({"a device": "all together", **{c.parallel: f"{c.rate * per:,.0f} {unit}" for c in costs.costs}})
+    print_table(rows)
+
+
+def _size(count: int) -> str:
+    return f"{count / 1e9:,.2f} GB" if count >= 1e8 else f"{count / 1e6:,.2f} MB"
 
 
 def _print_fact(name: str, text: str) -> None:

@@ -42,7 +42,7 @@ def evaluate(
     canon evaluate runs/gpt2 --task questions.jsonl --shots 4
     canon evaluate runs/gpt2 --task reviews.csv --template "{text} It was {label}." --words 0=terrible --words 1=great
     """
-    from canon.tasks.labels import LabelTask
+    from canon.tasks.base import ListsLabels
     from canon.use.model import load
 
     if Path(run).is_file():
@@ -67,10 +67,10 @@ def evaluate(
     if top is not None or threshold is not None:
         set_threshold(model.task, threshold, top)
     scores = model.evaluate(data or None, split=split)
-    table = model.task.table if isinstance(model.task, LabelTask) else []
+    table = model.task.table if isinstance(model.task, ListsLabels) else []
     if labels and not table:
         raise CanonError(f"--labels is for systems that give labels to documents; {run} is not a run of one.")
-    _print_notes(model.task.remarks if isinstance(model.task, LabelTask) else [])
+    _print_notes(model.task.remarks if isinstance(model.task, ListsLabels) else [])
     _print_scores(scores, json, {"labels": table} if table else {})
     if labels and not json:
         print()

@@ -46,11 +46,10 @@ def recipe_names(incomplete: str) -> list[str]:
 
 def set_threshold(task: Any, threshold: float | None, top: int | None = None) -> None:
     """Sets which of the labels that a task ranks it predicts."""
-    from canon.tasks.base import Decides
-    from canon.tasks.labels import LabelTask
+    from canon.tasks.base import Decides, ListsLabels
 
     decides = isinstance(task, Decides) and task.decides and top is None
-    if not isinstance(task, LabelTask) and not decides:
+    if not isinstance(task, ListsLabels) and not decides:
         raise CanonError(
             "--top and --threshold are for systems that give labels to documents (canon list systems), --threshold "
             "also for runs of two classes."
@@ -58,7 +57,7 @@ def set_threshold(task: Any, threshold: float | None, top: int | None = None) ->
     if threshold is not None and not 0 <= threshold <= 1:
         raise CanonError(f"--threshold must be a probability, 0 to 1, got {threshold:g}.")
     task.threshold = threshold
-    if isinstance(task, LabelTask):
+    if isinstance(task, ListsLabels):
         task.top = top
 
 

@@ -114,8 +114,9 @@ def _plan(names: Sequence[str], data: str, budget: Budget | None, changes: Table
     for name in names:
         recipe = recipes.load(name, data, changes)
         # Which a tokenizer may belong to, and which decides the length of passages.
-        network = recipe.train.init, *(vars(recipe.config).get(name) for name in ("backbone", "max_positions"))
-        key = recipe.data, recipe.system.encodings, recipe.system.tasks, *network
+        deciding = ("backbone", "max_positions", "verbaliser", "prefix")
+        network = recipe.train.init, *(vars(recipe.config).get(name) for name in deciding)
+        key = repr(recipe.data), recipe.system.encodings, recipe.system.tasks, *network
         if key not in read:
             read[key] = read_data(recipe)
         size = num_examples(read[key].splits["train"])

@@ -10,7 +10,7 @@ from canon.config import Table, parse_assignment
 from canon.data.schema import Data, num_examples
 from canon.errors import CanonError, unknown
 from canon.recipe import Recipe
-from canon.tasks.table import TASKS
+from canon.tasks import table as tasks
 
 UNITS = ("examples", "steps", "epochs", "seconds")
 Budget = tuple[str, float]  # unit, amount
@@ -33,7 +33,7 @@ class Terms(NamedTuple):
     @property
     def monitor(self) -> str:
         """The metric that chooses the weights."""
-        return self.recipe.train.monitor or TASKS[self.recipe.system.task].monitor
+        return self.recipe.train.monitor or tasks.of(self.recipe.system).monitor
 
     @property
     def examples(self) -> int:

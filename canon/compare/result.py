@@ -17,7 +17,7 @@ from canon.errors import CanonError
 from canon.metrics.records import is_rising
 from canon.report.curves import training_losses
 from canon.report.page import duration
-from canon.tasks.table import TASKS
+from canon.tasks import table as tasks
 from canon.training.run import Run
 
 _COSTS = ("parameters", "seconds", "examples_per_second", "memory_bytes", "examples")
@@ -157,7 +157,7 @@ def summarize(entries: list[Entry], folder: Path, command: str) -> Comparison:
     results = {entry.label: {seed: run.result or {} for seed, run in entry.runs.items()} for entry in entries}
     one, recipe = next(iter(results[entries[0].label].values())), entries[0].first_run.recipe
     split = "test" if "test" in one["scores"] else list(one["scores"])[-1]
-    task = TASKS[recipe.system.task]
+    task = tasks.of(recipe.system)
     every = [result["scores"][split] for by_seed in results.values() for result in by_seed.values()]
     undefined = [name for name in one["scores"][split] if any(scores.get(name) is None for scores in every)]
     main = recipe.train.monitor or task.monitor

@@ -32,7 +32,7 @@ from canon.report.run import write_report
 from canon.runs import files
 from canon.runs.checkpoint import point
 from canon.storage import write_text
-from canon.tasks.table import TASKS
+from canon.tasks import table as tasks
 from canon.training.data import for_target, read_data
 from canon.training.run import Run
 from canon.training.trainer import train
@@ -288,7 +288,7 @@ class _Search:
 def _metric(recipe: Recipe) -> str:
     """The metric that decides; there must be a validation set to compute it on."""
     read = read_data(recipe)
-    task = TASKS[for_target(recipe, read.schema.target).system.task]
+    task = tasks.of(for_target(recipe, read.schema.target).system)
     if "valid" not in read.splits:
         raise CanonError(f"{read.name} has no validation set to choose by: give data.valid a share or a file.")
     return recipe.train.monitor or task.monitor

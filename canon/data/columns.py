@@ -9,13 +9,14 @@ import numpy as np
 
 from canon.data.checking.measure import distinct, number_digests, words
 from canon.data.formats.cells import listed, parse_number
-from canon.data.formats.names import COUNTED, LABELS, PAIRS, TEXT_LABELS, TEXTS
+from canon.data.formats.names import COUNTED, LABELS, OUTCOMES, PAIRS, TEXT_LABELS, TEXTS, TITLE
 from canon.data.formats.tables import Table, canonical
 from canon.errors import CanonError
 
 MOST_CATEGORIES = 1000
 PEEK = 1000  # rows of a table that are looked at
 _FEWEST = 5  # rows of a class on average, where classes are numbers: those are more often no classes
+_MOST_OF_ROW = 0.5  # of its characters
 WORDY = 3  # words of a cell from which on it is a text, not the name of a class
 
 
@@ -30,13 +31,17 @@ def choose_label(table: Table, wanted: str) -> tuple[str, str]:
     """The column to predict and, where it was guessed, a note that says so."""
     if wanted:
         return table.require(wanted, "data.label"), ""
-    plain = {name.lower(): name for name in reversed(table.names)}
+    plain = _plain(table)
     for name in LABELS:
         if name in plain:
             return plain[name], f'The label is the column "{plain[name]}".'
+    for name in OUTCOMES:
+        if name in plain:
+            return plain[name], f'The label is the column "{plain[name]}"; data.label chooses another.'
     if texts_of(table) and (label := choose_columns(table).label):
         return label, f'The label is the column "{label}"; data.label chooses another.'
-    last = table.names[-1]
+    filled = (name for name in reversed(table.names) if table.facts(name).missing < len(table))
+    last = next(filled, table.names[-1])
     return last, f'The label is the last column, "{last}"; data.label chooses another.'
 
 
@@ -51,13 +56,20 @@ def choose_columns(table: Table, label: str = "", wanted: Sequence[str] = ()) ->
     if label:
         return TextColumns(texts, label)
     rest = [name for name in table.names if name not in texts and name.strip().lower() not in COUNTED]
+    rest = [name for name in rest if table.facts(name).missing < len(table)] or rest
     plain = [name for name in rest if not is_text(table, name)] or rest
     return TextColumns(texts, _named_label(table, texts) or next(reversed(plain), ""))
 
 
+def _plain(table: Table) -> dict[str, str]:
+    """The columns by their names in lower case; those inside others, as meta.label, by their last part too."""
+    plain = {name.strip().lower(): name for name in reversed(table.names)}
+    return {name.rpartition(".")[2]: real for name, real in plain.items()} | plain
+
+
 def texts_of(table: Table, label: str = "") -> tuple[str, ...]:
     """The column of text, or two that have one label, by their names or by what they hold; () where none is text."""
-    plain = {name.strip().lower(): name for name in reversed(table.names)}
+    plain = _plain(table)
 
     def may_be_text(name: str) -> bool:
         """Not a column of numbers alone, whatever it is called."""
@@ -70,15 +82,22 @@ def texts_of(table: Table, label: str = "") -> tuple[str, ...]:
         if may_be_text(first) and may_be_text(second):
             return plain[first], plain[second]
     for name in TEXTS:
-        if may_be_text(name):
+        if name != TITLE and may_be_text(name):
             return (plain[name],)
     taken = (label or _named_label(table), *(plain[name] for name in (*LABELS, *COUNTED) if name in plain))
     texts = [name for name in table.names if name not in taken and is_text(table, name)]
     # Not slips among numbers, nor dates, which have no letters.
     texts = [name for name in texts if 2 * table.facts(name).bad >= len(table) and _has_letters(_some(table, name))]
     wordy = [name for name in texts if is_wordy(_some(table, name))]
+    # Names of passengers and remarks on orders are columns of a table; a text is most of what its row says.
+    if sum(map(table.mean_length, wordy)) < _MOST_OF_ROW * sum(map(table.mean_length, table.names)):
+        wordy = []
     if len(wordy) == 2 and len(table.names) > 2:
         return wordy[0], wordy[1]
+    if not wordy and may_be_text(TITLE):
+        return (plain[TITLE],)
+    alone = [name for name in table.names if name not in taken]
+    texts = wordy or (texts if len(alone) == 1 else [])
     return (max(texts, key=table.mean_length),) if texts else ()
 
 
@@ -88,8 +107,9 @@ def _has_letters(cells: Sequence[str]) -> bool:
 
 def _named_label(table: Table, texts: Sequence[str] = ()) -> str:
     """The column with a name that labels of texts have; "" for none."""
-    plain = {name.strip().lower(): name for name in reversed(table.names)}
-    return next((plain[name] for name in TEXT_LABELS if name in plain and plain[name] not in texts), "")
+    plain = _plain(table)
+    known = (*TEXT_LABELS, *OUTCOMES)
+    return next((plain[name] for name in known if name in plain and plain[name] not in texts), "")
 
 
 def _some(table: Table, name: str) -> list[str]:

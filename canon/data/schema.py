@@ -218,6 +218,7 @@ class Data:
     notes: tuple[str, ...] = ()  # what was decided for the user: label column, split, sizes
     protocol: dict[str, Any] = field(default_factory=dict)  # how the splits were made; compare refuses unlike ones
     decided: dict[str, Any] = field(default_factory=dict)  # settings of [data] that nobody gave, as they were chosen
+    more: dict[str, Columns] = field(default_factory=dict)  # what is neither learned from by its labels nor scored
 
     def fingerprint(self) -> str:
         """One hash for the content of all files and the way they were split."""

@@ -34,7 +34,10 @@ class Common:
         description="the same for the test set; default: the source's own, else a tenth (built-in sets: a fifth)",
     )
     seed: Seed = Field(default=0, description="decides the split, apart from train.seed")
-    encoding: str = Field(default="utf-8", description="of text files")
+    encoding: str = Field(
+        default="",
+        description="of text files; default: UTF-8, else by a file's first bytes UTF-16, GB 18030 or Windows-1252",
+    )
     limit: Count = Field(default=0, description="use only so many training examples; 0 all")
 
 

@@ -48,11 +48,35 @@ def _keys(classes: np.ndarray) -> np.ndarray:
     return (ranks + 0.5) / counts[index]
 
 
+def _shots(
+    rows: np.ndarray, classes: np.ndarray | None, config: Any, name: str, has_valid: bool
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """`data.shots` rows of each class to train on and, without a file for it, as many others to choose by."""
+    if classes is None:
+        raise CanonError("data.shots is for examples with classes: leave it out.")
+    key = [config.seed & 0xFFFFFFFF, config.seed >> 32 & 0xFFFFFFFF, *b"shots"]
+    order = rows[np.random.RandomState(np.array(key, dtype=np.uint32)).permutation(len(rows))]
+    train, valid = [], []
+    for code in np.unique(classes):
+        own = order[classes[order] == code]
+        wanted = config.shots * (1 if has_valid else 2)
+        if len(own) < wanted:
+            raise CanonError(
+                f"{name} has a class with {len(own)} training examples, but data.shots = {config.shots} needs {wanted} "
+                f"of each{'' if has_valid else ', half of them to choose the best checkpoint by'}."
+            )
+        train.append(own[: config.shots])
+        valid.append(own[config.shots : wanted])
+    return np.sort(np.concatenate(train)), None if has_valid else np.sort(np.concatenate(valid))
+
+
 def held_out_shares(config: Any, source: Source) -> tuple[dict[str, float], dict[str, str]]:
     """The shares to hold out from the end of the training part, in this order, and the rule for each split."""
     shares: dict[str, float] = {}
     rule: dict[str, str] = {}
     wanted = {"test": config.test if isinstance(config.test, float) else source.test, "valid": config.valid}
+    if config.shots:
+        wanted["valid"] = 0.0  # as many as there are shots
     for name, share in wanted.items():
         if name in source.parts:
             rule[name] = f"file {source.origin[name]}" if name in source.origin else "the source's own"
@@ -99,6 +123,12 @@ def choose(
         chosen[name] = "train", rows_of(left[held])
         left = left[kept]
     left = rows_of(left)
+    if config.shots:
+        given = isinstance(config.valid, str) and "valid" in chosen
+        left, dev = _shots(left, classes, config, source.name, given)
+        if dev is not None:
+            chosen["valid"], rule["valid"] = ("train", dev), f"{config.shots} of each class"
+        rule["train"] = f"{config.shots} of each class"
     if 0 < config.limit < len(left):
         left = left[: config.limit] if tail else left[draw(config.limit / len(left), "limit")[1]]
         rule["limit"] = str(config.limit)

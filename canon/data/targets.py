@@ -77,6 +77,22 @@ class Choice(Target, name="choice", what="the right one of several texts for a q
     """The index of a text."""
 
 
+class Match(Target, name="match", what="the text that belongs to a text"):
+    """The second text of a row, among all others."""
+
+
+@dataclass(frozen=True)
+class Score(Target, name="score", what="how alike two texts are"):
+    """Learned as (score − low) / (high − low)."""
+
+    low: float = 0.0
+    high: float = 1.0
+
+    def scaled(self, values: Any) -> Any:
+        """From 0 to 1."""
+        return (values - self.low) / (self.high - self.low)
+
+
 class NextToken(Target, name="next", what="the next token"):
     """Every token of a running text, from those before it."""
 
@@ -91,7 +107,7 @@ class OtherText(Target, name="sequence", what="another text"):
 
 TARGETS: dict[str, type[Target]] = {
     target.name: target
-    for target in (Nothing, Class, Labels, Tags, Number, Span, Choice, NextToken, HiddenTokens, OtherText)
+    for target in (Nothing, Class, Labels, Tags, Number, Span, Choice, Match, Score, NextToken, HiddenTokens, OtherText)
 }
 
 

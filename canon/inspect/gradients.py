@@ -8,8 +8,6 @@ Shapes: B streams, T steps, L layers, H hidden units.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +20,7 @@ from canon.data.batching.sequences import Windows
 from canon.data.schema import num_examples
 from canon.errors import CanonError, unknown
 from canon.inspect.features import network_of
-from canon.nn.recurrence import Carried, Recurrent
+from canon.nn.recurrence import Recurrent
 from canon.nn.states import State
 from canon.objectives.classification import cross_entropy
 from canon.tasks.base import Training, Turn, composer
@@ -101,7 +99,7 @@ def through_time(network: Any, before_BS: Tensor, token_BT: Tensor, next_B: Tens
     with torch.no_grad():
         for token_B in before_BS.unbind(1):
             _, state = network.step(token_B, state)
-    with _watched(network.recurrence) as steps:
+    with network.recurrence.watched() as steps:
         for token_B in token_BT.unbind(1):
             logits_BV, state = network.step(token_B, state)
     # Streams do not mix, so the gradient of the sum holds each stream's gradient.
@@ -115,23 +113,6 @@ def through_time(network: Any, before_BS: Tensor, token_BT: Tensor, next_B: Tens
         for i, entry in enumerate(entries)
         for layer in range(layers)
     ]
-
-
-@contextmanager
-def _watched(recurrence: Recurrent) -> Iterator[list[list[Carried]]]:
-    """What every layer carries after each step, as the tensors that the rest is computed from."""
-    steps: list[list[Carried]] = []
-    plain = recurrence.advance
-
-    def advance(projected_BG: Tensor, carried: list[Carried]) -> list[Carried]:
-        steps.append(plain(projected_BG, carried))
-        return steps[-1]
-
-    recurrence.advance = advance  # type: ignore[method-assign]
-    try:
-        yield steps
-    finally:
-        del recurrence.advance  # uncovers the method of the class
 
 
 def _streams(text: Windows, length: int, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
@@ -152,7 +133,7 @@ def _by_parameter(
     task, losses, rows = _task(model), {}, []
     for phase in dict.fromkeys(task.phases):
         network.zero_grad(set_to_none=True)
-        count = len(batch["input_lengths" if "input_lengths" in batch else "input"])
+        count = len(batch[next(name for name in ("part_lengths", "input_lengths", "input") if name in batch)])
         turn = Turn(shared_generator(0, 0, device), (0, count, count))
         loss = task.loss(network, batch, phase, turn) / task.count(batch)
         loss.backward()

@@ -23,6 +23,7 @@ from canon.data.text.tokenizers import FOREIGN, Tokenizer
 from canon.errors import CanonError
 from canon.inspect.stages import Stage
 from canon.inspect.stages import stages as stages_of
+from canon.interop.runs import RunSource
 from canon.nn.counting import Summary
 from canon.registry import System
 from canon.tasks import table as tasks
@@ -104,16 +105,18 @@ def describe(name: str, changes: Mapping[str, Any] | None = None) -> Description
     return _description(system, name, config, table.get("expect", {}), {})
 
 
-def describe_directory(path: str | Path) -> Description:
-    """The network of a run, with the sizes that its data gave it, or of a folder."""
-    if (Path(path) / "recipe.toml").is_file():
+def describe_path(path: str | Path) -> Description:
+    """The network of a run, with the sizes that its data gave it, or of somebody's folder or file of weights."""
+    origin: Any = interop.open(path, "weights")
+    if isinstance(origin, RunSource):
         run, recipe = Run.open(path), Run.open(path).recipe
         scores = (run.result or {}).get("scores", {})
         return _description(recipe.system, str(path), recipe.config, recipe.expected(), scores)
-    origin: Any = interop.open(path, "weights")
+    if not origin.system:
+        raise CanonError(f"{origin}, which does not name its network; give a run, a folder or a system.")
     system, _ = registry.find(origin.system)
     weights, tokenizer = origin.weights, _tokenizer_record(origin.weights.tokenizer)
-    folder = Folder(str(weights.file), tokenizer, list(weights.left_out), list(weights.made_new))
+    folder = Folder(str(weights.file or path), tokenizer, list(weights.left_out), list(weights.made_new))
     return _description(system, str(path), system.configure("", weights.settings), {}, {}, folder)
 
 
@@ -139,8 +142,8 @@ def _description(
     return Description(system, name, metrics, expected, settings, shape, network, stages, scores, folder)
 
 
-def task_of(system: System, config: Any) -> Task:
-    """The task on data with the sizes that the settings have."""
+def task_of(system: System, config: Any, length: int = 0) -> Task:
+    """The task on data with the sizes that the settings have; length: tokens of its example, where it has any."""
     sizes: Table = {each.name: getattr(config, each.name) for each in fields(config)}
     classes = tuple(map(str, range(sizes.get("num_classes", 0))))
     roles = {"text": "vocab_size", "source": "source_vocab", "target": "target_vocab"}
@@ -149,8 +152,8 @@ def task_of(system: System, config: Any) -> Task:
     kind = TARGETS[sizes["kind"]] if sizes.get("kind") in TARGETS else TASK_RECORDS[system.task].targets[0]
     schema = schema_class(kind(classes), tuple(sizes.get("shape", ())), vocabularies)
     limit = (sizes | sizes.get("settings", {})).get("max_positions", 0)
-    if 0 < limit < _EXAMPLE and "typical" in {each.name for each in fields(schema_class)}:
-        schema = replace(schema, typical=(limit,))
+    if (length or 0 < limit < _EXAMPLE) and "typical" in {each.name for each in fields(schema_class)}:
+        schema = replace(schema, typical=(min(length or limit, limit or length),) * len(vocabularies))
     return tasks.create(system, config, schema)
 
 

@@ -251,14 +251,12 @@ def _finite(matrix: np.ndarray, name: str) -> np.ndarray:
 
 def _whole_input(config: Any, tensors: dict[str, np.ndarray]) -> np.ndarray:
     """All rows of a classifier that stores those which training touched."""
-    import torch
-
     from canon.systems.words.classifier import Classifier
 
     if int(tensors["seed"][0]) < 0:
         raise CanonError("This classifier came from a pruned .ftz file, which a .bin cannot hold; keep the .ftz.")
     classifier = Classifier(config, Context())
-    classifier.restore({"model": {name: torch.as_tensor(array) for name, array in tensors.items()}}, {})
+    classifier.restore({"model": tensors}, {})
     return classifier.whole_input()
 
 

@@ -169,9 +169,20 @@ FORMATS: tuple[Format, ...] = (  # the first that recognises a path is taken
     Format("glove", "GloVe's text", "vectors", ("vectors",)),
     Format("numpy", "an .npy matrix with a file of words", "vectors", ("vectors",), endings=(".npy",)),
     Format("safetensors", "a .safetensors file of word vectors", "vectors", ("vectors",), endings=(".safetensors",)),
+    Format(
+        "sentence-transformers",
+        "a folder of sentence-transformers",
+        "sentence_transformers",
+        ("weights",),
+        True,
+        " (modules.json)",
+    ),
     Format("huggingface", "a Hugging Face folder", "huggingface", ("weights",), True, " (config.json)"),
     Format("elmo", "ELMo's published folder", "elmo", ("weights",), True, " (options.json, weights.hdf5)"),
     Format("transformer-xl", "a state dict of Transformer-XL's authors", "transformer_xl", ("weights",), writes=False),
+    Format(
+        "prompt", "a prompt without its backbone", "prompt_folder", ("weights",), True, " (prompt.json)", reads=False
+    ),
     Format("torchvision", "a state dict of torchvision", "vision", ("weights",), endings=TENSOR_FILES[:3]),
     Format("timm", "a state dict of timm", "vision", ("weights",), endings=TENSOR_FILES[:3]),
     Format(

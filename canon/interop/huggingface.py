@@ -207,19 +207,26 @@ def write_folder(
 def save_folder(
     folder: Path, family: Family, settings: Table, table: Table, theirs: Tensors, tokenizer: Tokenizer | None
 ) -> None:
+    """`fill_folder` of a new folder, whole or not at all."""
+    with writing_folder(folder) as path:
+        fill_folder(path, family, settings, table, theirs, tokenizer)
+
+
+def fill_folder(
+    path: Path, family: Family, settings: Table, table: Table, theirs: Tensors, tokenizer: Tokenizer | None
+) -> None:
     """config.json of `table` and the special tokens' ids, model.safetensors of `theirs`, and the tokeniser's files."""
     if tokenizer is not None and not tokenizer.size <= settings["vocab_size"]:
         raise CanonError(
             f"The tokenizer has {tokenizer.size:,} tokens, but the network was trained with {settings['vocab_size']:,}."
         )
-    with writing_folder(folder) as path:
-        config = {**table, **special_ids(family, tokenizer), "dtype": "float32", "torch_dtype": "float32"}
-        (path / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
-        whole = {name: tensor.detach().cpu().contiguous() for name, tensor in theirs.items()}
-        save_file(whole, path / "model.safetensors", metadata={"format": "pt"})
-        if tokenizer is not None:
-            network: Any = registry.find(family.system)[0].load()[1]
-            huggingface_tokenizers.write(tokenizer, path, network.framing, settings.get("max_positions", 0))
+    config = {**table, **special_ids(family, tokenizer), "dtype": "float32", "torch_dtype": "float32"}
+    (path / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+    whole = {name: tensor.detach().cpu().contiguous() for name, tensor in theirs.items()}
+    save_file(whole, path / "model.safetensors", metadata={"format": "pt"})
+    if tokenizer is not None:
+        network: Any = registry.find(family.system)[0].load()[1]
+        huggingface_tokenizers.write(tokenizer, path, network.framing, settings.get("max_positions", 0))
 
 
 def special_ids(family: Family, tokenizer: Tokenizer | None) -> Table:

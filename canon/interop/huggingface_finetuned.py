@@ -22,43 +22,43 @@ from torch import Tensor
 
 from canon.config import Table
 from canon.data.schema import Schema
-from canon.data.targets import TARGETS, Choice, Class, Number, Span
+from canon.data.targets import Choice, Class, Number, Span, Tags, Target
 from canon.data.text.tokenizers import Tokenizer
 from canon.errors import CanonError
 from canon.interop.huggingface import FAMILIES, save_folder, special_ids
 from canon.interop.huggingface_family import empty_tensors
 from canon.interop.huggingface_tokenizers import template
-from canon.systems.pretrained.finetune import Config, backbone_config
+from canon.systems.pretrained.finetune import Config, asked, backbone_config
 
-_GPT2 = {
-    "class": "GPT2ForSequenceClassification",
-    "number": "GPT2ForSequenceClassification",
-    "tags": "GPT2ForTokenClassification",
-    "span": "GPT2ForQuestionAnswering",
+_GPT2: dict[type[Target], str] = {
+    Class: "GPT2ForSequenceClassification",
+    Number: "GPT2ForSequenceClassification",
+    Tags: "GPT2ForTokenClassification",
+    Span: "GPT2ForQuestionAnswering",
 }
-ARCHITECTURES = {  # by backbone and kind
+ARCHITECTURES: dict[str, dict[type[Target], str]] = {  # by backbone and target
     "bert": {
-        "class": "BertForSequenceClassification",
-        "number": "BertForSequenceClassification",
-        "tags": "BertForTokenClassification",
-        "span": "BertForQuestionAnswering",
-        "choice": "BertForMultipleChoice",
+        Class: "BertForSequenceClassification",
+        Number: "BertForSequenceClassification",
+        Tags: "BertForTokenClassification",
+        Span: "BertForQuestionAnswering",
+        Choice: "BertForMultipleChoice",
     },
-    "roberta": {"tags": "RobertaForTokenClassification", "span": "RobertaForQuestionAnswering"},
-    "gpt": {"class": "OpenAIGPTForSequenceClassification", "number": "OpenAIGPTForSequenceClassification"},
+    "roberta": {Tags: "RobertaForTokenClassification", Span: "RobertaForQuestionAnswering"},
+    "gpt": {Class: "OpenAIGPTForSequenceClassification", Number: "OpenAIGPTForSequenceClassification"},
     "gpt2": _GPT2,
     "gpt3": _GPT2,
 }
 _BACKBONE, _TOKENS = "backbone.", "embedding.token.weight"
-_PROBLEMS = {"class": "single_label_classification", "number": "regression"}
+_PROBLEMS: dict[type[Target], str] = {Class: "single_label_classification", Number: "regression"}
 _CLOSE = 1e-6  # how far W δ may be from b, where that is over 1 as a share of it
 
 
 def write_folder(path: str | Path, config: Config, tensors: Mapping[str, Tensor], schema: Schema) -> list[str]:
-    """A folder that AutoModelFor… of the kind reads, whole or not at all; the names of its tensors."""
+    """A folder that AutoModelFor… of the target reads, whole or not at all; the names of its tensors."""
     system, backbone_settings = backbone_config(config)
-    kind = config.kind or "class"
-    architecture = _architecture(system.name, kind, config)
+    target = asked(config)
+    architecture = _architecture(system.name, target, config)
     settings = dict(vars(backbone_settings))
     backbone = {n.removeprefix(_BACKBONE): tensor for n, tensor in tensors.items() if n.startswith(_BACKBONE)}
     tokenizer = schema.tokenizers.get("text")
@@ -80,38 +80,38 @@ def write_folder(path: str | Path, config: Config, tensors: Mapping[str, Tensor]
         theirs[norm] = _into_norm(theirs[norm], weight_CD, bias_C, architecture)
         theirs["score.weight"] = weight_CD.float()
     else:
-        head = "qa_outputs" if TARGETS[kind] is Span else "classifier"
+        head = "qa_outputs" if target is Span else "classifier"
         theirs |= {f"{head}.weight": weight_CD.float(), f"{head}.bias": bias_C.float()}
     table = {**family.config_to(everything), "architectures": [architecture], "classifier_dropout": config.dropout}
-    save_folder(Path(path), family, settings, table | _labels(kind, config, schema), theirs, tokenizer)
+    save_folder(Path(path), family, settings, table | _labels(target, config, schema), theirs, tokenizer)
     return list(theirs)
 
 
-def _architecture(backbone: str, kind: str, config: Config) -> str:
+def _architecture(backbone: str, target: type[Target], config: Config) -> str:
     """The class of transformers that computes what the network does; a sentence where there is none."""
-    can = ", ".join(f"{name} ({', '.join(kinds)})" for name, kinds in ARCHITECTURES.items())
-    pools = config.pooling != "own" and TARGETS[kind] in (Class, Number, Choice)
+    can = ", ".join(f"{name} ({', '.join(each.name for each in known)})" for name, known in ARCHITECTURES.items())
+    pools = config.pooling != "own" and target in (Class, Number, Choice)
     if config.layers != (-1,) or config.mix or config.lstm or pools:
         raise CanonError(
             "No class of transformers has what system.layers, system.mix, system.lstm or system.pooling put before the "
             f"head; only a head on the last layer can be written as a Hugging Face folder: {can}."
         )
-    if kind not in ARCHITECTURES.get(backbone, {}):
+    if target not in ARCHITECTURES.get(backbone, {}):
         raise CanonError(
-            f'No class of transformers computes what {backbone} with system.kind = "{kind}" does; these can be written '
-            f"as a Hugging Face folder: {can}."
+            f'No class of transformers computes what {backbone} with system.kind = "{target.name}" does; these can be '
+            f"written as a Hugging Face folder: {can}."
         )
-    return ARCHITECTURES[backbone][kind]
+    return ARCHITECTURES[backbone][target]
 
 
-def _labels(kind: str, config: Config, schema: Schema) -> Table:
+def _labels(target: type[Target], config: Config, schema: Schema) -> Table:
     """What config.json says of the outputs; nothing of places and choices."""
-    table: Table = {"problem_type": _PROBLEMS[kind]} if kind in _PROBLEMS else {}
-    if TARGETS[kind] in (Span, Choice):
+    table: Table = {"problem_type": _PROBLEMS[target]} if target in _PROBLEMS else {}
+    if target in (Span, Choice):
         return table
     names = schema.classes or tuple(map(str, range(config.num_classes)))
-    if TARGETS[kind] is Number:
-        names = (schema.target.label or kind,)
+    if target is Number:
+        names = (schema.target.label or target.name,)
     codes = {name: code for code, name in enumerate(names)}
     return {**table, "num_labels": len(names), "id2label": {str(c): n for n, c in codes.items()}, "label2id": codes}
 

@@ -73,6 +73,8 @@ class ForeignWeights:
     made_new: tuple[str, ...] = ()  # tensors, by the file's names, that it does not have
     tokenizer: Tokenizer | None = None
     file: Path | None = None  # to be named, and to know the weights by
+    # Of a network on a backbone, which `settings` and `tensors` are then of: what stands on it.
+    above: ForeignWeights | None = None
 
     @property
     def left_out(self) -> list[str]:

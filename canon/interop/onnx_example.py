@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from canon.data.targets import Class, Number, Tags
+from dataclasses import dataclass
 
-READS = (Class, Number, Tags)  # the targets that there is a program for
+from canon.data.targets import Class, Nothing, Number, Tags, Target
 
 _HEAD = '''"""{about}
 
@@ -96,32 +96,61 @@ def encode(texts):
 _PRINT_VECTORS = """    for text, vector in zip(texts, encode(texts)[0]):
         print(text, " ".join(f"{number:.4f}" for number in vector), sep="\\t")
 """
-_BODIES = {
-    Class.name: ("Predicts the class of texts.", _CLASSES, _PRINT_CLASSES),
-    Number.name: ("Predicts a number for texts.", _NUMBERS, _PRINT_NUMBERS),
-    Tags.name: ("Predicts a tag for every word of texts.", _TAGS, _PRINT_TAGS),
-    "vectors": ("Makes vectors of texts.", _VECTORS, _PRINT_VECTORS),
-}
-_OUTPUTS = {
-    Class.name: "`logits` [batch, classes], whose softmax is probabilities. Classes: `canon.classes` in the metadata",
-    Number.name: "`prediction` [batch, 1], in the unit of the data",
-    Tags.name: "`logits` [batch, length, tags], of every token; a word's tag is that of its first piece. Tags: "
-    "`canon.classes` in the metadata",
-    "vectors": "`hidden` [batch, length, dim], the last layer; `pooled` [batch, dim], the network's vector of a text",
+
+
+@dataclass(frozen=True)
+class Program:
+    """What predict.py does with the outputs of a graph."""
+
+    about: str
+    body: str
+    printing: str
+    outputs: str  # of the graph, for the README
+    call: str = "predict"  # its function
+    more: str = ""  # imports
+
+
+PROGRAMS: dict[type[Target], Program] = {  # by what the graph predicts
+    Class: Program(
+        "Predicts the class of texts.",
+        _CLASSES,
+        _PRINT_CLASSES,
+        "`logits` [batch, classes], whose softmax is probabilities. Classes: `canon.classes` in the metadata",
+    ),
+    Number: Program(
+        "Predicts a number for texts.",
+        _NUMBERS,
+        _PRINT_NUMBERS,
+        "`prediction` [batch, 1], in the unit of the data",
+    ),
+    Tags: Program(
+        "Predicts a tag for every word of texts.",
+        _TAGS,
+        _PRINT_TAGS,
+        "`logits` [batch, length, tags], of every token; a word's tag is that of its first piece. Tags: "
+        "`canon.classes` in the metadata",
+        more="\nimport re",
+    ),
+    Nothing: Program(
+        "Makes vectors of texts.",
+        _VECTORS,
+        _PRINT_VECTORS,
+        "`hidden` [batch, length, dim], the last layer; `pooled` [batch, dim], the network's vector of a text",
+        call="encode",
+    ),
 }
 
 
-def program(asks: str, pair: bool) -> str:
-    """predict.py; `asks` is the name of a target, or "vectors"."""
-    about, body, printing = _BODIES[asks]
+def program(target: type[Target], pair: bool) -> str:
+    """predict.py."""
+    known = PROGRAMS[target]
     tab = "   (two texts: a tab between them)" if pair else ""
-    more = "\nimport re" if asks == Tags.name else ""
-    return _HEAD.format(about=about, pair=tab, more=more) + body + _TEXTS + printing
+    return _HEAD.format(about=known.about, pair=tab, more=known.more) + known.body + _TEXTS + known.printing
 
 
-def readme(system: str, asks: str, pair: bool, names: list[str], limit: int) -> str:
+def readme(system: str, target: type[Target], pair: bool, names: list[str], limit: int) -> str:
     texts = 'pairs of texts, as ("first", "second")' if pair else "texts"
-    call = "encode" if asks == "vectors" else "predict"
+    call, outputs = PROGRAMS[target].call, PROGRAMS[target].outputs
     return f"""# {system} as an ONNX graph
 
 | file | is |
@@ -138,5 +167,5 @@ python predict.py "some text"
 In Python: `from predict import {call}`, then `{call}([…])` with a list of {texts}.
 
 Inputs: {", ".join(f"`{name}`" for name in names)}, int64 [batch, length]; any batch, at most {limit} tokens.
-Outputs: {_OUTPUTS[asks]}.
+Outputs: {outputs}.
 """

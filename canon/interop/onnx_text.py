@@ -27,13 +27,13 @@ from torch import Tensor, nn
 
 from canon.data.encodings.framed import FramedSchema
 from canon.data.schema import Schema
-from canon.data.targets import Number, Tags
+from canon.data.targets import Nothing, Number, Tags
 from canon.data.text.framing import PATTERNS
 from canon.errors import CanonError
 from canon.interop.huggingface_finetuned import as_read
 from canon.interop.huggingface_tokenizers import tokenizer_json
 from canon.interop.network import Network
-from canon.interop.onnx_example import READS, program, readme
+from canon.interop.onnx_example import PROGRAMS, program, readme
 from canon.nn.ragged import Layout
 from canon.storage import writing_folder
 from canon.systems.pretrained.base import Pretrained
@@ -128,7 +128,7 @@ def write(network: Network, target: Path) -> float:
         raise CanonError(f"{network.source} has no tokenizer, without which a graph is of no use; convert a run of it.")
     module = network.build()
     backbone, framing, limit = _backbone(module, schema, network.source)
-    asks = "vectors" if not isinstance(module, FineTune) else schema.target.name
+    asks = type(schema.target) if isinstance(module, FineTune) else Nothing
     tokenizer = as_read(tokenizer, framing)
     plain = tokenizer_json(tokenizer, framing)
     pad = tokenizer.specials.require("pad", "a batch of texts")
@@ -145,7 +145,7 @@ def write(network: Network, target: Path) -> float:
         names,
         reader.names,
         [{0: torch.export.Dim("batch"), 1: length}] * len(names),
-        onnx.facts(network.name, schema) | {"canon.asks": asks, "canon.max_length": str(limit)},
+        onnx.facts(network.name, schema) | {"canon.max_length": str(limit)},
     )
     difference = max(_difference(content, reader, _batch(some, backbone, limit, segments), names) for some in _LENGTHS)
     onnx.check(difference)
@@ -178,7 +178,7 @@ def _backbone(module: nn.Module, schema: Schema, source: str) -> tuple[Pretraine
             f"{source} cannot be written as an ONNX graph: that is for bert, roberta, ernie2, gpt, gpt2 and dense "
             "gpt3, without system.lstm."
         )
-    if isinstance(module, FineTune) and not isinstance(schema.target, READS):
+    if isinstance(module, FineTune) and type(schema.target) not in PROGRAMS:
         raise CanonError(
             f"{source} predicts {schema.target.what}, which is not written as an ONNX graph; classes, numbers and tags "
             "are."

@@ -8,17 +8,21 @@ from __future__ import annotations
 
 from dataclasses import fields
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from canon import recipe as recipes
-from canon.contracts import Context, KeepsVectors
+from canon.contracts import Arrays, Context, KeepsVectors
 from canon.data.schema import Schema
 from canon.errors import CanonError
 from canon.interop.formats import Candidate, GivesVectors, GivesWeights
-from canon.interop.network import ForeignWeights
 from canon.interop.vectors import VectorFile, VectorOptions, chosen
 from canon.interop.word_list import WordList
 from canon.runs import checkpoint
+
+if TYPE_CHECKING:
+    from canon.interop.network import ForeignWeights
 
 # The tokeniser whose tokens are the rows of an embedding, by the embedding's name in the network.
 ROLES = {"embedding": "text", "source_embedding": "source", "target_embedding": "target"}
@@ -43,26 +47,35 @@ class RunSource(GivesWeights, GivesVectors):
     def kind(self) -> str:
         return self.system
 
-    def read(self) -> ForeignWeights:
+    @cached_property
+    def arrays(self) -> Arrays:
         for link in ("best", "last"):
             if (self.path / link).is_dir():
                 groups, _ = checkpoint.load((self.path / link).resolve(), groups=("model",))
-                settings = {f.name: getattr(self.recipe.config, f.name) for f in fields(self.recipe.config)}
-                return ForeignWeights(settings, groups["model"], tokenizer=self.schema.tokenizers.get("text"))
+                return groups["model"]
         raise CanonError(f"{self.path} has no checkpoint yet: train it first.")
 
+    def read(self) -> ForeignWeights:
+        import torch
+
+        from canon.interop.network import ForeignWeights
+
+        tensors = {name: torch.from_numpy(array) for name, array in self.arrays.items()}
+        settings = {f.name: getattr(self.recipe.config, f.name) for f in fields(self.recipe.config)}
+        return ForeignWeights(settings, tensors, tokenizer=self.schema.tokenizers.get("text"))
+
     def vectors(self, options: VectorOptions) -> VectorFile:
-        tensors, source = self.weights.tensors, str(self.path)
+        arrays, source = self.arrays, str(self.path)
         _, cls = self.recipe.system.load()
         if self.schema.words is not None and issubclass(cls, KeepsVectors):
             learner: Any = cls(self.recipe.config, Context(schema=self.schema))  # type: ignore[call-arg]
-            learner.restore({"model": tensors}, {})
+            learner.restore({"model": arrays}, {})
             words = WordList.of(self.schema.words.words)
             return chosen(VectorFile(source, self.system, words, learner.vectors(), subwords=learner.vector), options)
         for name, role in ROLES.items():
-            if f"{name}.weight" in tensors and role in self.schema.tokenizers:
+            if f"{name}.weight" in arrays and role in self.schema.tokenizers:
                 words = WordList.of(self.schema.tokenizers[role].vocabulary)
-                matrix = tensors[f"{name}.weight"].float().numpy()
+                matrix = np.asarray(arrays[f"{name}.weight"], np.float32)
                 return chosen(VectorFile(source, self.system, words, matrix), options)
         raise CanonError(f"{self.path} is a run of {self.system}, which has no word vectors.")
 

@@ -14,6 +14,7 @@ from typing import Any, overload
 import numpy as np
 
 _AT_ONCE = 1 << 14  # words that are decoded together
+_FEW = 1 << 16
 _SPELLINGS = 3  # that are suggested for a word that is not there
 
 
@@ -88,10 +89,22 @@ class WordList(Sequence[str]):
         kernels.index_words(_plain(self.text_B), self.ends_V, rows_S, again_V)
         return rows_S, np.flatnonzero(again_V)
 
+    @cached_property
+    def _index(self) -> tuple[dict[bytes, int], np.ndarray]:
+        """`_table` of a few words, without kernels: a dict is made sooner than numba is imported."""
+        text, start = self.text_B.tobytes(), 0
+        rows: dict[bytes, int] = {}
+        again = []
+        for row, end in enumerate(self.ends_V.tolist()):
+            if rows.setdefault(text[start:end], row) != row:
+                again.append(row)
+            start = end + 1
+        return rows, np.array(again, np.int64)
+
     @property
     def repeated(self) -> np.ndarray:
         """The rows whose word stood before."""
-        return self._table[1]
+        return (self._index if len(self) <= _FEW else self._table)[1]
 
     def row(self, word: str) -> int:
         """The first row of `word`, or -1."""
@@ -99,6 +112,9 @@ class WordList(Sequence[str]):
 
     def rows(self, words: Iterable[str]) -> np.ndarray:
         """The first row of each word, or -1: int64 [Q]."""
+        if len(self) <= _FEW and not isinstance(words, WordList):
+            rows = self._index[0]
+            return np.array([rows.get(word.encode("utf-8", "surrogateescape"), -1) for word in words], np.int64)
         asked = WordList.of(words)
         return self.rows_in(asked.text_B, asked.starts(), asked.ends_V)
 

@@ -12,26 +12,26 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from torch import Tensor, nn
 
 from canon import registry
 from canon.config import Table
-from canon.contracts import AdoptsVectors
+from canon.contracts import AdoptsVectors, Arrays
 from canon.data.encodings.bags import BagSchema
 from canon.data.encodings.word_ids import WordIdSchema
 from canon.data.targets import Labels
 from canon.data.text.words import Words
 from canon.errors import CanonError
 from canon.interop import formats
-from canon.interop.network import ForeignWeights, Network
 from canon.interop.runs import ROLES, RunSource
 from canon.interop.vectors import VectorFile, VectorOptions, not_finite
 from canon.interop.word_list import WordList
 from canon.registry import System
 
 if TYPE_CHECKING:
+    from torch import Tensor, nn
+
     from canon.data.text.tokenizers import Tokenizer
+    from canon.interop.network import Network
 
 NO_COUNTS = "Its words have no counts there; each counts once here."
 _PLAIN = "word2vec"  # the system of vectors that say nothing of how they were learned
@@ -43,14 +43,14 @@ def adopt(learner: Any, system: System, words: Words | None, source: str) -> str
         raise CanonError(f"train.init is for networks and word vectors; {system.name} learns in its own way.")
     origin = formats.open_for(system, source, "vectors", "train.init")
     if isinstance(origin, RunSource) and origin.schema.words is not None and origin.system == system.name:
-        tensors: dict[str, Tensor] = origin.weights.tensors  # all of it: what the system predicts with and learns from
+        arrays: Arrays = origin.arrays  # all of it: what the system predicts with and learns from
         earlier = origin.schema.words
     else:
         file = origin.vectors(VectorOptions(WordList.of(words.words)))
-        tensors = {"input": torch.from_numpy(_finite(file.matrix, file.words, f"train.init = {source}"))}
+        arrays = {"input": _finite(file.matrix, file.words, f"train.init = {source}")}
         earlier = counted_once(file.words)
     try:
-        learner.adopt(tensors, earlier)
+        learner.adopt(arrays, earlier)
     except CanonError as mistake:
         raise CanonError(f"train.init = {source}: {str(mistake)[0].lower()}{str(mistake)[1:]}") from None
     known = sum(word in earlier.index for word in words.words)
@@ -74,6 +74,8 @@ def _finite(rows_VD: np.ndarray, words: Sequence[str], source: str) -> np.ndarra
 
 def fill_embeddings(network: nn.Module | None, tokenizers: Mapping[str, Tokenizer], source: str, system: str) -> str:
     """Copies vectors to the rows of the network's token embeddings whose token is a word; says to how many."""
+    import torch
+
     modules = dict(network.named_children()) if network is not None else {}
     places: dict[str, Any] = {name: modules[name] for name in ROLES if name in modules and ROLES[name] in tokenizers}
     if not places:
@@ -118,6 +120,10 @@ def network_of(file: VectorFile) -> Network:
 def network_of_parts(
     source: str, system: str, settings: Table, arrays: dict[str, np.ndarray], words: Words, labels: tuple[str, ...]
 ) -> Network:
+    import torch
+
+    from canon.interop.network import ForeignWeights, Network
+
     record = registry.find(system)[0]
     schema = BagSchema(Labels(labels), words=words) if labels else WordIdSchema(words=words)
     tensors = {key: torch.from_numpy(np.ascontiguousarray(array)) for key, array in arrays.items()}

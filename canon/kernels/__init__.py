@@ -9,6 +9,8 @@ additions does. Each kernel's file names its plain version and the test that com
 from __future__ import annotations
 
 import os
+from importlib import import_module
+from typing import Any
 
 from canon.errors import CanonError
 
@@ -28,3 +30,16 @@ _ENABLED = _read()  # once: what is compiled is decided when a kernel's file is 
 def enabled() -> bool:
     """Whether kernels are used."""
     return _ENABLED
+
+
+LINE = 16  # floats of a cache line
+
+
+class Later:
+    """A module of kernels, imported when something of it is asked for: many answers need none, and numba takes time."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        return vars(import_module(f"{__name__}.{self._name}"))[name]

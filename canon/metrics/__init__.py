@@ -29,6 +29,7 @@ _NAMES = {
         "mean_reciprocal_rank ndcg precision_at recall_at"
     ),
     "regression": "mean_absolute_error mean_squared_error pearson r2 root_mean_squared_error spearman",
+    "retrieval": "retrieval_scores",
     "spans": "SpanScores exact_match normalize_answer span_scores token_f1",
     "tagging": "EntityScore EntityScores entities entity_scores",
     "text": "BleuScore bleu_tokenizer corpus_bleu sequence_bleu",

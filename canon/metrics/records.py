@@ -27,6 +27,14 @@ _ANALOGY = "share of analogies a : b = c : d with argmax cos(d, b − a + c) rig
 _GENSIM = "gensim"
 _HILL = "Hill, Reichart and Korhonen 2015 (arXiv:1408.3456)"
 _MIKOLOV = "Mikolov et al. 2013 (arXiv:1301.3781)"
+_STS = "Gao, Yao and Chen 2021 (arXiv:2104.08821), appendix B"
+_RETRIEVAL = (
+    ("recall", "Recall", "relevant texts among the first {k} / relevant texts"),
+    ("hit", "Hit rate", "share of queries with a relevant text among the first {k}"),
+    ("mrr", "Reciprocal rank", "1 / rank of the first relevant text, 0 after {k}"),
+    ("ndcg", "NDCG", "Σ rel_i / log₂(i + 1) of the first {k}, over that of the best order"),
+    ("map", "Average precision", "Σ P@i · rel_i of the first {k} / min({k}, relevant texts)"),
+)
 _LI = "Li et al. 2018 (arXiv:1805.06504)"
 
 
@@ -72,6 +80,38 @@ RECORDS = (
     Metric("pearson", "Pearson's r", "correlation of ŷ and y", _HIGH, "pearson", "Pearson 1895", "scipy"),
     Metric(
         "spearman", "Spearman's ρ", "correlation of the ranks of ŷ and y", _HIGH, "spearman", "Spearman 1904", "scipy"
+    ),
+    Metric("spearman_mean", "Spearman's ρ by file", "mean of ρ over the files of a year's test", _HIGH, paper=_STS),
+    Metric(
+        "spearman_wmean",
+        "Spearman's ρ by file, weighted",
+        "the same, each file as often as it has rows",
+        _HIGH,
+        paper=_STS,
+    ),
+    # Retrieval.
+    *(
+        Metric(f"{name}@{k}", f"{title} at {k}", formula.format(k=k), _HIGH, "retrieval_scores", oracle="pytrec_eval")
+        for k in (1, 10)
+        for name, title, formula in _RETRIEVAL
+        if (name, k) != ("recall", 1)
+    ),
+    Metric(
+        "map",
+        "Mean average precision",
+        "mean over questions of the mean of P@i at the ranks of right answers",
+        _HIGH,
+        "mean_average_precision",
+        oracle="pytrec_eval",
+    ),
+    Metric(
+        "mrr",
+        "Mean reciprocal rank",
+        "mean over questions of 1 / rank of the first right answer",
+        _HIGH,
+        "mean_reciprocal_rank",
+        "Voorhees 1999",
+        "pytrec_eval",
     ),
     # Tokens.
     Metric("perplexity", "Perplexity", "e^loss", _LOW, paper="Jelinek et al. 1977"),
@@ -186,6 +226,22 @@ RECORDS = (
         _LOW,
         paper=_WANG,
         oracle="loops over pairs",
+    ),
+    Metric(
+        "step_accuracy",
+        "Accuracy of the next steps",
+        "share of steps whose own z scores best among those of the group's strands",
+        _HIGH,
+        paper="van den Oord, Li and Vinyals 2018 (arXiv:1807.03748)",
+        oracle="loops over strands",
+    ),
+    Metric(
+        "information",
+        "Mutual information, at least",
+        "log N − loss in nats, N the strands that are compared",
+        _HIGH,
+        paper="van den Oord, Li and Vinyals 2018 (arXiv:1807.03748), section 2.3",
+        oracle="loops over strands",
     ),
     Metric(
         "two_sample_accuracy",

@@ -22,6 +22,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from canon.contracts import WIDEST
 from canon.data.text.vocabularies import BOS, EOS, PAD, UNK
 from canon.kernels.cpu.threads import own_threads
 from canon.nn.choosing import Sampling, best, drawn, likeliest, uniform
@@ -35,7 +36,6 @@ FORBIDDEN = (PAD, UNK, BOS)  # never chosen
 Step = Callable[[Tensor, State], tuple[Tensor, State]]
 
 _LEAVE = 0.25  # share of sentences that are done at which they leave the batch: copying the state must pay
-WIDEST = 1000  # beam
 _INFINITY = float("inf")
 
 

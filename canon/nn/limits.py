@@ -43,7 +43,7 @@ def require_memory(needed: int, what: str, hint: str, device: torch.device | Non
     """Refuses what needs more bytes than the device has."""
     there = memory(device)
     if needed > there:
-        raise CanonError(f"{what} needs {_gigabytes(needed)} of memory, and there are {_gigabytes(there)}; {hint}.")
+        raise CanonError(f"{what} needs {gigabytes(needed)} of memory, and there are {gigabytes(there)}; {hint}.")
 
 
 def memory(device: torch.device | None = None) -> int:
@@ -59,5 +59,6 @@ def memory(device: torch.device | None = None) -> int:
     return min(known, default=1 << 63)
 
 
-def _gigabytes(size: int) -> str:
+def gigabytes(size: int) -> str:
+    """For a sentence."""
     return f"{size / 1e9:,.1f} GB" if size < 1e15 else f"{size / 1e9:.1e} GB"

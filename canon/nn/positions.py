@@ -114,6 +114,11 @@ class BucketedBias(nn.Module):
         self.weight = nn.Parameter(torch.empty(num_buckets, num_heads))
         nn.init.zeros_(self.weight)
 
+    def by_offset(self, first: int, last: int) -> Tensor:
+        """[H, K] for keys that stand `first` to last − 1 after the query."""
+        offset_K = torch.arange(first, last, device=self.weight.device)
+        return self.weight[bucket(offset_K, self.bidirectional, self.num_buckets, self.max_distance)].T
+
     def forward(self, queries: int, keys: int) -> Tensor:
         """[1, H, Q, K]; the last query stands at the last key."""
         device = self.weight.device

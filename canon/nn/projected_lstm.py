@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 from canon.nn.ragged import Layout
 from canon.nn.recurrence import full_precision
+from canon.nn.without_dynamo import uncompiled
 
 FORWARD, BACKWARD = 0, 1
 Carried = tuple[Tensor, Tensor]  # h [R, B, P] and c [R, B, H]
@@ -79,7 +80,7 @@ class ProjectedLSTM(nn.Module):
         with torch.no_grad():
             self.bias[:, self.hidden : 2 * self.hidden].fill_(1.0)
 
-    @torch.compiler.disable
+    @uncompiled
     def forward(self, x_2ND: Tensor, grid: Grid, carried: Carried | None = None) -> tuple[Tensor, Carried]:
         """Outputs [2, N, P] of tokens [2, N, D], and what the forward direction carries on: h [B, P] and c [B, H].
 

@@ -9,7 +9,7 @@ Shapes: N tokens, B sequences, L the longest, D features.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, NamedTuple
 
 import torch
@@ -19,10 +19,17 @@ _ROUND = 128  # what the longest is rounded up to for kernels, so that there are
 
 
 class Packing(NamedTuple):
-    """What kernels for tokens end to end ask: offsets [B + 1] int32 on the device, and a length that none exceeds."""
+    """What kernels for tokens end to end ask: offsets [B + 1] int32 on the device, a length that none exceeds, and
+    whether all have that length and the device has a faster kernel for such."""
 
     offsets: Tensor
     bound: int
+    even: bool = False
+
+
+@cache
+def _is_hopper(device: torch.device) -> bool:
+    return device.type == "cuda" and torch.cuda.get_device_capability(device)[0] == 9
 
 
 class Layout:
@@ -51,7 +58,8 @@ class Layout:
     @cached_property
     def packing(self) -> Packing:
         short = max(16, 1 << (self.max_length - 1).bit_length())  # the next power of two
-        return Packing(self.offsets, short if short <= _ROUND else -(-self.max_length // _ROUND) * _ROUND)
+        bound = short if short <= _ROUND else -(-self.max_length // _ROUND) * _ROUND
+        return Packing(self.offsets, bound, bound == self.max_length and self.is_full and _is_hopper(self.device))
 
     @cached_property
     def positions(self) -> Tensor:
@@ -130,6 +138,7 @@ class FixedLayout(Layout):
 
     def __init__(self, tokens: int, sequences: int, longest: int, device: torch.device | str) -> None:
         super().__init__(torch.full((1,), longest), device)
+        self.__dict__["is_full"] = tokens == sequences * longest  # then no other lengths fit
         self.size, self.total = sequences, tokens
         self._longest = longest
         self.__dict__["offsets"] = torch.zeros(sequences + 1, dtype=torch.int32, device=device)

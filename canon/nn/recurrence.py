@@ -14,7 +14,8 @@ G = gates × H.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Literal
 
 import torch
@@ -25,6 +26,7 @@ from torch.nn.utils.rnn import PackedSequence
 from canon.errors import unknown
 from canon.nn.ragged import Layout
 from canon.nn.states import State
+from canon.nn.without_dynamo import uncompiled
 
 Kind = Literal["rnn", "gru", "lstm"]
 Carried = tuple[Tensor, ...]  # by one layer from step to step: (h,), or (h, c) of an LSTM, each [B, H]
@@ -89,6 +91,7 @@ class Recurrent(nn.Module):
             input_dim, hidden, num_layers, batch_first=True, dropout=self.dropout, bidirectional=bidirectional
         )
         self._cell = CELLS[kind]
+        self._seen: list[list[Carried]] | None = None  # see `watched`
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -101,14 +104,14 @@ class Recurrent(nn.Module):
         shape = (batch, self.num_layers * self.directions, self.hidden)
         return {name: torch.zeros(shape, device=device or weight.device, dtype=weight.dtype) for name in self.names}
 
-    @torch.compiler.disable  # torch runs these as one kernel of cuDNN or oneDNN: tracing them would take them apart
+    @uncompiled  # torch runs these as one kernel of cuDNN or oneDNN: tracing them would take them apart
     def forward(self, x_BTD: Tensor, state: State | None = None) -> tuple[Tensor, State]:
         """Outputs of the last layer [B, T, H × directions], and the state after the last step."""
         with full_precision(x_BTD):
             out_BTH, carried = self.network(x_BTD.to(self._weight("weight_hh", 0).dtype), self._given(state))
         return out_BTH, self._batch_first(carried)
 
-    @torch.compiler.disable
+    @uncompiled
     def ragged(self, x_ND: Tensor, layout: Layout, state: State | None = None) -> tuple[Tensor, State]:
         """The same over sequences of unequal length: outputs [N, H × directions], states after each one's last token.
 
@@ -151,7 +154,18 @@ class Recurrent(nn.Module):
                 projected_BG = F.linear(x_BH, self._weight("weight_ih", layer), self._weight("bias_ih", layer))
             recurrent_BG = F.linear(before[0], self._weight("weight_hh", layer), self._weight("bias_hh", layer))
             after.append(self._cell(projected_BG, recurrent_BG, before))
+        if self._seen is not None:
+            self._seen.append(after)
         return after
+
+    @contextmanager
+    def watched(self) -> Iterator[list[list[Carried]]]:
+        """What every layer carries after each step inside, as the tensors that the rest is computed from."""
+        self._seen = []
+        try:
+            yield self._seen
+        finally:
+            self._seen = None
 
     def split(self, state: State) -> list[Carried]:
         """What each layer carries, from a state."""

@@ -4,7 +4,7 @@ A state is all that a search has beside the network, which it never writes to: a
 that an index of rows says which hypotheses go on. Some names mean something: "position" (tokens so far) is one number
 that all rows share, as they share an entry whose name begins with "shared"; one that begins with "cache" is
 [B, …, C, d], written by the network in place, and read only at its first `position` of C places. One with
-"memory_length" is read by kernels that have threads of their own (canon/nn/attention/compiled.py).
+"compiled_start" is read by kernels that have threads of their own (canon/nn/attention/compiled.py).
 Shapes: R rows, C places of a cache, d features.
 """
 
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 State = dict[str, Tensor]
-POSITION, CACHE, SHARED, COMPILED = "position", "cache", "shared", "memory_length"
+POSITION, CACHE, SHARED, COMPILED = "position", "cache", "shared", "compiled_start"
 
 _LARGE = 1 << 18  # bytes: below, a fresh copy costs less than finding out which rows can stay
 

@@ -8,13 +8,21 @@ the import comes back and nothing else changes.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from typing import Any
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from typing import Any, TypeVar
 
 import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 from torch.utils import flop_counter
 
+Call = TypeVar("Call", bound=Callable[..., Any])
+
 _MARK = "__dynamo_disable"
+_FIRST = {*filter(inspect.isfunction, vars(nn.init).values()), Tensor.normal_}  # they return the tensor that they fill
 
 
 def leave_dynamo_out() -> None:
@@ -29,3 +37,32 @@ def plain_step(optimizer: torch.optim.Optimizer) -> Callable[[], Any]:
     """The optimiser's step without torch's wrappers (a profiler's label, hooks, a break of compiled code); to be called
     without gradients."""
     return inspect.unwrap(type(optimizer).step).__get__(optimizer)
+
+
+def uncompiled(function: Call) -> Call:
+    """torch.compiler.disable, which loads torch._dynamo where it is written; this waits until something is compiled."""
+    disabled = torch._disable_dynamo(function)
+
+    @wraps(function)
+    def call(*given: Any, **named: Any) -> Any:
+        return (disabled if "torch._dynamo" in sys.modules else function)(*given, **named)
+
+    return call  # type: ignore[return-value]
+
+
+class _NoNumbers(TorchFunctionMode):
+    """First weights are not drawn and not scaled: on the meta device torch does so in Python, by torch._dynamo."""
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        scales = function is Tensor.mul and not isinstance(args[1], Tensor)
+        if scales or function in _FIRST:
+            return args[0] if args else kwargs["tensor"]
+        return (torch.empty if function is torch.randn else function)(*args, **kwargs)
+
+
+@contextmanager
+def shapes_alone() -> Iterator[None]:
+    """What is built within has shapes and no numbers."""
+    with torch.device("meta"), _NoNumbers():
+        yield

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
@@ -17,11 +18,17 @@ _THE_OBJECTIVE = "the objective"  # where a setting of a system came from
 
 
 def fitting(system: System) -> tuple[str, ...]:
-    """The objectives that a system can be trained by, its default first; a learner without a network has only that."""
+    """The objectives that a system can be trained by, its default first; a learner without a network has its own."""
     if system.loop == "learner":
-        return (system.objective,)
+        return (system.objective, *system.objectives)
     fit = (each.name for each in by_name().values() if system.task in each.tasks and each.module and not each.exclusive)
     return tuple(dict.fromkeys((system.objective, *fit)))
+
+
+def _named(system: System, values: Mapping[str, Any]) -> str:
+    """The objective that settings of a system stand for; its default where they name none."""
+    known = ((name, by_name()[name].decides) for name in fitting(system))
+    return next((name for name, decides in known if decides and decides.items() <= values.items()), system.objective)
 
 
 def doing(system: System, table: Table) -> System:
@@ -33,9 +40,11 @@ def doing(system: System, table: Table) -> System:
 
 def choose(system: System, preset: str, table: Table, origins: Origins) -> ObjectiveChoice:
     """The section [objective] of a recipe; the system's default where it names none."""
-    rest = dict(table)
-    name = rest.pop("name", system.objective)
-    fit = fitting(system)
+    rest, own = dict(table), system.presets.get(preset, {})
+    usual, fit = _named(system, own), fitting(system)
+    name = rest.pop("name", usual)
+    if "name" not in table and usual != system.objective:
+        origins.setdefault("objective.name", f"preset {preset}")
     if not isinstance(name, str) or name not in by_name():
         raise unknown("objective", str(name), fit)
     if name not in fit:
@@ -43,14 +52,13 @@ def choose(system: System, preset: str, table: Table, origins: Origins) -> Objec
             f'objective.name = "{name}" does not fit {system.name}, whose task is {system.task}; what fits: '
             f"{', '.join(fit)}."
         )
-    if name == system.objective:
-        in_preset = system.presets.get(preset, {}).get("objective", {})
-        defaults = ((f"preset {preset}", in_preset), (f"system {system.name}", system.objective_settings))
-        for origin, values in defaults:
+    if name == usual:
+        in_preset = own.get("objective", {})
+        for origin, values in ((f"preset {preset}", in_preset), (f"system {system.name}", system.objective_settings)):
             for key in values.keys() - rest.keys():
                 rest[key] = values[key]
                 origins.setdefault(f"objective.{key}", origin)
-    settings = _settings(system, name)
+    settings = settings_for(system, name)
     accepted = [f.name for f in fields(settings)]
     for key in rest.keys() - set(accepted):
         listed = f"it has: {', '.join(accepted)}" if accepted else "it has none"
@@ -58,16 +66,21 @@ def choose(system: System, preset: str, table: Table, origins: Origins) -> Objec
     return ObjectiveChoice(by_name()[name], parse(settings, rest, "objective", origins))
 
 
-def _settings(system: System, name: str) -> Any:
-    """The settings of an objective; those of a learner without a network are its system's."""
-    return NoSettings if system.loop == "learner" else by_name()[name].tasks[system.task]
+def settings_for(system: System, name: str) -> Any:
+    """The settings of an objective; a learner without a network has those that are settings of its own too."""
+    record = by_name()[name]
+    return NoSettings if system.loop == "learner" and not record.shapes else record.tasks[system.task]
 
 
 def default(system: System, config: Any) -> ObjectiveChoice:
-    """The default objective of a system, with the settings that its network was built for."""
-    record = by_name()[system.objective]
-    known = {f.name for f in fields(config)} if record.shapes else set()
-    return choose(system, "", {key: getattr(config, key) for key in record.shapes if key in known}, {})
+    """The objective that a network or learner with these settings was built for."""
+    return choose(system, "", _section(system, {f.name: getattr(config, f.name) for f in fields(config)}), {})
+
+
+def _section(system: System, values: Table) -> Table:
+    """The section [objective] of a recipe for a system with these settings."""
+    name = _named(system, values)
+    return {"name": name, **{key: values[key] for key in by_name()[name].shapes if key in values}}
 
 
 def shaped(chosen: Table, system: System, objective: ObjectiveChoice, origins: Origins) -> Table:
@@ -75,20 +88,22 @@ def shaped(chosen: Table, system: System, objective: ObjectiveChoice, origins: O
     error."""
     known = {f.name for f in fields(system.load()[0])}
     fit = fitting(system)
-    of_objectives = {f.name for name in fit for f in fields(_settings(system, name))}
+    of_objectives = {f.name for name in fit for f in fields(settings_for(system, name))}
     for key in chosen.keys() - known:
         if key in of_objectives:
             raise CanonError(f"system.{key} is a setting of the objective: write objective.{key} instead.")
         if chosen[key] in fit:
             raise CanonError(f'system.{key} is the objective: write objective.name = "{chosen[key]}" instead.')
     chosen = dict(chosen)
-    for key in objective.record.shapes:
-        value, origin = getattr(objective.settings, key), origins.get(f"system.{key}", "default")
+    record = objective.record
+    for key, value in {**record.decides, **{key: getattr(objective.settings, key) for key in record.shapes}}.items():
+        origin = origins.get(f"system.{key}", "default")
         if key in known:
             if key in chosen and origin != _THE_OBJECTIVE and as_tuples(chosen[key]) != value:
+                own = f'objective.name = "{chosen[key]}"' if key in record.decides else f"objective.{key}"
                 raise CanonError(
-                    f"system.{key} is {chosen[key]!r} (from {origin}), but the objective decides it: write "
-                    f"objective.{key} instead."
+                    f"system.{key} is {chosen[key]!r} (from {origin}), but the objective decides it: write {own} "
+                    "instead."
                 )
             chosen[key] = value
             origins[f"system.{key}"] = _THE_OBJECTIVE
@@ -99,12 +114,13 @@ def shaped(chosen: Table, system: System, objective: ObjectiveChoice, origins: O
 
 def of_network(name: str, values: Table) -> Table:
     """The sections of a recipe for a network whose settings are known, as those of a file of weights are."""
-    shapes = by_name()[registry.find(name)[0].objective].shapes
-    return {"system": {"name": name, **values}, "objective": {key: values[key] for key in shapes if key in values}}
+    return {"system": {"name": name, **values}, "objective": _section(registry.find(name)[0], values)}
 
 
 def name_in(table: Table) -> str:
     """The objective of a recipe's table, which may be its system's default."""
-    system = table.get("system", {}).get("name", "")
-    name = table.get("objective", {}).get("name", "")
-    return name or (registry.find(system)[0].objective if isinstance(system, str) and system else "")
+    name, chosen = table.get("objective", {}).get("name", ""), table.get("system", {}).get("name", "")
+    if name or not chosen or not isinstance(chosen, str):
+        return str(name)
+    system, preset = registry.find(chosen)
+    return _named(system, system.presets.get(preset, {}))

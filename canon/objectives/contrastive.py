@@ -16,7 +16,7 @@ from torch import Tensor
 
 from canon.errors import CanonError
 from canon.objectives._checks import require_positive, require_same_shape
-from canon.objectives.settings import Temperature
+from canon.objectives.settings import NoSettings, Temperature
 
 
 class NTXent:
@@ -127,8 +127,39 @@ def cpc(context_BTE: Tensor, latent_BTD: Tensor, weight_KDE: Tensor) -> Tensor:
         raise CanonError(f"CPC looks 1 to {T - 1} steps ahead in sequences of {T}, got {K}.")
     losses = []
     for k in range(1, K + 1):
-        predicted_BTD = context_BTE[:, : T - k] @ weight_KDE[k - 1].T
-        scores_TBB = torch.einsum("btd,ntd->tbn", predicted_BTD, latent_BTD[:, k:])
-        own_TB = torch.arange(B, device=scores_TBB.device).expand(T - k, B)
+        scores_TBB, own_TB = _ahead(context_BTE[:, : T - k] @ weight_KDE[k - 1].T, latent_BTD, k, (0, B))
         losses.append(F.cross_entropy(scores_TBB.flatten(0, 1), own_TB.flatten(), reduction="none"))
     return torch.cat(losses)
+
+
+def _ahead(predicted_BTD: Tensor, latent_NTD: Tensor, k: int, rows: tuple[int, int]) -> tuple[Tensor, Tensor]:
+    """Scores of all sequences' z_{t+k} [T − k, B, N], and which of them is each row's own."""
+    scores_TBN = torch.einsum("btd,ntd->tbn", predicted_BTD, latent_NTD[:, k:])
+    own_TB = torch.arange(*rows, device=scores_TBN.device).expand(len(scores_TBN), rows[1] - rows[0])
+    return scores_TBN, own_TB
+
+
+class FutureSteps:
+    """`cpc` of strands whose z_t and W_k c_t are given side by side, [N, T, 1 + K, D]: a mean over k and t."""
+
+    def __init__(self, settings: NoSettings) -> None:
+        self.settings = settings
+
+    def losses(self, steps_NTKD: Tensor, rows: tuple[int, int]) -> Tensor:
+        """[B] of the rows [start, stop)."""
+        return self._parts(steps_NTKD, rows)[0]
+
+    def judged(self, steps_NTKD: Tensor) -> tuple[Tensor, Tensor]:
+        """Losses, and the share of steps whose own z scores best, of all rows."""
+        return self._parts(steps_NTKD, (0, len(steps_NTKD)))
+
+    def _parts(self, steps_NTKD: Tensor, rows: tuple[int, int]) -> tuple[Tensor, Tensor]:
+        latent_NTD, predicted_NTKD = steps_NTKD[:, :, 0], steps_NTKD[:, :, 1:]
+        T, losses, rights = latent_NTD.shape[1], [], []
+        for k in range(1, predicted_NTKD.shape[2] + 1):
+            some = predicted_NTKD[rows[0] : rows[1], : T - k, k - 1]
+            scores_TBN, own_TB = _ahead(some, latent_NTD, k, rows)
+            each_TB = F.cross_entropy(scores_TBN.flatten(0, 1), own_TB.flatten(), reduction="none").view(own_TB.shape)
+            losses.append(each_TB)
+            rights.append((scores_TBN.argmax(2) == own_TB).to(each_TB.dtype))
+        return torch.cat(losses).mean(0), torch.cat(rights).mean(0)

@@ -21,8 +21,10 @@ class Objective:
     columns: tuple[str, ...] = ("target",)  # of a batch that it needs, beside the input
     outputs: tuple[str, ...] = ("logits",)  # of a network that it needs
     module: str = ""  # "canon.objectives.margin:Hinge", built from the settings; "" where a learner computes it
+    plain: str = ""  # "canon.objectives.plain:…": the same in NumPy, for learners that need no torch
     # Settings that decide parts of the network: a system that can be trained so has them too.
     shapes: tuple[str, ...] = ()
+    decides: Mapping[str, Any] = field(default_factory=dict)  # settings of a learner that choosing it decides
     phases: Mapping[str, str] = field(default_factory=dict)  # formulas, where each phase of training has its own loss
     exclusive: bool = (
         False  # whether a network must be built for it: only systems whose default it is can be trained by it
@@ -30,9 +32,7 @@ class Objective:
 
     def load(self) -> type:
         """What computes it; this imports its module."""
-        path, _, name = self.module.partition(":")
-        loaded: type = getattr(importlib.import_module(path), name)
-        return loaded
+        return _loaded(self.module)
 
 
 @dataclass(frozen=True)
@@ -49,3 +49,14 @@ class ObjectiveChoice:
     def create(self, *more: Any) -> Any:
         """What computes it; `more` is what a task of its kind knows: weights of classes."""
         return self.record.load()(self.settings, *more)
+
+    def create_plain(self) -> Any:
+        """What computes it without torch."""
+        assert self.record.plain, f"{self.name} has no version in NumPy"
+        return _loaded(self.record.plain)(self.settings)
+
+
+def _loaded(place: str) -> type:
+    path, _, name = place.partition(":")
+    loaded: type = getattr(importlib.import_module(path), name)
+    return loaded

@@ -82,5 +82,33 @@ class FineTuning(SmoothedWeighted):
 
 
 @settings
+class Verbalised(SmoothedWeighted):
+    mlm: Annotated[float, Field(ge=0, lt=1)] = Field(
+        default=0.0, description="α: (1 − α) of the loss is that of the words, α that of hidden tokens of the text"
+    )
+
+
+@settings
+class Negatives:
+    negatives: Annotated[int, Field(gt=0)] = Field(default=5, description="words or labels drawn as noise")
+
+
+@settings
 class Temperature:
     temperature: Positive = Field(default=0.5, description="τ: cosines are divided by it")
+
+
+@settings
+class Contrast:
+    temperature: Positive = Field(default=0.05, description="τ: cosines are divided by it")
+
+
+@settings
+class OtherTexts(Contrast):
+    hard_weight: Positive = Field(default=1.0, description="α: so often an anchor's own negatives count")
+    symmetric: bool = Field(default=False, description="the mean of this and of texts that choose their anchors")
+
+
+@settings
+class TripletMargin:
+    margin: Positive = Field(default=1.0, description="m: so much further away a text must be that does not belong")

@@ -10,13 +10,18 @@ from typing import Any
 from canon.data.batching import settings as pretraining
 from canon.objectives.record import Objective
 from canon.objectives.settings import (
+    Contrast,
     Decided,
     FineTuning,
     Margin,
+    Negatives,
     NoSettings,
+    OtherTexts,
     Smoothed,
     SmoothedDecided,
     Temperature,
+    TripletMargin,
+    Verbalised,
     Weighted,
 )
 
@@ -32,6 +37,12 @@ def _of_passages(*, settings: type, composer: str, **more: Any) -> Objective:
     module = f"canon.data.batching.composer:{composer}"
     more = {"columns": _TOKENS, "outputs": ("loss",), **more}
     return Objective(tasks={"pretraining": settings}, module=module, exclusive=True, **more)
+
+
+def _of_sentences(*, module: str, **more: Any) -> Objective:
+    """A loss of vectors of texts, which compares the rows of the global batch."""
+    more = {"columns": ("keys",), "outputs": ("vectors",), **more}
+    return Objective(module=f"canon.objectives.sentences:{module}", **more)
 
 
 OBJECTIVES: tuple[Objective, ...] = (
@@ -68,6 +79,7 @@ OBJECTIVES: tuple[Objective, ...] = (
         "Multi-class AdaBoost",
         tasks={"classification": Weighted},
         module="canon.objectives.margin:Exponential",
+        plain="canon.objectives.plain:PlainExponential",
     ),
     Objective(
         name="squared",
@@ -96,6 +108,74 @@ OBJECTIVES: tuple[Objective, ...] = (
         columns=(),
         outputs=("first", "second"),
         module="canon.objectives.contrastive:NTXent",
+    ),
+    Objective(
+        name="cpc",
+        title="Contrastive predictive coding",
+        formula="mean over k = 1 … K and t of −log( e^(z_{t+k}·W_k c_t) / Σ_j e^(z^j_{t+k}·W_k c_t) ), j over the "
+        "strands of the global batch",
+        paper="van den Oord, Li and Vinyals 2018, Representation learning with contrastive predictive coding "
+        "(arXiv:1807.03748), equations 3 and 4",
+        tasks={"future-steps": NoSettings},
+        columns=(),
+        outputs=("z", "predicted"),
+        module="canon.objectives.contrastive:FutureSteps",
+    ),
+    _of_sentences(
+        name="mnrl",
+        title="Multiple negatives ranking",
+        formula="−log( e^(s(a_i,p_i)/τ) / Σ_j [e^(s(a_i,p_j)/τ) + Σ_k α^[i=j] e^(s(a_i,n_jk)/τ)] ), j over the global "
+        "batch, s the cosine; candidates equal to a_i or p_i are left out; with symmetric the mean of this and of p_i "
+        "among all a_j",
+        paper="Henderson et al. 2017, Efficient natural language response suggestion for Smart Reply "
+        "(arXiv:1705.00652), section 4; hard negatives: Gao, Yao and Chen 2021 (arXiv:2104.08821), equation 5",
+        tasks={"retrieval": OtherTexts},
+        module="MultipleNegatives",
+    ),
+    _of_sentences(
+        name="simcse",
+        title="SimCSE",
+        formula="mnrl with p_i = a_i under another dropout mask",
+        paper="Gao, Yao and Chen 2021, SimCSE: simple contrastive learning of sentence embeddings (arXiv:2104.08821), "
+        "equation 4",
+        tasks={"sentence-views": Contrast},
+        module="SimCSE",
+    ),
+    _of_sentences(
+        name="cosent",
+        title="CoSENT",
+        formula="log(1 + Σ_{y_i > y_j} e^((s_j − s_i)/τ)) over the rows of the global batch, s the cosine of a row",
+        paper="Su 2022, CoSENT: a more effective sentence embedding scheme than Sentence-BERT",
+        tasks={"similarity": Contrast},
+        columns=("target",),
+        module="CoSENT",
+    ),
+    _of_sentences(
+        name="cosine",
+        title="Squared error of the cosine",
+        formula="(s − y)², s the cosine and y the score from 0 to 1",
+        paper="Reimers and Gurevych 2019, Sentence-BERT (arXiv:1908.10084), section 3",
+        tasks={"similarity": NoSettings},
+        columns=("target",),
+        module="CosineError",
+    ),
+    _of_sentences(
+        name="triplet",
+        title="Triplet",
+        formula="max(0, ‖a − p‖ − ‖a − n‖ + m), of several n the mean",
+        paper="Reimers and Gurevych 2019, Sentence-BERT (arXiv:1908.10084), section 3",
+        tasks={"retrieval": TripletMargin},
+        module="Triplet",
+    ),
+    _of_sentences(
+        name="softmax-nli",
+        title="Classes of two vectors",
+        formula="−log softmax(W[u; v; abs(u − v)])_y",
+        paper="Reimers and Gurevych 2019, Sentence-BERT (arXiv:1908.10084), section 3",
+        tasks={"inference": NoSettings},
+        columns=("target",),
+        outputs=("logits",),
+        module="SoftmaxNLI",
     ),
     Objective(
         name="non-saturating",
@@ -206,15 +286,40 @@ OBJECTIVES: tuple[Objective, ...] = (
         shapes=("auxiliary",),
     ),
     Objective(
+        name="verbaliser",
+        title="Cross-entropy of label words",
+        formula="−(1 − α) w_y log q(y) − α · mean of log p(hidden token), q = softmax over classes of their words' "
+        "scores s(v) = 1/m Σ_j log p(v_j given the prompt), of several words log mean e^s",
+        paper="Schick and Schütze 2021, Exploiting cloze questions for few-shot text classification and natural "
+        "language inference (arXiv:2001.07676), equation 3",
+        tasks={"prompting": Verbalised},
+        module="canon.objectives.classification:CrossEntropy",
+    ),
+    Objective(
         name="negative-sampling",
         title="Negative sampling",
         formula="−log σ(v·u) − Σ_k log σ(−v·u_k) per pair, v the context (CBOW: the mean of all), u the word and u_k "
-        "noise other than it; with the tree, −Σ log σ(±v·u) over the nodes on the way to the word",
+        "noise other than it; of labels −log σ(B_y h) − Σ_k log σ(−B_k h) (scored: the noise's mean)",
         paper="Mikolov, Sutskever, Chen, Corrado and Dean 2013, Distributed representations of words and phrases and "
         "their compositionality (arXiv:1310.4546), equation 4",
-        tasks={"word-vectors": NoSettings},
+        tasks={"word-vectors": Negatives, "labels": Negatives},
         columns=(),
-        outputs=("loss", "pairs"),
+        outputs=("loss",),
+        module="canon.objectives.words:NegativeSampling",
+        shapes=("negatives",),
+        decides={"loss": "negative-sampling"},
+    ),
+    Objective(
+        name="hierarchical-softmax",
+        title="Hierarchical softmax",
+        formula="−Σ log σ(±v·u) over the nodes u on the way down a Huffman tree to the word or the label",
+        paper="Morin and Bengio 2005, Hierarchical probabilistic neural network language model; Mikolov, Sutskever, "
+        "Chen, Corrado and Dean 2013 (arXiv:1310.4546), equation 3",
+        tasks={"word-vectors": NoSettings, "labels": NoSettings},
+        columns=(),
+        outputs=("loss",),
+        module="canon.objectives.words:OfWords",
+        decides={"loss": "hierarchical-softmax"},
     ),
     Objective(
         name="glove",
@@ -225,16 +330,28 @@ OBJECTIVES: tuple[Objective, ...] = (
         tasks={"word-vectors": NoSettings},
         columns=(),
         outputs=("loss", "pairs"),
+        module="canon.objectives.words:OfWords",
     ),
     Objective(
-        name="labels",
-        title="Labels of documents",
-        formula="−log P(y), y drawn from the example's labels (scored: their mean); one-vs-all: −Σ_l log σ(±B_l h); "
-        "negative sampling: −log σ(B_y h) − Σ_k log σ(−B_k h) (scored: the noise's mean)",
+        name="softmax",
+        title="Softmax over labels",
+        formula="−log softmax(B h)_y, y drawn from the example's labels (scored: their mean)",
         paper="Joulin, Grave, Bojanowski and Mikolov 2017, Bag of tricks for efficient text classification "
-        "(arXiv:1607.01759)",
+        "(arXiv:1607.01759), section 2",
         tasks={"labels": NoSettings},
         outputs=("labels", "probabilities", "loss"),
+        module="canon.objectives.words:OfWords",
+        decides={"loss": "softmax"},
+    ),
+    Objective(
+        name="one-vs-all",
+        title="One label against all others",
+        formula="−Σ_l log σ(±B_l h) over all labels, + for the example's own",
+        paper="Rifkin and Klautau 2004, In defense of one-vs-all classification",
+        tasks={"labels": NoSettings},
+        outputs=("labels", "probabilities", "loss"),
+        module="canon.objectives.words:OneVsAll",
+        decides={"loss": "one-vs-all"},
     ),
     Objective(
         name="likelihood",

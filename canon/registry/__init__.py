@@ -9,7 +9,7 @@ Records hold names of modules, not the modules: reading the table imports no tor
 from __future__ import annotations
 
 from canon.errors import unknown
-from canon.registry import linear, pretrained, sequence, vision, words
+from canon.registry import embeddings, linear, pretrained, prompts, sequence, vision, words
 from canon.registry.ideas import no_system
 from canon.registry.record import Interop, Range, System
 
@@ -21,6 +21,8 @@ SYSTEMS: tuple[System, ...] = (
     *sequence.SYSTEMS,
     *words.SYSTEMS,
     *pretrained.SYSTEMS,
+    *prompts.SYSTEMS,
+    *embeddings.SYSTEMS,
 )
 
 

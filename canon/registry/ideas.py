@@ -60,7 +60,7 @@ IDEAS: tuple[Idea, ...] = (
     ),
     Idea("pre-trained sequence-to-sequence networks", ("bart", "pegasus", "marian", "nllb", "mass"), ("t5",)),
     Idea(
-        "sentence embeddings", ("sbert", "sentence", "simcse", "docvec", "embed", "infersent"), ("finetune", "fasttext")
+        "sentence embeddings", ("sbert", "sentence", "simcse", "docvec", "infersent", "cosent"), ("embed", "fasttext")
     ),
     Idea(
         "tagging", ("crf", "ner", "tagger", "tagging"), ("finetune",), "it reads words with tags, one sentence a block"

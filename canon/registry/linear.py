@@ -82,6 +82,7 @@ SYSTEMS: tuple[System, ...] = (
         module="canon.systems.linear.adaboost:AdaBoost",
         objective="exponential",
         loop="learner",
+        torch="never",
         recipe="linear/cancer-adaboost",
         interop=Interop(),
         logs={"weighted_error": "err of the last round: Σ w_i [h(x_i) ≠ y_i] / Σ w_i"},

@@ -14,7 +14,7 @@ _T5_1_1 = {"activation": "gated-gelu", "tie": False, **_NO_DROPOUT}
 # The smallest networks, for tests and for a first look: left to right, like BERT, and the others.
 _TINY = {"dim": 64, "num_layers": 2, "num_heads": 2, "hidden": 256, "max_positions": 128}
 _TINY_BERT = {"dim": 128, "num_layers": 2, "num_heads": 2, "hidden": 512}
-_TINIEST = {"dim": 16, "num_layers": 2, "num_heads": 2, "hidden": 32, **_NO_DROPOUT}
+TINIEST = {"dim": 16, "num_layers": 2, "num_heads": 2, "hidden": 32, **_NO_DROPOUT}
 _LARGE = {"dim": 1024, "num_layers": 24, "num_heads": 16, "hidden": 4096}
 
 _NEXT_SENTENCE = {
@@ -211,7 +211,7 @@ SYSTEMS: tuple[System, ...] = (
         objective="corruption",
         recipe="pretrained/t5",
         presets={
-            "tiny": {**_TINIEST, "num_layers": 1, "head_dim": 8},
+            "tiny": {**TINIEST, "num_layers": 1, "head_dim": 8},
             "small": {},
             "base": {"dim": 768, "num_layers": 12, "num_heads": 12, "hidden": 3072},
             "large": _LARGE,
@@ -235,7 +235,7 @@ SYSTEMS: tuple[System, ...] = (
         objective="permutation",
         recipe="pretrained/xlnet",
         presets={
-            "tiny": _TINIEST,
+            "tiny": TINIEST,
             "base": {},
             "large": _LARGE,
         },
@@ -256,12 +256,13 @@ SYSTEMS: tuple[System, ...] = (
         "classification (arXiv:1801.06146), section 3.2",
         module="canon.systems.pretrained.finetune:FineTune",
         encodings=("framed",),
+        backbone=True,
         task="fine-tuning",
         objective="finetune",
         recipe="pretrained/finetune",
         first_for=("labelled", "tagged", "choices", "questions"),
-        presets={"tiny": {"backbone": "bert", "settings": _TINIEST, "dropout": 0.0}},
-        interop=Interop(reads=("huggingface", "elmo"), writes=("huggingface", "onnx")),
+        presets={"tiny": {"backbone": "bert", "settings": TINIEST, "dropout": 0.0}},
+        interop=Interop(reads=("sentence-transformers", "huggingface", "elmo"), writes=("huggingface", "onnx")),
         logs={
             "language_loss": "mean of −log p(next token), over each sequence's tokens, then over sequences, each as "
             "often as it has targets (a question's choices: once together); with `auxiliary`",

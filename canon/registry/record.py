@@ -39,11 +39,14 @@ class System:
     encodings: tuple[str, ...]  # canon.data.encodings: what it reads
     task: str  # canon.tasks: what is predicted, and by which metrics it is judged
     objective: str  # canon.objectives.table: what it is trained by, unless a recipe names another
+    objectives: tuple[str, ...] = ()  # others that a learner, which computes its loss itself, can lower
     # Other tasks that it can do, with the objective of each; the data's target or a recipe's objective asks for one.
     others: Mapping[str, str] = field(default_factory=dict)
     loop: Literal["gradient", "learner", "environment"] = "gradient"
+    torch: Literal["always", "on a GPU", "never"] = "always"  # when it needs torch, whose import takes seconds
     recipe: str = ""  # what `canon train NAME` runs: the system with the recipe's settings
     data_recipe: str = ""  # what `canon train NAME --data PATH` runs, where that is another
+    backbone: bool = False  # whether it is built on a pre-trained network, which train.init names
     first_for: tuple[str, ...] = ()  # kinds of data (canon.data.kinds) that `canon train PATH` trains it on
     title_zh: str = ""  # in Chinese, if that differs from `title`
     presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # "objective": settings of the objective

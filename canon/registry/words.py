@@ -7,6 +7,7 @@ from functools import partial
 from canon.registry.record import Interop, Range, System
 
 _LOSS = "the loss below, of all {} since the last line, each before it was learned from; summed in float64"
+_TREE = "hierarchical-softmax"
 _vectors = partial(
     System,
     chapter="words",
@@ -14,6 +15,7 @@ _vectors = partial(
     task="word-vectors",
     objective="negative-sampling",
     loop="learner",
+    torch="never",
     logs={
         "loss": _LOSS.format("pairs"),
         "lr": "`system.lr` · max(1 − places seen / places of all steps, `system.min_lr`)",
@@ -32,6 +34,8 @@ SYSTEMS: tuple[System, ...] = (
         "(arXiv:1301.3781); Mikolov, Sutskever, Chen, Corrado and Dean 2013, Distributed representations of words and "
         "phrases and their compositionality (arXiv:1310.4546)",
         module="canon.systems.words.word2vec:Word2Vec",
+        objectives=(_TREE,),
+        torch="on a GPU",
         recipe="words/word2vec",
         first_for=("text",),
         presets={
@@ -85,6 +89,7 @@ SYSTEMS: tuple[System, ...] = (
         task="language-model",
         objective="likelihood",
         loop="learner",
+        torch="never",
         recipe="words/ngram",
         presets={
             "tiny": {},
@@ -114,6 +119,7 @@ SYSTEMS: tuple[System, ...] = (
         paper="Bojanowski, Grave, Joulin and Mikolov 2017, Enriching word vectors with subword information "
         "(arXiv:1607.04606)",
         module="canon.systems.words.fasttext:FastText",
+        objectives=(_TREE,),
         recipe="words/fasttext",
         presets={
             "tiny": {"dim": 16, "window": 3, "buckets": 2000, "subsample": 0.0},
@@ -142,8 +148,10 @@ SYSTEMS: tuple[System, ...] = (
         module="canon.systems.words.classifier:Classifier",
         encodings=("bags",),
         task="labels",
-        objective="labels",
+        objective="softmax",
+        objectives=(_TREE, "one-vs-all", "negative-sampling"),
         loop="learner",
+        torch="never",
         recipe="words/classifier",
         first_for=("labelled",),
         presets={

@@ -7,14 +7,13 @@ from pathlib import Path
 from shlex import quote
 from typing import TypedDict
 
-from canon.contracts import KeepsVectors
+from canon.contracts import KeepsVectors, NetworkLearner
 from canon.data import encodings
 from canon.data.encodings.pixels import PixelSchema
 from canon.data.schema import Data
 from canon.data.targets import Nothing, OtherText
 from canon.interop import formats
-from canon.nn.decoding import LanguageModel
-from canon.tasks.generation import Generation
+from canon.tasks.base import DrawsSamples
 from canon.training.run import Run
 from canon.use.model import Model
 
@@ -47,7 +46,7 @@ def use_commands(model: Model, data: Data) -> list[Command]:
     """What this run can be used for, each with an example of its own data where that has one."""
     run, schema, path = model.run, model.schema, quote(str(model.run.path))
     commands: list[Command] = [{"use": "score it again", "command": f"canon evaluate {path}"}]
-    if isinstance(model.task, Generation):
+    if isinstance(model.task, DrawsSamples):
         return [{"use": "draw samples", "command": f"canon generate {path}"}, *commands]
     if isinstance(model.learner, KeepsVectors) and isinstance(schema.target, Nothing) and schema.words is not None:
         word = quote(schema.words.words[len(schema.words.words) // 20])
@@ -57,7 +56,7 @@ def use_commands(model: Model, data: Data) -> list[Command]:
         if isinstance(schema.target, OtherText):
             commands.insert(0, {"use": "translate", "command": f"canon translate {path} {example}"})
             commands.insert(1, {"use": "a whole file", "command": f"canon translate {path} FILE.txt --out OUT.txt"})
-        elif isinstance(model.network, LanguageModel):
+        elif _continues(model):
             commands.insert(0, {"use": "go on with a text", "command": f"canon generate {path} {example}"})
         else:
             commands.insert(0, {"use": "predict", "command": f"canon predict {path} {example}"})
@@ -66,6 +65,15 @@ def use_commands(model: Model, data: Data) -> list[Command]:
         python = f"canon.load({str(run.path)!r}).predict(…)"
         commands.append({"use": "in Python", "command": f"import canon; {python}"})
     return commands + _conversions(model)
+
+
+def _continues(model: Model) -> bool:
+    """Whether it goes on with a text."""
+    if not isinstance(model.learner, NetworkLearner):
+        return False
+    from canon.nn.decoding import LanguageModel
+
+    return isinstance(model.network, LanguageModel)
 
 
 def _example(model: Model, data: Data) -> str:

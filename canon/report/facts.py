@@ -13,13 +13,13 @@ from typing import TypedDict
 from canon.config import Table
 from canon.contracts import Attends
 from canon.data.encodings.features import FeatureSchema
+from canon.data.encodings.prompted import PromptedSchema
 from canon.data.schema import Data
 from canon.errors import CanonError
-from canon.inspect.attention import attention
 from canon.recipe_text import effective_settings
 from canon.report.commands import Command, training_commands, use_commands
 from canon.report.predictions import Guess, Predictions, guess_of, predictions_of
-from canon.tasks.table import TASKS
+from canon.tasks import table as tasks
 from canon.training.data import read_data
 from canon.training.plan import floors_of
 from canon.training.run import Run
@@ -88,6 +88,7 @@ class RunFacts(TypedDict):
     best_step: int | None  # whose weights the scores are of
     risks: dict[str, float]
     predictions: Predictions | None
+    prompt: list[Table]  # canon.use.prompts: the tokens that a prompt's vectors are nearest to
     attention: Table | None  # canon.inspect.attention, of one text
     pictures: list[Picture]
     cost: Cost | None
@@ -103,6 +104,7 @@ def gather(run: Run, data: Data | None = None) -> RunFacts:
     recipe, result, recorded, rows = run.recipe, run.result or {}, run.data, run.metrics()
     _, settings = effective_settings(run.read_recipe())
     shown = _from_weights(run, data, bool(result))
+    task = tasks.of(recipe.system)
     step = int(result.get("steps") or max((row["step"] for row in rows), default=0))
     schema = run.schema
     kinds = Counter(encoder.kind for encoder in schema.encoders) if isinstance(schema, FeatureSchema) else {}
@@ -114,7 +116,7 @@ def gather(run: Run, data: Data | None = None) -> RunFacts:
         "step": step,
         "total_steps": recipe.total_steps(int(recorded["examples"].get("train", 0))),
         "ended": result.get("ended", ""),
-        "monitor": recipe.train.monitor or TASKS[recipe.system.task].monitor,
+        "monitor": recipe.train.monitor or task.monitor,
         "warnings": result.get("warnings", []),
         "unshown": shown["unshown"],
         "remarks": result.get("remarks", []),
@@ -125,10 +127,11 @@ def gather(run: Run, data: Data | None = None) -> RunFacts:
             "guess": shown["guess"],
             "best_step": result.get("best_step") if "valid" in recorded["examples"] else None,
         },
-        "scores": _scores(result, recorded["examples"], TASKS[recipe.system.task].risk_examples),
+        "scores": _scores(result, recorded["examples"], task.risk_examples),
         "best_step": result.get("best_step"),
         "risks": result.get("risk", {}),
         "predictions": shown["predictions"],
+        "prompt": shown["prompt"],
         "attention": shown["attention"],
         "pictures": _pictures(run, int(result.get("best_step", 0))),
         "cost": _cost(run.timings(), result.get("cost", {}), step * recipe.train.batch),
@@ -191,6 +194,7 @@ def _pictures(run: Run, best_step: int) -> list[Picture]:
 def _from_weights(run: Run, data: Data | None, finished: bool) -> Table:
     """What the data and the best weights add to the files of a run, or why they cannot be read."""
     shown: Table = {"unshown": [], "floors": {}, "guess": None, "predictions": None, "attention": None, "use": []}
+    shown["prompt"] = []
     try:
         data = data or read_data(run.recipe, run.path)
         run.check_same_data(data)
@@ -199,10 +203,16 @@ def _from_weights(run: Run, data: Data | None, finished: bool) -> Table:
         return shown | {"unshown": [str(mistake)]}
     shown |= {"floors": floors_of(model.task, data), "guess": guess_of(model.task, data)}
     shown["use"] = use_commands(model, data)
+    if isinstance(model.schema, PromptedSchema):
+        from canon.use.prompts import nearest
+
+        shown["prompt"] = nearest(model)
     if not finished or "test" not in data.splits:
         return shown
     shown["predictions"] = predictions = predictions_of(model, data.splits["test"])
     if predictions is not None and predictions["kind"] == "texts" and isinstance(model.network, Attends):
+        from canon.inspect.attention import attention
+
         rows = predictions["values"]["rows"]
         shown["attention"] = attention(model, rows[len(rows) // 2]["given"]).to_json()
     return shown

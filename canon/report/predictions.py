@@ -16,9 +16,7 @@ from canon.data.schema import Columns, Data, Schema, take
 from canon.data.targets import Number
 from canon.metrics.classification import divide
 from canon.tasks import pictures
-from canon.tasks.base import PredictsClasses, PredictsNumbers, Task
-from canon.tasks.finetune_tags import WordTags
-from canon.tasks.transduction import Transduction
+from canon.tasks.base import PredictsClasses, PredictsNumbers, PredictsTags, PredictsTexts, Task
 from canon.use.model import Model
 
 _MOST_CLASSES = 30  # of a confusion matrix or a table of scores that can still be read
@@ -61,11 +59,11 @@ def guess_of(task: Task, data: Data) -> Guess | None:
         gaps_n = true_n - target.mean
         scores = {"valid/mse": float((gaps_n**2).mean()), "valid/mae": float(np.abs(gaps_n).mean())}
         return {"name": f"the mean, {target.mean:.4g}", "scores": scores}
-    if not target.counts or not isinstance(task, PredictsClasses | WordTags) or "target" not in valid:
+    if not target.counts or not isinstance(task, PredictsClasses | PredictsTags) or "target" not in valid:
         return None
     best = int(np.argmax(target.counts))
     name = f'the majority class, "{target.classes[best]}"'
-    if isinstance(task, WordTags):
+    if isinstance(task, PredictsTags):
         tags: Any = valid["tags"]
         right = [tag == target.classes[best] for sentence in tags for tag in sentence]
         return {"name": name, "scores": {"valid/tag_accuracy": float(np.mean(right))}} if right else None
@@ -83,7 +81,7 @@ def guess_of(task: Task, data: Data) -> Guess | None:
 def predictions_of(model: Model, test: Columns) -> Predictions | None:
     """None for tasks whose predictions a page cannot show."""
     task = model.task
-    if isinstance(task, Transduction):
+    if isinstance(task, PredictsTexts):
         return _texts(task, model, test)
     if "target" not in test:
         return None
@@ -93,13 +91,13 @@ def predictions_of(model: Model, test: Columns) -> Predictions | None:
     values: Table
     if isinstance(task, PredictsClasses) and isinstance(rows["target"], np.ndarray | LabelLists):
         outputs = model.learner.outputs(given)
-        values = _classes(task.scores(outputs).numpy(), task.decided(outputs), rows, model.schema)
+        values = _classes(task.scores(outputs), task.decided(outputs), rows, model.schema)
         return {"kind": "classes", "examples": min(_MOST_EXAMPLES, total), "of": total, "values": values}
     if isinstance(task, PredictsNumbers):
         true, predicted = np.asarray(rows["target"]), task.numbers(model.learner.outputs(given))
         values = {"label": model.schema.target.label, "true": true.tolist(), "predicted": predicted.tolist()}
         return {"kind": "numbers", "examples": len(true), "of": total, "values": values}
-    if isinstance(task, WordTags):
+    if isinstance(task, PredictsTags):
         values = {"scores": _tags(task, model, rows, given)}
         return {"kind": "tags", "examples": min(_MOST_EXAMPLES, total), "of": total, "values": values}
     return None
@@ -159,8 +157,8 @@ def _scores(names: list[str], hit_C: np.ndarray, called_C: np.ndarray, true_C: n
     return rows if len(rows) <= _MOST_CLASSES else sorted(rows, key=lambda row: row["f1"])[:_MOST_CLASSES]
 
 
-def _tags(task: WordTags, model: Model, rows: Columns, given: Columns) -> list[Table]:
-    predicted = task.tags(model.learner.outputs(given)["tags"])
+def _tags(task: PredictsTags, model: Model, rows: Columns, given: Columns) -> list[Table]:
+    predicted = task.tags(model.learner.outputs(given))
     tags: Any = rows["tags"]
     right = [list(sentence) for sentence in tags]
     if task.of_entities:
@@ -196,7 +194,7 @@ def _picture(schema: Schema, column: Any, row: int) -> str:
     return base64.b64encode(pictures.grid(np.asarray(column[row : row + 1]), schema.white)).decode()
 
 
-def _texts(task: Transduction, model: Model, test: Columns) -> Predictions:
+def _texts(task: PredictsTexts, model: Model, test: Columns) -> Predictions:
     """What the network puts out for test examples from all over the set, beside what is right."""
     total = len(test["input"])
     some = take(test, np.linspace(0, total - 1, min(_MOST_SHOWN, total)).astype(np.int64))

@@ -11,7 +11,6 @@ import numpy as np
 
 from canon.config import Table
 from canon.data.schema import Data
-from canon.inspect.attention import Attention, attention_figure
 from canon.report import curves, page
 from canon.report.facts import Cost, RunFacts, ScoreFacts, gather
 from canon.report.page import Html, Right, note
@@ -62,6 +61,7 @@ def render(facts: RunFacts, draw: bool) -> str:
             ),
             "Scores": _scores(facts),
             "Predictions on the test set": _predictions(facts, draw),
+            "Tokens of the prompt": _prompt(facts),
             "Use it": _uses(facts),
             "Data": _data(facts),
             "Risk": _risks(facts),
@@ -71,6 +71,15 @@ def render(facts: RunFacts, draw: bool) -> str:
             "Again": page.code(commands["again"]) + exact,
         },
     )
+
+
+def _prompt(facts: RunFacts) -> str:
+    """Each soft token or trigger, and the tokens that its vector is nearest to."""
+    rows = []
+    for row in facts["prompt"]:
+        near = ", ".join(f"{one['token']} ({one['cosine']:.2f})" for one in row["nearest"])
+        rows.append({"piece": row["piece"], "nearest tokens, by cosine": near})
+    return page.table(rows)
 
 
 def _cards(facts: RunFacts) -> str:
@@ -169,6 +178,8 @@ def _predictions(facts: RunFacts, draw: bool) -> str:
     html = page.table(rows) + note(f"{shown['examples']} of {shown['of']:,} test examples, spread over all of them.")
     if facts["attention"] is None or not draw:
         return html
+    from canon.inspect.attention import Attention, attention_figure
+
     weights = Attention.from_json(facts["attention"])
     html += "<h3>Attention</h3>" + page.drawings([attention_figure(weights)])
     return html + note(f'Of "{weights.source}"; others: canon inspect attention {facts["path"]} TEXT.')

@@ -2,7 +2,8 @@
 
 A checkpoint is a folder step-00001000/ with one .safetensors file per group of tensors ("model", "optimizer"),
 state.json, and manifest.json (the system it belongs to, size and sha256 of the other files). Tensors and JSON only:
-nothing is pickled. step-00000000 is what a run started from, if that is more than its seed.
+nothing is pickled. step-00000000 is what a run started from, if that is more than its seed. Where several processes
+write one together, a group is a folder with a file of each (shards.py).
 """
 
 from __future__ import annotations
@@ -11,20 +12,24 @@ import errno
 import hashlib
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 from safetensors import SafetensorError
-from safetensors.torch import load as load_tensors
-from safetensors.torch import save as dump_tensors
-from torch import Tensor
+from safetensors.numpy import load as load_arrays
+from safetensors.numpy import save as dump_arrays
 
 from canon.config import Table
-from canon.errors import CanonError
+from canon.contracts import Arrays
+from canon.errors import CanonError, reason
 from canon.runs import files
 from canon.storage import parse_json, writing_folder
 
-Tensors = dict[str, Tensor]
+Groups = Mapping[str, Mapping[str, Any]]  # arrays or tensors by name, in groups
+_PIECE = 1 << 22  # bytes that are hashed at a time
 _SLACK = 1 << 20  # bytes left free beside a checkpoint: for logs and the file system
 
 
@@ -32,10 +37,10 @@ class Damaged(CanonError):
     """A checkpoint that is incomplete or differs from its manifest."""
 
 
-def save(folder: Path, step: int, system: str, tensors: dict[str, Tensors], state: Table) -> Path:
+def save(folder: Path, step: int, system: str, tensors: Groups, state: Table) -> Path:
     """Writes checkpoint `step` below `folder`; a full disk is a CanonError and leaves the others untouched."""
     final = path_of(folder, step)
-    content = {f"{name}.safetensors": dump_tensors(_storable(group)) for name, group in tensors.items()}
+    content = {f"{name}.safetensors": dump_arrays(_storable(group)) for name, group in tensors.items()}
     content["state.json"] = json.dumps(state, indent=1).encode()
     records = {name: {"bytes": len(b), "sha256": hashlib.sha256(b).hexdigest()} for name, b in content.items()}
     content["manifest.json"] = files.sealed({"system": system, "step": step, "files": records}).encode()
@@ -56,22 +61,88 @@ def save(folder: Path, step: int, system: str, tensors: dict[str, Tensors], stat
     return final
 
 
-def load(path: Path, system: str = "", groups: tuple[str, ...] = ()) -> tuple[dict[str, Tensors], Table]:
-    """The tensors (of `groups`, or all) and state of a checkpoint of `system`, or any, checked against its manifest."""
+def save_together(folder: Path, step: int, system: str, tensors: Groups, state: Table | None) -> Path:
+    """`save` by all processes, each its shards; state: the main process's, None elsewhere."""
+    import torch.distributed as dist
+
+    from canon.runs import shards
+
+    final = path_of(folder, step)
+    with writing_folder_together(final, state is not None) as part:
+        for group, pieces in tensors.items():
+            shards.write(part / group, pieces)
+        number = f"shard-{dist.get_rank() + 1:05d}-"
+        own = {str(path.relative_to(part)): hashed(path) for path in part.glob(f"*/{number}*.safetensors")}
+        every: list[Table] = [{} for _ in range(dist.get_world_size())]
+        dist.all_gather_object(every, own)
+        if state is not None:
+            content = json.dumps(state, indent=1).encode()
+            (part / "state.json").write_bytes(content)
+            records = {name: record for records in every for name, record in records.items()}
+            records["state.json"] = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+            record = {"system": system, "step": step, "groups": list(tensors), "files": records}
+            (part / "manifest.json").write_bytes(files.sealed(record).encode())
+    return final
+
+
+def in_pieces(tensors: Groups) -> bool:
+    """Whether any of the tensors is one process's shard."""
+    return any(hasattr(tensor, "placements") for group in tensors.values() for tensor in group.values())
+
+
+@contextmanager
+def writing_folder_together(final: Path, is_main: bool) -> Iterator[Path]:
+    """The folder that the main process makes, for all; a mistake of any process ends in a CanonError on each."""
+    import torch.distributed as dist
+    from torch.distributed.checkpoint import CheckpointException
+
+    with ExitStack() as stack:
+        place: list[str | None] = [None]
+        refusal: CanonError | None = None
+        if is_main:
+            try:
+                if final.exists():
+                    _remove(final)
+                place[0] = str(stack.enter_context(writing_folder(final)))
+            except CanonError as mistake:
+                refusal = mistake
+        dist.broadcast_object_list(place)
+        if place[0] is None:
+            raise refusal or CanonError(f"{final} cannot be written: the main process says why.")
+        try:
+            yield Path(place[0])
+        except CheckpointException as mistake:
+            causes = [cause for cause, _ in mistake.failures.values()]
+            if any(isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT) for cause in causes):
+                raise _disk_full(final.parent, "did not fit") from None
+            raise CanonError(f"{final} cannot be written: {reason(causes[0])}.") from None
+
+
+def load(path: Path, system: str = "", groups: tuple[str, ...] = ()) -> tuple[dict[str, Arrays], Table]:
+    """The arrays (of `groups`, or all) and state of a checkpoint of `system`, or any, checked against its manifest."""
     manifest = _read_manifest(path)
     if system and manifest["system"] != system:
         raise CanonError(f"{path} is a checkpoint of {manifest['system']}, not of {system}.")
-    wanted = [f"{group}.safetensors" for group in groups] or [n for n in manifest["files"] if n != "state.json"]
+    together = manifest.get("groups", [])
+    names = [n for n in manifest["files"] if "/" not in n and n != "state.json"]
+    wanted = [f"{group}.safetensors" for group in groups if group not in together] if groups else names
     content = {name: _read_checked(path / name, manifest["files"][name]) for name in [*wanted, "state.json"]}
     try:
-        tensors = {name.removesuffix(".safetensors"): load_tensors(content[name]) for name in wanted}
+        tensors: dict[str, Any] = {name.removesuffix(".safetensors"): load_arrays(content[name]) for name in wanted}
+        for group in (group for group in together if group in groups or not groups):
+            from canon.runs import shards
+
+            records = {name: record for name, record in manifest["files"].items() if name.startswith(f"{group}/")}
+            for name, record in records.items():
+                _check(path / name, record)
+            tensors[group] = shards.Shards([path / name for name in records])
         state = files.checked(parse_json(content["state.json"], path / "state.json"), files.STATE, path / "state.json")
     except (SafetensorError, CanonError) as damage:
         raise Damaged(f"{path} has a file that cannot be read: {str(damage).rstrip('.')}.") from None
     return tensors, state
 
 
-def whole(folder: Path, system: str, say: Callable[[str], None]) -> Iterator[tuple[Path, dict[str, Tensors], Table]]:
+def whole(folder: Path, system: str, say: Callable[[str], None]) -> Iterator[tuple[Path, dict[str, Arrays], Table]]:
     """The checkpoints whose files match their manifests, newest first; `say` reports one that is skipped."""
     for path in newest_first(folder):
         try:
@@ -84,7 +155,7 @@ def whole(folder: Path, system: str, say: Callable[[str], None]) -> Iterator[tup
 
 def verify(path: Path) -> None:
     for name, record in _read_manifest(path)["files"].items():
-        _read_checked(path / name, record)
+        _check(path / name, record)
 
 
 def newest_first(folder: Path) -> Iterator[Path]:
@@ -128,17 +199,13 @@ def point(link: Path, target: Path) -> None:
     temporary.replace(link)
 
 
-def _storable(group: Tensors) -> Tensors:
-    """Contiguous tensors that share no memory: one with two names (an embedding that is also the output) is written
-    under both."""
-    storable: Tensors = {}
-    seen: set[int] = set()
-    for name, tensor in group.items():
-        plain = tensor.detach().cpu().contiguous()
-        place = plain.untyped_storage().data_ptr()
-        storable[name] = plain.clone() if place in seen else plain
-        seen.add(place)
-    return storable
+def _storable(group: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """What each is to be written from, with its dimensions; one with two names (an embedding that is also the output)
+    is written under both."""
+    plain = {
+        name: each if isinstance(each, np.ndarray) else each.detach().cpu().numpy() for name, each in group.items()
+    }
+    return {name: np.ascontiguousarray(array).reshape(array.shape) for name, array in plain.items()}
 
 
 def _read_manifest(path: Path) -> Table:
@@ -156,11 +223,34 @@ def _read_checked(path: Path, record: Table) -> bytes:
         content = path.read_bytes()
     except OSError:
         raise Damaged(f"{path} is missing.") from None
-    if len(content) != record["bytes"]:
-        raise Damaged(f"{path} has {len(content)} bytes where {record['bytes']} were written.")
-    if hashlib.sha256(content).hexdigest() != record["sha256"]:
-        raise Damaged(f"{path} is not as it was written (its sha256 differs).")
+    _compare(path, {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}, record)
     return content
+
+
+def hashed(path: Path) -> Table:
+    """The size and sha256 of a file that may be larger than memory."""
+    digest, size = hashlib.sha256(), 0
+    with path.open("rb") as file:
+        while piece := file.read(_PIECE):
+            digest.update(piece)
+            size += len(piece)
+    return {"bytes": size, "sha256": digest.hexdigest()}
+
+
+def _check(path: Path, record: Table) -> None:
+    """Without holding the file."""
+    try:
+        content = hashed(path)
+    except OSError:
+        raise Damaged(f"{path} is missing.") from None
+    _compare(path, content, record)
+
+
+def _compare(path: Path, content: Table, record: Table) -> None:
+    if content["bytes"] != record["bytes"]:
+        raise Damaged(f"{path} has {content['bytes']} bytes where {record['bytes']} were written.")
+    if content["sha256"] != record["sha256"]:
+        raise Damaged(f"{path} is not as it was written (its sha256 differs).")
 
 
 def _disk_full(folder: Path, why: str) -> CanonError:

@@ -44,7 +44,7 @@ RESULT = {
     "protocol": dict,
     "cost": {**_COST, "device": str, "processes": int},
 }
-MANIFEST = {"system": str, "step": int, "files": {"model.safetensors": _FILE, "state.json": _FILE, str: _FILE}}
+MANIFEST = {"system": str, "step": int, "files": {"state.json": _FILE, str: _FILE}}
 STATE = {
     "step": int,
     "best": dict,

@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from canon.config import settings
-from canon.nn.decoding import WIDEST
+from canon.contracts import WIDEST
 
 _MOST = 2**31 - 1
 

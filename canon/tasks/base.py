@@ -2,25 +2,29 @@
 trains a network (`Training`).
 
 A `Task` scores and predicts, whatever learned the outputs; a `NetworkTask` trains a network too. What only some tasks
-can do is an ability, a class that they name: code asks `isinstance`.
+can do is an ability, a class that they name: code asks `isinstance`. Importing this imports no torch.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import torch
-from torch import Tensor, nn
 
+from canon.contracts import Arrays
 from canon.data.batching.draws import Draws
-from canon.data.batching.loader import Batch, Compose
 from canon.data.schema import Columns, Schema
 from canon.objectives.record import ObjectiveChoice
 
-Outputs = dict[str, Tensor]  # one row per example
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor, nn
+
+    from canon.data.batching.loader import Batch, Compose
+
+Outputs = Arrays  # one row per example
 
 
 @dataclass
@@ -112,6 +116,8 @@ class Training(ABC):
 
     def example(self) -> tuple[Any, ...]:
         """What the network takes, of the right shape, to count operations with."""
+        import torch
+
         return (torch.zeros(1, *self.schema.shape),)
 
     def trial(self, network: nn.Module, *example: Any) -> Any:
@@ -126,8 +132,8 @@ class Training(ABC):
     def loss(self, network: nn.Module, batch: Batch, phase: str, turn: Turn) -> Tensor:
         """The sum of losses that `phase` minimises."""
 
-    def run(self, network: nn.Module, batch: Batch, turn: Turn) -> Outputs:
-        """The outputs to score and to predict from."""
+    def run(self, network: nn.Module, batch: Batch, turn: Turn) -> dict[str, Tensor]:
+        """The outputs to score and to predict from, of a batch."""
         return {"logits": network(batch["input"])}
 
 
@@ -149,6 +155,31 @@ class Composes(ABC):
     def compose(self, columns: Columns, indices: np.ndarray, places: np.ndarray, draws: Draws) -> dict[str, np.ndarray]:
         """The arrays of a batch; `places` are those of its rows in the global batch. Called in the loader's thread, so
         that every choice is a number of `draws`, counted by the places; what ends in "_lengths" stays on the host."""
+
+
+class Compares(ABC):
+    """A task whose loss compares the rows of the global batch with each other. Each process gives vectors of its rows,
+    in one piece or several (canon.training.comparing), and has the loss of its rows among those of all."""
+
+    @abstractmethod
+    def embed(self, network: nn.Module, batch: Batch, turn: Turn) -> Tensor:
+        """What is compared, a row for each row of the batch."""
+
+    @abstractmethod
+    def facts(self, batch: Batch) -> dict[str, Tensor]:
+        """What is known of each row beside, on the device."""
+
+    @abstractmethod
+    def compare(self, vectors_N: Tensor, facts: dict[str, Tensor], rows: tuple[int, int], turn: Turn) -> Tensor:
+        """The sum of the losses of rows [start, stop), of which all rows of the global batch are given."""
+
+    def compared(self, vectors_B: Tensor, facts: dict[str, Tensor], turn: Turn) -> Tensor:
+        """`compare` of this process's rows, with those of all processes."""
+        from canon.tasks.gathering import gathered
+
+        share = turn.rows(len(vectors_B))
+        everything = gathered(vectors_B, share)
+        return self.compare(everything, {n: gathered(x, share) for n, x in facts.items()}, share[:2], turn)
 
 
 class FitsGraphs(ABC):
@@ -179,12 +210,12 @@ class Remarks:
 
 class PredictsClasses(ABC):
     @abstractmethod
-    def scores(self, outputs: Outputs) -> Tensor:
+    def scores(self, outputs: Outputs) -> np.ndarray:
         """[n, C] a score per class."""
 
     def decided(self, outputs: Outputs) -> np.ndarray:
         """[n] the class that is predicted."""
-        return self.scores(outputs).argmax(dim=1).numpy()
+        return self.scores(outputs).argmax(axis=1)
 
 
 class Decides(ABC):
@@ -204,6 +235,32 @@ class PredictsNumbers(ABC):
         """[n] in the units of the data."""
 
 
+class PredictsTags(ABC):
+    of_entities: bool = False  # whether the tags mark entities
+
+    @abstractmethod
+    def tags(self, outputs: Outputs) -> list[list[str]]:
+        """Of each example a tag of every word."""
+
+
+class PredictsTexts(ABC):
+    @abstractmethod
+    def shown(self, outputs: Outputs, columns: Columns) -> list[tuple[str, str, tuple[str, ...]]]:
+        """Of each example what is given, the text that is put out, and those that are right."""
+
+
+class DrawsSamples:
+    """A task whose outputs are samples, drawn from no input."""
+
+
+class ListsLabels(PredictsClasses, Remarks):
+    """A task that predicts several labels of an example."""
+
+    top: int | None = None  # labels predicted of an example at most, and their least probability
+    threshold: float | None = None
+    table: list[dict[str, Any]] = []  # noqa: RUF012   of each label, by the newest `score`
+
+
 # ---- what several tasks use
 
 
@@ -217,18 +274,18 @@ def spread(size: int, most: int) -> np.ndarray:
 
 
 def ranked(
-    scores_BC: Tensor,
+    scores_BC: np.ndarray,
     classes: tuple[str, ...],
     top: int,
     name: str = "probability",
     first_B: np.ndarray | None = None,
 ) -> list[dict[str, Any]]:
     """Predictions as records: each row's `top` classes by falling score; `first_B` are put first, where given."""
-    keys_BC = scores_BC
+    keys_BC = np.array(scores_BC)
     if first_B is not None:
-        keys_BC = scores_BC.scatter(1, torch.from_numpy(first_B)[:, None], float("inf"))
-    order_BC = keys_BC.argsort(dim=1, descending=True)
-    scores_BC = scores_BC.gather(1, order_BC)
+        np.put_along_axis(keys_BC, first_B[:, None], np.inf, axis=1)
+    order_BC = np.argsort(-keys_BC, axis=1, kind="stable")
+    scores_BC = np.take_along_axis(scores_BC, order_BC, axis=1)
     rows = []
     for scores, order in zip(scores_BC[:, :top].tolist(), order_BC[:, :top].tolist(), strict=True):
         best = [{"class": classes[code], name: score} for code, score in zip(order, scores, strict=True)]

@@ -41,7 +41,7 @@ class BidirectionalModelling(LanguageModelling):
     def loss(self, network: nn.Module, batch: Batch, phase: str, turn: Turn) -> Tensor:
         return self.predict_window(network, batch, turn)[0].total / 2
 
-    def run(self, network: nn.Module, batch: Batch, turn: Turn) -> Outputs:
+    def run(self, network: nn.Module, batch: Batch, turn: Turn) -> dict[str, Tensor]:
         losses, layout = self.predict_window(network, batch, turn)
 
         def by_row(values_2N: Tensor) -> Tensor:
@@ -61,9 +61,9 @@ class BidirectionalModelling(LanguageModelling):
         return ("loss", "perplexity", *(f"{side}_perplexity" for side in _SIDES), "token_accuracy")
 
     def score(self, outputs: Outputs, columns: Columns) -> dict[str, float]:
-        scores, count = tokens.scores(outputs), outputs["count"].double().sum()
+        scores, count = tokens.scores(outputs), tokens.total(outputs["count"])
         for side in _SIDES:
-            scores[f"{side}_perplexity"] = tokens.perplexity((outputs[side].double().sum() / count).item())
+            scores[f"{side}_perplexity"] = tokens.perplexity(tokens.total(outputs[side]) / count)
         return {name: scores[name] for name in self.names()}
 
     def floors(self, targets: np.ndarray) -> dict[str, float]:

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -24,13 +23,13 @@ from canon.data.targets import Nothing
 from canon.errors import CanonError
 from canon.objectives.contrastive import NTXent
 from canon.objectives.record import ObjectiveChoice
-from canon.tasks.base import NetworkTask, Outputs, Turn
+from canon.tasks.base import Compares, NetworkTask, Outputs, Turn
 
 _TOGETHER = 256  # examples of a split that are compared with each other; more negatives make a higher loss
 _RIDGE = 0.1  # λ of the probe, for features of variance 1 and a mean over the examples
 
 
-class Contrastive(NetworkTask):
+class Contrastive(NetworkTask, Compares):
     monitor = "probe_accuracy"
     divisible = False
 
@@ -54,14 +53,20 @@ class Contrastive(NetworkTask):
 
     def loss(self, network: nn.Module, batch: Batch, phase: str, turn: Turn) -> Tensor:
         """The sum over this process's anchors, each against the views of the global batch."""
+        return self.compared(self.embed(network, batch, turn), {}, turn)
+
+    def embed(self, network: nn.Module, batch: Batch, turn: Turn) -> Tensor:
+        """z of both views of each image, [B, 2, D]."""
         _, z_2BD = network(self.views(batch["input"], turn))
-        with torch.autocast(z_2BD.device.type, enabled=False):  # cosines are divided by a small τ
-            first_BD, second_BD = z_2BD.float().chunk(2)
-            start, stop, total = turn.rows(len(batch["input"]))
-            if stop - start == total:
-                return self.objective.losses(first_BD, second_BD).sum()
-            first_ND, second_ND = _GatherRows.apply(torch.stack([first_BD, second_BD], dim=1), total).unbind(1)
-            return self.objective.losses(first_ND, second_ND, rows=(start, stop)).sum()
+        return torch.stack(z_2BD.chunk(2), dim=1)
+
+    def facts(self, batch: Batch) -> dict[str, Tensor]:
+        return {}
+
+    def compare(self, vectors_N: Tensor, facts: dict[str, Tensor], rows: tuple[int, int], turn: Turn) -> Tensor:
+        with torch.autocast(vectors_N.device.type, enabled=False):  # cosines are divided by a small τ
+            first_ND, second_ND = vectors_N.float().unbind(1)
+            return self.objective.losses(first_ND, second_ND, rows=rows).sum()
 
     def views(self, images_BCHW: Tensor, turn: Turn) -> Tensor:
         """[2B, C, H, W]: all images changed once, then all changed in another way."""
@@ -71,7 +76,7 @@ class Contrastive(NetworkTask):
             views = views.contiguous(memory_format=torch.channels_last)
         return views
 
-    def run(self, network: nn.Module, batch: Batch, turn: Turn) -> Outputs:
+    def run(self, network: nn.Module, batch: Batch, turn: Turn) -> dict[str, Tensor]:
         """Features of the images as they are, and z of two views of each, made with the same noise in every run."""
         images_BCHW = batch["input"]
         B = len(images_BCHW)
@@ -81,7 +86,8 @@ class Contrastive(NetworkTask):
     def losses(self, outputs: Outputs) -> Tensor:
         """The mean of both anchors of each example, against at most 255 others of its split."""
         groups = _groups(len(outputs["first"]))
-        both = [self.objective.losses(outputs["first"][a:b], outputs["second"][a:b]) for a, b in groups]
+        first, second = (torch.from_numpy(outputs[name]) for name in ("first", "second"))
+        both = [self.objective.losses(first[a:b], second[a:b]) for a, b in groups]
         return torch.cat([losses.reshape(2, -1).mean(0) for losses in both])
 
     def names(self) -> tuple[str, ...]:
@@ -91,8 +97,8 @@ class Contrastive(NetworkTask):
         scores = {"loss": self.losses(outputs).double().mean().item()}
         if self._labelled:
             target_B = torch.from_numpy(np.asarray(columns["target"]))
-            scores["probe_accuracy"] = probe_accuracy(outputs["features"], target_B)
-        first, second = (F.normalize(outputs[name].double(), dim=1) for name in ("first", "second"))
+            scores["probe_accuracy"] = probe_accuracy(torch.from_numpy(outputs["features"]), target_B)
+        first, second = (F.normalize(torch.from_numpy(outputs[name]).double(), dim=1) for name in ("first", "second"))
         scores["alignment"] = (first - second).square().sum(1).mean().item()
         pairs = [torch.pdist(first[start:stop]).square() for start, stop in _groups(len(first))]
         scores["uniformity"] = torch.cat(pairs).mul(-2).exp().mean().log().item()
@@ -122,27 +128,6 @@ def probe_accuracy(features_BF: Tensor, target_B: Tensor) -> float:
         weight_FK = torch.linalg.solve(covariance_FF, X.T @ Y / len(fit))
         right += int((scaled_BF[test] @ weight_FK + offset_K).argmax(1).eq(target_B[test]).sum())
     return right / len(order)
-
-
-class _GatherRows(torch.autograd.Function):
-    """The rows of all processes. Every process's loss depends on every row, so the gradients of a row are summed."""
-
-    @staticmethod
-    def forward(ctx, rows: Tensor, total: int) -> Tensor:  # type: ignore[no-untyped-def]
-        bounds = shares(total, dist.get_world_size())
-        ctx.bounds = bounds[dist.get_rank()]
-        padded = rows.new_zeros((max(stop - start for start, stop in bounds), *rows.shape[1:]))
-        padded[: len(rows)] = rows
-        parts = [torch.empty_like(padded) for _ in bounds]
-        dist.all_gather(parts, padded)
-        return torch.cat([part[: stop - start] for part, (start, stop) in zip(parts, bounds, strict=True)])
-
-    @staticmethod
-    def backward(ctx, grad: Tensor) -> tuple[Tensor, None]:  # type: ignore[no-untyped-def]
-        summed = grad.contiguous().clone()
-        dist.all_reduce(summed)
-        start, stop = ctx.bounds
-        return summed[start:stop], None
 
 
 def _groups(size: int) -> list[tuple[int, int]]:

@@ -28,11 +28,12 @@ from canon.data.encodings.framed import FramedSchema
 from canon.data.schema import Columns, Schema
 from canon.errors import CanonError
 from canon.nn.compiling import unwrapped
-from canon.nn.ragged import Layout
+from canon.nn.ragged import Layout, layout_of
 from canon.objectives.classes import class_weights
 from canon.objectives.classification import CrossEntropy
 from canon.objectives.record import ObjectiveChoice
-from canon.objectives.settings import FineTuning
+from canon.objectives.settings import FineTuning, SmoothedWeighted
+from canon.tasks import tokens
 from canon.tasks.base import NetworkTask, Outputs, Turn
 
 _TYPICAL = 64  # tokens of a sequence, where the data does not say
@@ -52,7 +53,7 @@ class FineTuningTask(NetworkTask):
     def __init__(self, choice: ObjectiveChoice, config: Any, schema: Schema) -> None:
         super().__init__(choice, config, schema)
         assert isinstance(schema, FramedSchema)
-        settings: FineTuning = choice.settings
+        settings: SmoothedWeighted = choice.settings
         if not self.of_classes and (settings.label_smoothing or settings.class_weights != "none"):
             raise CanonError(
                 "objective.label_smoothing and objective.class_weights are for classes and tags, but the data asks "
@@ -60,7 +61,7 @@ class FineTuningTask(NetworkTask):
             )
         weights_C = class_weights(settings.class_weights, schema.classes, schema.target.counts)
         self.objective: CrossEntropy = choice.create(weights_C)
-        self.auxiliary = settings.auxiliary
+        self.auxiliary = settings.auxiliary if isinstance(settings, FineTuning) else 0.0
         self.typical, self.monitor = schema.typical, schema.monitor or self.monitor
 
     # ---- what each kind of target decides
@@ -78,7 +79,7 @@ class FineTuningTask(NetworkTask):
         """[T] one for each target."""
 
     @abstractmethod
-    def predicted(self, logits: Tensor, batch: Batch) -> Outputs:
+    def predicted(self, logits: Tensor, batch: Batch) -> dict[str, Tensor]:
         """What `measure` and `rows` need, one row per example."""
 
     @abstractmethod
@@ -105,7 +106,7 @@ class FineTuningTask(NetworkTask):
     def ask(self, network: nn.Module, batch: Batch) -> tuple[Tensor, Any]:
         """The head's outputs and, with the auxiliary objective and targets, the losses of the next tokens."""
         token_N, device = batch["input"], batch["input"].device
-        layout = Layout(batch["input_lengths"], device)
+        layout = layout_of(batch)
         outputs = network(token_N, layout, batch["segment"], batch["places"] if self.by_word else None)
         if not self.auxiliary:
             return outputs, None
@@ -126,7 +127,7 @@ class FineTuningTask(NetworkTask):
         turn.observe("language_loss", language.total, self.count(batch))
         return total + self.auxiliary * language.total
 
-    def run(self, network: nn.Module, batch: Batch, turn: Turn) -> Outputs:
+    def run(self, network: nn.Module, batch: Batch, turn: Turn) -> dict[str, Tensor]:
         logits, language = self.ask(network, batch)
         outputs = self.outputs(logits, batch)
         if language is not None:
@@ -135,7 +136,7 @@ class FineTuningTask(NetworkTask):
             outputs |= {"language": language_B, "loss": outputs["loss"] + self.auxiliary * language_B}
         return outputs
 
-    def outputs(self, logits: Tensor, batch: Batch) -> Outputs:
+    def outputs(self, logits: Tensor, batch: Batch) -> dict[str, Tensor]:
         """Predictions and, where there are targets, losses."""
         outputs = self.predicted(logits, batch)
         if "target" in batch:
@@ -147,9 +148,9 @@ class FineTuningTask(NetworkTask):
         return ("loss", *(("language_loss",) if self.auxiliary else ()), *self.metrics)
 
     def score(self, outputs: Outputs, columns: Columns) -> dict[str, float]:
-        count = max(outputs["count"].double().sum().item(), 1.0)
+        count = max(tokens.total(outputs["count"]), 1.0)
         sums = {"loss": "loss", "language_loss": "language"}
-        scores = {name: outputs[key].double().sum().item() / count for name, key in sums.items() if key in outputs}
+        scores = {name: tokens.total(outputs[key]) / count for name, key in sums.items() if key in outputs}
         return {**scores, **self.measure(outputs, columns)}
 
     def floors(self, targets: np.ndarray) -> dict[str, float]:

@@ -54,7 +54,7 @@ class AnswerSpans(FineTuningTask, ShowsSamples):
         ends = [F.cross_entropy(grid_SL2[:, :, end], batch["target"][:, end], reduction="none") for end in (0, 1)]
         return (ends[0] + ends[1]) / 2
 
-    def predicted(self, logits_N2: Tensor, batch: Batch) -> Outputs:
+    def predicted(self, logits_N2: Tensor, batch: Batch) -> dict[str, Tensor]:
         """[B, K, 3] score, first and last token of the document of the best answers; [B] the score of none."""
         layout = Layout(batch["input_lengths"], logits_N2.device)
         own_S2 = logits_N2.index_select(0, layout.starts if self._own_first else layout.ends)

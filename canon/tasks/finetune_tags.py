@@ -18,14 +18,14 @@ from canon.data.schema import Columns, Schema
 from canon.data.text.tags import is_entities
 from canon.data.text.tokenizers import join_words
 from canon.objectives.record import ObjectiveChoice
-from canon.tasks.base import Outputs, ShowsSamples, spread
+from canon.tasks.base import Outputs, PredictsTags, ShowsSamples, spread
 from canon.tasks.finetune import FineTuningTask
 
 _UNSEEN = -1
 _SHOWN = 3  # sentences printed at an evaluation
 
 
-class WordTags(FineTuningTask, ShowsSamples):
+class WordTags(FineTuningTask, ShowsSamples, PredictsTags):
     by_word = True
     of_classes = True
 
@@ -45,7 +45,7 @@ class WordTags(FineTuningTask, ShowsSamples):
     def losses(self, logits_PC: Tensor, batch: Batch) -> Tensor:
         return self.objective.losses(logits_PC, batch["target"], _UNSEEN)
 
-    def predicted(self, logits_PC: Tensor, batch: Batch) -> Outputs:
+    def predicted(self, logits_PC: Tensor, batch: Batch) -> dict[str, Tensor]:
         """The likeliest tag of each word, [B, W] with −1 after the last."""
         # Sequences of one sentence follow each other, and so do their words.
         owners = torch.arange(len(batch["part_lengths"])).repeat_interleave(batch["part_lengths"])
@@ -56,12 +56,12 @@ class WordTags(FineTuningTask, ShowsSamples):
         tags_BW[rows_P, batch["marks"]] = logits_PC.argmax(1).to(tags_BW.dtype)
         return {"tags": tags_BW}
 
-    def tags(self, tags_BW: Tensor) -> list[list[str]]:
+    def tags(self, outputs: Outputs) -> list[list[str]]:
         """The tags of each sentence."""
-        return [[self.schema.classes[int(tag)] for tag in row if tag >= 0] for row in tags_BW.numpy()]
+        return [[self.schema.classes[int(tag)] for tag in row if tag >= 0] for row in outputs["tags"]]
 
     def measure(self, outputs: Outputs, columns: Columns) -> dict[str, float]:
-        predicted, right = self.tags(outputs["tags"]), list(columns["tags"])  # type: ignore[arg-type]
+        predicted, right = self.tags(outputs), list(columns["tags"])  # type: ignore[arg-type]
         flat_predicted, flat_right = ([tag for tags in of for tag in tags] for of in (predicted, right))
         scores = {"tag_accuracy": metrics.accuracy(flat_right, flat_predicted)}
         if self.of_entities:
@@ -74,14 +74,14 @@ class WordTags(FineTuningTask, ShowsSamples):
     def samples(self, outputs: Outputs, columns: Columns) -> list[str]:
         rows = spread(len(columns["words"]), _SHOWN)
         lines = []
-        for row, tags in zip(rows, self.tags(outputs["tags"][rows]), strict=True):
+        for row, tags in zip(rows, self.tags({"tags": outputs["tags"][rows]}), strict=True):
             words = columns["words"][row][:12]  # type: ignore[index]
             lines.append("  " + " ".join(f"{word}/{tag}" for word, tag in zip(words, tags, strict=False)))
         return lines
 
     def rows(self, outputs: Outputs, columns: Columns, top: int) -> list[dict[str, Any]]:
         rows = []
-        for words, tags in zip(columns["words"], self.tags(outputs["tags"]), strict=True):  # type: ignore[arg-type]
+        for words, tags in zip(columns["words"], self.tags(outputs), strict=True):  # type: ignore[arg-type]
             tagged = " ".join(f"{word}/{tag}" for word, tag in zip(words, tags, strict=True))
             row: dict[str, Any] = {"prediction": tagged, "words": list(words), "tags": tags}
             row["top"] = [{"tagged": tagged}]  # what the command line prints

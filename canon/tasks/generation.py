@@ -28,13 +28,13 @@ from canon.metrics.two_sample import classifier_two_sample_test
 from canon.objectives.adversarial import GameLoss
 from canon.objectives.record import ObjectiveChoice
 from canon.tasks import pictures
-from canon.tasks.base import DrawsPictures, NetworkTask, Outputs, Turn, spread
+from canon.tasks.base import DrawsPictures, DrawsSamples, NetworkTask, Outputs, Turn, spread
 
 _JUDGED = 4000  # examples and samples that the test looks at, at most; its accuracy is then known to 0.008
 _HIT = 0.01  # share of samples from which a mode counts as hit
 
 
-class Generation(NetworkTask, DrawsPictures):
+class Generation(NetworkTask, DrawsSamples, DrawsPictures):
     monitor = "two_sample_accuracy"
     loss_falls = False  # of two players
     least = 4  # half of them train the judge
@@ -85,13 +85,13 @@ class Generation(NetworkTask, DrawsPictures):
 
     # Samples
 
-    def run(self, network: nn.Module, batch: Batch, turn: Turn) -> Outputs:
+    def run(self, network: nn.Module, batch: Batch, turn: Turn) -> dict[str, Tensor]:
         """As many samples as there are examples, from noise that is the same at every evaluation."""
         return {"samples": network(self.noise(batch["input"], turn))}
 
     def written(self, outputs: Outputs) -> np.ndarray:
         """Samples as the data has them: pixels uint8 0 … white; of a table's categories exactly one."""
-        samples = outputs["samples"]
+        samples = torch.from_numpy(outputs["samples"])
         if self._pixels is not None:
             return ((samples + 1) * (self._pixels.white / 2)).round().to(torch.uint8).numpy()
         samples = samples.clone()

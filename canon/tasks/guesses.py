@@ -10,6 +10,7 @@ import numpy as np
 
 from canon import metrics
 
+_FEW = 10  # examples by which a model that beats the guess is not judged any further
 _SIDE = 1.64  # standard errors: the one-sided 5 % point of the normal distribution
 
 
@@ -22,6 +23,8 @@ def of_classes(true: np.ndarray, predicted: np.ndarray, classes: tuple[str, ...]
     if metrics.matthews(true, predicted) > _SIDE / np.sqrt(len(true)) or floor == reached == 1:
         return ""
     better = "no" if reached <= floor else "not clearly"
+    if reached > floor and len(true) < _FEW:
+        return ""
     return (
         f'{better} better than always saying "{classes[most]}": accuracy {reached:.3f} against {floor:.3f} on '
         f"{len(true):,} examples"

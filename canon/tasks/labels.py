@@ -12,29 +12,25 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from canon import metrics
 from canon.data.batching.documents import LabelLists, unseen_sentence
 from canon.data.schema import Columns, Schema
 from canon.errors import CanonError
 from canon.metrics.classification import divide
 from canon.objectives.record import ObjectiveChoice
+from canon.objectives.words import OfWords
 from canon.tasks import guesses
-from canon.tasks.base import Outputs, PredictsClasses, Remarks, Task
+from canon.tasks.base import ListsLabels, Outputs, Task
 
 _WIDE = 5  # precision and recall are reported at so many labels too, where there are more
 
 
-class LabelTask(Task, PredictsClasses, Remarks):
+class LabelTask(Task, ListsLabels):
     monitor = "accuracy"
 
     def __init__(self, choice: ObjectiveChoice, config: Any, schema: Schema) -> None:
         super().__init__(choice, config, schema)
-        self.top: int | None = None  # labels predicted of an example at most, and their least probability
-        self.threshold: float | None = None
-        self.table: list[dict[str, Any]] = []  # of each label, by the newest `score`
+        self.objective: OfWords = choice.create()
 
     def names(self) -> tuple[str, ...]:
         wide = (f"precision@{_WIDE}", f"recall@{_WIDE}") if len(self.schema.classes) > _WIDE else ()
@@ -48,10 +44,10 @@ class LabelTask(Task, PredictsClasses, Remarks):
         if not len(scored):
             raise CanonError("No example has a label that the training examples have; there is nothing to score.")
         labels = labels.take(scored)
-        ranked_nK, shares_nK = outputs["labels"].numpy()[scored], outputs["probabilities"].numpy()[scored]
+        ranked_nK, shares_nK = outputs["labels"][scored], outputs["probabilities"][scored]
         right_nK = _are_right(ranked_nK, labels, len(self.schema.classes))
         scores = {
-            "loss": float(outputs["loss"].numpy()[scored].mean()),
+            "loss": float(outputs["loss"][scored].mean()),
             "accuracy": float(right_nK[:, 0].mean()),
             **self._averages(ranked_nK, shares_nK, right_nK, labels),
         }
@@ -67,7 +63,7 @@ class LabelTask(Task, PredictsClasses, Remarks):
     ) -> dict[str, float]:
         """F1 over all predictions and over labels that occur; and the table of each label."""
         size = len(self.schema.classes)
-        separate = self.config.loss == "one-vs-all"
+        separate = self.objective.separate
         top = self.top or (size if separate or self.threshold is not None else 1)
         threshold = (0.5 if separate and self.top is None else 0.0) if self.threshold is None else self.threshold
         predicted_nK = (np.arange(ranked_nK.shape[1]) < top) & (shares_nK >= threshold)
@@ -91,24 +87,20 @@ class LabelTask(Task, PredictsClasses, Remarks):
     def floors(self, targets: np.ndarray) -> dict[str, float]:
         """Of examples with one label each."""
         shares_L = np.bincount(targets, minlength=len(self.schema.classes)) / len(targets)
-        loss = self.config.loss
-        if loss == "one-vs-all":
-            return {"label shares": sum(metrics.entropy([share, 1 - share], base=np.e) for share in shares_L.tolist())}
-        if loss == "negative-sampling":
-            return {}
-        return {"uniform": float(np.log(len(shares_L))), "label shares": metrics.entropy(shares_L, base=np.e)}
+        return self.objective.label_floors(shares_L)
 
     def shortfall(self, outputs: Outputs, columns: Columns) -> str:
         """Of examples with one label each."""
         labels = LabelLists.of(columns["target"])
         single = np.flatnonzero(labels.lengths == 1)
         true, target = labels.take(single).flat, self.schema.target
-        return guesses.of_classes(true, outputs["labels"].numpy()[single, 0], target.classes, target.counts)
+        return guesses.of_classes(true, outputs["labels"][single, 0], target.classes, target.counts)
 
-    def scores(self, outputs: Outputs) -> Tensor:
+    def scores(self, outputs: Outputs) -> np.ndarray:
         """A probability per label [n, L]; 0 for those that are not ranked."""
-        zeros_nL = torch.zeros(len(outputs["labels"]), len(self.schema.classes))
-        return zeros_nL.scatter(1, outputs["labels"], outputs["probabilities"])
+        scores_nL = np.zeros((len(outputs["labels"]), len(self.schema.classes)), np.float32)
+        np.put_along_axis(scores_nL, outputs["labels"], outputs["probabilities"], axis=1)
+        return scores_nL
 
     def rows(self, outputs: Outputs, columns: Columns, top: int) -> list[dict[str, Any]]:
         rows = []

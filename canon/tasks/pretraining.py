@@ -108,7 +108,7 @@ class Pretraining(NetworkTask, Composes, FitsGraphs, ShowsSamples):
                 options["places_lengths"] = torch.tensor([places])
         return unwrapped(network).logits(network(*example, **options)["hidden"])
 
-    def ask(self, network: nn.Module, batch: Batch) -> Outputs:
+    def ask(self, network: nn.Module, batch: Batch) -> dict[str, Tensor]:
         """The network's outputs: features of the places to predict, and what it says of whole sequences."""
         layout = layout_of(batch)
         if self.objective.decodes:
@@ -118,7 +118,7 @@ class Pretraining(NetworkTask, Composes, FitsGraphs, ShowsSamples):
             more["places_lengths"] = batch["places_lengths"]
         return network(batch["input"], layout, places_M=batch["places"], **more)
 
-    def token_losses(self, network: nn.Module, outputs: Outputs, batch: Batch) -> TokenLoss:
+    def token_losses(self, network: nn.Module, outputs: dict[str, Tensor], batch: Batch) -> TokenLoss:
         return unwrapped(network).token_losses(outputs["hidden"], batch["target"])
 
     # Training
@@ -143,7 +143,7 @@ class Pretraining(NetworkTask, Composes, FitsGraphs, ShowsSamples):
 
     # Evaluation
 
-    def run(self, network: nn.Module, batch: Batch, turn: Turn) -> Outputs:
+    def run(self, network: nn.Module, batch: Batch, turn: Turn) -> dict[str, Tensor]:
         """Sums over each sequence's targets; of the first sequences of a split, what the network would fill in."""
         outputs = self.ask(network, batch)
         losses = self.token_losses(network, outputs, batch)
@@ -183,15 +183,13 @@ class Pretraining(NetworkTask, Composes, FitsGraphs, ShowsSamples):
         if self.labels and scores:
             scores["token_loss"] = scores["loss"]
         for name in self.labels:
-            count, loss, right = (
-                outputs[f"{name}_{kind}"].double().sum().item() for kind in ("count", "loss", "right")
-            )
+            count, loss, right = (tokens.total(outputs[f"{name}_{kind}"]) for kind in ("count", "loss", "right"))
             if count:
                 scores |= {f"{name}_loss": loss / count, f"{name}_accuracy": right / count}
                 means.append(loss / count)
         if self.labels == ("next",):
-            weighted = (outputs["next_loss"] * outputs["count"]).double().sum().item()
-            scores["loss"] += weighted / outputs["count"].double().sum().item()
+            weighted = tokens.total(outputs["next_loss"] * outputs["count"])
+            scores["loss"] += weighted / tokens.total(outputs["count"])
         elif self.labels and means:
             scores["loss"] = sum(means) / len(means)
         return scores
@@ -207,7 +205,7 @@ class Pretraining(NetworkTask, Composes, FitsGraphs, ShowsSamples):
         size = min(len(columns["input"]), SHOWN)
         rows = np.arange(size)
         batch = self.compose(columns, rows, rows, EVALUATION)
-        return lines(self.objective, batch, outputs["guesses"][:size].long().numpy(), self._tokenizer)
+        return lines(self.objective, batch, outputs["guesses"][:size].astype(np.int64), self._tokenizer)
 
     def rows(self, outputs: Outputs, columns: Columns, top: int) -> list[dict[str, Any]]:
         """How well each passage was predicted."""
@@ -225,7 +223,7 @@ def _sums(x_M: Tensor, row_M: Tensor, size: int) -> Tensor:
     return torch.zeros(size, device=x_M.device).index_add(0, row_M, x_M.float())
 
 
-def _judged(name: str, logits: Tensor, batch: Batch, size: int) -> Outputs:
+def _judged(name: str, logits: Tensor, batch: Batch, size: int) -> dict[str, Tensor]:
     """Losses, right answers and targets of each sequence."""
     label, counts_B = batch[name], batch[f"{name}_lengths"]
     losses, right = cross_entropy(logits.float(), label, ignore_index=IGNORE), logits.argmax(-1) == label

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from canon.data.targets import (
     Choice,
     Class,
     HiddenTokens,
     Labels,
+    Match,
     NextToken,
     Nothing,
     Number,
     OtherText,
+    Score,
     Span,
     Tags,
     Target,
@@ -56,6 +58,23 @@ _TESTS = "on the split that has the tests (`data.tests`): test, else valid, else
 _NEXT = "with `next_sentence`"
 _ERNIE = "ERNIE 2.0"
 _RELATIONS = ("relation", "order", "distance")
+_LAID = (
+    TaskScore(
+        "alignment", formula="mean of ‖x − y‖² over pairs that belong together, or have more than 4/5 of the score"
+    ),
+    TaskScore("uniformity", formula="log of the mean of e^(−2‖x_i − x_j‖²) over pairs of at most 4,000 texts"),
+)
+_SCORED = "where a split has scores"
+_CORRELATED = (
+    TaskScore("spearman", formula="correlation of the ranks of cosine and score", where=_SCORED),
+    TaskScore("pearson", formula="correlation of cosine and score", where=_SCORED),
+    TaskScore("spearman_mean", where="several files"),
+    TaskScore("spearman_wmean", where="several files"),
+    TaskScore("auc", where="scores 0 and 1"),
+    TaskScore("map", where="scores 0 and 1, several answers of a question"),
+    TaskScore("mrr", where="as above"),
+)
+_GROUPS = "in groups of at most 256 rows; metrics of all rows together"
 _ENTITIES = "tags that mark entities"
 _UNANSWERABLE = "spans, where some questions have no answer"
 
@@ -196,6 +215,61 @@ RECORDS = (
         (Labels,),
     ),
     TaskRecord(
+        "future-steps",
+        "What comes next",
+        "features of what came before",
+        "前文的特征",
+        (TaskScore("step_accuracy", best=True), TaskScore("information")),
+        (Nothing,),
+        scoring="in groups of at most 256 strands",
+    ),
+    TaskRecord(
+        "retrieval",
+        "Retrieval",
+        "vectors of texts",
+        "文本向量",
+        (
+            TaskScore("recall@1", formula="share of relevant texts that are ranked first"),
+            *(
+                TaskScore(f"{name}@{k}", best=(name, k) == ("ndcg", 10))
+                for k in (1, 10)
+                for name in ("recall", "hit", "mrr", "ndcg", "map")
+                if (name, k) != ("recall", 1)
+            ),
+            *_CORRELATED,
+            *_LAID,
+        ),
+        (Match,),
+        scoring=_GROUPS,
+    ),
+    TaskRecord(
+        "similarity",
+        "Similarity of sentences",
+        "how alike two texts are",
+        "两段文本的相似度",
+        (replace(_CORRELATED[0], best=True), *_CORRELATED[1:], *_LAID),
+        (Score,),
+        scoring=_GROUPS,
+    ),
+    TaskRecord(
+        "inference",
+        "Inference by two vectors",
+        "the class of two texts",
+        "句对的类别",
+        (TaskScore("accuracy", best=True), *_CORRELATED, *_LAID),
+        (Class,),
+        scoring=_GROUPS,
+    ),
+    TaskRecord(
+        "sentence-views",
+        "Sentences and their views",
+        "vectors of texts",
+        "文本向量",
+        (*_CORRELATED, *_LAID),
+        (Nothing,),
+        scoring=_GROUPS,
+    ),
+    TaskRecord(
         "fine-tuning",
         "Fine-tuning",
         "a class, a number, tags, a span or a choice",
@@ -218,6 +292,19 @@ RECORDS = (
             TaskScore("no_answer_accuracy", of=_UNANSWERABLE),
         ),
         (Class, Number, Choice, Tags, Span),
+    ),
+    TaskRecord(
+        "prompting",
+        "Prompting",
+        "a class, by the words for it",
+        "类别（由标签词得出）",
+        (
+            TaskScore("accuracy", best=True),
+            TaskScore("f1_macro", formula="mean over classes of 2tp/(2tp + fp + fn)"),
+            TaskScore("matthews", where="chooses the best checkpoint on CoLA"),
+        ),
+        (Class,),
+        scoring="without hidden tokens; with demonstrations the mean over all draws",
     ),
 )
 

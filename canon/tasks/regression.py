@@ -28,22 +28,23 @@ class Regression(NetworkTask, PredictsNumbers):
         assert isinstance(schema.target, Number)
         self.target, self.objective = schema.target, choice.create()
 
-    def losses(self, outputs: Outputs, target_B: Tensor) -> Tensor:
-        return self.objective.losses(outputs["logits"].squeeze(1), self.target.scaled(target_B))
+    def losses(self, logits_B1: Tensor, target_B: Tensor) -> Tensor:
+        return self.objective.losses(logits_B1.squeeze(1), self.target.scaled(target_B))
 
     def loss(self, network: nn.Module, batch: Batch, phase: str, turn: Turn) -> Tensor:
-        return self.losses(self.run(network, batch, turn), batch["target"]).sum()
+        return self.losses(self.run(network, batch, turn)["logits"], batch["target"]).sum()
 
     def numbers(self, outputs: Outputs) -> np.ndarray:
-        return self.target.restored(outputs["logits"].double().squeeze(1)).numpy()
+        return np.asarray(self.target.restored(outputs["logits"].astype(np.float64).squeeze(1)))
 
     def names(self) -> tuple[str, ...]:
         return ("loss", "mse", "mae", "r2")
 
     def score(self, outputs: Outputs, columns: Columns) -> dict[str, float]:
         target_B, predicted_B = np.asarray(columns["target"]), self.numbers(outputs)
+        losses_B = self.losses(torch.from_numpy(outputs["logits"]), torch.from_numpy(target_B))
         return {
-            "loss": self.losses(outputs, torch.from_numpy(target_B)).double().mean().item(),
+            "loss": losses_B.double().mean().item(),
             "mse": metrics.mean_squared_error(target_B, predicted_B),
             "mae": metrics.mean_absolute_error(target_B, predicted_B),
             "r2": metrics.r2(target_B, predicted_B, force_finite=False),  # of equal targets it is undefined

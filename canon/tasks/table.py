@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from importlib import import_module
 from typing import Any
 
 from canon.data import targets
@@ -12,48 +14,66 @@ from canon.objectives import choosing
 from canon.objectives.record import ObjectiveChoice
 from canon.registry import System
 from canon.tasks.base import Task
-from canon.tasks.bidirectional import BidirectionalModelling
-from canon.tasks.classification import Classification
-from canon.tasks.contrastive import Contrastive
-from canon.tasks.finetune import FineTuningTask
-from canon.tasks.finetune_spans import AnswerSpans
-from canon.tasks.finetune_tags import WordTags
-from canon.tasks.finetune_text import TextChoices, TextClasses, TextNumbers
-from canon.tasks.generation import Generation
-from canon.tasks.labels import LabelTask
-from canon.tasks.language_model import LanguageModelling
-from canon.tasks.pretraining import Pretraining
-from canon.tasks.regression import Regression
-from canon.tasks.transduction import Transduction
-from canon.tasks.word_vectors import WordVectors
 
-TASKS: dict[str, type[Task]] = {
-    "classification": Classification,
-    "regression": Regression,
-    "contrastive": Contrastive,
-    "generation": Generation,
-    "transduction": Transduction,
-    "language-model": LanguageModelling,
-    "bidirectional-language-model": BidirectionalModelling,
-    "pretraining": Pretraining,
-    "word-vectors": WordVectors,
-    "labels": LabelTask,
-    "fine-tuning": FineTuningTask,  # type: ignore[type-abstract]
-}
+
+class _Imported(dict[Any, Any]):
+    """Classes, by MODULE:CLASS in canon.tasks, which are imported when they are asked for: networks' import torch."""
+
+    def __getitem__(self, key: Any) -> type[Task]:
+        place: Any = super().__getitem__(key)
+        if not isinstance(place, str):
+            return place
+        module, _, name = place.partition(":")
+        task: type[Task] = vars(import_module(f"canon.tasks.{module}"))[name]
+        return task
+
+
+_FINE_TUNING = "fine-tuning"
+TASKS: Mapping[str, type[Task]] = _Imported(
+    {
+        "classification": "classification:Classification",
+        "regression": "regression:Regression",
+        "contrastive": "contrastive:Contrastive",
+        "generation": "generation:Generation",
+        "transduction": "transduction:Transduction",
+        "language-model": "language_model:LanguageModelling",
+        "bidirectional-language-model": "bidirectional:BidirectionalModelling",
+        "pretraining": "pretraining:Pretraining",
+        "word-vectors": "word_vectors:WordVectors",
+        "labels": "labels:LabelTask",
+        "future-steps": "future:Future",
+        **dict.fromkeys(("retrieval", "similarity", "inference", "sentence-views"), "sentences:SentenceTask"),
+        _FINE_TUNING: "finetune:FineTuningTask",
+        "prompting": "prompting:PromptTask",
+    }
+)
+# Of systems that need no torch, where their outputs are judged by another class.
+PLAIN: Mapping[str, type[Task]] = _Imported(
+    {
+        "classification": "classes:PlainClasses",
+        "language-model": "next_tokens:NextTokens",
+    }
+)
 # Fine-tuning by what the data asks for.
-FINE_TUNING: dict[type[Target], type[FineTuningTask]] = {
-    targets.Class: TextClasses,
-    targets.Number: TextNumbers,
-    targets.Choice: TextChoices,
-    targets.Tags: WordTags,
-    targets.Span: AnswerSpans,
-}
+FINE_TUNING: Mapping[type[Target], type[Task]] = _Imported(
+    {
+        targets.Class: "finetune_text:TextClasses",
+        targets.Number: "finetune_text:TextNumbers",
+        targets.Choice: "finetune_text:TextChoices",
+        targets.Tags: "finetune_tags:WordTags",
+        targets.Span: "finetune_spans:AnswerSpans",
+    }
+)
+
+
+def of(system: System) -> type[Task]:
+    """The class of a system's task; of fine-tuning, what all of its classes share."""
+    if system.task not in TASKS:
+        raise unknown("task", system.task, TASKS)
+    return (PLAIN if system.torch != "always" and system.task in PLAIN else TASKS)[system.task]
 
 
 def create(system: System, config: Any, schema: Schema, objective: ObjectiveChoice | None = None) -> Task:
     """The task of a system with these settings; objective: the system's default where it is None."""
-    if system.task not in TASKS:
-        raise unknown("task", system.task, TASKS)
-    task = TASKS[system.task]
-    task = FINE_TUNING[type(schema.target)] if task is FineTuningTask else task
+    task = FINE_TUNING[type(schema.target)] if system.task == _FINE_TUNING else of(system)
     return task(objective or choosing.default(system, config), config, schema)

@@ -15,14 +15,18 @@ from canon.tasks.base import Outputs
 
 def scores(outputs: Outputs) -> dict[str, float]:
     """Per token: the mean loss, e^loss, and the share that was the likeliest."""
-    loss, right, count = (outputs[name].double().sum().item() for name in ("loss", "right", "count"))
+    loss, right, count = (total(outputs[name]) for name in ("loss", "right", "count"))
     return {"loss": loss / count, "perplexity": perplexity(loss / count), "token_accuracy": right / count}
 
 
 def rows(outputs: Outputs) -> list[dict[str, float]]:
     """The loss and perplexity of each sequence."""
-    losses = (outputs["loss"] / outputs["count"].clamp(min=1)).tolist()
+    losses = (outputs["loss"] / outputs["count"].clip(min=1)).tolist()
     return [{"loss": loss, "perplexity": perplexity(loss)} for loss in losses]
+
+
+def total(rows: np.ndarray) -> float:
+    return float(rows.sum(dtype=np.float64))
 
 
 def perplexity(loss: float) -> float:

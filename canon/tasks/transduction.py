@@ -30,12 +30,12 @@ from canon.nn.ragged import Layout, layout_of
 from canon.objectives.classification import CrossEntropy, cross_entropy
 from canon.objectives.record import ObjectiveChoice
 from canon.tasks import tokens
-from canon.tasks.base import FitsGraphs, NetworkTask, Outputs, Remarks, ShowsSamples, Turn, spread
+from canon.tasks.base import FitsGraphs, NetworkTask, Outputs, PredictsTexts, Remarks, ShowsSamples, Turn, spread
 
 _SHOWN = 3  # examples printed at an evaluation
 
 
-class Transduction(NetworkTask, FitsGraphs, ShowsSamples, Remarks):
+class Transduction(NetworkTask, PredictsTexts, FitsGraphs, ShowsSamples, Remarks):
     whole = True
     risk_examples = 1000  # decoding the whole training set would take too long
     monitor = "loss"
@@ -76,7 +76,7 @@ class Transduction(NetworkTask, FitsGraphs, ShowsSamples, Remarks):
         losses_M = self.objective.losses(logits_MV, batch["target"])
         return losses_M.sum() + plain.extra_loss(losses_M, target, drawing)
 
-    def run(self, network: nn.Module, batch: Batch, turn: Turn) -> Outputs:
+    def run(self, network: nn.Module, batch: Batch, turn: Turn) -> dict[str, Tensor]:
         """Sums over each sentence's tokens, and what the network decodes by itself."""
         logits_MV, target = self.teach(network, batch)
         sums = torch.zeros(target.size, 2, device=logits_MV.device)
@@ -125,7 +125,7 @@ class Transduction(NetworkTask, FitsGraphs, ShowsSamples, Remarks):
         return scores
 
     def texts(self, outputs: Outputs) -> list[str]:
-        return self._target.decode_batch([row[: _ended(row)] for row in outputs["decoded"].long().numpy()])
+        return self._target.decode_batch([row[: _ended(row)] for row in outputs["decoded"].astype(np.int64)])
 
     def references(self, columns: Columns) -> list[tuple[str, ...]]:
         """What counts as right for each row: one text, or several. The text of training rows is not kept, so it is
@@ -145,7 +145,7 @@ class Transduction(NetworkTask, FitsGraphs, ShowsSamples, Remarks):
 
     def samples(self, outputs: Outputs, columns: Columns) -> list[str]:
         rows = spread(len(columns["input"]), _SHOWN)
-        shown = self.shown({"decoded": outputs["decoded"][torch.from_numpy(rows)]}, take(columns, rows))
+        shown = self.shown({"decoded": outputs["decoded"][rows]}, take(columns, rows))
         return [
             f"  {source} → {said}" + ("" if said in right else f"   (right: {right[0]})")
             for source, said, right in shown

@@ -8,8 +8,7 @@ Shapes: V words, D dimensions.
 
 from __future__ import annotations
 
-import math
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 
@@ -22,14 +21,6 @@ from canon.tasks.base import Outputs, Remarks, Task
 _TESTS = ("wordsim353", "simlex999", "questions-words", "CA8-morphological", "CA8-semantic")
 
 
-@runtime_checkable
-class DrawsNoise(Protocol):
-    """The settings of a learner that may learn to distinguish words from noise."""
-
-    loss: str
-    negatives: int
-
-
 class WordVectors(Task, Remarks):
     monitor = "loss"
     risk_examples = 1 << 62  # all: a text is measured far faster than it is learned
@@ -39,15 +30,15 @@ class WordVectors(Task, Remarks):
         return ("loss", *_TESTS)
 
     def score(self, outputs: Outputs, columns: Columns) -> dict[str, float]:
-        pairs = outputs["pairs"].sum().item()
+        pairs = float(outputs["pairs"].sum())
         if "input" in columns and not pairs:
             raise CanonError(
                 f"A text to score has {len(columns['input']):,} words and sentence ends, but no two words beside each "
                 "other to score: give a longer one, or a smaller data.min_count."
             )
-        loss = {"loss": outputs["loss"].sum().item() / pairs} if pairs else {}
+        loss = {"loss": float(outputs["loss"].sum()) / pairs} if pairs else {}
         tests = columns.get("tests")
-        return loss | (self._tested(outputs["vectors"].numpy(), tests) if isinstance(tests, Tests) else {})
+        return loss | (self._tested(outputs["vectors"], tests) if isinstance(tests, Tests) else {})
 
     def _tested(self, vectors_VD: np.ndarray, tests: Tests) -> dict[str, float]:
         assert self.schema.words is not None
@@ -70,10 +61,8 @@ class WordVectors(Task, Remarks):
         return scores
 
     def floors(self, targets: np.ndarray) -> dict[str, float]:
-        """Where everything is as likely as not, each of a pair's outputs costs log 2."""
-        if isinstance(self.config, DrawsNoise) and self.config.loss == "negative-sampling":
-            return {"even odds": (1 + self.config.negatives) * math.log(2)}
-        return {}
+        floors: dict[str, float] = self.choice.create().floors()
+        return floors
 
     def rows(self, outputs: Outputs, columns: Columns, top: int) -> list[dict[str, Any]]:
         """A word's vector; None for an unknown word."""

@@ -12,6 +12,8 @@ from canon.data.batching.composer import Pretext
 from canon.data.encodings import Ask, Encoding
 from canon.data.encodings.framed import FRAMED
 from canon.data.encodings.passages import PASSAGES
+from canon.data.encodings.prompted import PROMPTED, TOKENS, PromptStart
+from canon.data.encodings.texts import TEXTS
 from canon.data.encodings.word_ids import WORD_IDS
 from canon.data.read import read
 from canon.data.schema import Data
@@ -49,20 +51,42 @@ def for_target(recipe: Recipe, target: Target) -> Recipe:
 
 
 def _sentinels(recipe: Recipe) -> int:
-    objective = recipe.objective.record.load() if recipe.objective.record.module else object
+    # Only a network that is built for an objective has tokens for it.
+    objective = recipe.objective.record.load() if recipe.objective.record.exclusive else object
     return objective.sentinels if issubclass(objective, Pretext) else 0
 
 
 def _from_backbone(recipe: Recipe, run: Path | None, ask: Ask) -> tuple[Any, Ask]:
     """A pre-trained network has a tokeniser and a frame of its own."""
     from canon.interop.backbones import reading_of
+    from canon.systems.pretrained.finetune import Config as FineTuneConfig
 
     recipe = with_backbone(recipe)
-    if recipe.config.kind and recipe.config.kind not in {target.name for target in ask.targets}:
+    ask = replace(ask, start=reading_of(recipe, run))
+    if not isinstance(recipe.config, FineTuneConfig) or not recipe.config.kind:
+        return recipe.data, ask
+    if recipe.config.kind not in {target.name for target in ask.targets}:
         names = ", ".join(target.name for target in ask.targets)
         raise CanonError(f'system.kind must be one of {names}, got "{recipe.config.kind}".')
-    targets = (TARGETS[recipe.config.kind],) if recipe.config.kind else ask.targets
-    return recipe.data, replace(ask, targets=targets, start=reading_of(recipe, run))
+    return recipe.data, replace(ask, targets=(TARGETS[recipe.config.kind],))
+
+
+def _from_prompt(recipe: Recipe, run: Path | None, ask: Ask) -> tuple[Any, Ask]:
+    """As a pre-trained network; the columns of the template are those that are read."""
+    from canon.data.text.templates import PromptTemplate
+    from canon.interop.backbones import reading_of, vectors_of
+
+    recipe = with_backbone(recipe)
+    config, data = vars(recipe.config), recipe.data
+    backbone = reading_of(recipe, run)
+    if backbone.limit:
+        backbone = backbone._replace(limit=backbone.limit - config.get("prefix", 0))
+    columns = PromptTemplate(data.template).columns
+    if columns and not data.features and not set(columns) <= {"text", "second"}:
+        data = replace(data, features=columns)
+    near = data.demo_encoder
+    vectors = vectors_of(near) if near and near != TOKENS else None
+    return data, replace(ask, start=PromptStart(backbone, config.get("verbaliser") == "head", vectors))
 
 
 def _from_tokenizer(recipe: Recipe, run: Path | None, ask: Ask) -> tuple[Any, Ask]:
@@ -87,6 +111,8 @@ def _from_words(recipe: Recipe, run: Path | None, ask: Ask) -> tuple[Any, Ask]:
 
 _STARTS: dict[Encoding, Callable[[Recipe, Path | None, Ask], tuple[Any, Ask]]] = {
     FRAMED: _from_backbone,
+    PROMPTED: _from_prompt,
+    TEXTS: _from_backbone,
     PASSAGES: _from_tokenizer,
     WORD_IDS: _from_words,
 }
@@ -94,7 +120,7 @@ _STARTS: dict[Encoding, Callable[[Recipe, Path | None, Ask], tuple[Any, Ask]]] =
 
 def with_backbone(recipe: Recipe) -> Recipe:
     """A recipe for fine-tuning with the network that the weights in train.init are of; others as they are."""
-    if FRAMED.name not in recipe.system.encodings or recipe.origins.get("system.backbone", "").startswith("from "):
+    if not recipe.system.backbone or recipe.origins.get("system.backbone", "").startswith("from "):
         return recipe
     from canon.interop.backbones import complete
 

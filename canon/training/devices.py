@@ -1,4 +1,4 @@
-"""Where training happens: the device, the processes, the precision, the seeds and what the device could do at best.
+"""Where torch trains: the device, the processes, the precision, the seeds and what the device could do at best.
 
 `torchrun` starts the processes and sets each one's rank in environment variables; canon has no launcher.
 """
@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from contextlib import suppress
 from functools import cache
-from pathlib import Path
 
 import torch
 import torch.distributed as dist
@@ -88,7 +86,7 @@ def enter_world(train: TrainConfig) -> World:
         torch.backends.cuda.enable_cudnn_sdp(False)
     if size > 1 and not dist.is_initialized():
         dist.init_process_group("nccl" if kind == "cuda" else "gloo")
-    return Processes(device, dist.get_rank(), size) if size > 1 else World(device)
+    return Processes(str(device), dist.get_rank(), size) if size > 1 else World(str(device))
 
 
 def leave_world() -> None:
@@ -141,20 +139,3 @@ def _measured_rate(_threads: int) -> float:
         a @ a
         best = min(best, time.perf_counter() - start)
     return 2 * 768**3 / best
-
-
-def reset_peak_memory(device: torch.device) -> None:
-    """Starts the count of `peak_memory` again, for runs that share a process."""
-    if device.type == "cuda":
-        torch.cuda.reset_peak_memory_stats(device)
-    with suppress(OSError):  # Linux; elsewhere the peak is that of the whole process
-        Path("/proc/self/clear_refs").write_text("5")
-
-
-def peak_memory(device: torch.device) -> int:
-    """Most bytes in use so far: the GPU's, or this process's."""
-    if device.type == "cuda":
-        return torch.cuda.max_memory_allocated(device)
-    import resource
-
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

@@ -9,12 +9,10 @@ Shapes: N copies of an environment, E episodes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from canon.contracts import Agent, Context, Environment, Episodes, Learner, MakesEnvironment, Transitions
 from canon.data.schema import Columns
@@ -97,25 +95,25 @@ class Playing(Learner):
     def logs(self) -> dict[str, float]:
         return {**self.agent.logs(), **(self._copies.logs() if self._copies else {})}
 
-    def tensors(self) -> dict[str, dict[str, Tensor]]:
+    def tensors(self) -> Mapping[str, Mapping[str, Any]]:
         return self.agent.tensors()
 
     def state(self) -> dict[str, Any]:
         return {"agent": self.agent.state(), "environments": self._copies.state() if self._copies else {}}
 
-    def restore(self, tensors: dict[str, dict[str, Tensor]], state: dict[str, Any]) -> None:
+    def restore(self, tensors: Mapping[str, Mapping[str, Any]], state: dict[str, Any]) -> None:
         self.agent.restore(tensors, state["agent"])
         if self._copies:
             self._copies.restore(state["environments"])
 
-    def outputs(self, columns: Columns) -> dict[str, Tensor]:
+    def outputs(self, columns: Columns) -> dict[str, np.ndarray]:
         """The return and length of each episode [E], and whether it was cut off."""
         episodes: Any = columns["input"]
         assert isinstance(episodes, Episodes), "a split of an environment is a column of episodes"
         parts = [
             self._play(episodes.make, episodes.seeds[i : i + _AT_ONCE]) for i in range(0, len(episodes.seeds), _AT_ONCE)
         ]
-        return {name: torch.from_numpy(np.concatenate([part[name] for part in parts])) for name in parts[0]}
+        return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
     def _play(self, make: Callable[[], Environment], seeds_E: np.ndarray) -> dict[str, np.ndarray]:
         copies = [make() for _ in seeds_E]

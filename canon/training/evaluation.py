@@ -40,13 +40,15 @@ class Evaluation:
             turns = math.ceil(max(end - start for start, end in all_shares) / task.at_once)  # of every process
             parts = [rows[i * task.at_once :][: task.at_once] for i in range(turns)]
         merged = self._merged(examples, parts, first, stop, Turn(careful=careful))
-        return {name: world.gather(rows) for name, rows in merged.items()} if spread else merged
+        return {name: (world.gather(rows) if spread else rows).numpy() for name, rows in merged.items()}
 
-    def _merged(self, examples: Examples, parts: Iterable[Tensor], first: int, stop: int, turn: Turn) -> Outputs:
+    def _merged(
+        self, examples: Examples, parts: Iterable[Tensor], first: int, stop: int, turn: Turn
+    ) -> dict[str, Tensor]:
         """The outputs of rows [first, stop), a part at a time. Filled as they come, each row in its place: a text is
         read as streams side by side, and small outputs kept between large logits would leave holes in memory."""
         task, device = self._task, self._world.device
-        merged: Outputs = {}
+        merged: dict[str, Tensor] = {}
         start = first
         for rows in parts:
             self._pause()

@@ -8,29 +8,31 @@ Hot path: no host sync on CUDA between logged steps.
 from __future__ import annotations
 
 import math
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from canon.contracts import Context, Learner, Paced, Penalized, TakesRows
+from canon.contracts import Borrows, Context, NetworkLearner, Paced, Penalized, TakesRows
 from canon.data.batching.augment import ImageDraws, augmenter
-from canon.data.batching.loader import Batch, Examples, Loader, shares
+from canon.data.batching.loader import Batch, Examples, Loader, Piece, shares
 from canon.data.encodings.pixels import PixelSchema
 from canon.data.schema import Columns, Data
-from canon.errors import CanonError
+from canon.errors import CanonError, is_out_of_memory
 from canon.nn.counting import count_parameters, summarize
 from canon.nn.frozen import frozen
-from canon.runs.checkpoint import Tensors
-from canon.tasks.base import Carries, FitsGraphs, NetworkTask, Outputs, Turn, composer
+from canon.tasks.base import Carries, Compares, FitsGraphs, NetworkTask, Outputs, Turn, composer
+from canon.training.comparing import compare_in_pieces
 from canon.training.devices import precision_of, seed_step, shared_generator
 from canon.training.evaluation import Evaluation
-from canon.training.graphs import Graphs
+from canon.training.graphs import SAMPLES, Graphs
+from canon.training.memory import too_large
 from canon.training.phases import Phase, freeze, give_turn
-from canon.training.sharding import like, shard, whole
+from canon.training.sharding import Tensors, as_tensors, gathered, like, shard, too_large_to_gather, whole
 from canon.training.update import Update
 from canon.training.wrapping import can_record, wrap
 
@@ -38,9 +40,10 @@ from canon.training.wrapping import can_record, wrap
 _SHARED_FROM = 5e7
 _NAN = float("nan")
 _NOTHING = nullcontext()
+BACKBONE = "backbone."  # of a network that borrows one: the beginning of its tensors' names
 
 
-class Gradient(Learner):
+class Gradient(NetworkLearner):
     """Learner of every system with loop="gradient"."""
 
     def __init__(self, network: nn.Module, task: NetworkTask, context: Context) -> None:
@@ -50,6 +53,7 @@ class Gradient(Learner):
         self.task = task
         self.turn = Turn()  # of training; an evaluation has its own
         self._device = self.world.device
+        self._on_cpu = self._device.type == "cpu"
         self._dtype = precision_of(self.train, self._device)
         self._sharded = self.world.size > 1 and self.train.parallel == "fsdp"
         self._penalty = network.penalty if isinstance(network, Penalized) else None
@@ -101,13 +105,12 @@ class Gradient(Learner):
         self._models, self._in_graphs = wrap(
             self.network, self.phases, self.context, self._sharded, flops_per_step, steps
         )
-        self._recorded = self._recording(columns)
         self._augment = augmenter(recipe.data.augment, self.schema)
-        self._on_cpu = self._device.type == "cpu"
         # Shards keep all their gradients, since FSDP2 reads the flag only once; those of other phases are dropped.
         self._in_turns = len(self.phases) > 1 and not self._sharded
         self._update = Update(train, self.world, self._dtype, self._sharded)
         self._enter_training()
+        self._recorded = self._recording(columns)
 
     def _enter_training(self) -> None:
         """Frozen modules are fixed functions: batch norms keep their statistics, dropouts drop nothing."""
@@ -124,18 +127,32 @@ class Gradient(Learner):
         if not longest or not can_record(self.network, self._dtype):
             return None
         work = partial(self._pass, self.phases[0])
-        return Graphs(work, self._parameters, longest, self.turn, task.of_sequences)
+        graphs = Graphs(work, self._parameters, longest, self.turn, task.of_sequences, self.loader.in_pieces)
+        graphs.prepare(self.loader.preview(SAMPLES))
+        return graphs
 
     # ---- a step
 
     def step(self, number: int) -> bool:
         seed_step(self.context.seed, number, self.world.rank, self._device)
+        try:
+            self._turns(number)
+        except Exception as error:
+            if not is_out_of_memory(error):
+                raise
+        else:
+            return True
+        # Here what the step held is free again.
+        rows = len(self.loader.order.indices(self.loader.position - 1)) // self.world.size
+        at_once = min(self.train.micro_batch or rows, rows)
+        raise too_large(self._device, at_once, self.task.divisible, self._attempt)
+
+    def _turns(self, number: int) -> None:
         for phase in self._order:
             phase.set_rate(number, self._total_steps)
             if self._in_turns:
                 give_turn(phase, self.phases)
             self.run(phase)
-        return True
 
     def run(self, phase: Phase) -> None:
         """One turn of a phase: a batch, its gradients and the step on them."""
@@ -152,8 +169,11 @@ class Gradient(Learner):
             count = int(self.world.total([0 if idle else count])[0])
         observed = dict(self.turn.observed) if idle else {}
         if self._recorded is not None:
-            self._recorded.clear()
-        for i, (batch, share) in enumerate(pieces):
+            self._recorded.begin()
+        in_pieces = len(pieces) > 1 and isinstance(self.task, Compares)
+        if in_pieces:
+            phase.loss = phase.loss + self._compare(phase, pieces)
+        for i, (batch, share) in enumerate([] if in_pieces else pieces):
             # Micro-batches of one batch draw the same numbers, and each uses those of its rows.
             self.turn.generator = shared_generator(self.context.seed, self.loader.position, self._device)
             self.turn.share = share
@@ -174,6 +194,23 @@ class Gradient(Learner):
             for parameter in self._parameters:  # those of the other phases have gradients of this loss too
                 parameter.grad = None
 
+    def _attempt(self, size: int) -> None:
+        """A pass over the first `size` examples of the batch, beside as much as an optimiser keeps, at most."""
+        self._recorded = None
+        for parameter in self._parameters:
+            parameter.grad = None
+        loader = Loader(self.loader.examples, self.loader.order, size, self.world.rank, self.world.size)
+        try:
+            phase = self._order[-1]
+            known = phase.optimizer.state
+            kept = [] if known else [torch.empty_like(p) for p in self._parameters for _ in range(2)]
+            batch, self.turn.share = loader.next()[0]
+            self._pass(phase, batch, 1)
+            del kept
+        finally:
+            for parameter in self._parameters:
+                parameter.grad = None
+
     def _pass(
         self, phase: Phase, batch: Batch, count: int = 0, first: bool = False, last: bool = True, weight: float = 1.0
     ) -> Any:
@@ -191,16 +228,40 @@ class Gradient(Learner):
             total = loss
             if first and self._penalty is not None:
                 total = total + whole(self._penalty()) * (count / self.world.size)
-            value = loss.item() if self._on_cpu else loss.detach()
-            # A bad loss with good gradients must show in the gradients, which all processes share.
-            if not self._on_cpu:
-                total = total * torch.where(total.detach().isfinite(), 1.0, _NAN)
-            elif not math.isfinite(value):
-                total = total * _NAN
-            if self._update.scaling:
-                total = total * self._update.scale
+            value, total = self._prepared(loss, total)
             total.backward()
         return value
+
+    def _prepared(self, loss: torch.Tensor, total: torch.Tensor | None = None) -> tuple[Any, torch.Tensor]:
+        """A loss as it is logged, and what is differentiated: `total` (the loss where it is None), made ready."""
+        total = loss if total is None else total
+        value = loss.item() if self._on_cpu else loss.detach()
+        # A bad loss with good gradients must show in the gradients, which all processes share.
+        if not self._on_cpu:
+            total = total * torch.where(total.detach().isfinite(), 1.0, _NAN)
+        elif not math.isfinite(value):
+            total = total * _NAN
+        if self._update.scaling:
+            total = total * self._update.scale
+        return value, total
+
+    def _compare(self, phase: Phase, pieces: list[Piece]) -> Any:
+        """Adds the gradients of a batch in pieces, whose loss compares all rows; returns its sum of losses."""
+        model, task = self._models[phase.name], self.task
+        assert isinstance(task, Compares)
+
+        def begin(number: int) -> None:
+            self.turn.generator = shared_generator(self.context.seed, self.loader.position, self._device)
+            self.turn.share = pieces[number].share
+
+        @contextmanager
+        def within(last: bool) -> Iterator[None]:
+            waits = isinstance(model, DistributedDataParallel) and not last
+            lower = self._dtype != torch.float32
+            with model.no_sync() if waits else _NOTHING, torch.autocast(self._device.type, self._dtype, enabled=lower):  # type: ignore[operator]
+                yield
+
+        return compare_in_pieces(task, model, pieces, self.turn, begin, within, self._prepared)
 
     def logs(self) -> dict[str, float]:
         numbers: dict[str, float] = {}
@@ -227,15 +288,28 @@ class Gradient(Learner):
     # ---- what a checkpoint holds
 
     def tensors(self) -> dict[str, Tensors]:
-        """Whole tensors, also of shards; every process must call this."""
-        model = {name: whole(tensor) for name, tensor in self.network.state_dict().items()}
-        optimizer: Tensors = {}
+        """Whole tensors, or shards where the whole is too large; every process must call this. What a run starts from
+        is whole: every process has read it."""
+        model = self._kept()
+        optimizer: dict[str, Tensor] = {}
         for phase in self.phases:
             optimizer |= phase.tensors()
-        groups = {"model": model, "optimizer": optimizer}
+        apart = self._sharded and self.loader.position > 0 and self.train.shards != "off"
+        if apart and self.train.shards == "auto":
+            apart = too_large_to_gather([*model.values(), *optimizer.values()], self.world)
+        groups: dict[str, Tensors] = {"model": model, "optimizer": optimizer}
+        if self._sharded and not apart:
+            groups = {name: {key: whole(value) for key, value in group.items()} for name, group in groups.items()}
         if isinstance(self.task, Carries):
             groups["carried"] = {name: self.world.gather(rows.cpu()) for name, rows in (self.turn.state or {}).items()}
         return groups
+
+    def _kept(self) -> dict[str, Tensor]:
+        """The weights that a run keeps: not those of a backbone that it borrows."""
+        tensors: dict[str, Tensor] = dict(self.network.state_dict())
+        if isinstance(self.network, Borrows) and self.network.borrows:
+            return {name: tensor for name, tensor in tensors.items() if not name.startswith(BACKBONE)}
+        return tensors
 
     def state(self) -> dict[str, Any]:
         sums = {p.name: [self.world.total([float(p.loss)])[0], p.count, float(p.bad)] for p in self.phases}
@@ -246,8 +320,8 @@ class Gradient(Learner):
             **self._update.state(),
         }
 
-    def restore(self, tensors: dict[str, Tensors], state: dict[str, Any]) -> None:
-        self._restore_weights(tensors["model"])
+    def restore(self, tensors: Mapping[str, Mapping[str, Any]], state: dict[str, Any]) -> None:
+        self._restore_weights(as_tensors(tensors["model"]))
         if "optimizer" not in tensors:  # to predict with
             return
         for phase in self.phases:
@@ -260,12 +334,12 @@ class Gradient(Learner):
         self.loader.position = state["position"]
         if carried := tensors.get("carried"):
             start, stop = shares(self.train.batch, self.world.size)[self.world.rank]
-            self.turn.state = {name: rows[start:stop].to(self._device) for name, rows in carried.items()}
+            self.turn.state = {name: rows[start:stop].to(self._device) for name, rows in as_tensors(carried).items()}
         self._update.restore(state)
 
     @torch.no_grad()
-    def _restore_weights(self, weights: Tensors) -> None:
-        tensors = self.network.state_dict()
+    def _restore_weights(self, weights: Mapping[str, Tensor]) -> None:
+        tensors = self._kept()
         if tensors.keys() != weights.keys():
             raise CanonError("The checkpoint's weights have other names than this system's.")
         for name, tensor in tensors.items():
@@ -284,15 +358,11 @@ class Gradient(Learner):
 
     def outputs(self, columns: Columns) -> Outputs:
         training, unshards = self.network.training, self._sharded and self.task.whole
-        with torch.no_grad(), frozen(self.network):
+        with torch.no_grad(), frozen(self.network), gathered(self.network) if unshards else _NOTHING:
             self.network.eval()
-            if unshards:
-                self.network.unshard()  # type: ignore[operator]
             try:
                 return self._evaluation.outputs(self._examples(columns), self._sharded, self.careful)
             finally:
-                if unshards:
-                    self.network.reshard()  # type: ignore[operator]
                 if training:
                     self._enter_training()
 

@@ -1,20 +1,25 @@
-"""A step's forward and backward pass as CUDA graphs: recorded once for each shape of batch, then replayed.
+"""A step's forward and backward pass as CUDA graphs: recorded before the first step for a few sizes, then replayed.
 
 A small network keeps an H200 busy for 4 ms of a step whose 600 launches take the host 20 ms or more; a replay takes one
-launch. Shapes must repeat, so batches of sequences are filled up: tokens end to end to the next multiple of 512 with
-extra sequences that nothing reads, targets with IGNORE. All layouts are in fixed memory (`FixedLayout`), into which
-each batch's are written. Gradients are added into tensors that stay; random numbers follow the generator's seed as
-they do without graphs. What a task does in its loss must not wait for the device. With CANON_KERNELS=off the
-passes are run one by one, which tests/training/test_graphs.py compares with replays.
+launch. Sizes must repeat, so batches of sequences are filled up: tokens end to end with extra sequences that nothing
+reads, targets with IGNORE. `plan` chooses the sizes by the first batches of the run, so that a resumed run has the same
+ones. All graphs take turns in one memory, that of the largest, which is recorded first; nothing of it outlives a replay
+but the loss. All layouts are in fixed memory (`FixedLayout`), into which each batch's are written, and so are the
+gradients; random numbers follow the generator's seed as they do without graphs. What a task does in its loss must not
+wait for the device. With CANON_KERNELS=off the passes are run one by one, which tests/training/test_graphs.py compares
+with replays.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from canon.contracts import IGNORE
@@ -23,50 +28,100 @@ from canon.kernels import enabled
 from canon.nn.ragged import FixedLayout
 from canon.tasks.base import Turn
 
-_TOKENS = 512  # what numbers of tokens are rounded up to
-_SEQUENCES = 128
-_MOST = 64  # graphs that are kept; shapes beyond are run without
-_WARM = 2  # runs before the first recording, in which libraries make themselves ready
+SAMPLES = 24  # batches that the sizes are chosen by
+_MOST = 8  # sizes
+_COMMON, _RARE = 2.6, 6.0  # standard deviations: 99 % of batches are within the first, all but one in 10⁹ the second
+_EVEN = 64  # what numbers of tokens are rounded up to
+_TARGETS = "target"
 
 
-class Filled:
-    """A batch of a shape that repeats: `tokens` are its tensors filled up, `lengths` those of its sequences."""
+@dataclass(frozen=True)
+class Size:
+    """What batches are filled up to."""
 
-    def __init__(self, batch: Batch, longest: int, of_sequences: tuple[str, ...] = ()) -> None:
-        self.lengths = {name: batch[f"{name}_lengths"] for name in ("input", "target") if f"{name}_lengths" in batch}
-        rows = {name: tokens for name, tokens in batch.items() if not name.endswith("_lengths")}
-        sizes = {name: len(tokens) + -len(tokens) % _TOKENS for name, tokens in rows.items()}
-        # Room for the sequences that take up what was filled in.
-        spare = max(-(-(sizes[name] - len(rows[name])) // longest) for name in self.lengths)
-        self.sequences = max(len(lengths) for lengths in self.lengths.values()) + spare
-        self.sequences += -self.sequences % _SEQUENCES
-        sizes |= {name: self.sequences for name in rows if name in of_sequences}
-        self.tokens = {
-            name: F.pad(
-                tokens, (0, sizes[name] - len(tokens)), value=IGNORE if name in ("target", *of_sequences) else 0
-            )
-            for name, tokens in rows.items()
+    sequences: int
+    rows: dict[str, int]
+
+    def room_for(self, batch: Batch, longest: int) -> bool:
+        """Whether a batch fits, with the sequences that take up what is filled in."""
+        for name, size in self.rows.items():
+            lengths = batch.get(f"{name}_lengths")
+            if len(batch[name]) > size:
+                return False
+            if lengths is not None and len(lengths) + -(-(size - len(batch[name])) // longest) > self.sequences:
+                return False
+        return True
+
+
+def plan(batches: Sequence[Batch], longest: int, of_sequences: tuple[str, ...] = ()) -> list[Size]:
+    """The sizes for batches like these, smallest first. What has as many rows as the input goes with it; of the rest
+    there is room for six standard deviations more than the mean."""
+    counts = {name: np.array([len(batch[name]) for batch in batches]) for name in _rows(batches[0])}
+    of_input = {name for name, count in counts.items() if (count == counts["input"]).all()}
+    low, high = _around(counts["input"], _COMMON)
+    bounds = [*np.linspace(low, high, _MOST - 1), _around(counts["input"], _RARE)[1]]
+    inputs = sorted({_rounded(bound) for bound in bounds})
+    rest = {name: _rounded(_around(count, _RARE)[1]) for name, count in counts.items() if name not in of_input}
+    # Sequences to fill up with: from one size of the input to the next, or as far as the other counts spread.
+    spread = [more - less for less, more in pairwise([int(counts["input"].min()), *inputs])]
+    spread += [2 * (rest[name] - math.floor(counts[name].mean())) for name in _layouts(batches[0]) & rest.keys()]
+    lengths = [max(len(batch[f"{name}_lengths"]) for name in _layouts(batch)) for batch in batches]
+    sequences = math.ceil(_around(np.array(lengths), _RARE)[1]) + max(-(-most // longest) for most in spread)
+    sizes = []
+    for size in inputs:
+        rows = {**dict.fromkeys(of_input, size), **rest}
+        sizes.append(Size(sequences, rows | {name: sequences for name in rows if name in of_sequences}))
+    return sizes
+
+
+def _around(counts: np.ndarray, deviations: float) -> tuple[float, float]:
+    """What counts like these stay within; at least what they are."""
+    mean, spread = float(counts.mean()), float(counts.std())
+    return min(counts.min(), mean - deviations * spread), max(counts.max(), mean + deviations * spread)
+
+
+def _rounded(count: float) -> int:
+    return math.ceil(count / _EVEN) * _EVEN
+
+
+def _rows(batch: Batch) -> list[str]:
+    return [name for name in batch if not name.endswith("_lengths")]
+
+
+def _layouts(batch: Batch) -> set[str]:
+    return {name for name in ("input", _TARGETS) if f"{name}_lengths" in batch}
+
+
+@dataclass
+class Recorded:
+    """The memory that batches of one size are written into, and the graph of its pass."""
+
+    batch: dict[str, Any]
+    layouts: dict[str, FixedLayout]
+    graph: torch.cuda.CUDAGraph | None = None
+    loss: Tensor = field(default_factory=lambda: torch.empty(0))
+    observed: dict[str, tuple[Any, Any]] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls, size: Size, batch: Batch, longest: int, device: torch.device, of_sequences: tuple[str, ...]
+    ) -> Recorded:
+        """Room for batches like this one, with what is filled in alone."""
+        rows = {name: batch[name].new_empty((count, *batch[name].shape[1:])) for name, count in size.rows.items()}
+        layouts = {
+            name: FixedLayout(size.rows[name], size.sequences, longest, device) for name in sorted(_layouts(batch))
         }
-        self.key = (self.sequences, *sizes.values())
-        self._longest = longest
+        known = cls({**rows, **{f"{name}_layout": layout for name, layout in layouts.items()}}, layouts)
+        known.fill({name: rows[:0] for name, rows in batch.items()}, of_sequences)
+        return known
 
-    def layouts(self, device: torch.device) -> dict[str, FixedLayout]:
-        layouts = {}
-        for name, lengths in self.lengths.items():
-            layouts[name] = FixedLayout(len(self.tokens[name]), self.sequences, self._longest, device)
-            layouts[name].fill(lengths)
-        return layouts
-
-
-class RecordedStep:
-    """One graph with the memory that it reads and writes."""
-
-    def __init__(self, tokens: dict[str, Tensor], layouts: dict[str, FixedLayout]) -> None:
-        self.layouts = layouts
-        self.batch: dict[str, Any] = {**tokens, **{f"{name}_layout": layout for name, layout in layouts.items()}}
-        self.graph = torch.cuda.CUDAGraph()
-        self.loss: Tensor = torch.empty(0)
-        self.observed: dict[str, tuple[Any, Any]] = {}
+    def fill(self, batch: Batch, of_sequences: tuple[str, ...]) -> None:
+        for name in _rows(batch):
+            held, count = self.batch[name], len(batch[name])
+            held[:count].copy_(batch[name])
+            held[count:].fill_(IGNORE if name in (_TARGETS, *of_sequences) else 0)
+        for name, layout in self.layouts.items():
+            layout.fill(batch[f"{name}_lengths"])
 
 
 class Graphs:
@@ -79,59 +134,90 @@ class Graphs:
         longest: int,
         turn: Turn | None = None,
         of_sequences: tuple[str, ...] = (),
+        accumulates: bool = False,
     ) -> None:
         """longest: the length that no sequence exceeds. turn: where `work` keeps what it observes. of_sequences: labels
-        of which each sequence has one."""
+        of which each sequence has one. accumulates: whether a step has several batches, whose gradients add up."""
         self._work, self._parameters, self._longest = work, parameters, longest
-        self._turn, self._of_sequences = turn or Turn(), of_sequences
+        self._turn, self._of_sequences, self._accumulates = turn or Turn(), of_sequences, accumulates
         self._device = parameters[0].device
+        self._learning: list[nn.Parameter] = []  # what the loss reaches
         self._gradients: list[Tensor] = []
-        self._pool = torch.cuda.graph_pool_handle()
-        self._known: dict[tuple[Any, ...], RecordedStep] = {}
+        self._sizes: list[Size] = []
+        self._recorded: list[Recorded] = []
 
-    def clear(self) -> None:
-        """All gradients become 0, where they are."""
-        gradients = [parameter.grad for parameter in self._parameters if parameter.grad is not None]
-        if gradients:
-            torch._foreach_zero_(gradients)
+    def prepare(self, batches: Iterable[Batch]) -> None:
+        """Records all sizes, of which `batches` are examples."""
+        if not enabled():
+            return
+        examples = list(batches)
+        self._sizes = plan(examples, self._longest, self._of_sequences)
+        state, observed = torch.cuda.get_rng_state(self._device), self._turn.observed
+        self._turn.observed = {}
+        try:
+            self._record_all(examples)
+        except torch.OutOfMemoryError:  # passes one by one may still have room
+            self._sizes, self._recorded = [], []
+            torch.cuda.empty_cache()
+        self._turn.observed = observed
+        torch.cuda.set_rng_state(state, self._device)
+        self._point()
+
+    def _record_all(self, examples: list[Batch]) -> None:
+        room = (examples[0], self._longest, self._device, self._of_sequences)
+        recorded = [Recorded.of(size, *room) for size in self._sizes]
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):  # once without recording, in which libraries make themselves ready
+            for known in reversed(recorded):
+                self._pass(known.batch)
+        torch.cuda.current_stream().wait_stream(stream)
+        torch.cuda.empty_cache()
+        pool = torch.cuda.graph_pool_handle()
+        for known in reversed(recorded):
+            known.graph, self._turn.observed = torch.cuda.CUDAGraph(), {}
+            with torch.cuda.graph(known.graph, pool=pool, capture_error_mode="thread_local"):
+                known.loss = self._pass(known.batch)
+            known.observed = self._turn.observed
+        self._recorded = recorded
+
+    def begin(self) -> None:
+        """A step begins: gradients that add up do so from 0."""
+        if self._accumulates and self._gradients:
+            torch._foreach_zero_(self._gradients)
 
     def __call__(self, batch: Batch) -> Tensor:
-        """The loss; gradients are added to those that are there."""
-        if not enabled():
-            return self._work(batch)
-        filled = Filled(batch, self._longest, self._of_sequences)
-        known = self._known.get(filled.key)
-        if known is None:
-            if len(self._known) == _MOST:
-                return self._work(batch)
-            known = self._known[filled.key] = RecordedStep(filled.tokens, filled.layouts(self._device))
-            self._record(known)
-        else:
-            for name, tokens in filled.tokens.items():
-                known.batch[name].copy_(tokens)
-            for name, lengths in filled.lengths.items():
-                known.layouts[name].fill(lengths)
+        """The loss; its gradients are those of the parameters, or are added to them."""
+        at = next((i for i, size in enumerate(self._sizes) if size.room_for(batch, self._longest)), None)
+        if at is None:
+            loss = self._pass(batch)
+            self._point()
+            return loss
+        known = self._recorded[at]
+        known.fill(batch, self._of_sequences)
+        assert known.graph is not None
         known.graph.replay()
         for name, (total, count) in known.observed.items():
             self._turn.observe(name, total, count)
         return known.loss
 
-    def _record(self, known: RecordedStep) -> None:
-        state = torch.cuda.get_rng_state(self._device)
-        observed = dict(self._turn.observed)
-        before = [gradient.clone() for gradient in self._gradients]
-        stream = torch.cuda.Stream()
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
-            for _ in range(_WARM):
-                self._work(known.batch)
-        torch.cuda.current_stream().wait_stream(stream)
-        if not self._gradients:  # what the loss reaches; the rest has none, as outside
-            self._gradients = [p.grad for p in self._parameters if p.grad is not None]
-            before = [torch.zeros_like(gradient) for gradient in self._gradients]
-        self._turn.observed = {}
-        with torch.cuda.graph(known.graph, pool=self._pool, capture_error_mode="thread_local"):
-            known.loss = self._work(known.batch)
-        known.observed, self._turn.observed = self._turn.observed, observed
-        torch._foreach_copy_(self._gradients, before)
-        torch.cuda.set_rng_state(state, self._device)
+    def _pass(self, batch: Batch) -> Tensor:
+        for parameter in self._parameters:
+            parameter.grad = None
+        loss = self._work(batch)
+        if not self._gradients:
+            self._learning = [parameter for parameter in self._parameters if parameter.grad is not None]
+            self._gradients = [torch.zeros_like(parameter) for parameter in self._learning]
+        new = [parameter.grad for parameter in self._learning if parameter.grad is not None]
+        if self._accumulates:
+            torch._foreach_add_(self._gradients, new)
+        else:
+            torch._foreach_copy_(self._gradients, new)
+        for parameter in self._learning:
+            parameter.grad = None
+        return loss
+
+    def _point(self) -> None:
+        """The optimiser finds the gradients at the parameters."""
+        for parameter, gradient in zip(self._learning, self._gradients, strict=True):
+            parameter.grad = gradient

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from canon.config import Table
-from canon.contracts import Learner
+from canon.contracts import Arrays, Learner
 from canon.errors import CanonError
 from canon.runs import checkpoint
-from canon.runs.checkpoint import Tensors
+from canon.runs.checkpoint import Groups
 from canon.training.run import Run
 
 
@@ -20,7 +20,7 @@ class Keeper:
     def __init__(self, run: Run, system: str, warn: Callable[[str], None]) -> None:
         self._run, self._system, self._warn = run, system, warn
 
-    def newest(self) -> tuple[Path, dict[str, Tensors], Table] | None:
+    def newest(self) -> tuple[Path, dict[str, Arrays], Table] | None:
         """The newest whole checkpoint to whose step metrics.jsonl is as it was; None where there is none."""
         metrics = self._run.path / "metrics.jsonl"
         content = metrics.read_bytes() if metrics.is_file() else b""
@@ -31,10 +31,17 @@ class Keeper:
             self._warn(f"{metrics} changed since {path.name} was written. Falling back to the checkpoint before it.")
         return None
 
-    def save(self, tensors: dict[str, Tensors], state: Table, keep: int) -> None:
-        """Writes a checkpoint, points `best` and `last` to where they belong, and removes old ones."""
+    def save(self, tensors: Groups, state: Table, keep: int, is_main: bool) -> None:
+        """Writes a checkpoint, points `best` and `last` to where they belong, and removes old ones. Shards are written
+        by all processes, the rest by the main one."""
         folder, step, best = self._run.checkpoints, state["step"], state["best"]
-        self.link(checkpoint.save(folder, step, self._system, tensors, state), best)
+        if checkpoint.in_pieces(tensors):
+            path = checkpoint.save_together(folder, step, self._system, tensors, state if is_main else None)
+        elif is_main:
+            path = checkpoint.save(folder, step, self._system, tensors, state)
+        if not is_main:
+            return
+        self.link(path, best)
         checkpoint.prune(folder, step, keep, {int(best.get("step", 0))})
 
     def link(self, last: Path, best: Table) -> None:

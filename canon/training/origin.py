@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from canon.contracts import Learner
-from canon.data.encodings.framed import FramedSchema
+from canon.contracts import Borrows, Learner, NetworkLearner
 from canon.data.schema import Schema
 from canon.recipe import Recipe
-from canon.training.gradient import Gradient
 
 
 def start_from_elsewhere(learner: Learner, recipe: Recipe, schema: Schema) -> str:
     """Takes what was learned elsewhere for whatever part of the network it fits; says which, or "" for nothing."""
     if not recipe.train.init and not recipe.train.embeddings:
         return ""
-    from canon.interop.backbones import take_backbone
-    from canon.interop.weights import start_network
     from canon.interop.word_weights import adopt, fill_embeddings
 
-    network = learner.network if isinstance(learner, Gradient) else None
+    network = learner.network if isinstance(learner, NetworkLearner) else None
+    borrower = network if network is not None else learner
     notes = []
-    if recipe.train.init and network is not None:
-        start = take_backbone if isinstance(schema, FramedSchema) else start_network
+    if isinstance(borrower, Borrows) and borrower.borrows:  # it has the weights already
+        notes.append(f"On {recipe.train.init}, which stays as it is and is not saved again.")
+        if network is not None and (start := vars(recipe.config).get("start")):
+            from canon.interop.prompt_folder import start_from_prompt
+
+            notes.append(start_from_prompt(network, start, recipe.config, schema))
+    elif recipe.train.init and network is not None:
+        from canon.interop.backbones import take_backbone
+        from canon.interop.weights import start_network
+
+        start = take_backbone if recipe.system.backbone else start_network
         notes.append(start(network, recipe, schema))
     elif recipe.train.init:
         notes.append(adopt(learner, recipe.system, schema.words, recipe.train.init))

@@ -6,7 +6,7 @@ import time
 
 from canon.config import Table
 from canon.contracts import Learner, World
-from canon.training.devices import peak_memory, peak_rate
+from canon.training.world import peak_memory, peak_rate
 
 _RECENT = 10.0  # seconds
 
@@ -15,7 +15,7 @@ class Pace:
     """A clock that starts now, at `step`, after `seconds` of earlier sittings."""
 
     def __init__(self, learner: Learner, batch: int, world: World, step: int, seconds: float) -> None:
-        peak = peak_rate(world.device)
+        peak = peak_rate(world) if learner.flops_per_example else 0.0
         # The share of the device's best rate that one example per second takes.
         self._share = learner.flops_per_example / peak if peak else 0.0
         self._learner, self._batch, self._world = learner, batch, world
@@ -48,8 +48,8 @@ class Pace:
             "examples": step * self._batch,
             "examples_per_second": round(self.rate(step), 1),
             "parameters": self._learner.num_parameters,
-            "memory_bytes": peak_memory(self._world.device),
-            "device": str(self._world.device.type),
+            "memory_bytes": peak_memory(self._world),
+            "device": self._world.kind,
             "processes": self._world.size,
         }
 
@@ -61,11 +61,11 @@ class Pace:
             "seconds": round(self.seconds(), 3),
             "examples_per_second": round(rate, 1),
             "share_of_peak": rate * self._share,
-            "memory_bytes": peak_memory(self._world.device),
+            "memory_bytes": peak_memory(self._world),
         }
 
     def text(self, rate: float) -> str:
         """Examples, tokens or words per second; share of the device's peak; memory."""
         parts, unit = self._learner.unit
         share = f", {rate * self._share:.1%} of peak" if self._share else ""
-        return f"{rate * parts:,.0f} {unit}/s{share}, {peak_memory(self._world.device) / 2**20:,.0f} MB"
+        return f"{rate * parts:,.0f} {unit}/s{share}, {peak_memory(self._world) / 2**20:,.0f} MB"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from fnmatch import fnmatch
 from typing import Any
 
@@ -14,9 +14,8 @@ from canon.errors import CanonError
 from canon.nn.without_dynamo import leave_dynamo_out, plain_step
 from canon.optim.schedules import multiplier
 from canon.recipe import OptimizerChoice, Recipe
-from canon.runs.checkpoint import Tensors
 from canon.tasks.base import Training
-from canon.training.sharding import like, whole
+from canon.training.sharding import as_tensors, like
 
 Named = Iterable[tuple[str, nn.Parameter]]
 
@@ -60,26 +59,32 @@ class Phase:
             for group, rate in zip(self.optimizer.param_groups, self.rates, strict=True):
                 group["lr"] = rate * now
 
-    def tensors(self) -> Tensors:
-        """The optimiser's state by phase, parameter and key; whole tensors, so every process must call this."""
+    def tensors(self) -> dict[str, Tensor]:
+        """The optimiser's state by phase, parameter and key; of shards, shards."""
         return {
-            f"{self.name}/{name}/{key}": whole(value)
+            f"{self.name}/{name}/{key}": value
             for name, parameter in zip(self.names, self.parameters, strict=True)
             for key, value in self.optimizer.state[parameter].items()
             if value is not None
         }
 
-    def restore(self, tensors: Tensors) -> None:
+    def restore(self, arrays: Mapping[str, Any]) -> None:
+        tensors = as_tensors(arrays)
         stored = self.optimizer.state_dict()
         for index, (name, parameter) in enumerate(zip(self.names, self.parameters, strict=True)):
             prefix = f"{self.name}/{name}/"
-            kept = {key.removeprefix(prefix): v for key, v in tensors.items() if key.startswith(prefix)}
-            if kept:
-                stored["state"][index] = {
-                    key: like(v, parameter) if v.shape == parameter.shape else v for key, v in kept.items()
-                }
+            # In one order on every process, since all of them take part in what is done with a shard.
+            keys = sorted(key for key in tensors if key.startswith(prefix))
+            if keys:
+                # One after the other: of shards, each is put together when it is asked for.
+                stored["state"][index] = {key.removeprefix(prefix): _as(tensors[key], parameter) for key in keys}
         self.optimizer.load_state_dict(stored)
         self.multiplier = math.nan
+
+
+def _as(value: Tensor, parameter: nn.Parameter) -> Tensor:
+    """What belongs to each number of a parameter lies where that does."""
+    return like(value, parameter) if value.shape == parameter.shape else value
 
 
 def _groups(

@@ -11,8 +11,8 @@ import numpy as np
 
 from canon import recipe as recipes
 from canon.config import Table, parse
-from canon.contracts import Context, Learner, Suggests, TakesVocabulary, World
-from canon.data.batching.loader import steps_per_epoch
+from canon.contracts import Borrows, Context, Learner, Suggests, TakesVocabulary, World
+from canon.data.batching.epochs import steps_per_epoch
 from canon.data.batching.passages import Passages
 from canon.data.batching.sequences import Uneven, Windows
 from canon.data.catalogue import CATALOGUE
@@ -29,15 +29,12 @@ from canon.tasks import table as tasks
 from canon.tasks.base import Carries, NetworkTask, Scoring, Task, Training
 from canon.tasks.records import TASK_RECORDS
 from canon.training.data import for_target, with_backbone
-from canon.training.devices import seed_step
 from canon.training.environment import Playing
-from canon.training.gradient import Gradient
-from canon.training.phases import Named, Phase
 from canon.training.run import Run
 
 # What may be changed when a run is resumed; the rest decided what it has learned so far.
 _SUGGESTED = "chosen for the data"  # the origin of settings that a system suggests
-_CHANGEABLE = ("steps", "epochs", "seconds", "patience", "keep", "nonfinite", "tensorboard", "threads")
+_CHANGEABLE = ("steps", "epochs", "seconds", "patience", "keep", "nonfinite", "tensorboard", "threads", "micro_batch")
 
 
 def plan(name: str, data: str, out: str | Path | None, resume: bool, changes: Table) -> tuple[Recipe, Path]:
@@ -102,7 +99,7 @@ def _is_kept(run: Run, key: str, value: Any) -> bool:
         kept = kept.get(part, {}) if isinstance(kept, dict) else {}
     if kept == value:
         return True
-    if run.recipe.origins.get(key) != "worked out" or type(value) is not int:
+    if run.recipe.origins.get(key) != recipes.WORKED_OUT or type(value) is not int:
         return False
     return value == 0 or (key == "train.batch" and value >= run.recipe.train.batch == run.data["examples"]["train"])
 
@@ -117,18 +114,29 @@ def build(
         if phase not in phases:
             raise unknown("phase (optimizers)", phase, phases)
 
-    def optimizer(parameters: Named, phase: str, paces: dict[str, tuple[float, bool]] | None = None) -> Phase:
+    def optimizer(parameters: Any, phase: str, paces: dict[str, tuple[float, bool]] | None = None) -> Any:
+        from canon.training.phases import Phase
+
         return Phase(phase, recipe.optimizer_for(phase), parameters, paces)
 
     context = Context(recipe, schema, world, recipe.train.seed, optimizer, pause)
-    seed_step(recipe.train.seed, 0, 0, world.device)  # the same first weights on every process
+    if recipe.system.torch == "always":
+        from canon.training.devices import seed_step
+
+        seed_step(recipe.train.seed, 0, 0, world.device)  # the same first weights on every process
     built = build_system(recipe.system, recipe.config, context)
+    if recipe.train.init and isinstance(built, Borrows) and built.borrows:
+        from canon.interop.backbones import lend
+
+        lend(built.borrower, recipe)
     if recipe.system.loop == "learner":
         return built, task
     if recipe.system.loop == "environment":
         return Playing(built, context), task
     if isinstance(built, TakesVocabulary) and "text" in schema.tokenizers:
         built.take_vocabulary(schema.tokenizers["text"].vocabulary)
+    from canon.training.gradient import Gradient
+
     assert isinstance(task, NetworkTask), f"{recipe.system.task} does not train networks"
     return Gradient(built, task, context), task
 
@@ -141,7 +149,7 @@ def prepare(recipe: Recipe, data: Data, world: World, pause: Callable[[], None])
     learner, task = build(recipe, data.schema, world, pause)
     if isinstance(task, Carries) and recipe.train.batch < world.size:
         raise CanonError(f"train.batch is {recipe.train.batch}, less than the {world.size} processes.")
-    if not recipe.train.monitor and task.monitor != tasks.TASKS[recipe.system.task].monitor:
+    if not recipe.train.monitor and task.monitor != tasks.of(recipe.system).monitor:
         recipe = recipe.with_monitor(task.monitor)
     for split, columns in data.splits.items():
         if (few := num_examples(columns)) < task.least:

@@ -18,13 +18,16 @@ from typing import Any
 
 from canon import recipe as recipes
 from canon.config import Table
+from canon.contracts import World
 from canon.data.schema import LOST, Data, Schema
 from canon.errors import CanonError, border
+from canon.kernels import number
 from canon.recipe import Recipe
 from canon.runs import checkpoint, files
-from canon.runs.checkpoint import Tensors
+from canon.runs.checkpoint import Groups
 from canon.storage import write_text, writing_folder
 from canon.training.ownership import Ownership
+from canon.training.world import name_of
 
 EARLIER = Path("vocab") / "earlier.tsv"  # in a run of word vectors: the words of the run that it started from
 _PACKAGES = ("deepcanon", "torch", "numpy", "safetensors", "scikit-learn")
@@ -56,15 +59,16 @@ class Run:
         recipe: Recipe,
         data: Data,
         earlier: str = "",
-        start: tuple[dict[str, Tensors], Table] | None = None,
+        start: tuple[Groups, Table] | None = None,
         ownership: Ownership | None = None,
         trained: bool = False,
+        world: World | None = None,
     ) -> Run:
         """A new run directory with all that the run starts from, whole or absent.
 
         earlier: the words of the run of word vectors that it starts from. start: tensors and state of a learner that
         starts with more than its seed decides. ownership: takes the run before others see it. trained: whether
-        the weights are used as they are."""
+        the weights are used as they are. world: where it is trained."""
         vocab = data.schema.files() | ({EARLIER.name: earlier} if earlier else {})
         record = {**_data_record(data), "vocab": {name: files.digest(text) for name, text in vocab.items()}}
         with writing_folder(path) as part:
@@ -74,7 +78,7 @@ class Run:
             run.checkpoints.mkdir()
             (part / "vocab").mkdir()
             run.write_recipe(recipe)
-            texts = {"data.json": files.sealed(record), "env.json": json.dumps(environment(), indent=1)}
+            texts = {"data.json": files.sealed(record), "env.json": json.dumps(environment(world or World()), indent=1)}
             for name, text in {**texts, **{f"vocab/{name}": text for name, text in vocab.items()}}.items():
                 (part / name).write_bytes(text.encode())  # the folder is synced as a whole
             if start is not None:
@@ -192,25 +196,22 @@ def beginning(learned: Table) -> Table:
     }
 
 
-def environment() -> dict[str, Any]:
+def environment(world: World) -> dict[str, Any]:
     """Versions, machine and git state, for env.json."""
-    import torch
-
     packages = {}
     for name in _PACKAGES:
         try:
             packages[name] = version(name)
         except PackageNotFoundError:
             continue
-    cuda = torch.cuda.is_available()
     return {
         "python": platform.python_version(),
         "packages": packages,
         "platform": platform.platform(),
         "processor": _processor(),
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
-        "threads": torch.get_num_threads(),
-        "device": torch.cuda.get_device_name() if cuda else "cpu",
+        "threads": number.threads(),
+        "device": name_of(world),
         "processes": int(os.environ.get("WORLD_SIZE", "1")),
         "git": _git_state(),
     }

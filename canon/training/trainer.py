@@ -7,24 +7,26 @@ The learner takes what it learns from out of the data; the trainer knows the spl
 
 from __future__ import annotations
 
+import time
 import tomllib
 import traceback
+from copy import deepcopy
 from pathlib import Path
 
 from canon.config import Table
 from canon.contracts import World
 from canon.data.schema import Data, check_vocabulary, num_examples, some
-from canon.errors import CanonError, Unforeseen, sentence
+from canon.errors import CanonError, NonFinite, TooLarge, Unforeseen, sentence
 from canon.metrics.records import is_rising
-from canon.recipe import Recipe
+from canon.recipe import WORKED_OUT, Recipe
 from canon.runs import files
+from canon.runs.checkpoint import Groups
 from canon.storage import cannot_write, write_bytes, write_text
 from canon.tasks.base import Decides, DrawsPictures, ShowsSamples
 from canon.training import results
 from canon.training.console import Console
 from canon.training.curves import CurveFiles
 from canon.training.data import earlier_words, read_data
-from canon.training.devices import enter_world, leave_world, reset_peak_memory
 from canon.training.keeping import Keeper
 from canon.training.origin import start_from_elsewhere
 from canon.training.ownership import Ownership
@@ -32,8 +34,9 @@ from canon.training.pace import Pace
 from canon.training.plan import epoch_size, floors_of, plan, prepare, suggestions
 from canon.training.run import Run, beginning, defined
 from canon.training.signals import Interrupted, Signals, Stopped
-from canon.training.update import NonFinite
+from canon.training.world import enter_world, leave_world, reset_peak_memory
 
+_NOTICED, _TIMES = 0.1, 10  # seconds of writing a checkpoint; so many times as long lie between two
 _AGREE_EVERY = 10  # steps after which the processes ask each other whether to stop
 
 
@@ -54,15 +57,15 @@ def train_and_keep(
 ) -> tuple[Run, Data]:
     """`train`, which also returns the data, so that a report need not read it again."""
     recipe, path = plan(name, data, out, resume, changes or {})
-    world = enter_world(recipe.train)
-    reset_peak_memory(world.device)
+    world = enter_world(recipe.train, recipe.system)
+    reset_peak_memory(world)
     ownership = Ownership()
     try:
         trainer = Trainer(recipe, path, world, quiet, ownership)
         return trainer.fit(), trainer.data
     finally:
         ownership.release()
-        leave_world()
+        leave_world(world)
 
 
 class Trainer:
@@ -93,6 +96,8 @@ class Trainer:
         self._take_state(beginning({}))
         self._logged: dict[str, float] = {}  # the newest numbers of training
         self._samples: list[str] = []  # lines about some examples
+        self._held: tuple[Groups, Table] | None = None  # the best state, where it is not written yet
+        self._written = self._cost = 0.0  # when the last checkpoint was, and how many seconds it took
         self._shortfall = ""  # what the task says about the split that was scored last: at the end the test set
 
     def _take_state(self, state: Table) -> None:
@@ -119,7 +124,7 @@ class Trainer:
         if self.world.is_main:
             earlier = earlier_words(self.recipe, None)
             text = earlier.to_text() if earlier is not None else ""
-            Run.create(self.run.path, self.recipe, self.data, text, start, self.ownership)
+            Run.create(self.run.path, self.recipe, self.data, text, start, self.ownership, world=self.world)
         self.world.wait()
 
     def fit(self) -> Run:
@@ -130,6 +135,9 @@ class Trainer:
                 raise cannot_write(self.run.path, failure) from failure
             except NonFinite as mishap:
                 raise CanonError(f"{mishap} at step {self.step + 1}; {self.keeper.last_good()}") from None
+            except TooLarge as mishap:
+                more = f" Continue with: canon train {self.run.path} --resume --set {mishap.setting}"
+                raise CanonError(f"{mishap}{more if mishap.setting else ''}") from None
             except Exception as error:
                 if not self.world.is_main or isinstance(error, Interrupted) or sentence(error):
                     raise
@@ -141,7 +149,10 @@ class Trainer:
 
     def _fit(self) -> None:
         self._introduce()
-        changed = self._exists and tomllib.loads(self.recipe.to_toml()) != self.run.settings
+        # One process looks, since it is the one that then writes the change.
+        looks = self._exists and self.world.is_main
+        changed = looks and tomllib.loads(self.recipe.to_toml()) != self.run.settings
+        changed = bool(self.world.total([float(changed)])[0])
         if not changed and self.run.result is not None:
             self.keeper.check_finished()
             self.console.say(f"{self.run.path} is finished; nothing is left to do.")
@@ -173,7 +184,7 @@ class Trainer:
             say(note)
         processes = f", {self.world.size} processes" if self.world.size > 1 else ""
         unit = "examples" if self.size else self.learner.unit[1]
-        say(f"{self.total:,} steps of {recipe.train.batch:,} {unit} on {self.world.device}{processes}.")
+        say(f"{self.total:,} steps of {recipe.train.batch:,} {unit} on {self.world.place}{processes}.")
         for name, loss in floors_of(self.task, data).items():
             say(f"A guess by {name} has loss {loss:.4f}.")
 
@@ -247,10 +258,23 @@ class Trainer:
             self.ended = self.ended or self._out_of_patience()
         # A signal only causes a checkpoint here: a resumed run continues as if there had been no signal.
         stopped = (self.world.size == 1 or step % _AGREE_EVERY == 0) and self.signals.came()
-        if better or last or self.ended or stopped or step % train.checkpoint_every == 0:
+        if last or self.ended or stopped:
             self._checkpoint()
+        elif better or step % train.checkpoint_every == 0:
+            if not self._is_soon():
+                self._checkpoint()
+            elif better:
+                self._held = deepcopy(self._snapshot())
         if stopped:
             raise Stopped
+
+    def _is_soon(self) -> bool:
+        """Whether writing a checkpoint now would take a tenth of the time since the last one, or more: then the best
+        weights wait in memory. A user's own checkpoint_every is kept to."""
+        waits = self._cost > _NOTICED and time.perf_counter() - self._written < _TIMES * self._cost
+        if self.recipe.origins.get("train.checkpoint_every") != WORKED_OUT:
+            return False
+        return self.world.total([float(self.world.is_main and waits)])[0] > 0
 
     def _out_of_patience(self) -> str:
         patience = self.recipe.train.patience
@@ -308,23 +332,32 @@ class Trainer:
         if self.console.due():
             self.console.paint(self.step, f"evaluating {self._scored}")
 
-    def _checkpoint(self) -> None:
+    def _snapshot(self) -> tuple[Groups, Table]:
+        """What a checkpoint of this moment holds; every process must call this."""
         tensors, learned = self.learner.tensors(), self.learner.state()
         self.seconds = self._pace.seconds()
-        if not self.world.is_main:
-            return
         state = {
             "step": self.step,
             "best": self.best,
             "waited": self.waited,
             "valid": self._valid,
             "seconds": self.seconds,
-            **self._curves.mark(),
+            **(self._curves.mark() if self.world.is_main else {}),
             "ended": self.ended,
             "due": self._due,
             "learner": learned,
         }
-        self.keeper.save(tensors, state, self.recipe.train.keep)
+        return tensors, state
+
+    def _checkpoint(self) -> None:
+        """Writes the state of this moment, and before it the best one, if that has been waiting."""
+        now, held, self._held = self._snapshot(), self._held, None
+        begun = time.perf_counter()
+        best = [held] if held is not None and held[1]["step"] == self.best.get("step") else []
+        for tensors, state in (*best, now):
+            self.keeper.save(tensors, state, self.recipe.train.keep, self.world.is_main)
+        self._written = time.perf_counter()
+        self._cost = self._written - begun
 
     # ---- the end
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from canon.contracts import World
-from canon.errors import CanonError
+from canon.errors import NonFinite
 from canon.optim.clipping import clip_by_norm, clip_by_value
 from canon.train_config import TrainConfig
 from canon.training.phases import Phase
@@ -19,10 +19,6 @@ from canon.training.sharding import local
 
 _LEAST_SCALE = 1.0  # of float16 losses; below it the numbers themselves overflow
 _GROWTH, _BACKOFF, _GROWTH_STEPS = 2.0, 0.5, 2000  # of that scale
-
-
-class NonFinite(CanonError):
-    """A loss or gradient that is not a number; the weights are still those before the step."""
 
 
 class Update:

@@ -9,10 +9,12 @@ from torch.nn.parallel import DistributedDataParallel
 from canon.contracts import Context, GraphRecordable, TakesTurns
 from canon.nn.attention.attend import fits
 from canon.nn.attention.multihead import MultiHead
-from canon.nn.compiling import PAYS_FROM, compile_parts, parts
+from canon.nn.compiling import PAYS_FROM, compile_parts, compile_whole, parts
 from canon.training.phases import Phase, give_turn
 
-_COMPILE_FROM = 1000  # steps: compiling takes tens of seconds, which a shorter run does not earn back
+# What a shorter run does not earn back: steps where the whole network is compiled, which takes tens of seconds, and
+# operations where blocks are, which takes ten seconds at first and three with what was kept (measured on an H200).
+_WHOLE_FROM, _BLOCKS_FROM = 1000, 1e16
 
 
 def wrap(
@@ -24,10 +26,10 @@ def wrap(
     train, world = context.recipe.train, context.world
     on_gpu = world.device.type == "cuda"
     even = context.schema.one_shape
-    in_parts = bool(parts(network))  # stacks of blocks, for any lengths; the rest is little work
-    heavy = in_parts and flops_per_step >= PAYS_FROM
-    worth = on_gpu and (even or heavy) and total_steps >= _COMPILE_FROM
-    compiled = train.compile == "on" or (train.compile == "auto" and worth)
+    in_parts = bool(parts(network))  # blocks, for any lengths; the rest is little work
+    heavy = flops_per_step >= PAYS_FROM and flops_per_step * total_steps >= _BLOCKS_FROM
+    worth = heavy if in_parts else even and total_steps >= _WHOLE_FROM
+    compiled = train.compile == "on" or (train.compile == "auto" and on_gpu and worth)
     if compiled and in_parts:
         compiled = False
         compile_parts(network)
@@ -40,8 +42,7 @@ def wrap(
             if len(phases) > 1:
                 give_turn(phase, phases)
             model = DistributedDataParallel(model, gradient_as_bucket_view=True)
-        mode = "reduce-overhead" if in_graphs else None
-        models[phase.name] = torch.compile(model, mode=mode) if compiled else model  # type: ignore[assignment]
+        models[phase.name] = compile_whole(model, in_graphs) if compiled else model
     return models, in_graphs
 
 

@@ -30,6 +30,7 @@ from canon.runs import checkpoint
 from canon.systems.building import build
 from canon.training.devices import seed_step
 from canon.training.run import Run
+from canon.training.sharding import as_tensors
 from canon.use.folders import EPOCHS
 
 
@@ -51,7 +52,7 @@ class Converted:
             "system": self.network.name,
             "shape": list(schema.shape),
             "num_classes": len(schema.classes),
-            "parameters": sum(p.numel() for p in self.network.build().parameters()),
+            "parameters": self._parameters(),
         }
         if origin is not None and origin.report is not None:
             facts["keys"] = asdict(origin.report) | ({"made_new": list(origin.made_new)} if origin.file else {})
@@ -60,6 +61,11 @@ class Converted:
         if self.written.difference is not None:
             facts["difference"] = self.written.difference
         return facts
+
+    def _parameters(self) -> int:
+        if vars(self.network.config).get("sha256"):  # its backbone is elsewhere
+            return sum(tensor.numel() for tensor in self.network.tensors.values())
+        return sum(p.numel() for p in self.network.build().parameters())
 
 
 @dataclass(frozen=True)
@@ -137,8 +143,9 @@ def _network(source: str, known: Recognised | None, choices: FileChoices) -> Net
         check_no_choices(choices, known.path)
         run = Run.open(source)
         recipe = run.recipe
-        tensors, _ = checkpoint.load(run.best(), recipe.system.name, groups=("model",))
-        return Network(source, recipe.system, recipe.preset, recipe.config, tensors["model"], run.schema)
+        arrays, _ = checkpoint.load(run.best(), recipe.system.name, groups=("model",))
+        weights = dict(as_tensors(arrays["model"]))
+        return Network(source, recipe.system, recipe.preset, recipe.config, weights, run.schema)
     if known is not None:
         return known.network(choices)
     if choices.system and choices.system != source:

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from canon import recipe as recipes
 from canon.config import Table
 from canon.data.schema import Schema
 from canon.interop import formats
 from canon.interop.formats import FileChoices, GivesWeights
-from canon.interop.network import Network
 from canon.objectives.choosing import of_network
 from canon.recipe import Recipe
 from canon.training.run import Run
+
+if TYPE_CHECKING:
+    from canon.interop.network import Network
 
 EPOCHS = 10  # of the recipe of weights made elsewhere; it is never trained unchanged
 

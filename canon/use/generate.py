@@ -34,7 +34,7 @@ def generate(model: Model, count: int = 64, seed: int = 0) -> Outputs:
         turn = Turn(shared_generator(seed, 0, device), (start, stop, count))
         noise = {"input": torch.empty(stop - start, device=device)}
         samples.append(task.run(network, noise, turn)["samples"].float().cpu())
-    return {"samples": torch.cat(samples)}
+    return {"samples": torch.cat(samples).numpy()}
 
 
 def write_samples(model: Model, outputs: Outputs, path: Path | None = None) -> Path:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
-from canon.contracts import KeepsVectors, World
+from canon.contracts import KeepsVectors, NetworkLearner
 from canon.data.progress import bar
 from canon.data.read import inputs as read_inputs
 from canon.data.read import labelled
@@ -20,9 +20,9 @@ from canon.errors import unknown
 from canon.runs import checkpoint
 from canon.tasks.base import Decides, Outputs
 from canon.training.data import read_data
-from canon.training.gradient import Gradient
 from canon.training.plan import build
 from canon.training.run import Run, defined
+from canon.training.world import world_to_use
 from canon.use.folders import FolderRun, open_run
 
 if TYPE_CHECKING:
@@ -37,8 +37,7 @@ class Model:
     def __init__(self, run: Run) -> None:
         self.run = run
         self.schema = run.schema
-        device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        self.learner, self.task = build(run.recipe, run.schema, World(device))
+        self.learner, self.task = build(run.recipe, run.schema, world_to_use(run.recipe.system))
         self.learner.careful = True
         if isinstance(self.task, Decides) and not isinstance(run, FolderRun):
             self.task.threshold = (run.result or {}).get("threshold", self.task.threshold)
@@ -55,7 +54,7 @@ class Model:
     @property
     def network(self) -> Any:
         """The torch module, if the system is one; else the learner itself."""
-        return self.learner.network if isinstance(self.learner, Gradient) else self.learner
+        return self.learner.network if isinstance(self.learner, NetworkLearner) else self.learner
 
     @cached_property
     def vectors(self) -> Vectors:
@@ -80,7 +79,8 @@ class Model:
 
         text: the inputs are texts; without it, one that names a file, or looks like a path, is a file.
         """
-        if isinstance(inputs, torch.Tensor):
+        torch = sys.modules.get("torch")
+        if torch is not None and isinstance(inputs, torch.Tensor):
             inputs = inputs.numpy(force=True)
         columns, names = read_inputs(self.schema, inputs, self.run.recipe.data, text, str(self.run.path))
         parts = self._parts(columns, len(names))

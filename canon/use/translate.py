@@ -16,6 +16,7 @@ import numpy as np
 import torch
 
 from canon import metrics
+from canon.contracts import WIDEST
 from canon.data.batching.sequences import Ragged
 from canon.data.formats.files import open_bytes
 from canon.errors import CanonError
@@ -56,7 +57,7 @@ class Translator:
         self.sides = Sides.of(model)
         config = model.run.recipe.config
         self.model, self.n_best, self.batch = model, n_best, batch
-        self.beam = beam or max(config.beam, whole("n_best", n_best, 1, decoding.WIDEST))
+        self.beam = beam or max(config.beam, whole("n_best", n_best, 1, WIDEST))
         self.length_penalty = config.length_penalty if length_penalty is None else length_penalty
         decoding.check_beam(self.beam, self.length_penalty, n_best)
         whole("batch", batch)

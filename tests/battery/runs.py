@@ -27,6 +27,9 @@ SOURCE = {
     "pretraining": str(HERE / "documents.txt"),  # counting, in whole sentences
     "labels": str(HERE / "labels.txt"),  # numbers in words: even or odd, and round
     "fine-tuning": str(HERE / "sentences.csv"),  # the same with one label each
+    "prompting": str(HERE / "sentences.csv"),
+    "future-steps": str(HERE / "documents.txt"),
+    "retrieval": str(HERE / "triples.csv"),  # numbers in words, backwards, and others
 }
 # Of text: whole words, so that vocabularies are small; tokens and windows so that an epoch has about ten steps.
 TEXT = {"data.tokenizer": "split", "data.target_tokenizer": "split", "train.tokens": 70, "optimizer.lr": 0.03}
@@ -43,11 +46,14 @@ OF_TASK = {
         "system.num_heads": 2,
         "system.hidden": 64,
     },
+    "future-steps": {"data.tokenizer": "word", "data.steps": 4, "data.vocab_size": 0},
     "word-vectors": {"data.tokenizer": "split", "data.min_count": 1, "data.limit": 0, "train.batch": 220},
+    "prompting": {"data.template": "{text} {mask}", "data.words": {}, "data.shots": 0, "data.seed": 0},
 }
 
 OF_SYSTEM = {
     "nadaraya-watson": {"system.width": 5.0, "optimizer.lr": 0.1},  # far too narrow at first
+    "hard-prompt": {"data.template": "{text} {trigger:2} {mask}"},
     "ngram": {"train.batch": 2},  # some of the text is still to be counted at the last of few steps
 }
 
@@ -132,7 +138,7 @@ def main(folder: str) -> None:
 
     from canon.training import trainer
 
-    trainer.leave_world = lambda: None  # one group serves all runs
+    trainer.leave_world = lambda _: None  # one group serves all runs
     with in_float64():
         for name in NAMES:
             for parallel in ("ddp", "fsdp"):

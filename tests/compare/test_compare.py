@@ -44,8 +44,8 @@ def test_every_number_is_that_of_the_runs(made: Comparison) -> None:
         assert [result["seed"] for result in results] == [0, 1, 2]
         for metric in ("accuracy", "loss", "f1_macro"):
             values = np.array([result["scores"]["test"][metric] for result in results])
-            found = entry["metrics"][metric]
-            assert (found["mean"], found["sd"]) == (pytest.approx(values.mean()), pytest.approx(values.std(ddof=1)))
+            actual = entry["metrics"][metric]
+            assert (actual["mean"], actual["sd"]) == (pytest.approx(values.mean()), pytest.approx(values.std(ddof=1)))
             if label == NAMES[0]:
                 first[metric] = list(values)
             elif metric == "loss":
@@ -117,39 +117,39 @@ def test_interrupted_comparison_goes_on(made: Comparison, tmp_path: Path, monkey
     monkeypatch.setattr("canon.compare.compare.write_report", lambda *_: None)
     left = Run.open(tmp_path / "out/digits-softmax/seed-0")
     assert left.result is None and not (tmp_path / "out/digits-mlp/seed-1").exists()
-    found = compare(NAMES[:2], **arguments)
-    for entry, whole in zip(found.entries, made.entries, strict=False):
+    comparison = compare(NAMES[:2], **arguments)
+    for entry, whole in zip(comparison.entries, made.entries, strict=False):
         assert entry.values["loss"] == {seed: whole.values["loss"][seed] for seed in (0, 1)}
     assert "Resumed from step" in (left.path / "log.txt").read_text()
 
 
 def test_self_comparison_shows_no_difference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("canon.compare.compare.write_report", lambda *_: None)
-    found = compare(["digits-softmax"] * 2, seeds=2, budget=BUDGET, out=tmp_path / "self", quiet=True)
-    assert [entry.label for entry in found.entries] == ["digits-softmax", "digits-softmax #2"]
-    assert len({run.path for entry in found.entries for run in entry.runs.values()}) == 4
-    for gap in found.entries[1].against.values():
+    result = compare(["digits-softmax"] * 2, seeds=2, budget=BUDGET, out=tmp_path / "self", quiet=True)
+    assert [entry.label for entry in result.entries] == ["digits-softmax", "digits-softmax #2"]
+    assert len({run.path for entry in result.entries for run in entry.runs.values()}) == 4
+    for gap in result.entries[1].against.values():
         assert (gap.mean, gap.p, gap.p_holm) == (0.0, 1.0, 1.0)
-    assert "no difference is shown" in found.verdicts()[0]
-    assert not any("Holm" in note for note in found.notes)  # one comparison needs no correction
+    assert "no difference is shown" in result.verdicts()[0]
+    assert not any("Holm" in note for note in result.notes)  # one comparison needs no correction
 
 
 def test_one_seed_and_other_objectives(tmp_path: Path) -> None:
     names = ["cancer-logistic", "cancer-svm", "cancer-adaboost"]
     alike = {"data.valid": 0.1}
-    found = compare(names, 1, budget=("examples", 2000), changes=alike, out=tmp_path / "one", quiet=True)
-    assert any("no interval" in note for note in found.notes)
-    assert found.entries[0].summary["accuracy"].low is None and found.entries[1].against["accuracy"].p is None
-    assert "loss" not in found.metrics and any("different objectives" in note for note in found.notes)
-    seen = {entry.label: entry.cost["examples"] for entry in found.entries}
+    comparison = compare(names, 1, budget=("examples", 2000), changes=alike, out=tmp_path / "one", quiet=True)
+    assert any("no interval" in note for note in comparison.notes)
+    assert comparison.entries[0].summary["accuracy"].low is None and comparison.entries[1].against["accuracy"].p is None
+    assert "loss" not in comparison.metrics and any("different objectives" in note for note in comparison.notes)
+    seen = {entry.label: entry.cost["examples"] for entry in comparison.entries}
     assert seen == {"cancer-logistic": 63 * 32, "cancer-svm": 5 * 409, "cancer-adaboost": 5 * 409}
 
 
 def test_runs_as_arguments(made: Comparison, tmp_path: Path) -> None:
     paths = [run.path for entry in made.entries for run in entry.runs.values()]
-    found = compare_runs(paths[:6], tmp_path / "runs")
-    assert [entry.label for entry in found.entries] == ["linear/digits-mlp", "linear/digits-softmax"]
-    for entry, whole in zip(found.entries, made.entries, strict=False):
+    result = compare_runs(paths[:6], tmp_path / "runs")
+    assert [entry.label for entry in result.entries] == ["linear/digits-mlp", "linear/digits-softmax"]
+    for entry, whole in zip(result.entries, made.entries, strict=False):
         assert entry.summary == whole.summary
     both = compare_runs([paths[0], paths[6]], tmp_path / "presets")  # one recipe name, other settings
     assert [re.search(r"system\.\w+=\S+", entry.label) is not None for entry in both.entries] == [True, True]
@@ -214,9 +214,9 @@ REFUSED: list[tuple[str, Callable[[Path], dict[str, Any]], str]] = [
 @pytest.mark.parametrize(("arguments", "sentence"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED])
 def test_refusals(arguments: Callable[[Path], dict[str, Any]], sentence: str, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(CanonError, match=sentence) as told:
+    with pytest.raises(CanonError, match=sentence) as reported:
         compare(**{"out": tmp_path / "out", "quiet": True, **arguments(tmp_path)})
-    assert "\n" not in str(told.value) and not (tmp_path / "out").exists()
+    assert "\n" not in str(reported.value) and not (tmp_path / "out").exists()
 
 
 def test_runs_that_are_refused(made: Comparison, tmp_path: Path) -> None:
@@ -254,15 +254,15 @@ def test_budgets() -> None:
 
 def test_seconds_budget_ends_runs(tmp_path: Path) -> None:
     out = tmp_path / "s"
-    found = compare(["digits-mlp"], seeds=1, budget=("seconds", 0.05), out=out, quiet=True)
-    assert (found.entries[0].runs[0].result or {})["ended"] == "train.seconds are over"
+    comparison = compare(["digits-mlp"], seeds=1, budget=("seconds", 0.05), out=out, quiet=True)
+    assert (comparison.entries[0].runs[0].result or {})["ended"] == "train.seconds are over"
 
 
 def test_command_line(made: Comparison, canon: Callable) -> None:
     arguments = ("compare", *NAMES, "--budget", "steps=12", "--out", made.folder)
-    told = canon(*arguments, "--json")
-    assert told.code == 0 and json.loads(told.out) == made.to_json()
-    assert told.err.splitlines()[0].startswith("[1/9] digits-mlp, seed 0: loss ")
+    reported = canon(*arguments, "--json")
+    assert reported.code == 0 and json.loads(reported.out) == made.to_json()
+    assert reported.err.splitlines()[0].startswith("[1/9] digits-mlp, seed 0: loss ")
     printed = canon(*arguments).out
     assert printed.endswith(f"{made.folder}/report.html\n") and "minus first" in printed and "examples seen" in printed
     run = made.entries[0].runs[0].path

@@ -15,30 +15,30 @@ DRAWS = [np.random.default_rng(n).normal(0.9, 0.02, (2, n)) for n in (2, 3, 5, 3
 
 @pytest.mark.parametrize("values", [draw[0] for draw in DRAWS], ids=len)
 def test_spread_is_scipys_t_interval(values: np.ndarray) -> None:
-    found = spread(values.tolist())
+    result = spread(values.tolist())
     low, high = stats.t.interval(0.95, len(values) - 1, loc=values.mean(), scale=stats.sem(values))
-    assert (found.n, found.mean, found.sd) == (
+    assert (result.n, result.mean, result.sd) == (
         len(values),
         pytest.approx(values.mean()),
         pytest.approx(values.std(ddof=1)),
     )
-    assert (found.low, found.high) == (pytest.approx(low), pytest.approx(high))
+    assert (result.low, result.high) == (pytest.approx(low), pytest.approx(high))
 
 
 def test_interval_covers_the_truth_95_times_in_100() -> None:
     draws = np.random.default_rng(0).normal(3.0, 2.0, (2000, 4)).tolist()
-    inside = [found.low < 3.0 < found.high for found in map(spread, draws)]  # type: ignore[operator]
+    inside = [result.low < 3.0 < result.high for result in map(spread, draws)]  # type: ignore[operator]
     assert 0.935 < np.mean(inside) < 0.965
 
 
 @pytest.mark.parametrize("pair", DRAWS, ids=lambda pair: pair.shape[1])
 def test_paired_is_scipys_ttest_rel(pair: np.ndarray) -> None:
     first, other = pair
-    found, oracle = paired(first.tolist(), other.tolist()), stats.ttest_rel(other, first)
+    result, oracle = paired(first.tolist(), other.tolist()), stats.ttest_rel(other, first)
     bounds = oracle.confidence_interval(0.95)
-    assert found.p == pytest.approx(oracle.pvalue)
-    assert found.mean == pytest.approx((other - first).mean())
-    assert (found.low, found.high) == (pytest.approx(bounds.low), pytest.approx(bounds.high))
+    assert result.p == pytest.approx(oracle.pvalue)
+    assert result.mean == pytest.approx((other - first).mean())
+    assert (result.low, result.high) == (pytest.approx(bounds.low), pytest.approx(bounds.high))
 
 
 def test_pairing_matters() -> None:
@@ -47,8 +47,8 @@ def test_pairing_matters() -> None:
 
 
 def test_no_difference_at_all() -> None:
-    found = paired([0.9, 0.8, 0.7], [0.9, 0.8, 0.7])
-    assert (found.mean, found.low, found.high, found.p) == (0.0, 0.0, 0.0, 1.0)
+    result = paired([0.9, 0.8, 0.7], [0.9, 0.8, 0.7])
+    assert (result.mean, result.low, result.high, result.p) == (0.0, 0.0, 0.0, 1.0)
     # Rounding must not become evidence.
     assert paired([0.1 + 0.2, 0.7], [0.3, 0.7]).p == 1.0
 

@@ -58,12 +58,12 @@ def test_draws_depend_on_seed_and_number_alone() -> None:
 
 def test_every_trial_is_a_run_and_the_validation_set_decides(tmp_path: Path) -> None:
     """tune.json against the run directories: settings, validation scores, the best and the link to it."""
-    found = search(tmp_path)
-    stored = json.loads((found.folder / "tune.json").read_text())
-    assert stored == json.loads(json.dumps(found.to_json())) and stored["finished"]
+    searched = search(tmp_path)
+    stored = json.loads((searched.folder / "tune.json").read_text())
+    assert stored == json.loads(json.dumps(searched.to_json())) and stored["finished"]
     values = []
     for trial in stored["trials"]:
-        run = Run.open(found.folder / f"trial-{trial['number']:03d}")
+        run = Run.open(searched.folder / f"trial-{trial['number']:03d}")
         assert run.result is not None and run.recipe.train.seed == 0
         assert trial["scores"] == run.result["scores"]["valid"]
         assert trial["value"] == trial["scores"]["accuracy"]
@@ -73,12 +73,12 @@ def test_every_trial_is_a_run_and_the_validation_set_decides(tmp_path: Path) -> 
             assert getattr(run.recipe.config if section == "system" else getattr(run.recipe, section), name) == value
         values.append(trial["value"])
     assert len(values) == 4 and stored["best"] == 1 + int(np.argmax(values))
-    best = found.folder / "best"
+    best = searched.folder / "best"
     assert best.is_symlink() and best.resolve().name == f"trial-{stored['best']:03d}"
     assert (best / "report.html").is_file() and Run.open(best).best().is_dir()
     for trial in stored["trials"]:
         is_best = trial["number"] == stored["best"]
-        assert (found.folder / f"trial-{trial['number']:03d}" / "checkpoints").exists() == is_best
+        assert (searched.folder / f"trial-{trial['number']:03d}" / "checkpoints").exists() == is_best
 
 
 def declared() -> dict[str, Any]:
@@ -87,8 +87,8 @@ def declared() -> dict[str, Any]:
 
 
 def test_weights_of_all_trials_may_be_kept(tmp_path: Path) -> None:
-    found = search(tmp_path, trials=2, keep=True)
-    assert all(Run.open(trial.run).best().is_dir() for trial in found.trials)
+    searched = search(tmp_path, trials=2, keep=True)
+    assert all(Run.open(trial.run).best().is_dir() for trial in searched.trials)
 
 
 def test_the_same_command_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,31 +129,31 @@ def test_time_ends_the_search_and_the_best_is_trained_to_its_end(
     monkeypatch.setattr(tuning._Search, "_report", lambda self, trial: ended.append(trial.ended))
     monkeypatch.setattr(Pace, "seconds", lambda self: 1000 * real(self))
     monkeypatch.setattr(tuning, "time", SimpleNamespace(perf_counter=lambda: 1000 * time.perf_counter()))
-    found = search(tmp_path, seconds=0.5, trials=0, changes={**changes, "train.steps": steps, "train.batch": 1})
-    assert ended == ["train.seconds are over"] and len(found.trials) == 1
-    result = Run.open(found.folder / "best").result
+    searched = search(tmp_path, seconds=0.5, trials=0, changes={**changes, "train.steps": steps, "train.batch": 1})
+    assert ended == ["train.seconds are over"] and len(searched.trials) == 1
+    result = Run.open(searched.folder / "best").result
     assert result is not None and result["steps"] == steps and result["ended"] == "all steps done"
-    assert found.trials[0].scores == result["scores"]["valid"] and found.finished
+    assert searched.trials[0].scores == result["scores"]["valid"] and searched.finished
 
 
-def test_a_trial_that_fails_is_told_and_passed_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = search(tmp_path, space={"system.lr": (1e30, 1e30)}, trials=2, quiet=False)
-    assert found.trials[1].value is None and "too large" in found.trials[1].ended
-    assert found.best is found.trials[0]
+def test_a_trial_that_fails_is_reported_and_passed_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    searched = search(tmp_path, space={"system.lr": (1e30, 1e30)}, trials=2, quiet=False)
+    assert searched.trials[1].value is None and "too large" in searched.trials[1].ended
+    assert searched.best is searched.trials[0]
     assert "[2] failed: The weights are no longer finite" in capsys.readouterr().err
 
 
 def test_a_network_is_tuned_by_its_rate(canon: Callable[..., Any]) -> None:
     """`canon tune` of a system that declares nothing: optimizer.lr, 30 times to either side of the recipe's."""
     more = ("--set", "train.steps=20", "--set", "train.threads=1", "--trials", "3", "--json")
-    told = canon("tune", "digits-softmax", "--seconds", "60", "--out", "out", *more)
-    assert told.code == 0, told.err
-    found = json.loads(told.out)
+    printed = canon("tune", "digits-softmax", "--seconds", "60", "--out", "out", *more)
+    assert printed.code == 0, printed.err
+    record = json.loads(printed.out)
     rate = Run.open("out/trial-001").recipe.optimizer.settings.lr
-    for trial in found["trials"][1:]:
+    for trial in record["trials"][1:]:
         assert list(trial["settings"]) == ["optimizer.lr"]
         assert rate / 30 <= trial["settings"]["optimizer.lr"] <= rate * 30
-    assert found["run"] == "out/best" and "[3] accuracy" in told.err
+    assert record["run"] == "out/best" and "[3] accuracy" in printed.err
     shown = canon("tune", "digits-softmax", "--seconds", "60", "--out", "out", *more[:-1])
     assert shown.code == 0 and "Best: trial" in shown.out and "out/best/report.html" in shown.out
 

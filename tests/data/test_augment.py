@@ -50,9 +50,9 @@ class Recorder(ImageDraws):
         return self.given[-1]
 
     def below(self, limit) -> Tensor:
-        found = super().below(limit)
-        self.given[-1] = found
-        return found
+        result = super().below(limit)
+        self.given[-1] = result
+        return result
 
 
 def inputs(schema: PixelSchema, size: int = B) -> Tensor:
@@ -78,8 +78,8 @@ def assert_close(ours: Tensor, theirs: Tensor, schema: PixelSchema, tolerance: f
 def test_flip_swaps_the_columns_of_those_drawn() -> None:
     images, flipped, (chance,) = changed("flip", COLOR, 0.4)
     assert 0 < (chance < 0.4).sum() < B
-    for image, found, drawn in zip(images, flipped, chance, strict=True):
-        assert torch.equal(found, TF.hflip(image) if drawn < 0.4 else image)
+    for image, result, drawn in zip(images, flipped, chance, strict=True):
+        assert torch.equal(result, TF.hflip(image) if drawn < 0.4 else image)
 
 
 @pytest.mark.parametrize("name", ["crop", "reflected-crop"])
@@ -87,16 +87,16 @@ def test_crop_is_padding_and_a_slice(name: str) -> None:
     images, cropped, (top, left) = changed(name, COLOR, 0.25)
     assert top.max() > 6 > top.min() and left.max() > 4 > left.min()
     mode = "constant" if name == "crop" else "reflect"
-    for image, found, y, x in zip(pixels(images, COLOR).numpy(), cropped, top, left, strict=True):
+    for image, result, y, x in zip(pixels(images, COLOR).numpy(), cropped, top, left, strict=True):
         padded = np.pad(image, ((0, 0), (6, 6), (4, 4)), mode=mode)  # type: ignore[call-overload]
-        assert_close(found[None], torch.from_numpy(padded[None, :, y : y + 24, x : x + 18]), COLOR)
+        assert_close(result[None], torch.from_numpy(padded[None, :, y : y + 24, x : x + 18]), COLOR)
 
 
 def test_resized_crop_is_a_crop_and_a_bilinear_resize() -> None:
     images = inputs(COLOR)
-    found = AUGMENTATIONS["resized-crop"].apply(images, Recorder(), 0.92, Scale(COLOR))
+    actual = AUGMENTATIONS["resized-crop"].apply(images, Recorder(), 0.92, Scale(COLOR))
     boxes = augment.boxes(24, 18, Recorder(), 0.92)
-    for image, ours, top, left, height, width in zip(images, found, *boxes, strict=True):
+    for image, ours, top, left, height, width in zip(images, actual, *boxes, strict=True):
         piece = image[None, :, top : top + height, left : left + width]
         torch.testing.assert_close(
             ours[None], F.interpolate(piece, (24, 18), mode="bilinear"), rtol=0, atol=2e-5, msg=str(boxes)
@@ -118,17 +118,17 @@ def test_boxes_are_distributed_as_torchvisions(shape: tuple[int, int]) -> None:
 
 
 def test_color_is_torchvisions_one_change_after_the_other() -> None:
-    images, found, (chance, *factors) = changed("color", COLOR, 0.7)
+    images, actual, (chance, *factors) = changed("color", COLOR, 0.7)
     assert 0 < (chance < 0.8).sum() < B
     for i, image in enumerate(pixels(images, COLOR)):
         if chance[i] >= 0.8:
-            assert torch.equal(found[i], images[i])
+            assert torch.equal(actual[i], images[i])
             continue
         brightness, contrast, saturation, hue = (float(factor[i]) for factor in factors)
         expected = TF.adjust_brightness(image, brightness)
         expected = TF.adjust_contrast(expected, contrast)
         expected = TF.adjust_saturation(expected, saturation)
-        assert_close(found[i], TF.adjust_hue(expected, hue), COLOR, 1e-5)
+        assert_close(actual[i], TF.adjust_hue(expected, hue), COLOR, 1e-5)
     low, high = torch.stack(factors[:3]).min(), torch.stack(factors[:3]).max()
     assert 0.44 <= low < 0.7 and 1.3 < high < 1.56 and factors[3].abs().max() <= 0.14
 
@@ -143,20 +143,20 @@ def test_hue_of_pure_colours_and_greys(turn: float) -> None:
 
 
 def test_color_of_grey_images_is_brightness_and_contrast() -> None:
-    images, found, (chance, brightness, contrast) = changed("color", GREY, 0.7)
+    images, result, (chance, brightness, contrast) = changed("color", GREY, 0.7)
     for i, image in enumerate(pixels(images, GREY)):
         if chance[i] < 0.8:
             bright = (image * brightness[i]).clamp(0, 1)
-            assert_close(found[i], (bright.mean() + contrast[i] * (bright - bright.mean())).clamp(0, 1), GREY)
+            assert_close(result[i], (bright.mean() + contrast[i] * (bright - bright.mean())).clamp(0, 1), GREY)
 
 
 def test_grey_is_torchvisions() -> None:
-    images, found, (chance,) = changed("grey", COLOR, 0.4)
+    images, result, (chance,) = changed("grey", COLOR, 0.4)
     for i, image in enumerate(pixels(images, COLOR)):
         if chance[i] < 0.4:
-            assert_close(found[i], TF.rgb_to_grayscale(image, 3), COLOR)
+            assert_close(result[i], TF.rgb_to_grayscale(image, 3), COLOR)
         else:
-            assert torch.equal(found[i], images[i])
+            assert torch.equal(result[i], images[i])
     assert torch.equal(changed("grey", GREY, 1.0)[0], changed("grey", GREY, 1.0)[1])
 
 
@@ -165,29 +165,29 @@ def test_grey_is_torchvisions() -> None:
 def test_blur_is_torchvisions(side: int, channels: int) -> None:
     images, draws = torch.randn(6, channels, side, side + 3), Recorder(size=6)
     scale = Scale(PixelSchema(shape=(channels, side, side + 3)))
-    found = AUGMENTATIONS["blur"].apply(images, draws, 0.6, scale)
+    actual = AUGMENTATIONS["blur"].apply(images, draws, 0.6, scale)
     chance, sigma = draws.given
     length = {8: 3, 40: 5, 100: 11}[side]
     for i, image in enumerate(images):
         expected = TF.gaussian_blur(image, [length, length], [float(sigma[i])] * 2) if chance[i] < 0.6 else image
-        torch.testing.assert_close(found[i], expected, rtol=0, atol=2e-6)
+        torch.testing.assert_close(actual[i], expected, rtol=0, atol=2e-6)
 
 
 def test_pca_lighting_shifts_all_pixels_along_the_principal_colours() -> None:
-    images, found, (alpha,) = changed("pca-lighting", COLOR, 0.1)
+    images, result, (alpha,) = changed("pca-lighting", COLOR, 0.1)
     for i, image in enumerate(pixels(images, COLOR)):
         shift = sum(0.1 * alpha[i, k] * augment._LIGHTS[k] * np.array(augment._DIRECTIONS)[:, k] for k in range(3))
-        assert_close(found[i], image + torch.tensor(shift).float()[:, None, None], COLOR)
+        assert_close(result[i], image + torch.tensor(shift).float()[:, None, None], COLOR)
     directions = np.array(augment._DIRECTIONS)
     np.testing.assert_allclose(directions.T @ directions, np.eye(3), atol=2e-4)
-    images, found, _ = changed("pca-lighting", GREY, 0.1)
-    shift = (found - images).flatten(1)
+    images, result, _ = changed("pca-lighting", GREY, 0.1)
+    shift = (result - images).flatten(1)
     torch.testing.assert_close(shift, shift[:, :1].expand_as(shift), rtol=0, atol=2e-6)
 
 
 def test_cutout_covers_a_square_around_each_centre() -> None:
-    images, found, (row, column) = changed("cutout", COLOR, 0.5)
-    for image, ours, y, x in zip(images, found, row, column, strict=True):
+    images, actual, (row, column) = changed("cutout", COLOR, 0.5)
+    for image, ours, y, x in zip(images, actual, row, column, strict=True):
         expected = image.clone()
         expected[:, max(0, y - 4) : y + 5, max(0, x - 4) : x + 5] = 0
         assert torch.equal(ours, expected)
@@ -211,9 +211,9 @@ def test_half_are_flipped_and_offsets_are_uniform() -> None:
 @pytest.mark.parametrize("schema", [COLOR, GREY], ids=["color", "grey"])
 @pytest.mark.parametrize("name", AUGMENTATIONS)
 def test_strength_nought_changes_nothing(name: str, schema: PixelSchema) -> None:
-    images, found, _ = changed(name, schema, 0.0)
+    images, result, _ = changed(name, schema, 0.0)
     exact = name not in ("color", "pca-lighting")  # these go to the scale of pixels and back
-    torch.testing.assert_close(found, images, rtol=0, atol=0 if exact else 2e-5)
+    torch.testing.assert_close(result, images, rtol=0, atol=0 if exact else 2e-5)
 
 
 @pytest.mark.parametrize("schema", [COLOR, GREY], ids=["color", "grey"])

@@ -34,9 +34,9 @@ def look(path: Path | str, **settings: object):  # type: ignore[no-untyped-def]
 
 @given(st.lists(st.integers(0, 30), min_size=1))
 def test_quantiles_equal_numpys_nearest_rank(values: list[int]) -> None:
-    found = measure.quantiles(Counter(values))
+    result = measure.quantiles(Counter(values))
     for name, share in measure.QUANTILES.items():
-        assert found[name] == np.quantile(values, share, method="inverted_cdf")
+        assert result[name] == np.quantile(values, share, method="inverted_cdf")
 
 
 @given(st.lists(st.tuples(st.text(max_size=2), st.text(max_size=2))))
@@ -83,8 +83,8 @@ def test_splits_and_overlap_are_those_of_read(tmp_path: Path) -> None:
     data = read_as(DataConfig(source=str(path)), "features")
     assert report.splits == data.protocol["sizes"]
     train = {bytes(row) for row in np.asarray(data.splits["train"]["input"])}
-    found = sum(bytes(row) in train for row in np.asarray(data.splits["test"]["input"]))
-    assert report.overlap["test"] == found > 0
+    result = sum(bytes(row) in train for row in np.asarray(data.splits["test"]["input"]))
+    assert report.overlap["test"] == result > 0
     assert any("scores will be too high" in warning for warning in report.warnings)
 
 
@@ -128,7 +128,7 @@ def test_parallel_text(tmp_path: Path) -> None:
     assert "alignment" in "\n".join(report.render())
 
 
-def test_parallel_text_that_does_not_fit_is_told(tmp_path: Path) -> None:
+def test_parallel_text_that_does_not_fit_is_reported(tmp_path: Path) -> None:
     report = look(parallel(tmp_path / "loose", shuffled=True), languages=("en", "de"))
     assert any("do not look aligned" in text for text in report.warnings)
 

@@ -30,9 +30,9 @@ def text(size: int, vocab_size: int, marks: float = 0.05, seed: int = 0) -> np.n
     return tokens
 
 
-def matrix(found: Cooccurrence, vocab_size: int) -> np.ndarray:
+def matrix(counted: Cooccurrence, vocab_size: int) -> np.ndarray:
     """The whole symmetric matrix; each pair must be there once."""
-    entries = found.entries
+    entries = counted.entries
     assert len({(row, column) for row, column, _ in entries.tolist()}) == len(entries)
     assert (entries["column"] <= entries["row"]).all()
     full = np.zeros((vocab_size, vocab_size), dtype=np.float32)
@@ -73,9 +73,9 @@ def test_counts_of_stanfords_program() -> None:
     tokens: list[int] = []
     for line in TEXT.splitlines():
         tokens += [*(WORDS.index(word) for word in line.split() if word in WORDS), -1]
-    found = count(np.array(tokens, np.int32), len(WORDS), window=4)
-    np.testing.assert_array_equal(matrix(found, len(WORDS)), np.array(rows, np.float32) / 12)
-    assert 2 * len(found) - found.num_diagonal == np.count_nonzero(rows)
+    result = count(np.array(tokens, np.int32), len(WORDS), window=4)
+    np.testing.assert_array_equal(matrix(result, len(WORDS)), np.array(rows, np.float32) / 12)
+    assert 2 * len(result) - result.num_diagonal == np.count_nonzero(rows)
 
 
 @pytest.mark.parametrize("window", [1, 5, 15, 22])
@@ -106,42 +106,42 @@ def test_memory_is_bounded() -> None:
     tokens = text(1_500_000, 20_000)
     count(tokens[:1000], 20_000, 6, 16)  # compiles
     tracemalloc.start()
-    found = count(tokens, 20_000, 6, 16)
+    result = count(tokens, 20_000, 6, 16)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert found.entries.nbytes > 60e6
+    assert result.entries.nbytes > 60e6
     assert peak < 20e6
 
 
 def test_parts_are_even_samples_in_random_order() -> None:
     """Sizes differ by one at most; each part has its share of every word; bands of rows stay together, unsorted."""
     tokens = text(60_000, 1200, seed=3)
-    found = count(tokens, 1200, 10)
-    sizes = np.diff(found.bounds)
-    assert found.bounds[-1] == len(found) and sizes.max() - sizes.min() <= 1 and len(sizes) == found.num_parts == 64
-    rows = found.entries["row"]
+    result = count(tokens, 1200, 10)
+    sizes = np.diff(result.bounds)
+    assert result.bounds[-1] == len(result) and sizes.max() - sizes.min() <= 1 and len(sizes) == result.num_parts == 64
+    rows = result.entries["row"]
     often = np.flatnonzero(np.bincount(rows) >= 640)
-    for begin, end in pairwise(found.bounds.tolist()):
+    for begin, end in pairwise(result.bounds.tolist()):
         shares = np.bincount(rows[begin:end], minlength=1200)[often] / np.bincount(rows)[often]
         assert (np.abs(shares - 1 / 64) < 0.004).all()
         bands = rows[begin:end] // BAND
         assert np.count_nonzero(np.diff(bands)) == len(np.unique(bands)) - 1
         inside = rows[begin:end][bands == 2]
         assert abs(np.corrcoef(inside, np.arange(len(inside)))[0, 1]) < 0.25, "shuffled within a band"
-    orders = {tuple(dict.fromkeys((rows[a:b] // BAND).tolist())) for a, b in pairwise(found.bounds.tolist())}
+    orders = {tuple(dict.fromkeys((rows[a:b] // BAND).tolist())) for a, b in pairwise(result.bounds.tolist())}
     assert len(orders) > 30, "bands come in another order in every part"
 
 
 def test_a_text_without_pairs_has_none() -> None:
     for tokens in ([], [-1], [0, -1, 1, -1, 2]):
-        found = count(np.array(tokens, np.int32), 3, 5)
-        assert len(found) == found.num_diagonal == 0 and found.bounds.tolist() == [0] * (found.num_parts + 1)
+        result = count(np.array(tokens, np.int32), 3, 5)
+        assert len(result) == result.num_diagonal == 0 and result.bounds.tolist() == [0] * (result.num_parts + 1)
 
 
 def test_a_temporary_count_leaves_nothing_behind(tmp_path: Path) -> None:
-    found = count(text(2000, 50), 50, 5, place=tmp_path)
+    result = count(text(2000, 50), 50, 5, place=tmp_path)
     assert len(list(tmp_path.iterdir())) == 1
-    del found
+    del result
     assert not list(tmp_path.iterdir())
 
 
@@ -149,7 +149,7 @@ def test_a_temporary_count_leaves_nothing_behind(tmp_path: Path) -> None:
 
 
 def test_counts_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The second time nothing is counted, whatever memory and threads; another window or text is counted anew."""
+    """The second time nothing is counted, whatever memory and threads; another window or text is counted again."""
     tokens = text(5000, 50)
     first = kept(tokens, 50, 5, 64)
     monkeypatch.setattr(cooccurrence, "_write", lambda *_: pytest.fail("counted again"))
@@ -165,7 +165,7 @@ def corpora(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "corpora"
 
 
-def test_a_damaged_file_is_counted_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_damaged_file_is_counted_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder, tokens = corpora(tmp_path, monkeypatch), text(5000, 50)
     first = kept(tokens, 50, 5, 64).entries.copy()
     (path,) = folder.glob("pairs-*/entries.bin")

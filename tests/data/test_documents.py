@@ -74,8 +74,8 @@ def test_lines_are_read_as_fasttext_reads_them(tmp_path: Path) -> None:
     assert {f"__label__{name}" for name in data.schema.classes} == set(counted)
     assert [counted[f"__label__{name}"] for name in data.schema.classes] == sorted(counted.values(), reverse=True)
     for line, words, labels in zip(LINES.splitlines(), words_of(data), labels_of(data), strict=True):
-        told, own = model.get_line(line)
-        assert words == told and [f"__label__{name}" for name in labels] == own
+        reported, own = model.get_line(line)
+        assert words == reported and [f"__label__{name}" for name in labels] == own
 
 
 def test_hashes_are_fasttexts() -> None:
@@ -113,8 +113,8 @@ def test_tables_of_every_kind_give_the_same(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text("\n".join(lines))
     columns = {"review": [text for text, _ in rows], "label": [label for _, label in rows]}
     parquet.write_table(pa.table(columns), tmp_path / "a.parquet")
-    found = [documents(tmp_path / f"a.{ending}") for ending in ("csv", "tsv", "jsonl", "parquet")]
-    for data in found:
+    values = [documents(tmp_path / f"a.{ending}") for ending in ("csv", "tsv", "jsonl", "parquet")]
+    for data in values:
         assert data.schema.columns == ("review",) and data.schema.target.label in ("mark", "label")
         assert words_of(data) == [[*text.split(), "</s>"] for text, _ in rows]
         assert labels_of(data) == [[label] for _, label in rows]
@@ -130,7 +130,7 @@ def test_several_labels_in_a_cell(tmp_path: Path) -> None:
 
 
 def test_labels_are_numbered_by_the_training_split(tmp_path: Path) -> None:
-    """By falling frequency there; one that only the test part has is left out of it, and told."""
+    """By falling frequency there; one that only the test part has is left out of it, and reported."""
     train = lined(tmp_path, "__label__a x\n__label__b y\n__label__b z\n", "set.train")
     test = lined(tmp_path, "__label__a x\n__label__c y\n__label__b __label__c z\n__label__d __label__c x\n", "set.test")
     data = documents(train, test=str(test))
@@ -138,8 +138,10 @@ def test_labels_are_numbered_by_the_training_split(tmp_path: Path) -> None:
     target = data.splits["test"]["target"]
     assert isinstance(target, LabelLists) and target.lengths.tolist() == [1, 0, 1, 0]
     assert target.unseen == (("c", 3), ("d", 1))
-    told = "test: labels that the training examples do not have are left out: c (3), d (1); 2 examples have no other"
-    assert any(note.startswith(told) for note in data.notes)
+    reported = (
+        "test: labels that the training examples do not have are left out: c (3), d (1); 2 examples have no other"
+    )
+    assert any(note.startswith(reported) for note in data.notes)
 
 
 def test_split_is_of_each_class_and_the_vocabulary_of_the_training_split(tmp_path: Path) -> None:
@@ -184,10 +186,10 @@ def test_chinese_by_jieba_and_by_spaces(tmp_path: Path) -> None:
 
 def test_word_splitter_and_lower_case() -> None:
     """canon's words, as tokenizers.py has them: punctuation apart, 3.14 and don't whole; and fastText's white space."""
-    found = b"".join(cut_blocks(["Don't pay 3.14, please!", ""], "word", lowercase=True))
-    assert found.split() == [b"don't", b"pay", b"3.14", b",", b"please", b"!", b"</s>", b"</s>"]
-    found = b"".join(cut_blocks(["A\0B\u3000C", "x</s>y </s> z"], "split", lowercase=False))
-    assert found.split() == [b"A", "B\u3000C".encode(), b"</s>", b"x</s>y", b"</s>"]
+    result = b"".join(cut_blocks(["Don't pay 3.14, please!", ""], "word", lowercase=True))
+    assert result.split() == [b"don't", b"pay", b"3.14", b",", b"please", b"!", b"</s>", b"</s>"]
+    result = b"".join(cut_blocks(["A\0B\u3000C", "x</s>y </s> z"], "split", lowercase=False))
+    assert result.split() == [b"A", "B\u3000C".encode(), b"</s>", b"x</s>y", b"</s>"]
 
 
 def test_schema_is_stored_and_more_data_is_read_by_it(tmp_path: Path) -> None:
@@ -212,8 +214,8 @@ def test_schema_is_stored_and_more_data_is_read_by_it(tmp_path: Path) -> None:
         wanted = [schema.words.index.get(word, -1) for word in ("a", "dull", "new", "film", "</s>")]
         assert column.ids.tolist() == wanted and -1 in wanted
         assert [schema.classes[code] for code in np.asarray(columns["target"])] == ["bad"]
-        told, names = inputs(schema, [str(other), "fine film"], config)
-        rows = told["input"]
+        reported, names = inputs(schema, [str(other), "fine film"], config)
+        rows = reported["input"]
         assert isinstance(rows, Documents) and rows.ids[:5].tolist() == wanted
         assert names[1] == "fine film" and rows.lengths.tolist() == [5, 3]
 
@@ -258,7 +260,7 @@ def test_check_counts_labels_and_suits_the_classifier(tmp_path: Path) -> None:
         ("a.txt", "__label__a x\n__label__b y\n", {"tokenizer": "bpe"}, 'No kind of tokenizer for documents "bpe"'),
         ("a.txt", "__label__a x\n", {"valid": "gone.txt"}, 'There is no file or folder "gone.txt"'),
         ("a.csv", "text\nfine\n", {}, "has no column beside its text to be the label."),
-        ("a.csv", "text,label\nfine,good\ndull,\n", {}, 'a.csv, line 3: the label (column "label") is empty.'),
+        ("a.csv", "text,label\nfine,good\ndull,\n", {}, 'a.csv: every example has the label "good"'),
         ("a.csv", "text,label\nfine,good\ndull,bad\n", {"label": "stars"}, 'No column "stars"'.lower()),
         ("a.csv", "text,label\n" + "".join(f"t{i},l{i}\n" for i in range(30)), {}, "too many for labels"),
     ],
@@ -280,6 +282,6 @@ def test_other_kinds_of_data_are_refused() -> None:
     assert words_of(data) == [["fine", "</s>"], ["dull", "</s>"]]
 
 
-def test_empty_texts_are_told(tmp_path: Path) -> None:
+def test_empty_texts_are_reported(tmp_path: Path) -> None:
     data = documents(lined(tmp_path))
     assert "1 of 6 texts are empty; their only word is </s>." in data.notes

@@ -19,13 +19,13 @@ def test_the_hash_is_splitmix64() -> None:
 def test_numbers_are_uniform_and_unrelated_along_every_counter() -> None:
     size = 700
     draws = Draws(3, 5)
-    told = [
+    values = [
         draws.uniform(0, np.arange(size)[:, None], np.arange(size)),
         np.stack([Draws(3, position).uniform(0, np.arange(size)) for position in range(size)]),
         np.stack([Draws(seed, 5).uniform(0, np.arange(size)) for seed in range(size)]),
         np.stack([draws.uniform(stream, np.arange(size)) for stream in range(size)]),
     ]
-    for grid in told:
+    for grid in values:
         n = grid.size
         assert len(np.unique(grid)) == n
         assert abs(grid.mean() - 0.5) < 5 * np.sqrt(1 / 12 / n)

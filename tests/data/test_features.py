@@ -24,12 +24,12 @@ def fitted(table: Table, names: tuple[str, ...], rows: np.ndarray, missing: str 
 
 def test_features_equal_scikit_learns() -> None:
     encoders = fitted(TABLE, ("a", "b", "colour"), ROWS)
-    found = column_plan.apply(TABLE, encoders, "error")
+    actual = column_plan.apply(TABLE, encoders, "error")
     scaled = StandardScaler().fit(NUMBERS[ROWS]).transform(NUMBERS)
     one_hot = OneHotEncoder(sparse_output=False, handle_unknown="ignore").fit(COLOURS[ROWS, None])
     expected = np.hstack([scaled, one_hot.transform(COLOURS[:, None])])
-    assert found.dtype == np.float32
-    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
+    assert actual.dtype == np.float32
+    np.testing.assert_allclose(actual, expected, rtol=1e-6, atol=1e-6)
 
 
 def test_rows_that_were_not_trained_on_change_nothing() -> None:
@@ -74,12 +74,13 @@ def test_text_classes_are_in_the_order_of_their_characters() -> None:
     assert columns.class_codes(table, "y", classes).tolist() == [2, 1, 0]
 
 
-def test_the_label_is_guessed_and_told() -> None:
+def test_the_label_is_guessed_and_reported() -> None:
     assert (
         columns.choose_label(Table("t", {"Class": np.zeros(1), "y": np.zeros(1), "z": np.zeros(1)}), "")[0] == "Class"
     )
-    name, note = columns.choose_label(Table("t", {"a": np.zeros(1), "species": np.zeros(1)}), "")
-    assert name == "species" and "last column" in note
+    for last, sentence in (("species", 'the column "species"'), ("b", 'the last column, "b"')):
+        name, note = columns.choose_label(Table("t", {"a": np.zeros(1), last: np.zeros(1)}), "")
+        assert name == last and note == f"The label is {sentence}; data.label chooses another."
 
 
 @pytest.mark.parametrize(

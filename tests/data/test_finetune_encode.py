@@ -151,7 +151,7 @@ def test_every_word_has_the_piece_that_holds_its_first_character(kind: str) -> N
         start = 0
         for word, place in zip(words, places[row], strict=True):
             start = text.index(word, start)
-            first, last = spans[place - 1]  # behind [CLS]
+            first, last = spans[place - 1]  # after [CLS]
             assert first <= start < last or text[first:start].strip() == "", (kind, word, text[first:last])
             start += len(word)
 
@@ -266,7 +266,7 @@ def read_rows(rows: list[str], name: str = "train.csv", **settings: Any) -> Any:
     return framed(DataConfig(source=name, **settings), Backbone("net", "bert", 16, tokenizer))
 
 
-def test_what_is_too_long_is_told() -> None:
+def test_what_is_too_long_is_reported() -> None:
     data = read_rows(["text,label", "a a,x", f"{'a ' * 40},y", "b,x", "c,y"], valid=0.0, test=0.0)
     assert "train: 1 of 4 texts are longer than 16 tokens and cut." in data.notes
     assert data.schema.target.counts == (2, 2) and data.schema.sizes()["kind"] == "class"
@@ -295,9 +295,11 @@ def test_articles_stay_together() -> None:
     Path("all.json").write_text(json.dumps({"data": articles}))
     tokenizer = Tokenizer.train(["Thing is what ? . 0 1 2 3 4 5 6 7 8 9"], "char")
     data = framed(DataConfig(source="all.json", valid=0.25, test=0.25), Backbone("net", "bert", 64, tokenizer))
-    found = {split: {asked.key.split("-")[0] for asked in columns["asked"]} for split, columns in data.splits.items()}
-    assert {split: len(names) for split, names in found.items()} == {"train": 7, "valid": 2, "test": 3}
-    assert not (found["train"] & found["valid"] or found["train"] & found["test"] or found["valid"] & found["test"])
+    values = {split: {asked.key.split("-")[0] for asked in columns["asked"]} for split, columns in data.splits.items()}
+    assert {split: len(names) for split, names in values.items()} == {"train": 7, "valid": 2, "test": 3}
+    assert not (
+        values["train"] & values["valid"] or values["train"] & values["test"] or values["valid"] & values["test"]
+    )
     assert not data.schema.target.unanswerable  # type: ignore[attr-defined]
 
 
@@ -305,7 +307,7 @@ def test_articles_stay_together() -> None:
 
 
 def test_unseen_labels_and_tags() -> None:
-    """A class that training does not have is a mistake with its line; such a tag counts as wrong and is told."""
+    """A class that training does not have is a mistake with its line; such a tag counts as wrong and is reported."""
     from pathlib import Path
 
     Path("dev.csv").write_text("text,label\nc,x\nd,z\n")

@@ -99,11 +99,11 @@ def test_glue_is_read_as_it_is(name: str) -> None:
     """The kind, the columns of text and the label of each task's own files, without a setting."""
     rows, kind, texts, label = GLUE[name]
     path = write("train.tsv", *rows)
-    found = opened(path)
-    assert (target(path), found.columns, found.label) == (kind, texts, label)
-    assert len(found.parts["train"]) == len(rows) - (name not in ("CoLA", "tnews"))
-    assert found.monitor == ("matthews" if name == "CoLA" else "")
-    assert any(note.endswith("data.features and data.label choose others.") for note in found.notes)
+    result = opened(path)
+    assert (target(path), result.columns, result.label) == (kind, texts, label)
+    assert len(result.parts["train"]) == len(rows) - (name not in ("CoLA", "tnews"))
+    assert result.monitor == ("matthews" if name == "CoLA" else "")
+    assert any(note.endswith("data.features and data.label choose others.") for note in result.notes)
 
 
 def test_quotes_in_tabs_are_letters() -> None:
@@ -117,10 +117,10 @@ def test_a_test_part_without_labels_is_replaced_by_dev() -> None:
     for split, label in (("train", 1), ("dev", 1), ("test", 0)):
         header = "sentence\tlabel" if label else "index\tsentence"
         write(f"SST-2/{split}.tsv", header, "good\t1" if label else "0\tgood", "bad\t0" if label else "1\tbad")
-    found = opened("SST-2")
-    assert set(found.parts) == {"train", "test"}
-    assert found.parts["test"].path.endswith("dev.tsv")
-    assert "test.tsv has no labels: dev.tsv is the test set." in found.notes
+    result = opened("SST-2")
+    assert set(result.parts) == {"train", "test"}
+    assert result.parts["test"].path.endswith("dev.tsv")
+    assert "test.tsv has no labels: dev.tsv is the test set." in result.notes
 
 
 def test_csv_and_json_lines_say_the_same() -> None:
@@ -202,10 +202,10 @@ def test_openbookqa() -> None:
     assert rows.choices == [("ice", "snow", "plants grow", "rain")] and rows.answers == [2]
 
 
-@pytest.mark.parametrize(("told", "right"), [(("0", "1"), [0, 1]), (("1", "2"), [0, 1])])
-def test_numbers_of_choices_begin_where_the_answers_do(told: tuple[str, str], right: list[int]) -> None:
+@pytest.mark.parametrize(("labels", "right"), [(("0", "1"), [0, 1]), (("1", "2"), [0, 1])])
+def test_numbers_of_choices_begin_where_the_answers_do(labels: tuple[str, str], right: list[int]) -> None:
     """COPA's choice1 and choice2 have the labels 0 and 1, others 1 and 2."""
-    lines = [f"Why?,because,not so,{label}" for label in told]
+    lines = [f"Why?,because,not so,{label}" for label in labels]
     rows = train(write("a.csv", "premise,choice1,choice2,label", *lines))
     assert isinstance(rows, ChoiceRows) and rows.answers == right
 
@@ -240,9 +240,9 @@ def test_universal_dependencies_in_a_folder() -> None:
     text = Path("ud/en_x-ud-test.conllu")
     Path(f"{text}.xz").write_bytes(lzma.compress(text.read_bytes()))
     text.unlink()
-    found = opened("ud")
-    assert set(found.parts) == {"train", "valid", "test"}
-    rows = found.parts["test"]
+    result = opened("ud")
+    assert set(result.parts) == {"train", "valid", "test"}
+    rows = result.parts["test"]
     assert isinstance(rows, TagRows) and rows.words == [["can", "not"], ["Yes"]]
     assert rows.tags == [["AUX", "PART"], ["INTJ"]]
     xpos = train("ud", label="xpos")
@@ -251,10 +251,10 @@ def test_universal_dependencies_in_a_folder() -> None:
 
 def test_characters_with_digits() -> None:
     """Weibo's: the digit tells the character's place in its word, and is no part of the text."""
-    found = opened(write("weiboNER.train", "科0\tB-ORG.NAM", "技1\tI-ORG.NAM", "", "好0\tO"))
-    rows = found.parts["train"]
+    result = opened(write("weiboNER.train", "科0\tB-ORG.NAM", "技1\tI-ORG.NAM", "", "好0\tO"))
+    rows = result.parts["train"]
     assert isinstance(rows, TagRows) and rows.words == [["科", "技"], ["好"]]
-    assert any("digit" in note for note in found.notes)
+    assert any("digit" in note for note in result.notes)
 
 
 # SQuAD
@@ -305,14 +305,15 @@ def test_indented_json_is_squad_too() -> None:
         ("c.csv", ["text", "good", "bad"], "c.csv has no column beside its text to be the label."),
         ("d.conllu", [*UD, "2\tgo\tVERB"], "d.conllu, line 8: 3 columns, but the lines before it have 10."),
         ("e.conll", ["a O", "b"], "e.conll, line 2: 1 column, but the lines before it have 2."),
-        ("f.json", ['{"data": [{"title": "x"}]}'], "f.json is not SQuAD's JSON (it has no 'paragraphs'); SQuAD has"),
+        ("f.json", ['{"data": [{"paragraphs": [{}]}]}'], "f.json is not SQuAD's JSON (it has no 'qas'); SQuAD has"),
         ("g.jsonl", [json.dumps({**ARC, "answerKey": "E"})], 'g.jsonl, line 1: the answer "E" is not one of A, B.'),
         ("h.csv", [*SWAG, "v,1,a,b,c,d,w,x,y,z,9"], 'h.csv, line 3: the answer "9" is not one of 0, 1, 2, 3.'),
         (
             "i.unknown",
             ["just some text"],
             'i.unknown: the ending ".unknown" is unknown; set data.format to one of '
-            "squad, choices, letor, svmlight, conll, fasttext, interactions, images, idx, cifar, pairs, table, text.",
+            "squad, choices, letor, svmlight, conll, sentences, "
+            "fasttext, interactions, images, idx, cifar, pairs, table, text.",
         ),
         ("j.csv", [*SWAG, "v,1,a,,c,d,w,x,,z,1"], "j.csv, line 3: the question or a choice is empty."),
     ],
@@ -335,7 +336,7 @@ def test_an_answer_that_does_not_stand_at_its_offset() -> None:
     )
 
 
-def test_empty_texts_are_left_out_and_told() -> None:
+def test_empty_texts_are_left_out_and_reported() -> None:
     data = read_all(write("a.csv", "text,label", "good,1", ",1", "bad,0"))
     assert len(data.splits["train"]["input"]) == 2
     assert "a.csv: 1 of 3 texts are empty and left out (the first: line 3)." in data.notes
@@ -366,7 +367,7 @@ def test_check_counts_tags_questions_and_choices() -> None:
     tags = check_as(DataConfig(source="train.conll", **whole))
     assert tags.splits == {"train": 2} and tags.classes["train"] == {"X": 2, "Y": 1} and tags.suits == ["finetune"]
     questions = check_as(DataConfig(source=str(squad()), **whole))
-    assert "train: 1 of 2 questions have an answer." in questions.notes and questions.suits == ["finetune"]
+    assert "train: 1 of 2 questions have an answer." in questions.notes and questions.suits == ["finetune", "embed"]
     one_article = check_as(DataConfig(source=str(squad())))
     assert one_article.suits == [] and "has one article, so none can be held out" in one_article.warnings[0]
     choices = check_as(DataConfig(source=str(write("c.jsonl", *[json.dumps(ARC)] * 3)), **whole))

@@ -68,20 +68,20 @@ def test_framings_are_the_librarys(framing: str, first: list[str], second: list[
     for pairs in ([(a,) for a in first], list(zip(first[:count], second[:count], strict=True))):
         expected = made.encode_batch([pair if len(pair) > 1 else pair[0] for pair in pairs])
         columns = [ragged(made, list(column)) for column in zip(*pairs, strict=True)]
-        found = frame(framing, OWN, *columns)
-        assert found.tokens_N.tolist() == [index for row in expected for index in row.ids]
-        assert found.segments_N.tolist() == [index for row in expected for index in row.type_ids]
-        assert found.lengths_B.tolist() == [len(row.ids) for row in expected]
-        assert found.tokens_N.dtype == found.lengths_B.dtype == np.int64
-        starts = found.first_starts_B, found.second_starts_B
+        actual = frame(framing, OWN, *columns)
+        assert actual.tokens_N.tolist() == [index for row in expected for index in row.ids]
+        assert actual.segments_N.tolist() == [index for row in expected for index in row.type_ids]
+        assert actual.lengths_B.tolist() == [len(row.ids) for row in expected]
+        assert actual.tokens_N.dtype == actual.lengths_B.dtype == np.int64
+        starts = actual.first_starts_B, actual.second_starts_B
         for column, starts_B in zip(columns, starts, strict=False):
             for row, start in enumerate(starts_B.tolist()):
                 own = column[row].tolist()
-                assert found.tokens_N[start : start + len(own)].tolist() == own
+                assert actual.tokens_N[start : start + len(own)].tolist() == own
         if len(columns) == 1:
-            assert (found.second_starts_B == -1).all()
+            assert (actual.second_starts_B == -1).all()
         added = num_specials(framing, OWN, pair=len(columns) > 1)
-        assert found.lengths_B.tolist() == [
+        assert actual.lengths_B.tolist() == [
             sum(len(column[row]) for column in columns) + added for row in range(len(pairs))
         ]
 

@@ -53,9 +53,9 @@ def test_sixteen_bits_become_eight(tmp_path: Path) -> None:
 def test_what_is_transparent_is_white(tmp_path: Path) -> None:
     alpha = np.dstack([COLOUR, np.zeros((6, 5), np.uint8)])
     alpha[0, 0, 3] = 255
-    found = images.decode(saved(tmp_path / "t.png", Image.fromarray(alpha)), 3)
-    np.testing.assert_array_equal(found[:, 0, 0], COLOUR[0, 0])
-    assert (found[:, 1:] == 255).all()
+    decoded = images.decode(saved(tmp_path / "t.png", Image.fromarray(alpha)), 3)
+    np.testing.assert_array_equal(decoded[:, 0, 0], COLOUR[0, 0])
+    assert (decoded[:, 1:] == 255).all()
 
 
 def test_exif_turns_the_picture(tmp_path: Path) -> None:
@@ -79,9 +79,9 @@ def test_folder_by_class(tmp_path: Path) -> None:
     assert data.schema.classes == ("cat", "dog") and data.schema.shape == (3, 8, 8)
     assert {name: len(split["target"]) for name, split in data.splits.items()} == {"train": 14, "valid": 2, "test": 4}
     assert np.bincount(np.asarray(data.splits["test"]["target"])).tolist() == [2, 2]
-    found = {bytes(image) for split in data.splits.values() for image in np.asarray(split["input"])}
+    result = {bytes(image) for split in data.splits.values() for image in np.asarray(split["input"])}
     paths = [folder / name / f"{index}.png" for name in ("cat", "dog") for index in range(10)]
-    assert found == {np.asarray(Image.open(path)).transpose(2, 0, 1).tobytes() for path in paths}
+    assert result == {np.asarray(Image.open(path)).transpose(2, 0, 1).tobytes() for path in paths}
     assert len(data.files) == 1 and data.files[0].bytes == sum(path.stat().st_size for path in paths)
 
 
@@ -167,10 +167,10 @@ def test_an_archive_that_points_out_of_its_folder_is_refused(tmp_path: Path) -> 
 @pytest.mark.parametrize("protocol", range(5))
 def test_plain_pickles_are_read(protocol: int) -> None:
     value = {"a": np.arange(6, dtype=np.uint8).reshape(2, 3), "b": [1, 2.5, None, True], "c": (np.int64(3), {4})}
-    found = pickles.load(io.BytesIO(pickle.dumps(value, protocol)), "x")
-    found = {key.decode() if isinstance(key, bytes) else key: item for key, item in found.items()}
-    np.testing.assert_array_equal(found["a"], value["a"])
-    assert found["b"] == value["b"] and found["c"] == value["c"]
+    loaded = pickles.load(io.BytesIO(pickle.dumps(value, protocol)), "x")
+    loaded = {key.decode() if isinstance(key, bytes) else key: item for key, item in loaded.items()}
+    np.testing.assert_array_equal(loaded["a"], value["a"])
+    assert loaded["b"] == value["b"] and loaded["c"] == value["c"]
 
 
 @pytest.mark.parametrize("protocol", range(5))

@@ -22,14 +22,17 @@ from canon.data.encodings.features import FeatureSchema
 from canon.data.encodings.framed import FramedSchema
 from canon.data.encodings.passages import PassageSchema
 from canon.data.encodings.pixels import PixelSchema
+from canon.data.encodings.prompted import PromptedSchema
 from canon.data.encodings.sequences import SequenceSchema
+from canon.data.encodings.steps import StepSchema
+from canon.data.encodings.texts import SentenceSchema
 from canon.data.encodings.windows import WindowSchema
 from canon.data.encodings.word_ids import WordIdSchema
 from canon.data.kinds import KINDS, accepts, kind_of
 from canon.data.read import read
 from canon.data.schema import Schema
 from canon.data.settings import Common
-from canon.data.targets import TARGETS, Class, HiddenTokens, Labels, NextToken, Number, OtherText, Span
+from canon.data.targets import TARGETS, Class, HiddenTokens, Labels, NextToken, Nothing, Number, OtherText, Score, Span
 from canon.data.text.tokenizers import Tokenizer
 from canon.data.text.words import Words
 from canon.errors import CanonError
@@ -74,7 +77,7 @@ CASES: dict[str, tuple[str, Make, dict[str, Any], str, str, set[str]]] = {
         {},
         "table",
         "t.csv is a table by its ending",
-        {"labelled", "text", "pairs"},
+        {"labelled", "text", "pairs", "sentences"},
     ),
     "table of choices": (
         "t.csv",
@@ -82,7 +85,7 @@ CASES: dict[str, tuple[str, Make, dict[str, Any], str, str, set[str]]] = {
         {},
         "table",
         "t.csv is a table by its ending",
-        {"choices", "labelled", "text", "pairs"},
+        {"choices", "labelled", "text", "pairs", "sentences"},
     ),
     "folder of tables": (
         "d",
@@ -94,15 +97,15 @@ CASES: dict[str, tuple[str, Make, dict[str, Any], str, str, set[str]]] = {
     ),
     "table beside pictures": ("d", table_beside_pictures, {}, "table", "d is a table by its ending", {"pairs"}),
     "table under another ending": ("t.data", files("t.data", lines=TABLE), {"format": "table"}, "table", "", {"pairs"}),
-    "text": ("t.txt", files("t.txt", lines=TEXT), {}, "text", "t.txt is a text file by its ending", set()),
-    "folder of text": ("d", files("d/a.txt", "d/b.md", lines=TEXT), {}, "text", "d has text files", set()),
+    "text": ("t.txt", files("t.txt", lines=TEXT), {}, "text", "t.txt is a text file by its ending", {"sentences"}),
+    "folder of text": ("d", files("d/a.txt", "d/b.md", lines=TEXT), {}, "text", "d has text files", {"sentences"}),
     "text with tabs": (
         "t.txt",
         files("t.txt", lines=TABBED),
         {},
         "table",
         "t.txt is a table by its first lines",
-        {"pairs", "text"},
+        {"pairs", "text", "sentences"},
     ),
     "text in columns": (
         "t.txt",
@@ -128,7 +131,7 @@ CASES: dict[str, tuple[str, Make, dict[str, Any], str, str, set[str]]] = {
         "d has lines that begin with __label__",
         set(),
     ),
-    "labelled lines as text": ("t.txt", files("t.txt", lines=LABELLED), {"format": "text"}, "text", "", set()),
+    "labelled lines as text": ("t.txt", files("t.txt", lines=LABELLED), {"format": "text"}, "text", "", {"sentences"}),
     "CoNLL": ("t.conll", files("t.conll", lines=CONLL), {}, "tagged", "t.conll is CoNLL by its ending", set()),
     "SQuAD": (
         "q.jsonl",
@@ -136,7 +139,7 @@ CASES: dict[str, tuple[str, Make, dict[str, Any], str, str, set[str]]] = {
         {},
         "questions",
         "q.jsonl has questions with their contexts, as SQuAD has them",
-        set(),
+        {"sentences"},
     ),
     "choices": (
         "c.jsonl",
@@ -202,6 +205,9 @@ READS = {
     "word-ids": {"text"},
     "bags": {"labelled"},
     "framed": {"questions", "choices", "tagged", "labelled"},
+    "prompted": {"labelled"},
+    "texts": {"sentences"},
+    "steps": {"text", "table"},
 }
 
 
@@ -267,7 +273,8 @@ def test_every_setting_has_an_owner() -> None:
 
 def test_layout_is_what_describes_one_file() -> None:
     described = {field.name for field in fields(DataConfig) if is_layout(field.name)}
-    assert described == {"source", "format", "label", "features", "delimiter", "size", "channels", "languages"}
+    plain = {"source", "format", "label", "features", "delimiter", "size", "channels", "languages"}
+    assert described == plain | {"template", "words", "unlabelled"}  # of prompts: they name columns and classes
 
 
 # Schemas
@@ -288,6 +295,19 @@ def schemas() -> list[Schema]:
         BagSchema(Labels(("x", "y"), "label", (7, 2)), words=words, columns=("title", "body")),
         FramedSchema(
             Span(unanswerable=True), tokenizers={"text": text}, framing="bert", limit=64, overlap=32, monitor="f1"
+        ),
+        PromptedSchema(
+            Class(("x", "y")),
+            tokenizers={"text": text},
+            framing="bert",
+            limit=64,
+            template="{text} {mask}",
+            label_words=(("some",), ("words", "text")),
+            demos=(("a b", "c"), (), ("x", "y")),
+        ),
+        StepSchema(Nothing(), (8, 6), stride=2, columns=("a", "b", "c"), mean=(0.0,) * 3, std=(1.0,) * 3),
+        SentenceSchema(
+            Score(label="score", low=1.0, high=5.0), tokenizers={"text": text}, framing="bert", limit=64, width=2
         ),
     ]
 

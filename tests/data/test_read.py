@@ -104,9 +104,9 @@ def test_csv_against_brute_force(tmp_path: Path) -> None:
     sizes = np.array([float(row[0]) for row in rows])
     known = sizes[split["train"]]
     for name, chosen in split.items():
-        for found, row, code in zip(np.asarray(data.splits[name]["input"]), chosen, codes[chosen], strict=True):
+        for result, row, code in zip(np.asarray(data.splits[name]["input"]), chosen, codes[chosen], strict=True):
             one_hot = [float(rows[row][1] == colour) for colour in "bgr"]
-            np.testing.assert_allclose(found, [(sizes[row] - known.mean()) / known.std(), *one_hot], rtol=1e-5)
+            np.testing.assert_allclose(result, [(sizes[row] - known.mean()) / known.std(), *one_hot], rtol=1e-5)
             assert (code == 1) == (rows[row][2] == "yes")
     record = data.files[0]
     assert record.sha256 == hashlib.sha256((tmp_path / "t.csv").read_bytes()).hexdigest()

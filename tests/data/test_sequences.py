@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from canon.data.batching.loader import ByLength, Examples, Loader, Streams, steps_per_epoch
+from canon.data.batching.epochs import steps_per_epoch
+from canon.data.batching.loader import ByLength, Examples, Loader, Streams
 from canon.data.batching.sequences import Ragged, Windows
 from canon.data.encodings.features import FeatureSchema
 from canon.data.encodings.sequences import SequenceSchema
@@ -41,10 +42,10 @@ def by_hand(text: str) -> list[int]:
 
 @pytest.mark.parametrize("bos", [False, True])
 def test_sentences_get_their_ends(bos: bool) -> None:
-    found = column(TEXTS, bos)
+    actual = column(TEXTS, bos)
     wanted = [[BOS] * bos + by_hand(text) + [EOS] for text in TEXTS]
-    assert [found[row].tolist() for row in range(len(found))] == wanted
-    assert [row.tolist() for row in (found.take(np.array([3, 0]))[0], found.take(np.array([3, 0]))[1])] == [
+    assert [actual[row].tolist() for row in range(len(actual))] == wanted
+    assert [row.tolist() for row in (actual.take(np.array([3, 0]))[0], actual.take(np.array([3, 0]))[1])] == [
         wanted[3],
         wanted[0],
     ]

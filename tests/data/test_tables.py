@@ -35,7 +35,7 @@ def write_csv(path: Path, header: list[str], rows: list[list[str]], **options: s
 @pytest.mark.parametrize("fast", [True, False])
 def test_csv_cells_equal_the_csv_modules(tmp_path: Path, fast: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if not fast:
-        monkeypatch.setattr(tables, "_arrow_columns", lambda *_: None)
+        monkeypatch.setattr(tables, "arrow_columns", lambda *_: None)
     path = write_csv(tmp_path / "t.csv", ["x", "y", "z"], ROWS)
     table = read_table(path, CONFIG)
     assert table.names == ("x", "y", "z")
@@ -59,7 +59,7 @@ def test_fast_and_slow_readers_agree(tmp_path_factory: pytest.TempPathFactory, r
     path.write_text(text, encoding="utf-8", newline="")
     slow = tables._slow_columns(path, islice(tables.csv_rows(path, "utf-8", ","), 1, None), ("p", "q"))
     assert [tuple(row) for row in zip(slow["p"], slow["q"], strict=True)] == rows
-    fast = tables._arrow_columns(path, "utf-8", ",", ("p", "q"), 1)
+    fast = tables.arrow_columns(path, "utf-8", ",", ("p", "q"), 1)
     if fast is not None:
         assert [tuple(row) for row in zip(*(fast[name].to_pylist() for name in "pq"), strict=True)] == rows
 
@@ -146,8 +146,8 @@ def test_parse_number(text: str, value: float | None) -> None:
 
 @pytest.mark.parametrize("text", ["", "NA", "nan", "NULL", "None", "#N/A"])
 def test_missing_cells_are_nan(text: str) -> None:
-    found = parse_number(text)
-    assert found is not None and np.isnan(found)
+    result = parse_number(text)
+    assert result is not None and np.isnan(result)
 
 
 def test_canonical_gives_one_name_to_one_number() -> None:

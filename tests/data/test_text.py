@@ -27,11 +27,11 @@ def test_lines_equal_splitting_whatever_the_chunks(
     before = files.CHUNK
     files.CHUNK = chunk
     try:
-        found = list(lines(path))
+        values = list(lines(path))
     finally:
         files.CHUNK = before
     expected = text.removeprefix("\ufeff").split("\n")
-    assert found == (expected[:-1] if expected[-1] == "" else expected)
+    assert values == (expected[:-1] if expected[-1] == "" else expected)
 
 
 @pytest.mark.parametrize("chunk", [1, 3, 1 << 20])

@@ -7,11 +7,13 @@ import gzip
 import json
 import lzma
 import os
+import signal
 import subprocess
 import sys
 import textwrap
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -53,12 +55,12 @@ def trained(kind: str) -> Tokenizer:
 
 
 def kept(folder: Path) -> Path:
-    (found,) = folder.glob("tokens-*")
-    return found
+    (result,) = folder.glob("tokens-*")
+    return result
 
 
-def arrays(found: token_store.Stored) -> list[list[int]]:
-    return [array.tolist() for array in (found.tokens, found.begins, found.sentences, found.documents)]
+def arrays(stored: token_store.Stored) -> list[list[int]]:
+    return [array.tolist() for array in (stored.tokens, stored.begins, stored.sentences, stored.documents)]
 
 
 # What is stored
@@ -69,21 +71,21 @@ def test_tokens_are_those_of_the_sentences(kind: str, monkeypatch: pytest.Monkey
     monkeypatch.setattr(token_blocks, "BATCH", 200)  # documents run over batches
     monkeypatch.setattr(token_blocks, "SHARD", 500)
     tokenizer = trained(kind)
-    found = token_store.stored(TextStream(documents=DOCUMENTS), TextEncoder(tokenizer))
+    result = token_store.stored(TextStream(documents=DOCUMENTS), TextEncoder(tokenizer))
     cut = split_pieces if tokenizer.keeps_space else split_sentences
     sentences = [[tokenizer.encode([sentence])[0].tolist() for sentence in cut(document)] for document in DOCUMENTS]
     flat = [sentence for document in sentences for sentence in document]
-    assert found.tokens.tolist() == [index for sentence in flat for index in sentence]
-    assert found.sentences.tolist() == [0, *np.cumsum([len(sentence) for sentence in flat]).tolist()]
-    assert found.documents.tolist() == [0, *np.cumsum([len(document) for document in sentences]).tolist()]
-    assert np.flatnonzero(found.begins & SENTENCE).tolist() == found.sentences[:-1].tolist()
+    assert result.tokens.tolist() == [index for sentence in flat for index in sentence]
+    assert result.sentences.tolist() == [0, *np.cumsum([len(sentence) for sentence in flat]).tolist()]
+    assert result.documents.tolist() == [0, *np.cumsum([len(document) for document in sentences]).tolist()]
+    assert np.flatnonzero(result.begins & SENTENCE).tolist() == result.sentences[:-1].tolist()
     if tokenizer.keeps_space:  # the whole documents, each encoded at once
-        assert found.tokens.tolist() == tokenizer.encode(DOCUMENTS)[0].tolist()
-    counts = found.counts
-    assert (counts.documents, counts.sentences, counts.tokens) == (len(DOCUMENTS), len(flat), len(found.tokens))
+        assert result.tokens.tolist() == tokenizer.encode(DOCUMENTS)[0].tolist()
+    counts = result.counts
+    assert (counts.documents, counts.sentences, counts.tokens) == (len(DOCUMENTS), len(flat), len(result.tokens))
     assert counts.several == sum(len(document) > 1 for document in sentences)
-    assert counts.longest == max(map(len, flat)) and counts.unknown == int((found.tokens == 1).sum())
-    assert len(list(found.folder.glob("[0-9]*.json"))) > 3
+    assert counts.longest == max(map(len, flat)) and counts.unknown == int((result.tokens == 1).sum())
+    assert len(list(result.folder.glob("[0-9]*.json"))) > 3
     # The same without a store.
     column = passages_of(DOCUMENTS, TextEncoder(tokenizer), 16)
     assert [
@@ -91,7 +93,7 @@ def test_tokens_are_those_of_the_sentences(kind: str, monkeypatch: pytest.Monkey
         column.begins.tolist(),
         column.sentences.tolist(),
         column.documents.tolist(),
-    ] == arrays(found)
+    ] == arrays(result)
 
 
 def words_of(tokenizer: Tokenizer, text: str, **settings: str) -> list[str]:
@@ -161,15 +163,15 @@ def test_phrases_of_a_lexicon(tmp_path: Path) -> None:
         tokenizer = trained(kind)
         ids, bits, _ = TextEncoder(tokenizer, phrases=str(lexicon)).encode([text, "我喜欢学习机器翻译。"])
         starts = np.flatnonzero(bits & PHRASE)
-        found = []
+        values = []
         for start in starts.tolist():
             stop = start + 1
             while stop < len(bits) and bits[stop] & INSIDE:
                 stop += 1
-            found.append(tokenizer.decode(ids[start:stop]).strip())
+            values.append(tokenizer.decode(ids[start:stop]).strip())
         # The longest first; "blue shirts" is not "blue shirt". A piece of bpe and unigram may run into a Chinese one.
         chinese = ["机器翻译"] if kind not in ("bpe", "unigram") else []
-        assert [phrase for phrase in found if phrase != "机器翻译" or chinese] == [
+        assert [phrase for phrase in values if phrase != "机器翻译" or chinese] == [
             "blue shirt stood",
             "blue shirt",
             "ladder",
@@ -181,11 +183,83 @@ def test_phrases_of_a_lexicon(tmp_path: Path) -> None:
         TextEncoder(tokenizer, phrases=str(tmp_path / "none.txt"))
 
 
+# By several processes
+
+
+@pytest.mark.parametrize("segmenter", ["", "jieba"])
+def test_processes_make_the_same_files(segmenter: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Byte by byte those of one process, however many there are."""
+    monkeypatch.setattr(token_blocks, "BATCH", 300)
+    monkeypatch.setattr(token_blocks, "SEGMENT", 300)
+    monkeypatch.setattr(token_blocks, "SHARD", 1000)
+    lexicon = tmp_path / "phrases.txt"
+    lexicon.write_text("blue shirt\n机器翻译\n", encoding="utf-8")
+    encoder = TextEncoder(trained("wordpiece"), segmenter, str(lexicon))
+    contents = []
+    for count in (1, 2, 3):
+        monkeypatch.setattr(token_blocks, "num_threads", lambda count=count: count)
+        monkeypatch.setenv("CANON_CACHE", str(tmp_path / str(count)))
+        place = token_store.stored(files(tmp_path), encoder).folder
+        names = sorted(path.name for path in place.iterdir() if path.name not in ("lock", "store.json"))
+        contents.append([(name, (place / name).read_bytes()) for name in names])
+    assert contents[0] == contents[1] == contents[2]
+    assert len(contents[0]) > len(token_store.HEADS) + 2  # several shards
+
+
+def test_a_mistake_in_a_process_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(token_blocks, "BATCH", 100)
+    monkeypatch.setattr(token_blocks, "num_threads", lambda: 2)
+    encoder = TextEncoder(trained("wordpiece"))
+    with pytest.raises(CanonError, match=r"^A text holds U\+D800, half of a surrogate pair"):
+        token_store.stored(TextStream(documents=[*DOCUMENTS, "half \ud800 of one"]), encoder)
+    monkeypatch.setattr(sys, "executable", "/bin/true")
+    with pytest.raises(CanonError, match=r"^A process that tokenizes ended early"):
+        token_store.stored(TextStream(documents=DOCUMENTS), encoder)
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="asks Linux for the children of a process")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_processes_end_with_the_one_that_started_them(number: int, tmp_path: Path) -> None:
+    (tmp_path / "tokenizer.json").write_text(trained("word").to_json(), encoding="utf-8")
+    script = f"""
+        from pathlib import Path
+        from canon.data.corpus import token_blocks, token_store
+        from canon.data.corpus.text_blocks import TextStream
+        from canon.data.text.tokenizers import Tokenizer
+        token_blocks.BATCH, token_blocks.num_threads = 1000, lambda: 2
+        class Stream:  # without end
+            def __len__(self): return 1
+            def __iter__(self):
+                while True: yield "A man in a blue shirt stood on a ladder. " * 5
+        texts = TextStream(documents=Stream(), records=(type("R", (), {{"sha256": "endless"}}),))
+        encoder = token_blocks.TextEncoder(Tokenizer.load(Path({str(tmp_path / "tokenizer.json")!r})))
+        token_store.stored(texts, encoder)
+    """
+    command = [sys.executable, "-c", textwrap.dedent(script)]
+    parent = subprocess.Popen(command, env={**os.environ}, stderr=subprocess.DEVNULL)
+
+    def started() -> list[int]:
+        tasks = Path(f"/proc/{parent.pid}/task").iterdir()
+        return [int(child) for task in tasks for child in (task / "children").read_text().split()]
+
+    def until(done: Callable[[], bool]) -> None:
+        end = time.monotonic() + 60
+        while not done():
+            assert time.monotonic() < end
+            time.sleep(0.02)
+
+    until(lambda: len(started()) == 2)
+    children = started()
+    parent.send_signal(number)
+    assert parent.wait(timeout=60) == -number
+    until(lambda: not any(Path(f"/proc/{child}/cmdline").exists() for child in children))
+
+
 # Kept and built again
 
 
 def counted(monkeypatch: pytest.MonkeyPatch, stop_after: int = 1 << 30) -> list[Place]:
-    """The places behind blocks that are made from now on; after so many, the building fails."""
+    """The places after blocks that are made from now on; after so many, the building fails."""
     seen: list[Place] = []
     inner = TextEncoder.blocks
 
@@ -278,12 +352,12 @@ def test_a_kill_loses_one_shard_at_most(tmp_path: Path, folder: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in kept(folder).glob("[0-9]*.json")}
     token_blocks_shard, token_blocks.SHARD = token_blocks.SHARD, 3000
     try:
-        found = token_store.stored(TextStream((tmp_path / "text.txt",)), TextEncoder(tokenizer))
+        result = token_store.stored(TextStream((tmp_path / "text.txt",)), TextEncoder(tokenizer))
     finally:
         token_blocks.SHARD = token_blocks_shard
     assert {path: path.stat().st_mtime_ns for path in before} == before  # they were not built again
     sentences = [sentence for document in DOCUMENTS * 5 for sentence in split_sentences(document)]
-    assert found.tokens.tolist() == tokenizer.encode(sentences)[0].tolist()
+    assert result.tokens.tolist() == tokenizer.encode(sentences)[0].tolist()
 
 
 @pytest.mark.parametrize("damage", ["byte", "short", "gone", "record", "long"])
@@ -291,10 +365,10 @@ def test_damage_is_noticed_and_mended(
     damage: str, tmp_path: Path, folder: Path, small: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     texts, encoder = files(tmp_path), TextEncoder(trained("wordpiece"))
-    found = token_store.stored(texts, encoder)
-    expected = arrays(found)
+    actual = token_store.stored(texts, encoder)
+    expected = arrays(actual)
     shards = len(list(kept(folder).glob("[0-9]*.json")))
-    del found
+    del actual
     path = kept(folder) / "begins"
     raw = bytearray(path.read_bytes())
     if damage == "byte":
@@ -338,13 +412,13 @@ def test_a_touched_store_is_read_again_not_built(tmp_path: Path, folder: Path, m
 def test_processes_build_one_after_another(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     texts, encoder = TextStream(documents=DOCUMENTS * 20), TextEncoder(trained("word"))
     made = counted(monkeypatch)
-    found: list[token_store.Stored] = []
-    threads = [threading.Thread(target=lambda: found.append(token_store.stored(texts, encoder))) for _ in range(3)]
+    values: list[token_store.Stored] = []
+    threads = [threading.Thread(target=lambda: values.append(token_store.stored(texts, encoder))) for _ in range(3)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(found) == 3 and len({json.dumps(arrays(own)) for own in found}) == 1
+    assert len(values) == 3 and len({json.dumps(arrays(own)) for own in values}) == 1
     assert len([place for place in made if place.documents == len(DOCUMENTS * 20)]) == 1
 
 
@@ -367,9 +441,9 @@ def test_a_full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def column(data: Data, split: str = "train") -> Passages:
-    found = data.splits[split]["input"]
-    assert isinstance(found, Passages)
-    return found
+    result = data.splits[split]["input"]
+    assert isinstance(result, Passages)
+    return result
 
 
 def config(source: Path, **settings: object) -> DataConfig:
@@ -391,17 +465,17 @@ def test_every_kind_of_file_gives_the_same(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "1.txt").write_text("\n\n".join(documents[:10]), encoding="utf-8")
     (tmp_path / "folder" / "2.txt").write_text("\n\n".join(documents[10:]), encoding="utf-8")
-    found = [
+    values = [
         read_as(config(tmp_path / name, features=("text",) if "." in name and "txt" not in name else ()), "passages")
         for name in ("a.txt", "a.txt.gz", "b.txt.xz", "a.jsonl", "a.parquet", "folder")
     ]
-    for data in found[1:]:
+    for data in values[1:]:
         for split in ("train", "valid", "test"):
             assert (
                 column(data, split).sequence(np.arange(3)).tokens.tolist()
-                == column(found[0], split).sequence(np.arange(3)).tokens.tolist()
+                == column(values[0], split).sequence(np.arange(3)).tokens.tolist()
             )
-            assert column(data, split).lengths.tolist() == column(found[0], split).lengths.tolist()
+            assert column(data, split).lengths.tolist() == column(values[0], split).lengths.tolist()
 
 
 def test_read_passages(tmp_path: Path) -> None:
@@ -417,8 +491,12 @@ def test_read_passages(tmp_path: Path) -> None:
     tokenizer = data.schema.tokenizers["text"]
     assert data.schema.sizes()["vocab_size"] == tokenizer.size == train.vocab_size <= 250
     assert train.specials == tokenizer.specials and tokenizer.specials.mask == 4 and not tokenizer.specials.sentinels
-    told = " ".join(data.notes)
-    assert "48 documents" in told and "Passages of at most 16 tokens" in told and "several sentences" not in told
+    reported = " ".join(data.notes)
+    assert (
+        "48 documents" in reported
+        and "Passages of at most 16 tokens" in reported
+        and "several sentences" not in reported
+    )
     assert data.protocol["sizes"] == {"train": len(train), "valid": len(valid), "test": len(test)}
     # The vocabulary is of the training documents alone.
     alone = Tokenizer.train(DOCUMENTS[:39], "wordpiece", 250, mask=True)
@@ -528,9 +606,9 @@ def test_a_tokenizer_that_does_not_fit(tmp_path: Path) -> None:
     with pytest.raises(CanonError, match=r"empty has no tokenizer.json and is not a run of canon."):
         read_as(config(path, tokenizer=str(tmp_path / "empty")), "passages")
     (tmp_path / "maskless.json").write_text(Tokenizer.train(DOCUMENTS, "word").to_json(), encoding="utf-8")
-    found = column(read_as(config(path, tokenizer=str(tmp_path / "maskless.json")), "passages"))
+    result = column(read_as(config(path, tokenizer=str(tmp_path / "maskless.json")), "passages"))
     with pytest.raises(CanonError, match=r"The tokenizer has no \[MASK\] or <mask>, which a masked objective needs"):
-        found.specials.require("mask", "a masked objective")
+        result.specials.require("mask", "a masked objective")
 
 
 def test_check_tells_what_pretraining_needs(tmp_path: Path) -> None:
@@ -578,9 +656,9 @@ class Stream:  # documents that are made when they are read
             size += len(document)
             yield document
 texts = TextStream(documents=Stream(), records=(type("R", (), {"sha256": f"stream {megabytes}"}),))
-found = token_store.stored(texts, TextEncoder(tokenizer))
-passages = found.passages(128, TextEncoder(tokenizer))
-print(found.counts.tokens, len(passages), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10)
+store = token_store.stored(texts, TextEncoder(tokenizer))
+passages = store.passages(128, TextEncoder(tokenizer))
+print(store.counts.tokens, len(passages), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10)
 """
 
 

@@ -131,13 +131,13 @@ def test_bpe_learns_what_the_algorithm_says() -> None:
     text = " ".join(word for word, count in WORDS.items() for _ in range(count))
     expected = plain_bpe(Counter({"▁" + word: count for word, count in WORDS.items()}), 12)
     tokenizer = Tokenizer.train([text], "bpe", 4 + len(set(text)) + 12)
-    found = json.loads(tokenizer.to_json())["model"]["merges"]
-    assert [tuple(merge) for merge in found] == expected
+    record = json.loads(tokenizer.to_json())["model"]["merges"]
+    assert [tuple(merge) for merge in record] == expected
     assert tokenizer.vocabulary[-12:] == ["".join(pair) for pair in expected]
 
 
 def test_wordpiece_learns_what_the_librarys_trainer_does() -> None:
-    """Up to ties, which the library settles anew each time; here are none."""
+    """Up to ties, which the library settles each time; here are none."""
     text = " ".join(word for word, count in WORDS.items() for _ in range(count))
     own = Tokenizer.train([text], "wordpiece", 4 + 6 + 12)
     theirs = library.Tokenizer(models.WordPiece(unk_token="<unk>"))
@@ -153,15 +153,15 @@ def test_unigram_takes_the_best_of_all_segmentations() -> None:
     scores = dict(json.loads(tokenizer.to_json())["model"]["vocab"])
     for word in ("standing", "walked", "dogs", "blue"):
         text = "▁" + word
-        found = []
+        values = []
         for cuts in itertools.product([False, True], repeat=len(text) - 1):
             places = [0, *(index + 1 for index, cut in enumerate(cuts) if cut), len(text)]
             pieces = [text[start:stop] for start, stop in itertools.pairwise(places)]
             if all(piece in scores for piece in pieces):
-                found.append((sum(scores[piece] for piece in pieces), pieces))
+                values.append((sum(scores[piece] for piece in pieces), pieces))
         ids = rows(tokenizer, [word])[0]
         total = sum(scores[tokenizer.vocabulary[index]] for index in ids)
-        assert total == pytest.approx(max(found)[0], abs=1e-9)
+        assert total == pytest.approx(max(values)[0], abs=1e-9)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -391,7 +391,7 @@ def test_damaged_files_are_one_sentence(text: str, sentence: str, tmp_path: Path
     assert "\n" not in str(caught.value)
 
 
-def test_cut_files_and_changed_kinds_are_told(tmp_path: Path) -> None:
+def test_cut_files_and_changed_kinds_are_reported(tmp_path: Path) -> None:
     whole = MIXED["bpe"].to_json()
     for share in (0.2, 0.5, 0.9):
         with pytest.raises(CanonError, match=r"The tokenizer is not a tokenizer\.json"):
@@ -407,7 +407,7 @@ def test_cut_files_and_changed_kinds_are_told(tmp_path: Path) -> None:
         Tokenizer.load(tmp_path / "absent.json")
 
 
-def test_wrong_settings_are_told() -> None:
+def test_wrong_settings_are_reported() -> None:
     for arguments, sentence in (
         ((TEXTS, "bqe"), r'No kind of tokenizer "bqe"; did you mean bpe\?'),
         ((TEXTS, "byte-bpe", 100), "vocab_size must be at least 260 for byte-bpe, got 100"),
@@ -421,19 +421,19 @@ def test_wrong_settings_are_told() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("texts", [[], [""], ["  ", "\n"]])
-def test_no_text_is_told(kind: str, texts: list[str]) -> None:
+def test_no_text_is_reported(kind: str, texts: list[str]) -> None:
     with pytest.raises(CanonError, match=r"There is no text to train a tokenizer on\."):
         Tokenizer.train(texts, kind)
 
 
 @pytest.mark.parametrize("kind", ["word", "char", "split", "bpe", "unigram", "wordpiece"])
-def test_nothing_frequent_enough_is_told(kind: str) -> None:
+def test_nothing_frequent_enough_is_reported(kind: str) -> None:
     with pytest.raises(CanonError, match=r"occurs 1,000 times; set a smaller min_count\."):
         Tokenizer.train(["ab ab"], kind, min_count=1000)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_half_a_character_is_told(kind: str) -> None:
+def test_half_a_character_is_reported(kind: str) -> None:
     sentence = r"A text holds U\+D83D, half of a surrogate pair and not a character; correct or remove it\."
     with pytest.raises(CanonError, match=sentence):
         MIXED[kind].encode(["fine", "not \ud83d"])
@@ -449,7 +449,7 @@ def test_a_vocabulary_that_does_not_fit_names_both_files() -> None:
         tokenizer.require_rows(37_000, "a.json", "run/best")
 
 
-def test_without_the_library_the_way_to_get_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_library_the_way_to_get_it_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tokenizers", None)
     with pytest.raises(
         CanonError, match=r'needs the tokenizers library; install it with pip install "deepcanon\[text\]"'

@@ -16,7 +16,7 @@ from canon.data import catalogue
 from canon.data.config import DataConfig
 from canon.data.encodings.word_ids import WordIdSchema
 from canon.data.formats import word_tests
-from canon.data.formats.word_tests import Form, form_of, read_analogies, read_pairs, read_tests
+from canon.data.formats.word_tests import WordTestForm, form_of, read_analogies, read_pairs, read_tests
 from canon.data.read import labelled
 from canon.data.schema import num_examples
 from canon.data.text.words import Words
@@ -61,12 +61,12 @@ def test_analogies(tmp_path: Path) -> None:
 )
 def test_pairs_however_they_are_parted(tmp_path: Path, text: str) -> None:
     assert read_pairs(write(tmp_path / "p.tsv", text)) == RATED
-    assert form_of(tmp_path / "p.tsv") is Form.PAIRS
+    assert form_of(tmp_path / "p.tsv") is WordTestForm.PAIRS
     assert read_pairs(write(tmp_path / "p.tsv.gz", gzip.compress(text.encode()))) == RATED
 
 
-def test_a_test_is_told_from_a_text(tmp_path: Path) -> None:
-    assert form_of(write(tmp_path / "q.txt", QUESTIONS)) is Form.ANALOGIES
+def test_a_test_is_distinguished_from_a_text(tmp_path: Path) -> None:
+    assert form_of(write(tmp_path / "q.txt", QUESTIONS)) is WordTestForm.ANALOGIES
     for text in (
         "",
         "just a text of some words\nand more of it\n",
@@ -93,11 +93,11 @@ def test_named_tests_and_files_of_ones_own(tmp_path: Path, monkeypatch: pytest.M
     assert word_tests.NAMES == ("wordsim353", "simlex999", "questions-words", "CA8/morphological", "CA8/semantic")
     published(tmp_path / "data", monkeypatch)
     own = write(tmp_path / "mine.v2.tsv.gz", gzip.compress(PAIRS.encode()))
-    found = read_tests(["wordsim353", "CA8/semantic", "questions-words", str(own)])
-    assert found.names == ("wordsim353", "mine", "CA8-semantic", "questions-words")
-    assert found.pairs == {"wordsim353": RATED, "mine": RATED}
-    assert found.analogies == {"CA8-semantic": SECTIONS, "questions-words": SECTIONS}
-    assert len(found) == 2 + 2 + 3 + 3
+    result = read_tests(["wordsim353", "CA8/semantic", "questions-words", str(own)])
+    assert result.names == ("wordsim353", "mine", "CA8-semantic", "questions-words")
+    assert result.pairs == {"wordsim353": RATED, "mine": RATED}
+    assert result.analogies == {"CA8-semantic": SECTIONS, "questions-words": SECTIONS}
+    assert len(result) == 2 + 2 + 3 + 3
 
 
 def test_the_set_is_fetched_into_its_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

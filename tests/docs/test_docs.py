@@ -1,4 +1,4 @@
-"""The pages against the code: commands run, tables are fresh, links lead somewhere, every setting is told."""
+"""The pages against the code: commands run, tables are fresh, links lead somewhere, every setting is documented."""
 
 from __future__ import annotations
 
@@ -78,13 +78,14 @@ def example_files() -> None:
     from PIL import Image
     from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
 
-    for name, found in {"wine": load_wine(), "tumours": load_breast_cancer(), "houses": load_diabetes()}.items():
-        labels = found.target_names[found.target] if "target_names" in found else found.target
+    for name, result in {"wine": load_wine(), "tumours": load_breast_cancer(), "houses": load_diabetes()}.items():
+        labels = result.target_names[result.target] if "target_names" in result else result.target
         with Path(f"{name}.csv").open("w", newline="") as file:
             writer = csv.writer(file)
-            writer.writerow([*found.feature_names, "label"])
-            writer.writerows([*row, label] for row, label in zip(found.data, labels, strict=True))
+            writer.writerow([*result.feature_names, "label"])
+            writer.writerows([*row, label] for row, label in zip(result.data, labels, strict=True))
     Path("pairs.tsv").write_bytes((ROOT / "tests" / "battery" / "pairs.tsv").read_bytes())
+    Path("triples.csv").write_bytes((ROOT / "tests" / "battery" / "triples.csv").read_bytes())
     Path("book.txt").write_bytes((ROOT / "tests" / "battery" / "text.txt").read_bytes())
     lines = Path("book.txt").read_text().splitlines()
     Path("text").mkdir()
@@ -109,11 +110,11 @@ def test_commands_run_in_page_order(page: Path, canon: Callable[..., Any]) -> No
     for line in commands(TEXTS[page]):
         words = shlex.split(line, comments=True)
         if words[:2] == ["python", "-c"]:
-            told = io.StringIO()
-            with contextlib.redirect_stdout(told):
+            reported = io.StringIO()
+            with contextlib.redirect_stdout(reported):
                 exec(words[2], {})
-            assert words[3] == ">" and told.getvalue(), line
-            Path(words[4]).write_text(told.getvalue())
+            assert words[3] == ">" and reported.getvalue(), line
+            Path(words[4]).write_text(reported.getvalue())
             continue
         arguments = words[3:] if words[0] == "python" else words[1:]
         outcome = canon(*shortened(arguments))
@@ -121,11 +122,11 @@ def test_commands_run_in_page_order(page: Path, canon: Callable[..., Any]) -> No
         assert outcome.out.strip(), f"{line} printed nothing"
     if page.parent.name == "systems":
         section = TEXTS[page].split("## Logged numbers")[1].split("\n## ")[0]
-        told_names = set(re.findall(r"`([^`]+)`", section))
+        reported_names = set(re.findall(r"`([^`]+)`", section))
         own = [run for run in sorted(Path("runs").iterdir()) if (run / "result.json").is_file()]
         assert own, "a page trains its system"
         for name in {name for run in own for name in logged(run)}:
-            assert name in told_names or f".{name.rpartition('.')[2]}" in told_names, name
+            assert name in reported_names or f".{name.rpartition('.')[2]}" in reported_names, name
 
 
 def logged(run: Path) -> Iterator[str]:
@@ -185,18 +186,18 @@ def test_links_lead_somewhere(page: Path) -> None:
         if re.match(r"https?://", target):
             continue
         file, _, anchor = target.partition("#")
-        found = (page.parent / file).resolve() if file else page
-        assert found.exists(), target
+        result = (page.parent / file).resolve() if file else page
+        assert result.exists(), target
         if anchor:
-            headings = re.findall(r"^#+ (.*)$", found.read_text(encoding="utf-8"), flags=re.MULTILINE)
+            headings = re.findall(r"^#+ (.*)$", result.read_text(encoding="utf-8"), flags=re.MULTILINE)
             assert anchor in map(slug, headings), target
 
 
 @pytest.mark.parametrize("page", PROSE, ids=named)
 def test_no_local_path_and_no_package_host(page: Path) -> None:
     for pattern in (r"(?<![\w.])/(work|root|home|Users)/", r"pypi\.|pythonhosted|anaconda\.org|localhost|127\.0\.0\.1"):
-        found = re.search(pattern, TEXTS[page])
-        assert not found, found
+        match = re.search(pattern, TEXTS[page])
+        assert not match, match
 
 
 @pytest.mark.parametrize("page", PROSE, ids=named)
@@ -209,7 +210,7 @@ def test_named_tests_exist(page: Path) -> None:
         assert not name or name in {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}, name
 
 
-def test_every_setting_is_told() -> None:
+def test_every_setting_is_reported() -> None:
     docs = "\n".join(text for page, text in TEXTS.items() if page.parent.name == "docs")
     for cls in (TrainConfig, DataConfig, Group, Schedule, *OPTIMIZERS.values()):
         for field in fields(cls):  # type: ignore[arg-type]
@@ -218,7 +219,7 @@ def test_every_setting_is_told() -> None:
         assert f"`{name}`" in docs, name
 
 
-def test_every_system_and_recipe_is_told() -> None:
+def test_every_system_and_recipe_is_reported() -> None:
     listed = TEXTS[ROOT / "docs" / "recipes.md"]
     for name in recipes.names():
         assert f"| `{name}` |" in listed, name
@@ -242,8 +243,8 @@ def test_the_two_readmes_say_the_same() -> None:
     assert len(english.splitlines()) <= 130 + len(SYSTEMS)
 
     def bare(text: str) -> list[str]:
-        found = re.findall(r"^```\w*\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
-        return [re.sub(r"\s+# .*", "", line) for block in found for line in block.splitlines()]
+        matches = re.findall(r"^```\w*\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+        return [re.sub(r"\s+# .*", "", line) for block in matches for line in block.splitlines()]
 
     assert bare(english) == bare(chinese)
     assert re.findall(r"tests/[\w/.:]+", english) == re.findall(r"tests/[\w/.:]+", chinese)

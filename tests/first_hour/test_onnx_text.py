@@ -68,8 +68,8 @@ def loaded(path: Path) -> Model:
 
 def program(run: Path, target: str = "graph") -> dict[str, Any]:
     """The names of predict.py beside the graph of a run."""
-    found = convert(str(run), target, "onnx")
-    assert found.written.difference is not None and found.written.difference < 1e-5  # type: ignore[union-attr]
+    result = convert(str(run), target, "onnx")
+    assert result.written.difference is not None and result.written.difference < 1e-5  # type: ignore[union-attr]
     assert {path.name for path in Path(target).iterdir()} == {"model.onnx", "tokenizer.json", "predict.py", "README.md"}
     return runpy.run_path(f"{target}/predict.py")
 
@@ -146,8 +146,8 @@ def test_a_folder_of_hugging_face_becomes_a_graph(tmp_path: Path) -> None:
 
 
 def test_the_program_needs_neither_canon_nor_torch(runs: Path, canon: Callable[..., Any]) -> None:
-    told = canon("convert", runs / "class", "graph", "--to", "onnx")
-    assert told.code == 0 and "onnxruntime and torch differ by" in told.out and told.out.endswith("graph\n")
+    printed = canon("convert", runs / "class", "graph", "--to", "onnx")
+    assert printed.code == 0 and "onnxruntime and torch differ by" in printed.out and printed.out.endswith("graph\n")
     block = "import runpy, sys; sys.modules.update(torch=None, canon=None, transformers=None); sys.argv[1:] = "
     code = f"{block}{TEXTS[:2]!r}; runpy.run_path('graph/predict.py', run_name='__main__')"
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout

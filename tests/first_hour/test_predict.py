@@ -221,9 +221,9 @@ def test_a_table_by_standard_input(
         raw = Path("new.parquet").read_bytes()
     for arguments in ((), ("-",)):
         pipe(monkeypatch, raw)
-        told = canon("predict", folder / "table", *arguments, "--json")
-        assert told.code == 0, told.err
-        rows = json.loads(told.out)
+        printed = canon("predict", folder / "table", *arguments, "--json")
+        assert printed.code == 0, printed.err
+        rows = json.loads(printed.out)
         assert [row["prediction"] for row in rows] == ["yes", "no"]
         assert [row["source"] for row in rows] == ["standard input, row 1", "standard input, row 2"]
 

@@ -14,7 +14,7 @@ import torch
 from PIL import Image
 
 from canon import recipe as recipes
-from canon.contracts import Context
+from canon.contracts import Context, World
 from canon.data import encodings
 from canon.data.encodings import Ask
 from canon.data.kinds import Kind
@@ -151,11 +151,11 @@ def files_for(system: System) -> list[str]:
     chance = random.Random(0)
     if targets and Class not in targets and IMAGES in kinds:
         kinds.remove(IMAGES)  # pictures have classes alone
-    found = [FILES[kind](chance) for kind in kinds if kind in FILES]
+    values = [FILES[kind](chance) for kind in kinds if kind in FILES]
     if TABLE in kinds:
-        found += [write_classes(chance)] * (not targets or Class in targets)
-        found += [write_numbers(chance)] * (Number in targets)
-    return found
+        values += [write_classes(chance)] * (not targets or Class in targets)
+        values += [write_numbers(chance)] * (Number in targets)
+    return values
 
 
 BY_NAME = pytest.mark.parametrize("system", SYSTEMS, ids=lambda system: system.name)
@@ -179,6 +179,6 @@ def test_the_default_fits_any_data_of_its_kind(system: System) -> None:
         assert recipe.total_steps(len(next(iter(data.splits["train"].values())))) > 0
         task: Any = tasks.create(system, recipe.config, data.schema, recipe.objective)
         with torch.device("meta"):
-            built = build(system, recipe.config, Context(recipe, data.schema))
+            built = build(system, recipe.config, Context(recipe, data.schema, World("meta")))
         if system.loop == "gradient":
             summarize(built, *task.example(), run=task.trial)

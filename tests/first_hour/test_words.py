@@ -43,8 +43,8 @@ def test_words_are_split_off_punctuation_in_lower_case(system: str, canon: Calla
         "lowercase": True,
         "min_count": 2,
     }
-    found = canon("neighbors", "run", "Class".lower(), "--top", "3")
-    assert found.code == 0 and "class" in found.out
+    printed = canon("neighbors", "run", "Class".lower(), "--top", "3")
+    assert printed.code == 0 and "class" in printed.out
 
 
 def test_chinese_is_cut_by_jieba(canon: Callable[..., Any]) -> None:

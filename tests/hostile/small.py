@@ -41,8 +41,12 @@ def make(folder: Path) -> Path:
 
 def snapshot(folder: Path) -> dict[str, tuple[int, int, int]]:
     """All that is below a folder: of what kind it is, how large, and when it was written."""
-    found = {}
+    values = {}
     for path in sorted(folder.rglob("*")):
         about = path.lstat()
-        found[str(path.relative_to(folder))] = (about.st_mode, about.st_size, 0 if path.is_dir() else about.st_mtime_ns)
-    return found
+        values[str(path.relative_to(folder))] = (
+            about.st_mode,
+            about.st_size,
+            0 if path.is_dir() else about.st_mtime_ns,
+        )
+    return values

@@ -207,7 +207,6 @@ ROWS: list[tuple[str, ...]] = [
     ("convert", "vectors.txt", "x.npy", "--to", "numpy", "--dtype", ""),
     ("convert", "vectors.txt", "x.npy", "--to", "numpy", "--errors", "guess"),
     ("tokenizer", "train", "text.txt", "--kind", ""),
-    ("tokenizer", "train", "text.txt", "--encoding", ""),
     ("tokenizer", "train", "text.txt", "--encoding", "rot13"),
     ("tokenizer", "train", "good.csv", "--column", "nothing"),
     ("list", ""),

@@ -177,9 +177,9 @@ REFUSED: dict[str, tuple[Make | str, dict[str, Any], str]] = {
 def test_data_that_is_refused(case: str, tmp_path: Path, canon: Callable[..., Any]) -> None:
     source, settings, sentence = REFUSED[case]
     path = source if isinstance(source, str) else source(tmp_path)
-    found = canon("check", path, *(f"--set=data.{key}={value}" for key, value in settings.items()))
-    assert (found.code, found.out) == (2, "")
-    assert found.err.count("\n") == 1 and sentence in found.err
+    printed = canon("check", path, *(f"--set=data.{key}={value}" for key, value in settings.items()))
+    assert (printed.code, printed.out) == (2, "")
+    assert printed.err.count("\n") == 1 and sentence in printed.err
     with pytest.raises(CanonError):
         read_as(DataConfig(source=str(path), **settings), "features", "pixels", "windows")
 
@@ -195,8 +195,8 @@ ACCEPTED: dict[str, tuple[Make, dict[str, Any]]] = {
 @pytest.mark.parametrize("case", ACCEPTED)
 def test_data_that_is_odd_but_whole(case: str, tmp_path: Path, canon: Callable[..., Any]) -> None:
     make, settings = ACCEPTED[case]
-    found = canon("check", make(tmp_path), *(f"--set=data.{key}={value}" for key, value in settings.items()))
-    assert (found.code, found.err) == (0, "") and ": table" in found.out
+    printed = canon("check", make(tmp_path), *(f"--set=data.{key}={value}" for key, value in settings.items()))
+    assert (printed.code, printed.err) == (0, "") and ": table" in printed.out
 
 
 @pytest.mark.parametrize("key", ["window", "vocab_size", "max_length", "min_count", "limit", "seed"])
@@ -246,7 +246,7 @@ LOOKS = {
 
 
 @pytest.mark.parametrize("source", LOOKS)
-def test_texts_and_files_are_told_apart(source: str, tmp_path: Path) -> None:
+def test_texts_and_files_are_kept_apart(source: str, tmp_path: Path) -> None:
     if LOOKS[source]:
         with pytest.raises(CanonError, match=r"^There is no file or folder .* add --text if .* is the text itself\.$"):
             file_of(source)
@@ -269,8 +269,8 @@ def test_predict_takes_no_missing_file_for_a_text(tmp_path: Path, canon: Callabl
         'canon: There is no file or folder "nofile.csv"; add --text if "nofile.csv" is the text itself.\n'
     )
     for words in (("nofile.csv", "--text"), ("a good film",)):
-        found = canon("predict", "run", *words)
-        assert found.code == 0 and found.out.splitlines()[1].startswith(f"{words[0]}  ")
+        printed = canon("predict", "run", *words)
+        assert printed.code == 0 and printed.out.splitlines()[1].startswith(f"{words[0]}  ")
 
 
 # Random damages
@@ -359,9 +359,9 @@ def damaged(raw: bytes, draws: random.Random) -> bytes:
         return raw[:place] + raw[place + length :]
     if kind == "repeat":
         return raw[:place] + raw[max(place - length, 0) : place] * 3 + raw[place:]
-    found = raw.find(b": ", place)
-    stop = min((end for end in (raw.find(mark, found) for mark in (b",", b"}", b"]")) if end > 0), default=len(raw))
-    return raw[: found + 2] + draws.choice(VALUES).encode() + raw[stop:] if found >= 0 else raw[::-1]
+    result = raw.find(b": ", place)
+    stop = min((end for end in (raw.find(mark, result) for mark in (b",", b"}", b"]")) if end > 0), default=len(raw))
+    return raw[: result + 2] + draws.choice(VALUES).encode() + raw[stop:] if result >= 0 else raw[::-1]
 
 
 def config_of(path: Path) -> DataConfig:

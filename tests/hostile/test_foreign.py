@@ -275,8 +275,8 @@ def test_a_pickle_that_is_wrong_is_its_sentence(case: str) -> None:
 @pytest.mark.parametrize("protocol", range(5))
 def test_plain_pickles_are_read(protocol: int) -> None:
     plain = {"data": np.arange(6).reshape(2, 3), "labels": [1, 2], "pair": (1, (2.5, None)), "set": {1}}
-    found = pickles.load(io.BytesIO(pickle.dumps(plain, protocol)), "data.pkl")
-    assert len(found) == 4 and nested(90) and pickles.load(io.BytesIO(nested(90)), "x") is not None
+    loaded = pickles.load(io.BytesIO(pickle.dumps(plain, protocol)), "data.pkl")
+    assert len(loaded) == 4 and nested(90) and pickles.load(io.BytesIO(nested(90)), "x") is not None
 
 
 # Word vectors
@@ -404,8 +404,8 @@ def test_a_line_ends_where_fasttext_ends_it(tmp_path: Path) -> None:
     fasttext.write(tmp_path / "a.bin", model)
     theirs = theirs_module.load_model(str(tmp_path / "a.bin"))
     for text in ("good bad", "good </s> bad", "</s> good", "good bad </s>", "</s> </s>"):
-        found = theirs.f.predict(text + "\n", 2, 0.0, "strict")
-        wanted = {label: probability for probability, label in found}
+        predictions = theirs.f.predict(text + "\n", 2, 0.0, "strict")
+        wanted = {label: probability for probability, label in predictions}
         assert dict(fasttext.predict(model, text, 2)) == pytest.approx(wanted, abs=1e-5), text
 
 

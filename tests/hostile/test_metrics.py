@@ -112,16 +112,16 @@ def test_the_number_of_others_or_a_sentence(metric: str, case: str) -> None:
     except Exception:
         wanted = NAN
     try:
-        found = ours(labels, given)
+        actual = ours(labels, given)
     except CanonError as refusal:
         assert math.isnan(wanted) or case in STRICTER, f"{refusal} where the other gives {wanted}"
         assert str(refusal).endswith(".") and "\n" not in str(refusal)
         return
     if math.isnan(wanted) and (metric, case) in DEFINED:
-        assert math.isfinite(found)
+        assert math.isfinite(actual)
         return
     rounding = 5e-3 if getattr(given, "dtype", None) == np.float16 else 1e-6
-    assert found == pytest.approx(wanted, rel=rounding, abs=1e-12)
+    assert actual == pytest.approx(wanted, rel=rounding, abs=1e-12)
 
 
 ODD: list[Any] = [None, "x", b"x", 3, NAN, INF, [], [None], [None, 1], ["a", None], [[None]], [[]], {}, {"a": 1}]

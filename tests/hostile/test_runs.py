@@ -197,11 +197,11 @@ while True:
 print(moment)
 """
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    told = subprocess.run(
+    outcome = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=300, env=environment, cwd=Path.cwd()
     )
-    assert told.returncode == 0, told.stderr
-    moments = int(told.stdout.split()[-1])
+    assert outcome.returncode == 0, outcome.stderr
+    moments = int(outcome.stdout.split()[-1])
     assert moments > 30
     for moment in range(1, moments):
         assert_same_end(Path("whole"), Path(f"cut-{moment}"))
@@ -244,9 +244,9 @@ def test_of_two_that_make_one_run_the_second_is_refused(monkeypatch: pytest.Monk
     data = str(table(Path("rows.csv")))
     create = Run.create.__func__  # type: ignore[attr-defined]
 
-    def late(cls: type[Run], path: Path, *rest: Any) -> Run:
+    def late(cls: type[Run], path: Path, *rest: Any, **named: Any) -> Run:
         create(cls, path, *rest[:2])
-        return create(cls, path, *rest)
+        return create(cls, path, *rest, **named)
 
     monkeypatch.setattr(Run, "create", classmethod(late))
     with pytest.raises(CanonError, match="run already exists"):
@@ -485,15 +485,15 @@ def test_few_rows_are_trained_scored_and_compared(name: str, canon: Canon) -> No
     result = Run(Path("one")).result
     assert result is not None
     names = {split: list(scores) for split, scores in result["scores"].items()}
-    assert len({tuple(found) for found in names.values()}) == 1, "every split has all names"
+    assert len({tuple(actual) for actual in names.values()}) == 1, "every split has all names"
     undefined = [(split, key) for split, of in result["scores"].items() for key, value in of.items() if value is None]
-    told = Path("one/report.html").read_text()
+    reported = Path("one/report.html").read_text()
     for split, key in undefined:
         shown = canon("evaluate", "one", "--split", split)
         line = next(line for line in shown.out.splitlines() if line.startswith(key))
         assert shown.code == 0 and line.split() == [key, "–"]
         assert json.loads(canon("evaluate", "one", "--split", split, "--json").out)[key] is None
-        assert f"{key} –" in err and "–" in told
+        assert f"{key} –" in err and "–" in reported
     assert canon("plot", "one").code == 0 and canon("describe", "one").code == 0
     code, out, err = canon("compare", "one", "two", "--out", "both")
     assert code == 0, err
@@ -519,8 +519,8 @@ def test_more_processes_than_rows(processes: int) -> None:
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
     command = [*launch, "-m", "canon", "train", "mlp:tiny", "--data", "rows.csv", "--out", "several", *sets]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    told = subprocess.run(command, capture_output=True, text=True, timeout=240, env=environment)
-    assert told.returncode == 0, told.stderr
+    outcome = subprocess.run(command, capture_output=True, text=True, timeout=240, env=environment)
+    assert outcome.returncode == 0, outcome.stderr
     for ours, theirs in zip(one.metrics(), Run(Path("several")).metrics(), strict=True):
         assert ours == pytest.approx(theirs, rel=1e-4, abs=1e-5)
 

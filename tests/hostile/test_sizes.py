@@ -79,8 +79,8 @@ def test_memory_is_counted_before_weights_are_made(monkeypatch: pytest.MonkeyPat
     torch.manual_seed(0)
     wanted = system.load()[1](system.configure("tiny", {}))
     torch.manual_seed(0)
-    found = library.create("mlp:tiny")
-    assert all(torch.equal(one, other) for one, other in zip(found.parameters(), wanted.parameters(), strict=True))
+    actual = library.create("mlp:tiny")
+    assert all(torch.equal(one, other) for one, other in zip(actual.parameters(), wanted.parameters(), strict=True))
     monkeypatch.setattr(limits, "memory", lambda _device: 1000)
     with pytest.raises(CanonError, match=r"^mlp of these sizes needs 0.0 GB of memory, and there are 0.0 GB; choose"):
         library.create("mlp:tiny")

@@ -59,7 +59,7 @@ def through_text(network: Any) -> Tensor:
 
 
 def through_steps(network: Any, start: decoding.Start) -> Tensor:
-    """Logits behind tokens that do not depend on what comes out."""
+    """Logits after tokens that do not depend on what comes out."""
     first, state = network.step(TOKENS[:2], start.state)
     return torch.cat([first, network.step(TOKENS[2:4], state)[0]])
 
@@ -225,11 +225,11 @@ def test_searches_in_turns(name: str, is_frozen: bool) -> None:
     with frozen(network if is_frozen else None):
         wanted = [list(steps(network, start(network, which))) for which in (0, 1)]
         begun = [steps(network, start(network, which)) for which in (0, 1)]
-        found: list[list[Tensor]] = [[], []]
-        while len(found[0]) < len(wanted[0]) or len(found[1]) < len(wanted[1]):
+        values: list[list[Tensor]] = [[], []]
+        while len(values[0]) < len(wanted[0]) or len(values[1]) < len(wanted[1]):
             for which in (0, 1):
-                found[which] += [logits for logits in (next(begun[which], None),) if logits is not None]
-    for mine, theirs in zip(found, wanted, strict=True):
+                values[which] += [logits for logits in (next(begun[which], None),) if logits is not None]
+    for mine, theirs in zip(values, wanted, strict=True):
         assert len(mine) == len(theirs)
         for one, other in zip(mine, theirs, strict=True):
             torch.testing.assert_close(one, other, rtol=0, atol=0)
@@ -245,8 +245,8 @@ def test_searches_in_threads(name: str) -> None:
 
     wanted = [search(which) for which in (0, 1)]
     with ThreadPoolExecutor(2) as pool:
-        found = list(pool.map(search, [0, 1] * 3))
-    for which, mine in enumerate(found):
+        values = list(pool.map(search, [0, 1] * 3))
+    for which, mine in enumerate(values):
         torch.testing.assert_close(mine, wanted[which % 2], rtol=0, atol=0)
 
 
@@ -272,23 +272,24 @@ def test_recorders_in_turns(name: str) -> None:
 
     wanted = [[recorder.advance() for _ in range(4)] for recorder in (begun(0), begun(1))]
     both = begun(0), begun(1)
-    found = list(zip(*([recorder.advance() for recorder in both] for _ in range(4)), strict=True))
-    torch.testing.assert_close([list(one) for one in found], wanted, rtol=0, atol=0)
+    values = list(zip(*([recorder.advance() for recorder in both] for _ in range(4)), strict=True))
+    torch.testing.assert_close([list(one) for one in values], wanted, rtol=0, atol=0)
 
 
 # What a module may keep of its own, beside what __init__ makes.
 KEPT = {
     ("Sinusoidal", "table"),  # a table of constants, longer when a longer one is asked for
     ("ELMo", "take_vocabulary"),  # the words, once, before anything is computed
+    ("Recurrent", "watched"),  # what steps carry, for as long as a with block watches them
 }
 
 
 def test_modules_write_nothing_on_themselves() -> None:
     """No method but __init__ assigns to an attribute of a module: what a call needs is passed along."""
     for package in (canon.nn, canon.systems):
-        for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-            if "kernel" not in found.name and not found.name.endswith("_cuda"):  # these need compilers
-                importlib.import_module(found.name)
+        for result in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            if "kernel" not in result.name and not result.name.endswith("_cuda"):  # these need compilers
+                importlib.import_module(result.name)
     classes = [cls for cls in every_class(nn.Module) if cls.__module__.startswith("canon.")]
     assert len(classes) > 80
     written = {(cls.__name__, method) for cls in classes for method in methods_that_assign(cls)}

@@ -54,24 +54,24 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 
 def test_transformer(runs: Callable) -> None:
     model = load(runs("transformer", **{"system.num_layers": 2}))
-    found = attention(model, "two one five", "二一五")
+    actual = attention(model, "two one five", "二一五")
     source_tokenizer, target_tokenizer = model.schema.tokenizers["source"], model.schema.tokenizers["target"]
     source = torch.tensor([*source_tokenizer.encode(["two one five"])[0].tolist(), EOS])
     given = torch.tensor([BOS, *target_tokenizer.encode(["二一五"])[0].tolist()])
     expected = model.network.attention(
         source, Layout(torch.tensor([len(source)])), given, Layout(torch.tensor([len(given)]))
     )
-    assert {f"{one.kind}/{one.layer}" for one in found.maps} == set(expected) and len(expected) == 6
-    for one in found.maps:
+    assert {f"{one.kind}/{one.layer}" for one in actual.maps} == set(expected) and len(expected) == 6
+    for one in actual.maps:
         np.testing.assert_allclose(one.weights, expected[f"{one.kind}/{one.layer}"][0], atol=1e-6)
         np.testing.assert_allclose(one.weights.sum(-1), 1, atol=1e-5)
         assert one.weights.shape == (2, len(one.queries), len(one.keys))
-    by_kind = {one.kind: one for one in found.maps}
+    by_kind = {one.kind: one for one in actual.maps}
     assert by_kind["encoder"].queries == by_kind["cross"].keys == ["two", "one", "five", "<eos>"]
     assert by_kind["decoder"].queries == ["<bos>", "二", "一", "五"]
     assert by_kind["cross"].queries == ["二", "一", "五", "<eos>"], "rows are what is about to be said"
     assert not np.triu(by_kind["decoder"].weights[0], 1).any(), "nothing looks ahead"
-    rows = found.to_json()["maps"]
+    rows = actual.to_json()["maps"]
     assert len(rows) == 6 * 2 and {(row["layer"], row["head"]) for row in rows} == {(0, 0), (0, 1), (1, 0), (1, 1)}
     np.testing.assert_allclose(rows[-1]["weights"], by_kind["cross"].weights[1], atol=1e-6)
 
@@ -79,20 +79,20 @@ def test_transformer(runs: Callable) -> None:
 @pytest.mark.parametrize("name", ["bahdanau", "luong", "transformer"])
 def test_without_a_target_the_network_speaks(runs: Callable, name: str) -> None:
     model = load(runs(name))
-    found = attention(model, "two one")
-    assert found.target == translate(model, ["two one"])[0][0].text
-    last = found.maps[-1]
+    result = attention(model, "two one")
+    assert result.target == translate(model, ["two one"])[0][0].text
+    last = result.maps[-1]
     assert last.queries[-1] == "<eos>" and last.keys == ["two", "one", "<eos>"]
     if name != "transformer":
-        assert [one.kind for one in found.maps] == ["alignment"] and len(last.weights) == 1
+        assert [one.kind for one in result.maps] == ["alignment"] and len(last.weights) == 1
         np.testing.assert_allclose(last.weights.sum(-1), 1, atol=1e-5)
 
 
 def test_language_model(runs: Callable) -> None:
-    found = attention(load(runs("transformer-xl")), "one two three")
-    assert [(one.kind, one.layer) for one in found.maps] == [("decoder", 0), ("decoder", 1)]
-    assert found.maps[0].queries == found.maps[0].keys == ["<eos>", "one", "two", "three"]
-    np.testing.assert_allclose(found.maps[0].weights.sum(-1), 1, atol=1e-5)
+    result = attention(load(runs("transformer-xl")), "one two three")
+    assert [(one.kind, one.layer) for one in result.maps] == [("decoder", 0), ("decoder", 1)]
+    assert result.maps[0].queries == result.maps[0].keys == ["<eos>", "one", "two", "three"]
+    np.testing.assert_allclose(result.maps[0].weights.sum(-1), 1, atol=1e-5)
 
 
 def test_figures() -> None:
@@ -145,9 +145,9 @@ def test_chinese_is_drawn_by_a_font_that_has_it_or_numbered(tmp_path: Path, monk
     weights = np.full((1, 4, 4), 0.25)
     plain = [entry for entry in fontManager.ttflist if "dejavu" in entry.name.lower()]
     monkeypatch.setattr(fontManager, "ttflist", plain)
-    found = labels(tokens)
-    assert found.of(tokens) == ["<bos>", "2", "über", "4"] and found.missing == "二龘"
-    assert found.warning.startswith("No font here has 二 and others, so such tokens are numbered in the figure")
+    result = labels(tokens)
+    assert result.of(tokens) == ["<bos>", "2", "über", "4"] and result.missing == "二龘"
+    assert result.warning.startswith("No font here has 二 and others, so such tokens are numbered in the figure")
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # matplotlib would warn of a missing glyph
         figures.to_png(attention_figure(Attention("", "", [Map("alignment", 0, tokens, tokens, weights)])))
@@ -157,8 +157,8 @@ def test_chinese_is_drawn_by_a_font_that_has_it_or_numbered(tmp_path: Path, monk
         "ttflist",
         [*plain, FontEntry(fname=str(tmp_path / "wide.ttf"), name="Test Sans CJK XX", weight=400)],
     )
-    found = labels(tokens)
-    assert found.fonts == ["DejaVu Sans", "Test Sans CJK XX"] and found.of(tokens) == ["<bos>", "二", "über", "4"]
+    result = labels(tokens)
+    assert result.fonts == ["DejaVu Sans", "Test Sans CJK XX"] and result.of(tokens) == ["<bos>", "二", "über", "4"]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         figures.to_png(attention_figure(Attention("", "", [Map("alignment", 0, tokens, tokens, weights)])))
@@ -167,13 +167,13 @@ def test_chinese_is_drawn_by_a_font_that_has_it_or_numbered(tmp_path: Path, monk
 
 def test_command(runs: Callable, canon: Callable) -> None:
     run = runs("transformer")
-    told = canon("inspect", "attention", run, "two one", "--target", "二一")
-    assert told.code == 0 and told.out == "transformer-attention.png\ntransformer-attention.json\n"
+    printed = canon("inspect", "attention", run, "two one", "--target", "二一")
+    assert printed.code == 0 and printed.out == "transformer-attention.png\ntransformer-attention.json\n"
     written = json.loads(Path("transformer-attention.json").read_text(encoding="utf-8"))
     assert written["source"] == "two one" and written["target"] == "二一" and len(written["maps"]) == 3 * 2
     assert Path("transformer-attention.png").read_bytes().startswith(b"\x89PNG")
-    told = canon("inspect", "attention", runs("bahdanau"), "two", "--out", "a/b.svg", "--json", "-")
-    assert json.loads(told.out)["figure"] == "a/b.svg" and Path("a/b.svg").is_file()
+    printed = canon("inspect", "attention", runs("bahdanau"), "two", "--out", "a/b.svg", "--json", "-")
+    assert json.loads(printed.out)["figure"] == "a/b.svg" and Path("a/b.svg").is_file()
     for wrong, sentence in (
         ((run, ""), "TEXT is empty"),
         ((run, "one " * 30), "The source has 31 tokens, but"),

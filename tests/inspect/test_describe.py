@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import save_file
 
 from canon import create
 from canon.data.text.tokenizers import Tokenizer
 from canon.errors import CanonError
-from canon.inspect.summary import describe, describe_directory
+from canon.inspect.summary import describe, describe_path
 from canon.interop import elmo
 from canon.interop.huggingface import write_folder
 from canon.registry import SYSTEMS, find
@@ -29,8 +30,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 def test_lenet_layer_by_layer() -> None:
-    found = describe("lenet").to_json()
-    counted = [(row["output_shape"], row["parameters"], row["multiply_adds"]) for row in found["layers"]]
+    result = describe("lenet").to_json()
+    counted = [(row["output_shape"], row["parameters"], row["multiply_adds"]) for row in result["layers"]]
     assert [row for row in counted if row[1]] == [
         ([6, 28, 28], 6 * 25 + 6, 6 * 25 * 28 * 28),
         ([16, 10, 10], 16 * 6 * 25 + 16, 16 * 6 * 25 * 100),
@@ -38,42 +39,42 @@ def test_lenet_layer_by_layer() -> None:
         ([84], 120 * 84 + 84, 120 * 84),
         ([10], 84 * 10 + 10, 84 * 10),
     ]
-    assert found["parameters"] == 61_706 and found["multiply_adds"] == 416_520
+    assert result["parameters"] == 61_706 and result["multiply_adds"] == 416_520
 
 
 @pytest.mark.parametrize("system", SYSTEMS, ids=lambda system: system.name)
 def test_every_system_and_preset(system) -> None:  # type: ignore[no-untyped-def]
     for name in (system.name, *(f"{system.name}:{preset}" for preset in system.presets)):
-        found = describe(name).to_json()
+        result = describe(name).to_json()
         config = system.configure(name.partition(":")[2], {})
-        assert {row["setting"]: row["value"] for row in found["settings"]} == {
+        assert {row["setting"]: row["value"] for row in result["settings"]} == {
             key: list(value) if isinstance(value, tuple) else value for key, value in vars(config).items()
         }
-        assert all(row["description"] for row in found["settings"])
-        assert "loss" in found["metrics"] and len(found["metrics"]) > 1
+        assert all(row["description"] for row in result["settings"])
+        assert "loss" in result["metrics"] and len(result["metrics"]) > 1
         if system.loop == "gradient":
             _, cls = system.load()
             with torch.device("meta"):
                 network = cls(config)
-            assert found["parameters"] == sum(p.numel() for p in network.parameters())
+            assert result["parameters"] == sum(p.numel() for p in network.parameters())
         else:
-            assert found["parameters"] is None and found["layers"] == []
-        json.dumps(found)
+            assert result["parameters"] is None and result["layers"] == []
+        json.dumps(result)
 
 
 def test_changes_reach_the_network() -> None:
-    found = describe("mlp", {"system.hidden": [7, 5]})
-    assert found.network is not None and found.network.parameters == 64 * 7 + 7 + 7 * 5 + 5 + 5 * 10 + 10
+    description = describe("mlp", {"system.hidden": [7, 5]})
+    assert description.network is not None and description.network.parameters == 64 * 7 + 7 + 7 * 5 + 5 + 5 * 10 + 10
     few = describe("finetune:tiny", {"system.settings.max_positions": 40}).network  # fewer than an example would have
     many = describe("finetune:tiny", {"system.settings.max_positions": 90}).network
     assert few is not None and many is not None and many.parameters - few.parameters == 50 * 768
 
 
 def test_run(run: Run) -> None:
-    found, result = describe_directory(run.path), run.result
-    assert result is not None and found.network is not None
-    assert found.network.parameters == result["cost"]["parameters"] and found.scores == result["scores"]
-    assert set(found.metrics) == set(result["scores"]["test"])
+    actual, result = describe_path(run.path), run.result
+    assert result is not None and actual.network is not None
+    assert actual.network.parameters == result["cost"]["parameters"] and actual.scores == result["scores"]
+    assert set(actual.metrics) == set(result["scores"]["test"])
 
 
 def test_a_folder_of_hugging_face(canon: Callable) -> None:
@@ -86,18 +87,18 @@ def test_a_folder_of_hugging_face(canon: Callable) -> None:
         given = [f"system.settings={{{', '.join(sizes)}}}"] if name == "finetune" else [f"system.{s}" for s in sizes]
         sets = [word for text in given for word in ("--set", text)]
         assert canon("convert", name, f"{name}-folder", "--to", "huggingface", *sets).code == 0
-        found, told = read_folder(f"{name}-folder"), canon("describe", f"{name}-folder")
-        assert told.code == 0 and f"BERT ({name}-folder)" in told.out and sentence in told.out
+        result, reported = read_folder(f"{name}-folder"), canon("describe", f"{name}-folder")
+        assert reported.code == 0 and f"BERT ({name}-folder)" in reported.out and sentence in reported.out
         plain = json.loads(canon("describe", f"{name}-folder", "--json").out)
         settings = {row["setting"]: row["value"] for row in plain["settings"]}
-        assert found.settings == {key: settings[key] for key in found.settings} and settings["dim"] == 12
-        assert plain["parameters"] == sum(tensor.numel() for tensor in found.tensors.values())
-        assert f"{plain['parameters']:,}" in told.out
+        assert result.settings == {key: settings[key] for key in result.settings} and settings["dim"] == 12
+        assert plain["parameters"] == sum(tensor.numel() for tensor in result.tensors.values())
+        assert f"{plain['parameters']:,}" in reported.out
         assert plain["folder"] == {
             "weights": f"{name}-folder/model.safetensors",
             "tokenizer": None,
-            "left_out": found.report.left_out,
-            "made_new": list(found.made_new),
+            "left_out": result.report.left_out,
+            "made_new": list(result.made_new),
         }
     assert canon("describe", "bert-folder", "--set", "system.dim=3").err.endswith("leave out --set.\n")
 
@@ -133,9 +134,10 @@ def test_a_folder_of_elmo(canon: Callable, monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_a_folder_that_is_none(canon: Callable) -> None:
     Path("nothing").mkdir()
-    told = canon("describe", "nothing")
-    assert told.code == 2 and told.err == (
-        "canon: nothing is not a run (recipe.toml), a Hugging Face folder (config.json) or ELMo's published folder "
+    printed = canon("describe", "nothing")
+    assert printed.code == 2 and printed.err == (
+        "canon: nothing is not a run (recipe.toml), a folder of sentence-transformers (modules.json), "
+        "a Hugging Face folder (config.json) or ELMo's published folder "
         "(options.json, weights.hdf5).\n"
     )
     Path("nothing/config.json").write_text('{"model_type": "bert"}')
@@ -143,9 +145,9 @@ def test_a_folder_that_is_none(canon: Callable) -> None:
 
 
 def test_describe_command(run: Run, canon: Callable) -> None:
-    told = canon("describe", "mlp:base").out
+    printed = canon("describe", "mlp:base").out
     for piece in ("Multilayer perceptron (mlp:base)", "Rumelhart", "share of hidden units dropped", "85,002", "84,480"):
-        assert piece in told
+        assert piece in printed
     assert json.loads(canon("describe", run.path, "--json").out)["parameters"] == 64 * 20 + 20 + 20 * 10 + 10
     assert "without a network" in canon("describe", "adaboost").out
     for wrong, sentence in (
@@ -166,8 +168,8 @@ MAGIC = {"png": b"\x89PNG", "pdf": b"%PDF", "svg": b"<?xml"}
 def test_plot_command(run: Run, canon: Callable) -> None:
     for ending, begin in MAGIC.items():
         out = Path(f"curves.{ending}")
-        told = canon("plot", run.path, run.path, "--out", out)
-        assert (told.code, told.out.strip()) == (0, str(out)) and out.read_bytes().startswith(begin)
+        printed = canon("plot", run.path, run.path, "--out", out)
+        assert (printed.code, printed.out.strip()) == (0, str(out)) and out.read_bytes().startswith(begin)
     assert canon("plot", run.path).out.strip() == "small-curves.png" and Path("small-curves.png").is_file()
     assert json.loads(canon("plot", "activations", "--json").out) == {"figure": "activations.png"}
     canon("plot", run.path, "--metric", "train/lr", "--out", "lr.svg")
@@ -194,8 +196,20 @@ def test_runs_with_nothing_in_common(run: Run, canon: Callable, tmp_path: Path) 
 
 def test_plot_needs_matplotlib(run: Run, canon: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("canon.report.page.can_draw", lambda: False)
-    told = canon("plot", run.path)
-    assert told.code == 2 and "deepcanon[plots]" in told.err
+    printed = canon("plot", run.path)
+    assert printed.code == 2 and "deepcanon[plots]" in printed.err
+
+
+def test_a_file_of_another_projects_weights(canon: Callable) -> None:
+    """What `convert` wrote is what the preset has; tensors by themselves name no network."""
+    canon("convert", "resnet:18", "weights.safetensors", "--to", "timm")
+    plain = json.loads(canon("describe", "weights.safetensors", "--json").out)
+    assert plain["parameters"] == json.loads(canon("describe", "resnet:18", "--json").out)["parameters"]
+    save_file({"a": torch.zeros(2)}, "tensors.safetensors")
+    assert canon("describe", "tensors.safetensors").err == (
+        "canon: tensors.safetensors is a .safetensors, .pt or .pth file of tensors, which does not name its network; "
+        "give a run, a folder or a system.\n"
+    )
 
 
 def test_describe_refuses_in_python() -> None:

@@ -67,10 +67,10 @@ def test_two_layers_written_out(kind: str) -> None:
             for state in carried:
                 torch.utils._pytree.tree_map(torch.Tensor.retain_grad, state)
     F.cross_entropy(network.output(x), following, reduction="sum").backward()
-    found = {(curve.entry, curve.layer): curve.norms for curve in through_time(network, before, tokens, following)}
+    values = {(curve.entry, curve.layer): curve.norms for curve in through_time(network, before, tokens, following)}
     names = ("hidden", "cell") if kind == "lstm" else ("hidden",)
-    assert set(found) == {(name, layer) for name in names for layer in range(2)}
-    for (name, layer), norms in found.items():
+    assert set(values) == {(name, layer) for name in names for layer in range(2)}
+    for (name, layer), norms in values.items():
         expected = [step[layer][names.index(name)].grad.norm(dim=1).mean().item() for step in reversed(kept)]  # type: ignore[union-attr]
         np.testing.assert_allclose(norms, expected, rtol=1e-4)
 
@@ -86,26 +86,26 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_language_model_run(story: Path, canon: Callable) -> None:
     model = load(story)
-    found = gradients(model)
-    assert [(curve.entry, curve.layer, len(curve.norms)) for curve in found.steps] == [
+    result = gradients(model)
+    assert [(curve.entry, curve.layer, len(curve.norms)) for curve in result.steps] == [
         ("hidden", 0, 12),
         ("cell", 0, 12),
     ]
-    assert all(math.isfinite(norm) and norm > 0 for curve in found.steps for norm in curve.norms)
+    assert all(math.isfinite(norm) and norm > 0 for curve in result.steps for norm in curve.norms)
     # By hand: the mean loss of the first windows of sixteen streams.
     columns = read_data(model.run.recipe).splits["train"]
     batch = next(Examples(columns, model.schema, torch.device("cpu")).streams(16))
     logits, _ = model.network(batch["input"], None)
     loss = F.cross_entropy(logits.flatten(0, 1), batch["target"].flatten(), ignore_index=-1)
-    assert found.losses == {"all": pytest.approx(loss.item(), rel=1e-5)}
+    assert result.losses == {"all": pytest.approx(loss.item(), rel=1e-5)}
     by_hand = torch.autograd.grad(loss, list(model.network.parameters()))
-    assert [row.name for row in found.parameters] == [name for name, _ in model.network.named_parameters()]
+    assert [row.name for row in result.parameters] == [name for name, _ in model.network.named_parameters()]
     np.testing.assert_allclose(
-        [row.gradient for row in found.parameters], [g.norm().item() for g in by_hand], rtol=1e-4
+        [row.gradient for row in result.parameters], [g.norm().item() for g in by_hand], rtol=1e-4
     )
     assert all(parameter.grad is None for parameter in model.network.parameters()), "nothing is left behind"
-    told = json.loads(canon("inspect", "gradients", story, "--json", "--length", 30, "--split", "valid").out)
-    assert told["split"] == "valid" and [len(curve["norms"]) for curve in told["steps"]] == [30, 30]
+    record = json.loads(canon("inspect", "gradients", story, "--json", "--length", 30, "--split", "valid").out)
+    assert record["split"] == "valid" and [len(curve["norms"]) for curve in record["steps"]] == [30, 30]
     assert canon("inspect", "gradients", story).out == "run-gradients.png\n"
     assert Path("run-gradients.png").read_bytes().startswith(b"\x89PNG")
     for wrong, sentence in (
@@ -118,10 +118,10 @@ def test_language_model_run(story: Path, canon: Callable) -> None:
 
 def test_any_other_run(tmp_path: Path, canon: Callable) -> None:
     run = train("digits-mlp", out=tmp_path / "mlp", changes={"train.epochs": 1.0, "system.hidden": [8]}, quiet=True)
-    found = gradients(load(run.path))
-    assert found.steps == [] and [row.shape for row in found.parameters] == [(8, 64), (8,), (10, 8), (10,)]
-    figure = gradients_figure(found)
-    assert [text.get_text() for text in figure.axes[0].get_yticklabels()] == [row.name for row in found.parameters]
+    norms = gradients(load(run.path))
+    assert norms.steps == [] and [row.shape for row in norms.parameters] == [(8, 64), (8,), (10, 8), (10,)]
+    figure = gradients_figure(norms)
+    assert [text.get_text() for text in figure.axes[0].get_yticklabels()] == [row.name for row in norms.parameters]
     boost = train("cancer-adaboost", out=tmp_path / "boost", changes={"train.steps": 2}, quiet=True)
     with pytest.raises(CanonError, match="has no network to look into"):
         gradients(load(boost.path))
@@ -129,9 +129,9 @@ def test_any_other_run(tmp_path: Path, canon: Callable) -> None:
 
 def test_every_player_of_a_gan_has_its_own(tmp_path: Path) -> None:
     run = train("gan:tiny", "digits", out=tmp_path / "gan", changes={"train.steps": 2, "data.valid": 0.0}, quiet=True)
-    found = gradients(load(run.path))
-    assert len(found.losses) == 2
-    assert {row.name.partition(".")[0] for row in found.parameters} == {"generator", "discriminator"}
+    norms = gradients(load(run.path))
+    assert len(norms.losses) == 2
+    assert {row.name.partition(".")[0] for row in norms.parameters} == {"generator", "discriminator"}
 
 
 def test_figure_of_steps() -> None:

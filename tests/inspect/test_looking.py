@@ -48,15 +48,15 @@ def pictures(tmp_path: Path) -> list[str]:
 
 def test_filters_are_the_weights(runs: Path, canon: Callable[..., Any]) -> None:
     model = package.load(runs / "lenet")
-    told = json.loads(canon("inspect", "filters", runs / "lenet", "--json").out)
-    assert (told["layer"], told["kind"], told["shape"]) == ("features.0", "convolution", [6, 1, 5, 5])
-    np.testing.assert_allclose(told["weights"], model.network.features[0].weight.detach().numpy(), rtol=1e-6)
+    record = json.loads(canon("inspect", "filters", runs / "lenet", "--json").out)
+    assert (record["layer"], record["kind"], record["shape"]) == ("features.0", "convolution", [6, 1, 5, 5])
+    np.testing.assert_allclose(record["weights"], model.network.features[0].weight.detach().numpy(), rtol=1e-6)
     assert not Path("lenet-filters.png").exists()
     model = package.load(runs / "mlp")
-    found = filters(model)
-    assert found.kind == "dense" and found.weights.shape[1:] == model.schema.shape
+    result = filters(model)
+    assert result.kind == "dense" and result.weights.shape[1:] == model.schema.shape
     first = next(m for m in model.network.modules() if isinstance(m, torch.nn.Linear))
-    assert np.array_equal(found.weights.reshape(len(found.weights), -1), first.weight.detach().numpy())
+    assert np.array_equal(result.weights.reshape(len(result.weights), -1), first.weight.detach().numpy())
 
 
 def test_filters_figure(runs: Path, canon: Callable[..., Any]) -> None:
@@ -86,10 +86,10 @@ def test_features_equal_a_pass_by_hand(runs: Path, pictures: list[str]) -> None:
     network = model.network.eval()
     with torch.no_grad():
         wanted = network.features[:4](scaled).numpy()
-    found = features(model, pictures, "features.3")
-    np.testing.assert_allclose(found.values, wanted, atol=1e-5)
-    np.testing.assert_allclose(found.pooled(), wanted.mean(axis=(2, 3)), atol=1e-5)
-    assert np.array_equal(found.images[:, 0], ROWS) and found.sources == pictures
+    actual = features(model, pictures, "features.3")
+    np.testing.assert_allclose(actual.values, wanted, atol=1e-5)
+    np.testing.assert_allclose(actual.pooled(), wanted.mean(axis=(2, 3)), atol=1e-5)
+    assert np.array_equal(actual.images[:, 0], ROWS) and actual.sources == pictures
     assert not network.features[3]._forward_hooks, "nothing is left behind"
 
 
@@ -102,17 +102,17 @@ def test_what_follows_does_not_write_into_a_feature(runs: Path, pictures: list[s
 
 def test_default_layers(runs: Path, pictures: list[str]) -> None:
     assert features(package.load(runs / "lenet"), pictures).layer == "features"
-    found = features(package.load(runs / "mlp"), pictures)
-    assert found.layer == "layers" and found.values.ndim == 2
+    result = features(package.load(runs / "mlp"), pictures)
+    assert result.layer == "layers" and result.values.ndim == 2
 
 
 def test_features_command(runs: Path, pictures: list[str], canon: Callable[..., Any]) -> None:
     assert canon("inspect", "features", runs / "lenet", *pictures).out.strip() == "lenet-features.png"
     assert canon("inspect", "features", runs / "mlp", *pictures, "--out", "v.pdf").code == 0 and Path("v.pdf").is_file()
-    told = json.loads(canon("inspect", "features", runs / "lenet", *pictures, "--layer", "features.0", "--json").out)
-    assert told["shape"] == [6, 28, 28] or told["shape"][0] == 6
-    assert [len(row["features"]) for row in told["images"]] == [6, 6, 6]
-    assert told["images"][0]["source"] == pictures[0]
+    record = json.loads(canon("inspect", "features", runs / "lenet", *pictures, "--layer", "features.0", "--json").out)
+    assert record["shape"] == [6, 28, 28] or record["shape"][0] == 6
+    assert [len(row["features"]) for row in record["images"]] == [6, 6, 6]
+    assert record["images"][0]["source"] == pictures[0]
     many = features(package.load(runs / "lenet"), pictures * 5, "features.3")
     assert "first 12 of 15 images" in str(features_figure(many)._suptitle)
 
@@ -142,8 +142,8 @@ def test_inspect_refuses(runs: Path, pictures: list[str], canon: Callable[..., A
 
 def test_resnet50_is_the_papers_table() -> None:
     """He et al. 2016, table 1, with the stride in the 3×3 convolution: outputs by stage, counted by hand."""
-    found = describe("resnet:50")
-    rows = [(stage.name, stage.kind, stage.output_shape[1:], stage.parameters) for stage in found.stages]  # type: ignore[index]
+    description = describe("resnet:50")
+    rows = [(stage.name, stage.kind, stage.output_shape[1:], stage.parameters) for stage in description.stages]  # type: ignore[index]
     inner = lambda wide, narrow: wide * narrow + 9 * narrow**2 + narrow * 4 * narrow + 2 * 6 * narrow  # noqa: E731
 
     def stage(count: int, wide: int, narrow: int) -> int:
@@ -157,8 +157,8 @@ def test_resnet50_is_the_papers_table() -> None:
         ("layer4", "3 × Bottleneck", (2048, 7, 7), stage(3, 1024, 512)),
     ]
     assert rows[0][0] == "conv1–maxpool" and rows[0][2:] == ((64, 56, 56), 64 * 3 * 49 + 128)
-    assert found.network is not None and found.network.parameters == 25_557_032
-    assert round(found.network.multiply_adds / 1e9, 2) == 4.09
+    assert description.network is not None and description.network.parameters == 25_557_032
+    assert round(description.network.multiply_adds / 1e9, 2) == 4.09
 
 
 @pytest.mark.parametrize(
@@ -193,17 +193,17 @@ def test_names_of_stages(name: str, names: list[str]) -> None:
 def test_stages_add_up(system: Any) -> None:
     """Every layer in one stage, and the sums are the network's."""
     for preset in ("", "tiny"):
-        found = describe(f"{system.name}:{preset}".rstrip(":"))
-        assert found.network is not None
-        assert sum(stage.parameters for stage in found.stages) == found.network.parameters
-        assert sum(stage.multiply_adds for stage in found.stages) == found.network.multiply_adds
-        names = [row.name for stage in found.stages for row in stage.rows]
-        left = [row.name for row in found.network.rows if row.kind != "Identity"]
+        description = describe(f"{system.name}:{preset}".rstrip(":"))
+        assert description.network is not None
+        assert sum(stage.parameters for stage in description.stages) == description.network.parameters
+        assert sum(stage.multiply_adds for stage in description.stages) == description.network.multiply_adds
+        names = [row.name for stage in description.stages for row in stage.rows]
+        left = [row.name for row in description.network.rows if row.kind != "Identity"]
         assert len(set(names)) == len(names) and set(left) <= set(names)
-        told = [repeated for stage in found.stages for repeated in without_repeats(stage)]
-        assert sum(r.times * r.row.parameters for r in told) == found.network.parameters
-        assert sum(r.times * r.row.multiply_adds for r in told) == found.network.multiply_adds
-        assert sum(r.times for r in told) == len(names)
+        values = [repeated for stage in description.stages for repeated in without_repeats(stage)]
+        assert sum(r.times * r.row.parameters for r in values) == description.network.parameters
+        assert sum(r.times * r.row.multiply_adds for r in values) == description.network.multiply_adds
+        assert sum(r.times for r in values) == len(names)
 
 
 def test_counting_leaves_no_hooks() -> None:
@@ -213,19 +213,19 @@ def test_counting_leaves_no_hooks() -> None:
 
 
 def test_describe_tells_stages(canon: Callable[..., Any]) -> None:
-    told = canon("describe", "resnet:50").out
+    printed = canon("describe", "resnet:50").out
     for piece in ("layer1.1–2.conv1", "3 × Bottleneck", "25,557,032", "4,089,184,256", "14,964,736"):
-        assert piece in told, piece
-    found = json.loads(canon("describe", "resnet:50", "--json").out)
-    assert [stage["output_shape"] for stage in found["stages"]][-2:] == [[2048, 7, 7], [1000]]
-    assert sum(len(stage["layers"]) for stage in found["stages"]) <= len(found["layers"])
-    assert found["input_shape"] == [3, 224, 224]
-    assert all(len(line) <= 120 for line in told.split("\n\n")[1].splitlines()), "facts are wrapped"
+        assert piece in printed, piece
+    record = json.loads(canon("describe", "resnet:50", "--json").out)
+    assert [stage["output_shape"] for stage in record["stages"]][-2:] == [[2048, 7, 7], [1000]]
+    assert sum(len(stage["layers"]) for stage in record["stages"]) <= len(record["layers"])
+    assert record["input_shape"] == [3, 224, 224]
+    assert all(len(line) <= 120 for line in printed.split("\n\n")[1].splitlines()), "facts are wrapped"
 
 
 def test_describe_figure(canon: Callable[..., Any]) -> None:
-    told = canon("describe", "lenet", "--figure", "net.svg")
-    assert told.out.endswith("\nnet.svg\n")
+    printed = canon("describe", "lenet", "--figure", "net.svg")
+    assert printed.out.endswith("\nnet.svg\n")
     drawn = Path("net.svg").read_text()
     for piece in ("features.0–2", "1×28×28", "16×5×5", "59.1 k", "LeNet-5 (lenet)"):
         assert piece in drawn, piece

@@ -91,6 +91,17 @@ def timm_vgg() -> dict[str, torch.Tensor]:
     return {"features.0.weight": torch.ones(1), "pre_logits.fc1.weight": torch.ones(1, 1, 7, 7)}
 
 
+def sentences(folder: Path) -> Path:
+    """A network and its pooling."""
+    path = huggingface("bert")(folder)
+    kinds = {"": "Transformer", "1_Pooling": "Pooling"}
+    modules = [{"idx": i, "path": name, "type": f"x.{kind}"} for i, (name, kind) in enumerate(kinds.items())]
+    (path / "modules.json").write_text(json.dumps(modules))
+    (path / "1_Pooling").mkdir()
+    (path / "1_Pooling" / "config.json").write_text('{"pooling_mode_mean_tokens": true}')
+    return path
+
+
 EACH: dict[str, tuple[Callable[[Path], Path], str, str]] = {
     "a run": (a_run, "canon", "word2vec"),
     "fastText": (fasttext_bin, "fasttext-bin", "fasttext"),
@@ -101,6 +112,7 @@ EACH: dict[str, tuple[Callable[[Path], Path], str, str]] = {
     "numpy": (vectors("numpy", ".npy"), "numpy", ""),
     "safetensors of vectors": (vectors("safetensors", ".safetensors"), "safetensors", ""),
     **{name: (huggingface(name), "huggingface", name) for name in ("bert", "roberta", "gpt", "gpt2", "t5", "xlnet")},
+    "sentence-transformers": (sentences, "sentence-transformers", "embed"),
     "ELMo": (elmo, "elmo", "elmo"),
     "Transformer-XL": (saved("xl.pt", original), "transformer-xl", "transformer-xl"),
     "torchvision": (saved("r.pth", lambda: state_of("resnet:tiny")[1]), "torchvision", "resnet"),
@@ -141,7 +153,7 @@ NONSENSE: dict[str, tuple[str, bytes, str]] = {
     "a pickle of words": ("a.model", pickle.dumps({"a": [1.0]}), "a.model is a pickle of another tool"),
     "a cut table": ("a.safetensors", b"\x10\x00", "a.safetensors is not a whole .safetensors file"),
     "a strange model": ("model/config.json", b'{"model_type": "gptx"}', 'No model_type (model/config.json) "gptx"'),
-    "an empty folder": ("model/none.txt", b"", "model is not a run (recipe.toml), a Hugging Face folder (config.json)"),
+    "an empty folder": ("model/none.txt", b"", "model is not a run (recipe.toml), a folder of sentence-transf"),
 }
 
 

@@ -113,8 +113,8 @@ def test_vectors_by_the_formats_definition() -> None:
     """Gate order, the forget bias of 1 and both clips, which bind here: 5e-6 for every layer of every word."""
     arrays = original_arrays()
     network = network_of(arrays).double()
-    for sentence, told in zip(SENTENCES, network.encode_words(SENTENCES), strict=True):
-        np.testing.assert_allclose(told.detach().numpy(), by_definition(arrays, sentence), rtol=1e-6, atol=5e-6)
+    for sentence, reported in zip(SENTENCES, network.encode_words(SENTENCES), strict=True):
+        np.testing.assert_allclose(reported.detach().numpy(), by_definition(arrays, sentence), rtol=1e-6, atol=5e-6)
 
 
 def test_there_and_back() -> None:
@@ -137,16 +137,16 @@ def test_files_that_do_not_fit_their_options(change: str) -> None:
         arrays["CNN_proj/b_proj"] = np.zeros(5, dtype=np.float32)
     else:
         arrays["embedding"] = np.zeros((7, 4), dtype=np.float32)
-    told = {
+    values = {
         "missing": r"weights\.hdf5 has no CNN_proj/b_proj",
         "unlike": r"CNN_proj/b_proj is \[5\], but its options say \[4\]",
         "more": r"has 1 tensors that its options do not mention, such as embedding",
     }
-    with pytest.raises(CanonError, match=told[change]):
+    with pytest.raises(CanonError, match=values[change]):
         network_of(arrays)
 
 
-def test_other_options_are_told() -> None:
+def test_other_options_are_reported() -> None:
     with pytest.raises(CanonError, match=r"is not the options\.json of an ELMo with characters: it lacks 'char_cnn'"):
         interop.config_of({"lstm": OPTIONS["lstm"]})
 
@@ -162,7 +162,7 @@ def test_without_the_reader_of_hdf5(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_files_there_and_back(tmp_path: Path) -> None:
-    """Written and read again: the same vectors to the last bit but for the bias ± 1; a damaged file is told."""
+    """Written and read again: the same vectors to the last bit but for the bias ± 1; a damaged file is reported."""
     pytest.importorskip("h5py")
     network = network_of(original_arrays())
     interop.write(network, tmp_path / "elmo")

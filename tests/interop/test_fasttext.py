@@ -55,13 +55,13 @@ def vectors_of(folder: Path, **more: Any) -> Any:
 
 
 def worst_answer(model: Any, read: ours.FastTextModel) -> float:
-    """The largest difference of a probability, over all texts and labels; the labels told must be the same."""
+    """The largest difference of a probability, over all texts and labels; the labels must be the same."""
     worst = 0.0
     for text in TEXTS:
         wanted = {label: probability for probability, label in model.f.predict(text + "\n", -1, 0.0, "strict")}
-        found = dict(ours.predict(read, text, top=10_000))
-        assert found.keys() == wanted.keys(), text
-        worst = max([worst, *(abs(found[label] - wanted[label]) for label in wanted)])
+        values = dict(ours.predict(read, text, top=10_000))
+        assert values.keys() == wanted.keys(), text
+        worst = max([worst, *(abs(values[label] - wanted[label]) for label in wanted)])
     return worst
 
 
@@ -111,11 +111,11 @@ def test_vectors_as_any_file_of_vectors(folder: Path, tmp_path: Path) -> None:
     """canon.interop.vectors finds the format by itself and gives the same matrix, and unknown words by n-grams."""
     model = vectors_of(folder)
     model.save_model(str(tmp_path / "named-anyhow"))
-    found = vector_files.read(tmp_path / "named-anyhow")
-    assert list(found.words) == model.get_words() and found.format == "fasttext"
-    np.testing.assert_allclose(found.matrix[5], model.get_word_vector(found.words[5]), atol=1e-6)
-    assert found.subwords is not None
-    np.testing.assert_allclose(found.subwords("unseen"), model.get_word_vector("unseen"), atol=1e-6)
+    data = vector_files.read(tmp_path / "named-anyhow")
+    assert list(data.words) == model.get_words() and data.format == "fasttext"
+    np.testing.assert_allclose(data.matrix[5], model.get_word_vector(data.words[5]), atol=1e-6)
+    assert data.subwords is not None
+    np.testing.assert_allclose(data.subwords("unseen"), model.get_word_vector("unseen"), atol=1e-6)
 
 
 def test_matrices_are_mapped_and_read_once(folder: Path, tmp_path: Path) -> None:
@@ -145,17 +145,21 @@ def test_predictions_are_fasttexts(loss: str, options: dict[str, Any], folder: P
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_top_and_threshold_are_fasttexts(loss: str, folder: Path, tmp_path: Path) -> None:
-    """What is told for several k and thresholds: as many labels, of the same probabilities (several may be equal)."""
+    """What is predicted for several k and thresholds: as many labels, of the same probabilities (some may be equal)."""
     model = trained(folder, loss, wordNgrams=2)
     model.save_model(str(tmp_path / "model.bin"))
     read = ours.read(tmp_path / "model.bin")
     for text in TEXTS:
         for top, threshold in ((1, 0.0), (3, 0.0), (3, 0.2), (7, 0.05), (2, 0.999)):
             wanted = model.f.predict(text + "\n", top, threshold, "strict")
-            found = ours.predict(read, text, top, threshold)
-            np.testing.assert_allclose([told for _, told in found], [told for told, _ in wanted], atol=1e-6)
-            if len({round(told, 6) for told, _ in wanted}) == len(wanted):  # the last may equal one that is not told
-                assert [label for label, _ in found[:-1]] == [label for _, label in wanted[:-1]]
+            predictions = ours.predict(read, text, top, threshold)
+            np.testing.assert_allclose(
+                [reported for _, reported in predictions], [reported for reported, _ in wanted], atol=1e-6
+            )
+            if len({round(reported, 6) for reported, _ in wanted}) == len(
+                wanted
+            ):  # the last may equal one that is not predicted
+                assert [label for label, _ in predictions[:-1]] == [label for _, label in wanted[:-1]]
 
 
 @pytest.mark.parametrize(
@@ -239,7 +243,7 @@ def test_a_classifier_becomes_a_run_and_comes_back(loss: str, folder: Path, tmp_
 
 
 def test_bytes_that_are_no_utf8(folder: Path, tmp_path: Path) -> None:
-    """A word of broken UTF-8 keeps its row and vector, is written back as it was, and is told by its codes in a run."""
+    """A word of broken UTF-8 keeps its row and vector, is written back as it was, and shown by its codes in a run."""
     (tmp_path / "text.txt").write_bytes(b"good b\xffd gr\xc3 good \n" * 50)
     model = theirs.train_unsupervised(str(tmp_path / "text.txt"), dim=5, bucket=100, minCount=1, thread=1, verbose=0)
     model.save_model(str(tmp_path / "model.bin"))
@@ -271,18 +275,18 @@ def test_cut_files_say_what_was_read_of_what(content: bytes, tmp_path: Path) -> 
     path = tmp_path / "cut.bin"
     size = struct.unpack_from("<i", content, 64)[0]
     assert said(path, content[:30]) == "is cut short: it ends within the settings; 22 of 56 bytes of it were read."
-    entry = content.index(b"\0", 92) + 1 + 9  # behind the first word, its count and type
-    told = said(path, content[: entry + 3])
-    assert told == f"is cut short: it ends within the dictionary; 1 of {size} entries were read."
+    entry = content.index(b"\0", 92) + 1 + 9  # after the first word, its count and type
+    reported = said(path, content[: entry + 3])
+    assert reported == f"is cut short: it ends within the dictionary; 1 of {size} entries were read."
     rows = size + 3000
     end = len(content) - 4 * 11 * size - 17  # of the input matrix
-    told = said(path, content[: end - 44 * 10 - 1])
-    assert told == f"is cut short: it ends within the input matrix; {rows - 11:,} of {rows:,} rows were read."
+    reported = said(path, content[: end - 44 * 10 - 1])
+    assert reported == f"is cut short: it ends within the input matrix; {rows - 11:,} of {rows:,} rows were read."
     assert said(path, content[:-1]).endswith(f"within the output matrix; {size - 1} of {size} rows were read.")
     assert said(path, b"") == "is empty."
 
 
-def test_wrong_files_are_told_in_one_sentence(content: bytes, tmp_path: Path) -> None:
+def test_wrong_files_are_reported_in_one_sentence(content: bytes, tmp_path: Path) -> None:
     """Another magic number, another version, settings, dictionary and sizes that cannot be."""
     path = tmp_path / "wrong.bin"
 

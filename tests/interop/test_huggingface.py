@@ -74,13 +74,13 @@ def test_what_is_written_loads_in_transformers(system: str, tmp_path: Path) -> N
     """AutoModel and AutoTokenizer: the same ids of a text, the same logits, no tensor missing or too many."""
     network, _, tokenizer = written(system, tmp_path / "out")
     library = transformers_module()
-    theirs, told = getattr(library, AUTO[system]).from_pretrained(tmp_path / "out", output_loading_info=True)
-    assert not told["missing_keys"] and not told["unexpected_keys"] and not told["mismatched_keys"]
+    theirs, reported = getattr(library, AUTO[system]).from_pretrained(tmp_path / "out", output_loading_info=True)
+    assert not reported["missing_keys"] and not reported["unexpected_keys"] and not reported["mismatched_keys"]
     their_tokenizer = library.AutoTokenizer.from_pretrained(tmp_path / "out")
     ids, lengths = tokenizer.encode(TEXTS[:4])
     framed = frame(network.framing, tokenizer.specials, Ragged(ids, lengths))
     tokens_N, layout = torch.from_numpy(framed.tokens_N), Layout(torch.from_numpy(framed.lengths_B))
-    if network.framing != "gpt":  # which puts <eos> behind a text only where canon trains
+    if network.framing != "gpt":  # which puts <eos> after a text only where canon trains
         for text, mine in zip(TEXTS[:4], tokens_N.split(framed.lengths_B.tolist()), strict=True):
             assert their_tokenizer(text)["input_ids"] == mine.tolist()
     padded, mask = layout.pad(tokens_N, max(tokenizer.specials.pad, 0)), layout.mask.long()
@@ -88,14 +88,14 @@ def test_what_is_written_loads_in_transformers(system: str, tmp_path: Path) -> N
         if system == "t5":
             targets = torch.arange(12).view(4, 3) + 5
             wanted = theirs.eval()(input_ids=padded, attention_mask=mask, decoder_input_ids=targets).logits
-            found = logits_of(network, tokens_N, layout, targets.flatten(), Layout(torch.full((4,), 3)))
-            assert_close(found, wanted.flatten(0, 1), 1e-5, "logits")
+            encoded = logits_of(network, tokens_N, layout, targets.flatten(), Layout(torch.full((4,), 3)))
+            assert_close(encoded, wanted.flatten(0, 1), 1e-5, "logits")
             return
         if system == "xlnet":  # one length at a time: its padding stands before the text
             for mine in tokens_N.split(framed.lengths_B.tolist()):
                 wanted = theirs.eval().transformer(mine[None], output_hidden_states=True).hidden_states[-1]
-                found = network.encode(mine, Layout(torch.tensor([len(mine)])))[-1]
-                assert_close(found, wanted.view(found.shape), 1e-5, "hidden states")
+                encoded = network.encode(mine, Layout(torch.tensor([len(mine)])))[-1]
+                assert_close(encoded, wanted.view(encoded.shape), 1e-5, "hidden states")
             return
         outputs = theirs.eval()(input_ids=padded, attention_mask=mask)
         wanted = outputs.prediction_logits if AUTO[system].endswith("PreTraining") else outputs.logits
@@ -106,14 +106,14 @@ def test_what_is_written_loads_in_transformers(system: str, tmp_path: Path) -> N
 def test_what_is_written_is_read_back(system: str, tmp_path: Path) -> None:
     """Settings that decide about numbers, every tensor bit for bit, and the tokeniser's ids."""
     network, settings, tokenizer = written(system, tmp_path / "out")
-    found = read_folder(tmp_path / "out")
-    assert found.system == {"gpt3": "gpt2"}.get(system, system)
-    assert {name: settings[name] for name in found.settings} == found.settings
+    folder = read_folder(tmp_path / "out")
+    assert folder.system == {"gpt3": "gpt2"}.get(system, system)
+    assert {name: settings[name] for name in folder.settings} == folder.settings
     state = network.state_dict()
-    assert set(found.tensors) == set(state) and all(torch.equal(found.tensors[name], state[name]) for name in state)
-    assert found.notes == () and found.tokenizer is not None
-    assert found.tokenizer.specials == tokenizer.specials
-    for mine, other in zip(found.tokenizer.encode(TEXTS), tokenizer.encode(TEXTS), strict=True):
+    assert set(folder.tensors) == set(state) and all(torch.equal(folder.tensors[name], state[name]) for name in state)
+    assert folder.notes == () and folder.tokenizer is not None
+    assert folder.tokenizer.specials == tokenizer.specials
+    for mine, other in zip(folder.tokenizer.encode(TEXTS), tokenizer.encode(TEXTS), strict=True):
         assert (mine == other).all()
 
 
@@ -140,17 +140,17 @@ ARCHITECTURES = [
 ]
 
 
-@pytest.mark.parametrize(("system", "architecture", "left_out", "anew"), ARCHITECTURES, ids=lambda value: str(value))
-def test_heads_that_one_side_has_not(system: str, architecture: str, left_out: int, anew: int, tmp_path: Path) -> None:
-    """Their heads are left out and canon's made anew, both are told by name; hidden states are theirs."""
+@pytest.mark.parametrize(("system", "architecture", "left_out", "new"), ARCHITECTURES, ids=lambda value: str(value))
+def test_heads_that_one_side_has_not(system: str, architecture: str, left_out: int, new: int, tmp_path: Path) -> None:
+    """Their heads are left out and canon's are new, both are listed by name; hidden states are theirs."""
     model = saved(system, tmp_path / "in", architecture=architecture)
-    found = read_folder(tmp_path / "in")
-    assert len(found.report.left_out) == left_out and len(found.notes) == (left_out > 0) + (anew > 0)
-    told = " ".join(found.notes)
-    assert all(name in told for name in found.report.left_out)
-    assert len(found.made_new) == anew and all(name in told for name in found.made_new)
-    assert found.settings.get("next_sentence", False) is (architecture == "BertForPreTraining")
-    network = build(system, found.settings, found.tensors)
+    folder = read_folder(tmp_path / "in")
+    assert len(folder.report.left_out) == left_out and len(folder.notes) == (left_out > 0) + (new > 0)
+    reported = " ".join(folder.notes)
+    assert all(name in reported for name in folder.report.left_out)
+    assert len(folder.made_new) == new and all(name in reported for name in folder.made_new)
+    assert folder.settings.get("next_sentence", False) is (architecture == "BertForPreTraining")
+    network = build(system, folder.settings, folder.tensors)
     batch = Batch.of(97, model.config.pad_token_id or 0)
     with torch.no_grad():
         base = getattr(model, model.base_model_prefix, model)
@@ -193,10 +193,10 @@ def test_forms_of_weights(form: Callable[[Path, dict[str, torch.Tensor]], None],
     tensors = load_file(tmp_path / "model.safetensors")
     (tmp_path / "model.safetensors").unlink()
     form(tmp_path, tensors)
-    found = read_folder(tmp_path)
+    folder = read_folder(tmp_path)
     for name, tensor in wanted.tensors.items():
-        assert found.tensors[name].dtype == torch.float32
-        assert torch.equal(found.tensors[name], tensor.bfloat16().float() if form is _halves else tensor)
+        assert folder.tensors[name].dtype == torch.float32
+        assert torch.equal(folder.tensors[name], tensor.bfloat16().float() if form is _halves else tensor)
 
 
 def test_a_checkpoint_without_a_model_type_is_known_by_its_architecture(tmp_path: Path) -> None:
@@ -304,7 +304,8 @@ def test_files_that_are_not_there_or_damaged(tmp_path: Path) -> None:
         return str(refused.value).replace(str(tmp_path), "FOLDER")
 
     assert refusal() == (
-        "FOLDER is not a run (recipe.toml), a Hugging Face folder (config.json) or ELMo's published folder "
+        "FOLDER is not a run (recipe.toml), a folder of sentence-transformers (modules.json), "
+        "a Hugging Face folder (config.json) or ELMo's published folder "
         "(options.json, weights.hdf5)."
     )
     (tmp_path / "config.json").write_text("{")

@@ -40,7 +40,7 @@ PAIRS = ["Where is it?", "A dog", "and", "on what did the cats sit?"]
 CLASSES = ("bad", "dull", "good")
 SIZES: dict[str, Any] = {"dim": 12, "num_layers": 3, "num_heads": 3, "hidden": 20, "max_positions": 61}
 MORE: dict[str, dict[str, Any]] = {"gpt": {"hidden": 48}, "gpt3": {"sparse": "none"}}
-CASES = [(backbone, kind) for backbone, kinds in ARCHITECTURES.items() for kind in kinds]
+CASES = [(backbone, target.name) for backbone, targets in ARCHITECTURES.items() for target in targets]
 AUTO = {
     "class": "AutoModelForSequenceClassification",
     "number": "AutoModelForSequenceClassification",
@@ -114,21 +114,21 @@ def theirs(model: Any, tokenizer: Any, kind: str, second: list[str] | None, layo
     if kind == "choice":
         batch = {name: tensor.view(len(TEXTS), 2, -1) for name, tensor in batch.items()}
     with torch.no_grad():
-        found = model.eval()(**batch)
+        actual = model.eval()(**batch)
     if kind == "span":
-        return layout.unpad(torch.stack([found.start_logits, found.end_logits], dim=2))
+        return layout.unpad(torch.stack([actual.start_logits, actual.end_logits], dim=2))
     return (
-        layout.unpad(found.logits)
+        layout.unpad(actual.logits)
         if kind == "tags"
-        else found.logits.reshape(-1, found.logits.shape[-1] if kind != "choice" else 1)
+        else actual.logits.reshape(-1, actual.logits.shape[-1] if kind != "choice" else 1)
     )
 
 
 def loaded(path: Path, kind: str) -> tuple[Any, Any]:
     """The Auto classes' network and tokeniser; no tensor is missing or too many."""
     library = transformers_module()
-    model, told = getattr(library, AUTO[kind]).from_pretrained(path, output_loading_info=True)
-    assert not told["missing_keys"] and not told["unexpected_keys"] and not told["mismatched_keys"]
+    model, reported = getattr(library, AUTO[kind]).from_pretrained(path, output_loading_info=True)
+    assert not reported["missing_keys"] and not reported["unexpected_keys"] and not reported["mismatched_keys"]
     return model, library.AutoTokenizer.from_pretrained(path)
 
 
@@ -140,10 +140,10 @@ def test_the_same_outputs(backbone: str, kind: str, paired: bool, tmp_path: Path
     names = write_folder(tmp_path / "out", config, network.state_dict(), schema)
     assert set(names) == set(load_file(tmp_path / "out" / "model.safetensors"))
     model, tokenizer = loaded(tmp_path / "out", kind)
-    assert type(model).__name__ == ARCHITECTURES[backbone][kind]
+    assert type(model).__name__ == ARCHITECTURES[backbone][TARGETS[kind]]
     second = PAIRS if paired else None
-    found, layout = ours(network, schema, kind, second)
-    assert_close(theirs(model, tokenizer, kind, second, layout), found, CLOSE, "outputs")
+    actual, layout = ours(network, schema, kind, second)
+    assert_close(theirs(model, tokenizer, kind, second, layout), actual, CLOSE, "outputs")
 
 
 @pytest.mark.parametrize("kind", ["class", "number", "tags", "span"])
@@ -158,8 +158,8 @@ def test_a_tokenizer_that_cannot_pad(kind: str, tmp_path: Path) -> None:
         model, their_tokenizer = loaded(path, kind)
         assert model.config.vocab_size == tokenizer.size + (spare or 1)
         assert model.config.pad_token_id == their_tokenizer.pad_token_id == tokenizer.size
-        found, layout = ours(network, schema, kind, None)
-        assert_close(theirs(model, their_tokenizer, kind, None, layout), found, CLOSE, "outputs")
+        actual, layout = ours(network, schema, kind, None)
+        assert_close(theirs(model, their_tokenizer, kind, None, layout), actual, CLOSE, "outputs")
         assert read_folder(path).tokenizer is not None
 
 
@@ -173,10 +173,10 @@ def test_tags_at_the_places_of_words(tmp_path: Path) -> None:
     batch = {name: torch.from_numpy(array) for name, array in texts.batch("input", torch.arange(2).numpy()).items()}
     made_of = tokenizer(sentences, is_split_into_words=True, padding=True, return_tensors="pt")
     with torch.no_grad():
-        found = network(batch["input"], Layout(batch["input_lengths"]), batch["segment"], batch["places"])
+        actual = network(batch["input"], Layout(batch["input_lengths"]), batch["segment"], batch["places"])
         logits = model.eval()(**made_of).logits
     places = [(row, made_of.word_ids(row).index(word)) for row in range(2) for word in range(len(sentences[row]))]
-    assert_close(torch.stack([logits[place] for place in places]), found, CLOSE, "tags")
+    assert_close(torch.stack([logits[place] for place in places]), actual, CLOSE, "tags")
 
 
 @pytest.mark.parametrize(("backbone", "kind"), CASES)
@@ -184,17 +184,17 @@ def test_what_config_json_says(backbone: str, kind: str, tmp_path: Path) -> None
     """Classes by name both ways, how many, the architecture; of a number its column and that it is one."""
     network, config, schema = made(backbone, kind, tokenizer_for(backbone), dropout=0.25)
     write_folder(tmp_path / "out", config, network.state_dict(), schema)
-    told = json.loads((tmp_path / "out" / "config.json").read_text())
-    assert told["architectures"] == [ARCHITECTURES[backbone][kind]] and told["classifier_dropout"] == 0.25
+    record = json.loads((tmp_path / "out" / "config.json").read_text())
+    assert record["architectures"] == [ARCHITECTURES[backbone][TARGETS[kind]]] and record["classifier_dropout"] == 0.25
     model, tokenizer = loaded(tmp_path / "out", kind)
     if kind in ("class", "tags"):
-        assert told["num_labels"] == 3 and told["label2id"] == {"bad": 0, "dull": 1, "good": 2}
+        assert record["num_labels"] == 3 and record["label2id"] == {"bad": 0, "dull": 1, "good": 2}
         assert model.config.id2label == {0: "bad", 1: "dull", 2: "good"}
     elif kind == "number":
-        assert told["num_labels"] == 1 and told["id2label"] == {"0": "stars"}
+        assert record["num_labels"] == 1 and record["id2label"] == {"0": "stars"}
         assert model.config.problem_type == "regression"
     else:
-        assert "id2label" not in told
+        assert "id2label" not in record
     assert tokenizer.model_max_length == SIZES["max_positions"]
     segments = any(segment for _, segment in PATTERNS[network.backbone.framing][1])
     assert ("token_type_ids" in tokenizer("a cat")) == segments
@@ -204,24 +204,24 @@ def test_what_config_json_says(backbone: str, kind: str, tmp_path: Path) -> None
     ("backbone", "kind"), [("bert", "class"), ("bert", "span"), ("roberta", "tags"), ("gpt2", "tags")]
 )
 def test_the_backbone_is_read_back(backbone: str, kind: str, tmp_path: Path) -> None:
-    """Bit for bit, without the head, which is told by name."""
+    """Bit for bit, without the head, which is reported by name."""
     network, config, schema = made(backbone, kind, tokenizer_for(backbone))
     write_folder(tmp_path / "out", config, network.state_dict(), schema)
-    system, found = find(str(tmp_path / "out"))
+    system, actual = find(str(tmp_path / "out"))
     find.cache_clear()
     head = "qa_outputs" if kind == "span" else "classifier"
-    assert system == backbone and found.left_out == [f"{head}.bias", f"{head}.weight"]
+    assert system == backbone and actual.left_out == [f"{head}.bias", f"{head}.weight"]
     for name, tensor in network.backbone.state_dict().items():
-        assert torch.equal(found.tensors[name], tensor), name
+        assert torch.equal(actual.tensors[name], tensor), name
 
 
 def test_only_the_last_norm_moves(tmp_path: Path) -> None:
     """GPT-2's backbone of a class is read back with another bias in its last norm, and equal in everything else."""
     network, config, schema = made("gpt2", "class", tokenizer_for("gpt2"))
     write_folder(tmp_path / "out", config, network.state_dict(), schema)
-    found, own = read_folder(tmp_path / "out"), network.backbone.state_dict()
-    assert [name for name in own if not torch.equal(found.tensors[name], own[name])] == ["layers.norm.bias"]
-    moved = found.tensors["layers.norm.bias"] - own["layers.norm.bias"]
+    actual, own = read_folder(tmp_path / "out"), network.backbone.state_dict()
+    assert [name for name in own if not torch.equal(actual.tensors[name], own[name])] == ["layers.norm.bias"]
+    moved = actual.tensors["layers.norm.bias"] - own["layers.norm.bias"]
     assert_close(network.head.weight @ moved, network.head.bias, 1e-5, "W δ")
     with torch.no_grad():
         network.head.bias.zero_()
@@ -277,7 +277,7 @@ def test_a_run_is_converted(backbone: str, kind: str, canon: Callable[..., Any])
 
 
 def test_the_way_back(canon: Callable[..., Any]) -> None:
-    """`from=FOLDER` of such a folder fine-tunes its backbone; the head is told as left out; written again, it is read
+    """`from=FOLDER` of such a folder fine-tunes its backbone; the head is left out; written again, it is read
     with one <eos>."""
     run_of(canon, "class", "run", "system.backbone=gpt2")
     assert canon("convert", "run", "folder", "--to", "huggingface").code == 0

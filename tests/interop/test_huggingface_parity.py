@@ -31,14 +31,14 @@ def test_hidden_states_and_logits(system: str, index: int) -> None:
     with torch.no_grad():
         wanted = theirs(batch.token_BL, attention_mask=batch.mask_BL.long(), output_hidden_states=True, **more)
         states = ours.encode(batch.token_N, batch.layout, segment_N)
-        found = ours(batch.token_N, batch.layout, segment_N=segment_N)
-        logits_MV = ours.logits(found["hidden"])
+        actual = ours(batch.token_N, batch.layout, segment_N=segment_N)
+        logits_MV = ours.logits(actual["hidden"])
     assert len(states) == len(wanted.hidden_states) == theirs.config.num_hidden_layers + 1
     for i, (mine, other) in enumerate(zip(states, wanted.hidden_states, strict=True)):
         assert_close(mine, batch.layout.unpad(other), CLOSE, f"state {i}")
     if system == "bert":
         assert_close(logits_MV, batch.layout.unpad(wanted.prediction_logits), CLOSE, "logits")
-        assert_close(found["next"], wanted.seq_relationship_logits, CLOSE, "next")
+        assert_close(actual["next"], wanted.seq_relationship_logits, CLOSE, "next")
         pooled = theirs.bert(batch.token_BL, attention_mask=batch.mask_BL.long(), **more).pooler_output
         assert_close(ours.pool(states[-1], batch.layout), pooled.detach(), CLOSE, "pooled")
     else:
@@ -54,8 +54,8 @@ def test_gradients(system: str, index: int) -> None:
     places_M = torch.tensor([0, 3, 5, 8, 11, 17])
     target_M = torch.randint(SIZES[system][index]["vocab_size"], (6,))
     segment_N = batch.segment_N if system == "bert" else None
-    found = ours(batch.token_N, batch.layout, segment_N=segment_N, places_M=places_M)
-    mine, losses_M, right_M = ours.token_losses(found["hidden"], target_M)
+    actual = ours(batch.token_N, batch.layout, segment_N=segment_N, places_M=places_M)
+    mine, losses_M, right_M = ours.token_losses(actual["hidden"], target_M)
     wanted = theirs(batch.token_BL, attention_mask=batch.mask_BL.long(), **segments_of(system, batch))
     logits_BLV = wanted.prediction_logits if system == "bert" else wanted.logits
     logits_MV = batch.layout.unpad(logits_BLV)[places_M]
@@ -65,7 +65,7 @@ def test_gradients(system: str, index: int) -> None:
     assert_close(mine.detach(), loss.detach(), CLOSE, "loss")
     if system == "bert":
         next_B = torch.tensor([0, 1, 1, 0])
-        mine = mine + functional.cross_entropy(found["next"], next_B, reduction="sum")
+        mine = mine + functional.cross_entropy(actual["next"], next_B, reduction="sum")
         loss = loss + functional.cross_entropy(wanted.seq_relationship_logits, next_B, reduction="sum")
     mine.backward()
     loss.backward()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -67,11 +68,11 @@ def test_a_vocabulary_of_wordpiece(options: dict[str, Any], tmp_path: Path) -> N
     """vocab.txt and the options of tokenizer_config.json, as BertTokenizer reads them."""
     (tmp_path / "vocab.txt").write_text("\n".join(WORDS) + "\n")
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(options))
-    found, name = read_tokenizer(tmp_path)
-    assert found is not None and name == "vocab.txt" and found.native and found.size == len(WORDS)
-    assert (found.specials.pad, found.specials.unk, found.specials.cls, found.specials.mask) == (0, 1, 2, 4)
+    actual, name = read_tokenizer(tmp_path)
+    assert actual is not None and name == "vocab.txt" and actual.native and actual.size == len(WORDS)
+    assert (actual.specials.pad, actual.specials.unk, actual.specials.cls, actual.specials.mask) == (0, 1, 2, 4)
     other = theirs("BertTokenizer", vocab={word: i for i, word in enumerate(WORDS)}, **options)
-    assert_same_ids(found, other, [*TEXTS, "the [MASK] fox"])
+    assert_same_ids(actual, other, [*TEXTS, "the [MASK] fox"])
 
 
 def byte_pairs(tmp_path: Path, special: list[str]) -> tuple[dict[str, int], list[tuple[str, str]]]:
@@ -92,15 +93,15 @@ def byte_pairs(tmp_path: Path, special: list[str]) -> tuple[dict[str, int], list
 def test_byte_level_pairs(tokenizer: str, special: list[str], tmp_path: Path) -> None:
     """vocab.json and merges.txt of GPT-2 and of RoBERTa."""
     vocabulary, merges = byte_pairs(tmp_path, special)
-    found, name = read_tokenizer(tmp_path)
-    assert found is not None and name == "vocab.json" and found.size == len(vocabulary)
+    actual, name = read_tokenizer(tmp_path)
+    assert actual is not None and name == "vocab.json" and actual.size == len(vocabulary)
     library = transformers_module("tokenizers")  # whose <mask> takes the space before it, as in the published files
     more = {"mask_token": library.AddedToken("<mask>", lstrip=True)} if "<mask>" in special else {}
     other = theirs(tokenizer, vocab=vocabulary, merges=merges, **more)
-    assert_same_ids(found, other, [*TEXTS, f"a {special[-1]} fox"])
-    assert found.decode(found.encode(["Café  中文!"])[0]) == "Café  中文!"
-    ends = found.specials.eos
-    assert found.vocabulary[ends] == ("<|endoftext|>" if len(special) == 1 else "</s>")
+    assert_same_ids(actual, other, [*TEXTS, f"a {special[-1]} fox"])
+    assert actual.decode(actual.encode(["Café  中文!"])[0]) == "Café  中文!"
+    ends = actual.specials.eos
+    assert actual.vocabulary[ends] == ("<|endoftext|>" if len(special) == 1 else "</s>")
 
 
 def test_pairs_with_ends_of_words(tmp_path: Path) -> None:
@@ -111,10 +112,10 @@ def test_pairs_with_ends_of_words(tmp_path: Path) -> None:
     vocabulary = {token: index for index, token in enumerate(tokens)}
     (tmp_path / "vocab.json").write_text(json.dumps(vocabulary))
     (tmp_path / "merges.txt").write_text("#version: 0.2\n" + "".join(f"{' '.join(pair)}\n" for pair in merges))
-    found, _ = read_tokenizer(tmp_path)
-    assert found is not None
-    assert_same_ids(found, theirs("OpenAIGPTTokenizer", vocab=vocabulary, merges=merges), TEXTS[:1])
-    assert found.decode(found.encode(["The fox."])[0]) == "the fox ."
+    actual, _ = read_tokenizer(tmp_path)
+    assert actual is not None
+    assert_same_ids(actual, theirs("OpenAIGPTTokenizer", vocab=vocabulary, merges=merges), TEXTS[:1])
+    assert actual.decode(actual.encode(["The fox."])[0]) == "the fox ."
 
 
 def test_files_that_are_no_tokenizer(tmp_path: Path) -> None:
@@ -138,10 +139,10 @@ def test_files_that_are_no_tokenizer(tmp_path: Path) -> None:
 
 def test_a_tokenizer_with_moved_ids_is_not_written(tmp_path: Path) -> None:
     byte_pairs(tmp_path, ["<|endoftext|>"])
-    found, _ = read_tokenizer(tmp_path)
-    assert found is not None
+    actual, _ = read_tokenizer(tmp_path)
+    assert actual is not None
     moved = Tokenizer.from_json(
-        json.dumps({**(plain := json.loads(found.to_json())), "model": _foreign(plain["model"])})
+        json.dumps({**(plain := json.loads(actual.to_json())), "model": _foreign(plain["model"])})
     )
     assert moved.offset == 4
     with pytest.raises(CanonError, match="its ids were moved"):
@@ -163,20 +164,23 @@ def minilm() -> Path:
     return Path(named)
 
 
-def test_real_weights_of_minilm() -> None:
+def test_real_weights_of_minilm(tmp_path: Path) -> None:
     """all-MiniLM-L6-v2 as BERT: the same ids, hidden states of all layers and pooled vectors as BertModel."""
-    folder = minilm()
-    found = read_folder(folder)
-    assert found.system == "bert" and found.tokenizer is not None
-    assert len(found.report.used) == 103 and len(found.made_new) == 5 and not found.report.left_out
+    folder = tmp_path / "bert"  # with modules.json it is a folder of sentence-transformers
+    shutil.copytree(minilm(), folder, ignore=shutil.ignore_patterns("modules.json", "*_*"))
+    for name in ("tokenizer_config.json", "special_tokens_map.json"):
+        shutil.copy(minilm() / name, folder)
+    actual = read_folder(folder)
+    assert actual.system == "bert" and actual.tokenizer is not None
+    assert len(actual.report.used) == 103 and len(actual.made_new) == 5 and not actual.report.left_out
     sentences = ["This is an example sentence", *TEXTS[:2], "A man is eating food. " * 20]
     library = transformers_module()
     model = library.BertModel.from_pretrained(folder, attn_implementation="eager").eval()
     batch = library.AutoTokenizer.from_pretrained(folder)(sentences, padding=True, return_tensors="pt")
-    framed = frame("bert", found.tokenizer.specials, Ragged(*found.tokenizer.encode(sentences)))
+    framed = frame("bert", actual.tokenizer.specials, Ragged(*actual.tokenizer.encode(sentences)))
     layout, token_N = Layout(torch.from_numpy(framed.lengths_B)), torch.from_numpy(framed.tokens_N)
     assert torch.equal(token_N, batch["input_ids"][batch["attention_mask"].bool()])
-    network: Any = build("bert", found.settings, found.tensors)
+    network: Any = build("bert", actual.settings, actual.tensors)
     with torch.no_grad():
         wanted = model(**batch, output_hidden_states=True)
         states = network.encode(token_N, layout, torch.from_numpy(framed.segments_N))

@@ -79,8 +79,8 @@ def test_a_folder_to_a_run_and_back(canon: Callable[..., Any], system: str, text
     assert sorted(path.name for path in given.iterdir()) == sorted(path.name for path in Path("back").iterdir())
     for path in given.iterdir():
         assert path.read_bytes() == (Path("back") / path.name).read_bytes(), path.name
-    told = json.loads(canon("convert", given, "runs/again", "--json").out)
-    assert told["format"] == "canon" and len(told["keys"]["used"]) == count and told["keys"]["made_new"] == []
+    record = json.loads(canon("convert", given, "runs/again", "--json").out)
+    assert record["format"] == "canon" and len(record["keys"]["used"]) == count and record["keys"]["made_new"] == []
 
 
 def test_a_folder_is_loaded_as_its_run_is(canon: Callable[..., Any], text: Path, tmp_path: Path) -> None:
@@ -103,10 +103,10 @@ def test_training_starts_from_a_folder(canon: Callable[..., Any], text: Path, tm
     options = ("--set", f"train.init={given}", *STILL, "--out", "runs/own")
     code, _, err = canon("train", "own.toml", *options)
     assert code == 0, err
-    found = read_folder(given)
-    assert f"Started from {given}: {len(found.tensors)} tensors taken." in Path("runs/own/log.txt").read_text()
+    result = read_folder(given)
+    assert f"Started from {given}: {len(result.tensors)} tensors taken." in Path("runs/own/log.txt").read_text()
     state = library.load("runs/own").network.state_dict()  # type: ignore[union-attr]
-    assert all(torch.equal(state[name], tensor) for name, tensor in found.tensors.items())
+    assert all(torch.equal(state[name], tensor) for name, tensor in result.tensors.items())
     (given / "tokenizer.json").rename(tmp_path / "gone")
     code, _, err = canon("train", "runs/own", "--resume", "--set", "train.steps=3")
     assert code == 0, err
@@ -160,5 +160,5 @@ def test_sentences(canon: Callable[..., Any], text: Path, tmp_path: Path) -> Non
 def test_random_weights_of_a_system_are_written_without_a_tokenizer(canon: Callable[..., Any]) -> None:
     code, out, err = canon("convert", "roberta:tiny", "folder", "--to", "huggingface", "--set", "system.vocab_size=99")
     assert code == 0 and out.splitlines() == ["roberta:tiny", "folder"], err
-    found = read_folder("folder")
-    assert found.tokenizer is None and found.settings["dim"] == 128 and found.settings["vocab_size"] == 99
+    result = read_folder("folder")
+    assert result.tokenizer is None and result.settings["dim"] == 128 and result.settings["vocab_size"] == 99

@@ -38,15 +38,15 @@ def softmax(logits: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("name", NETWORKS)
 def test_every_classifier_of_images(name: str) -> None:
     """Random weights, batches of one and of five, against torch."""
-    found = convert(f"{name}:tiny", "x.onnx", "onnx")
-    network = found.network.build()
+    actual = convert(f"{name}:tiny", "x.onnx", "onnx")
+    network = actual.network.build()
     rng = np.random.default_rng(0)
     for count in (1, 5):
-        inputs = rng.normal(size=(count, *found.network.schema.shape)).astype(np.float32)
+        inputs = rng.normal(size=(count, *actual.network.schema.shape)).astype(np.float32)
         with torch.no_grad():
             wanted = network(torch.from_numpy(inputs)).numpy()
         np.testing.assert_allclose(answers("x.onnx", inputs), wanted, rtol=1e-4, atol=1e-4)
-    assert found.written.difference is not None and found.written.difference < 1e-4
+    assert actual.written.difference is not None and actual.written.difference < 1e-4
 
 
 @pytest.fixture(scope="module")
@@ -58,8 +58,10 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_pixels_in_probabilities_out(run: Path, canon: Callable[..., Any]) -> None:
     """The scaling is inside: raw pixels give what predict gives."""
-    told = canon("convert", run, "lenet.onnx", "--to", "onnx")
-    assert told.code == 0 and "onnxruntime and torch differ by" in told.out and told.out.endswith("lenet.onnx\n")
+    printed = canon("convert", run, "lenet.onnx", "--to", "onnx")
+    assert (
+        printed.code == 0 and "onnxruntime and torch differ by" in printed.out and printed.out.endswith("lenet.onnx\n")
+    )
     model = package.load(run)
     pixels = np.random.default_rng(1).integers(0, 17, (7, *model.schema.shape), dtype=np.uint8)
     rows = model.predict(pixels, top=10)
@@ -77,10 +79,10 @@ def test_pixels_in_probabilities_out(run: Path, canon: Callable[..., Any]) -> No
 def test_metadata(run: Path) -> None:
     convert(str(run), "lenet.onnx", "onnx")
     session = runtime.InferenceSession("lenet.onnx", providers=["CPUExecutionProvider"])
-    told = session.get_modelmeta().custom_metadata_map
-    assert json.loads(told["canon.classes"]) == list("0123456789")
-    assert told["canon.system"].startswith("lenet") and told["canon.scaled"] == "inside"
-    assert json.loads(told["canon.schema"])["shape"] == list(session.get_inputs()[0].shape[1:])
+    reported = session.get_modelmeta().custom_metadata_map
+    assert json.loads(reported["canon.classes"]) == list("0123456789")
+    assert reported["canon.system"].startswith("lenet") and reported["canon.scaled"] == "inside"
+    assert json.loads(reported["canon.schema"])["shape"] == list(session.get_inputs()[0].shape[1:])
     assert session.get_inputs()[0].name == "input" and session.get_outputs()[0].name == "logits"
     assert isinstance(session.get_inputs()[0].shape[0], str), "any batch size"
     onnx.checker.check_model("lenet.onnx", full_check=True)

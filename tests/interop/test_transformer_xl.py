@@ -41,10 +41,10 @@ def original(shared: bool = True, prefix: str = "") -> dict[str, Tensor]:
         }
     for where in [""] if shared else [f"layers.{i}.dec_attn." for i in range(LAYERS)]:
         shapes |= {f"{where}{name}": (HEADS, DIM // HEADS) for name in ("r_w_bias", "r_r_bias")}
-    found = {name: 0.5 * torch.randn(shape) for name, shape in shapes.items()}
-    found["crit.out_layers.0.weight"] = found["word_emb.emb_layers.0.weight"].clone()
-    found["pos_emb.inv_freq"] = torch.ones(DIM // 2)
-    return {prefix + name: tensor for name, tensor in found.items()}
+    values = {name: 0.5 * torch.randn(shape) for name, shape in shapes.items()}
+    values["crit.out_layers.0.weight"] = values["word_emb.emb_layers.0.weight"].clone()
+    values["pos_emb.inv_freq"] = torch.ones(DIM // 2)
+    return {prefix + name: tensor for name, tensor in values.items()}
 
 
 def by_hand(own: dict[str, Tensor], token_T: Tensor, memory: list[Tensor]) -> tuple[Tensor, list[Tensor]]:

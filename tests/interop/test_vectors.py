@@ -1,6 +1,6 @@
 """Files of word vectors against gensim, the safetensors library, numpy and Python's own float(); and bad ones.
 
-Every reader goes through `read`, which is never told the format.
+Every reader goes through `read`, which never gets the format.
 """
 
 from __future__ import annotations
@@ -56,17 +56,17 @@ def bits(array: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("is_binary", [True, False])
 def test_gensims_files_are_read_to_the_bit(is_binary: bool, tmp_path: Path) -> None:
     keyed().save_word2vec_format(tmp_path / "vectors", binary=is_binary)
-    found = read(tmp_path / "vectors")
-    assert found.format == ("word2vec" if is_binary else "word2vec-text")
-    assert found.words == WORDS and np.array_equal(bits(found.matrix), bits(MATRIX))
+    data = read(tmp_path / "vectors")
+    assert data.format == ("word2vec" if is_binary else "word2vec-text")
+    assert data.words == WORDS and np.array_equal(bits(data.matrix), bits(MATRIX))
 
 
 @pytest.mark.parametrize("to", ["word2vec", "word2vec-text", "fasttext-vec", "glove"])
 def test_gensim_reads_what_is_written_to_the_bit(to: str, tmp_path: Path) -> None:
     write(tmp_path / "vectors", to, WORDS, MATRIX)
     options = {"binary": to == "word2vec", "no_header": to == "glove"}
-    found = KeyedVectors.load_word2vec_format(tmp_path / "vectors", **options)
-    assert found.index_to_key == WORDS and np.array_equal(bits(found.vectors), bits(MATRIX))
+    result = KeyedVectors.load_word2vec_format(tmp_path / "vectors", **options)
+    assert result.index_to_key == WORDS and np.array_equal(bits(result.vectors), bits(MATRIX))
 
 
 @pytest.mark.parametrize(("to", "is_binary"), [("word2vec", True), ("word2vec-text", False)])
@@ -84,22 +84,22 @@ def test_a_newline_after_each_vector(tmp_path: Path) -> None:
     """As word2vec's own program writes them."""
     records = [(word.encode(), row) for word, row in zip(WORDS, MATRIX, strict=True)]
     (tmp_path / "c.bin").write_bytes(binary(records, len(WORDS), 5, newline=b"\n"))
-    found = read(tmp_path / "c.bin")
-    assert found.words == WORDS and np.array_equal(bits(found.matrix), bits(MATRIX)) and not found.notes
+    data = read(tmp_path / "c.bin")
+    assert data.words == WORDS and np.array_equal(bits(data.matrix), bits(MATRIX)) and not data.notes
 
 
 def test_fasttexts_vec_has_a_space_at_the_end_of_lines(tmp_path: Path) -> None:
     (tmp_path / "a.vec").write_text("2 3\nthe 0.1 -0.2 1e-3 \nof 1 2 3 \n")
-    found = read(tmp_path / "a.vec")
-    assert found.words == ["the", "of"]
-    assert np.array_equal(found.matrix, np.array([[0.1, -0.2, 1e-3], [1, 2, 3]], np.float32))
+    data = read(tmp_path / "a.vec")
+    assert data.words == ["the", "of"]
+    assert np.array_equal(data.matrix, np.array([[0.1, -0.2, 1e-3], [1, 2, 3]], np.float32))
 
 
 def test_safetensors_both_ways_against_the_library(tmp_path: Path) -> None:
     write(tmp_path / "ours.safetensors", "safetensors", WORDS, MATRIX)
-    found = safetensors.numpy.load_file(tmp_path / "ours.safetensors")
-    assert np.array_equal(found["vectors"], MATRIX)
-    assert found["words"].tobytes().decode().splitlines() == WORDS
+    actual = safetensors.numpy.load_file(tmp_path / "ours.safetensors")
+    assert np.array_equal(actual["vectors"], MATRIX)
+    assert actual["words"].tobytes().decode().splitlines() == WORDS
     text = np.frombuffer("".join(f"{word}\n" for word in WORDS).encode(), np.uint8)
     safetensors.numpy.save_file({"words": text, "vectors": MATRIX}, tmp_path / "theirs.safetensors")
     back = read(tmp_path / "theirs.safetensors")
@@ -131,11 +131,11 @@ def test_fasttexts_own_file_goes_to_its_reader(tmp_path: Path) -> None:
     (tmp_path / "text.txt").write_text("the cat sat on the mat\n" * 50)
     model = fasttext.train_unsupervised(str(tmp_path / "text.txt"), dim=8, minCount=1, bucket=100, epoch=1, verbose=0)
     model.save_model(str(tmp_path / "model.bin"))
-    found = read(tmp_path / "model.bin")
-    assert found.format == "fasttext" and found.subwords is not None
-    row = list(found.words).index("cat")
-    assert np.allclose(found.matrix[row], model.get_word_vector("cat"), atol=1e-6)
-    assert np.allclose(found.subwords("cats"), model.get_word_vector("cats"), atol=1e-6)
+    data = read(tmp_path / "model.bin")
+    assert data.format == "fasttext" and data.subwords is not None
+    row = list(data.words).index("cat")
+    assert np.allclose(data.matrix[row], model.get_word_vector("cat"), atol=1e-6)
+    assert np.allclose(data.subwords("cats"), model.get_word_vector("cats"), atol=1e-6)
 
 
 # Numbers
@@ -169,15 +169,15 @@ def test_every_float32_comes_back(to: str, tmp_path: Path) -> None:
     words = [f"w{row}" for row in range(len(matrix))]
     path = tmp_path / {"numpy": "a.npy", "safetensors": "a.safetensors"}.get(to, "a")
     write(path, to, words, matrix)
-    found = read(path)
-    assert found.words == words and np.array_equal(bits(found.matrix), bits(matrix))
+    data = read(path)
+    assert data.words == words and np.array_equal(bits(data.matrix), bits(matrix))
 
 
 def test_infinity_and_nan_in_a_text(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("1 3\nx nan -inf Infinity\n")
-    found = read(tmp_path / "a.txt")
-    assert np.array_equal(found.matrix, [[np.nan, -np.inf, np.inf]], equal_nan=True)
-    assert found.notes == ("One word has NaN or infinite numbers in the vector, which is near to no other: x.",)
+    data = read(tmp_path / "a.txt")
+    assert np.array_equal(data.matrix, [[np.nan, -np.inf, np.inf]], equal_nan=True)
+    assert data.notes == ("One word has NaN or infinite numbers in the vector, which is near to no other: x.",)
 
 
 # What is asked for
@@ -191,21 +191,21 @@ def file(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 
 def test_some_words_only(file: Path) -> None:
-    """In the file's order; those that are not there are told."""
-    found = read(file, words=["x", "nowhere", "北京"])
-    assert found.words == ["北京", "x"] and np.array_equal(found.matrix, MATRIX[[2, 5]])
-    assert found.notes == (f"1 of the 3 words asked for are not in {file}: nowhere.",)
+    """In the file's order; those that are not there are reported."""
+    data = read(file, words=["x", "nowhere", "北京"])
+    assert data.words == ["北京", "x"] and np.array_equal(data.matrix, MATRIX[[2, 5]])
+    assert data.notes == (f"1 of the 3 words asked for are not in {file}: nowhere.",)
 
 
 def test_the_first_words_only(file: Path) -> None:
-    found = read(file, limit=3)
-    assert found.words == WORDS[:3] and np.array_equal(found.matrix, MATRIX[:3]) and not found.notes
+    data = read(file, limit=3)
+    assert data.words == WORDS[:3] and np.array_equal(data.matrix, MATRIX[:3]) and not data.notes
     assert read(file, limit=3, words=["x", "the"]).words == ["the"]
 
 
 def test_half_precision(file: Path) -> None:
-    found = read(file, dtype="float16")
-    assert found.matrix.dtype == np.float16 and np.array_equal(found.matrix, MATRIX.astype(np.float16))
+    data = read(file, dtype="float16")
+    assert data.matrix.dtype == np.float16 and np.array_equal(data.matrix, MATRIX.astype(np.float16))
 
 
 def test_half_precision_stays_half_and_mapped(tmp_path: Path) -> None:
@@ -224,8 +224,8 @@ def test_options_that_are_not_there(option: str, value: str, file: Path) -> None
 def test_compressed_files_are_known_by_their_bytes(to: str, ending: str, tmp_path: Path) -> None:
     write(tmp_path / f"a.txt{ending}", to, WORDS, MATRIX)
     (tmp_path / f"a.txt{ending}").rename(tmp_path / "plain")
-    found = read(tmp_path / "plain")
-    assert found.words == WORDS and np.array_equal(found.matrix, MATRIX)
+    data = read(tmp_path / "plain")
+    assert data.words == WORDS and np.array_equal(data.matrix, MATRIX)
 
 
 @pytest.mark.parametrize("block", [64, 100, 1 << 20])
@@ -236,8 +236,8 @@ def test_blocks_end_anywhere(to: str, block: int, tmp_path: Path, monkeypatch: p
     matrix = np.random.default_rng(3).normal(size=(200, 30)).astype(np.float32)
     words = [f"{'w' * (row % 40)}{row}" for row in range(len(matrix))]
     write(tmp_path / "a", to, words, matrix)
-    found = read(tmp_path / "a")
-    assert found.words == words and np.array_equal(found.matrix, matrix)
+    data = read(tmp_path / "a")
+    assert data.words == words and np.array_equal(data.matrix, matrix)
 
 
 # Odd words
@@ -252,8 +252,8 @@ def test_words_with_spaces_in_a_text(tmp_path: Path) -> None:
 
 def test_tabs_and_carriage_returns(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"New York\t0.1\t0.2\r\nof\t0.3 0.4\r\n\r\n")
-    found = read(tmp_path / "a.txt")
-    assert found.words == ["New York", "of"] and np.array_equal(found.matrix, np.array([[0.1, 0.2], [0.3, 0.4]], "f4"))
+    data = read(tmp_path / "a.txt")
+    assert data.words == ["New York", "of"] and np.array_equal(data.matrix, np.array([[0.1, 0.2], [0.3, 0.4]], "f4"))
 
 
 def test_an_empty_word_and_a_byte_order_mark(tmp_path: Path) -> None:
@@ -290,9 +290,9 @@ def test_words_that_are_not_utf8(is_binary: bool, tmp_path: Path) -> None:
 def test_of_a_word_that_stands_twice_the_first_counts(to: str, tmp_path: Path) -> None:
     path = tmp_path / "a.safetensors"
     write(path, to, ["the", "of", "the", "and", "of"], MATRIX[:5])
-    found = read(path)
-    assert found.words == ["the", "of", "and"] and np.array_equal(found.matrix, MATRIX[[0, 1, 3]])
-    assert found.notes == ("2 words stand more than once, and the first vector counts: the, of.",)
+    data = read(path)
+    assert data.words == ["the", "of", "and"] and np.array_equal(data.matrix, MATRIX[[0, 1, 3]])
+    assert data.notes == ("2 words stand more than once, and the first vector counts: the, of.",)
 
 
 # Bad files
@@ -309,24 +309,24 @@ def test_a_header_that_tells_too_many(to: str, tmp_path: Path) -> None:
     path = tmp_path / "a"
     write(path, to, WORDS, MATRIX)
     path.write_bytes(path.read_bytes().replace(b"8 5\n", b"99999999999 5\n", 1))
-    told = "{path} ends after 8 of the 99,999,999,999 words that its header says"
-    refused(path, told + "; fetch it again, or read what is there with partial=True (--partial).")
-    found = read(path, partial=True)
-    assert found.words == WORDS and np.array_equal(found.matrix, MATRIX)
-    assert found.notes == (told.format(path=path) + "; these were read.",)
+    reported = "{path} ends after 8 of the 99,999,999,999 words that its header says"
+    refused(path, reported + "; fetch it again, or read what is there with partial=True (--partial).")
+    data = read(path, partial=True)
+    assert data.words == WORDS and np.array_equal(data.matrix, MATRIX)
+    assert data.notes == (reported.format(path=path) + "; these were read.",)
 
 
 def test_a_header_that_tells_too_few(tmp_path: Path) -> None:
-    """Lines of a text can all be told; of a binary file only what the header counts is surely words."""
+    """Lines of a text can all be counted; of a binary file only what the header counts is surely words."""
     for to, count in (("word2vec", 3), ("word2vec-text", 8)):
         path = tmp_path / to
         write(path, to, WORDS, MATRIX)
         path.write_bytes(path.read_bytes().replace(b"8 5\n", b"3 5\n", 1))
-        told = "{path} has more than the 3 words that its header says"
-        refused(path, told + "; fetch it again, or read what is there with partial=True (--partial).")
-        found = read(path, partial=True)
-        assert found.words == WORDS[:count] and np.array_equal(found.matrix, MATRIX[:count])
-        assert found.notes == (f"{told.format(path=path)}; {count} were read.",)
+        reported = "{path} has more than the 3 words that its header says"
+        refused(path, reported + "; fetch it again, or read what is there with partial=True (--partial).")
+        data = read(path, partial=True)
+        assert data.words == WORDS[:count] and np.array_equal(data.matrix, MATRIX[:count])
+        assert data.notes == (f"{reported.format(path=path)}; {count} were read.",)
 
 
 @pytest.mark.parametrize(
@@ -337,10 +337,10 @@ def test_a_file_that_is_cut_short(to: str, where: str, cut: int, tmp_path: Path)
     path = tmp_path / "a"
     write(path, to, WORDS, MATRIX)
     path.write_bytes(path.read_bytes()[:-cut])
-    told = f"{{path}} ends {where}after 7 of the 8 words that its header says"
-    refused(path, told + "; fetch it again, or read what is there with partial=True (--partial).")
-    found = read(path, partial=True)
-    assert found.words == WORDS[:7] and np.array_equal(found.matrix, MATRIX[:7])
+    reported = f"{{path}} ends {where}after 7 of the 8 words that its header says"
+    refused(path, reported + "; fetch it again, or read what is there with partial=True (--partial).")
+    data = read(path, partial=True)
+    assert data.words == WORDS[:7] and np.array_equal(data.matrix, MATRIX[:7])
     assert read(path, limit=5).words == WORDS[:5]  # what is asked for is there
 
 
@@ -348,8 +348,8 @@ def test_a_text_without_a_header_that_is_cut_short(tmp_path: Path) -> None:
     path = tmp_path / "a"
     write(path, "glove", WORDS, MATRIX)
     path.write_bytes(path.read_bytes()[:-30])
-    told = "{path} ends in the middle of a line, after 7 words"
-    refused(path, told + "; fetch it again, or read what is there with partial=True (--partial).")
+    reported = "{path} ends in the middle of a line, after 7 words"
+    refused(path, reported + "; fetch it again, or read what is there with partial=True (--partial).")
     assert read(path, partial=True).words == WORDS[:7]
 
 
@@ -362,8 +362,8 @@ def test_a_compressed_file_that_is_cut_short(tmp_path: Path) -> None:
         CanonError, match=r"ends in the middle of its compressed data, after 1[78],\d+ of the 20,000 words"
     ):
         read(tmp_path / "a.gz")
-    found = read(tmp_path / "a.gz", partial=True)
-    assert 17_000 < len(found.words) < 20_000 and np.array_equal(found.matrix, matrix[: len(found.words)])
+    result = read(tmp_path / "a.gz", partial=True)
+    assert 17_000 < len(result.words) < 20_000 and np.array_equal(result.matrix, matrix[: len(result.words)])
 
 
 def test_lines_with_another_number_of_numbers(tmp_path: Path) -> None:
@@ -484,13 +484,13 @@ def test_what_cannot_be_written(tmp_path: Path) -> None:
 @given(st.lists(st.text(st.characters(exclude_categories=("Cs",)), max_size=6), max_size=30), st.text(max_size=3))
 def test_word_lists_against_lists(words: list[str], other: str) -> None:
     """Rows, repetitions, slices and membership of a plain list."""
-    found = WordList.of(words)
-    assert list(found) == words and found == words and len(found) == len(words)
-    assert [found[row] for row in range(len(words))] == words and found[1:4] == words[1:4]
+    result = WordList.of(words)
+    assert list(result) == words and result == words and len(result) == len(words)
+    assert [result[row] for row in range(len(words))] == words and result[1:4] == words[1:4]
     for word in (*words, other.replace("\ud800", "")):
         if not any(0xD800 <= ord(letter) < 0xE000 for letter in word):
-            assert found.row(word) == (words.index(word) if word in words else -1)
-    assert found.repeated.tolist() == [row for row, word in enumerate(words) if word in words[:row]]
+            assert result.row(word) == (words.index(word) if word in words else -1)
+    assert result.repeated.tolist() == [row for row, word in enumerate(words) if word in words[:row]]
 
 
 def test_nearest_spellings_against_brute_force() -> None:
@@ -525,10 +525,10 @@ def memory(name):
     return int(status[name].split()[0]) * 1024
 read(sys.argv[1], limit=10)
 before = memory("VmRSS")
-found = read(sys.argv[1])
+vectors = read(sys.argv[1])
 peak = memory("VmHWM")
-assert "w0000007" in found.words and len(found.words) == int(sys.argv[2])
-print(json.dumps([peak - before, found.matrix.nbytes]))
+assert "w0000007" in vectors.words and len(vectors.words) == int(sys.argv[2])
+print(json.dumps([peak - before, vectors.matrix.nbytes]))
 """
 
 
@@ -555,8 +555,8 @@ def test_reading_takes_little_more_than_the_matrix(to: str, count: int, tmp_path
             for row in range(count):
                 text.write(f"w{row:07d} {numbers}\n")
     command = [sys.executable, "-c", _MEASURE, str(path), str(count)]
-    told = subprocess.run(command, capture_output=True, text=True, check=True)
-    added, matrix = json.loads(told.stdout)
+    outcome = subprocess.run(command, capture_output=True, text=True, check=True)
+    added, matrix = json.loads(outcome.stdout)
     assert matrix == count * 400 and added < 1.2 * matrix, added / matrix
 
 

@@ -27,10 +27,10 @@ from tests.parity.torchvision_models import build, randomize, timm, torchvision_
 Tensors = dict[str, Tensor]
 
 
-def network_of(found: vision.Identified) -> nn.Module:
+def network_of(known: vision.Identified) -> nn.Module:
     with torch.device("meta"):
-        network: nn.Module = found.system.load()[1](found.config)
-    network.load_state_dict(found.tensors, assign=True, strict=True)
+        network: nn.Module = known.system.load()[1](known.config)
+    network.load_state_dict(known.tensors, assign=True, strict=True)
     return network.eval()
 
 
@@ -38,8 +38,8 @@ def assert_same_logits(ours: nn.Module, theirs: nn.Module, size: int) -> None:
     torch.manual_seed(0)
     images = torch.randn(2, 3, size, size)
     with torch.no_grad():
-        found, wanted = ours.eval()(images), theirs.eval()(images)
-    assert (found - wanted).abs().max() <= 1e-5 * max(1.0, wanted.abs().max().item())
+        actual, wanted = ours.eval()(images), theirs.eval()(images)
+    assert (actual - wanted).abs().max() <= 1e-5 * max(1.0, wanted.abs().max().item())
 
 
 # torchvision's function, its settings, what canon calls it, side of the images compared
@@ -56,15 +56,15 @@ MODELS: list[tuple[str, dict[str, Any], str, int]] = [
 @pytest.mark.parametrize("name,settings,ours,size", MODELS, ids=[model[0] for model in MODELS])
 def test_torchvision_both_ways(name: str, settings: dict[str, Any], ours: str, size: int) -> None:
     theirs = build(getattr(torchvision_models(), name), **settings)
-    found = vision.identify(theirs.state_dict(), "file.pth")
-    assert f"{found.system.name}:{found.preset}" == ours
-    assert found.report.used == list(theirs.state_dict()) and found.report.fits
-    assert found.config.num_classes == settings.get("num_classes", 1000)
-    network = network_of(found)
+    actual = vision.identify(theirs.state_dict(), "file.pth")
+    assert f"{actual.system.name}:{actual.preset}" == ours
+    assert actual.report.used == list(theirs.state_dict()) and actual.report.fits
+    assert actual.config.num_classes == settings.get("num_classes", 1000)
+    network = network_of(actual)
     assert_same_logits(network, theirs, size)
     # And back, by weights that canon made.
     randomize(network, seed=1)
-    back = vision.to_project("torchvision", found.system.name, found.config, network.state_dict(), "run")
+    back = vision.to_project("torchvision", actual.system.name, actual.config, network.state_dict(), "run")
     theirs.load_state_dict(back, strict=True)
     assert_same_logits(network, theirs, size)
 
@@ -76,13 +76,13 @@ def test_timm_both_ways(name: str, ours: str, size: int) -> None:
     with torch.device("meta"):
         theirs = timm().create_model(name, num_classes=7)
     theirs = randomize(theirs.to_empty(device="cpu"))
-    found = vision.identify(theirs.state_dict(), "file.safetensors")
-    assert f"{found.system.name}:{found.preset}".rstrip(":") == ours and found.config.num_classes == 7
-    network = network_of(found)
+    actual = vision.identify(theirs.state_dict(), "file.safetensors")
+    assert f"{actual.system.name}:{actual.preset}".rstrip(":") == ours and actual.config.num_classes == 7
+    network = network_of(actual)
     assert_same_logits(network, theirs, size)
     randomize(network, seed=1)
     theirs.load_state_dict(
-        vision.to_project("timm", found.system.name, found.config, network.state_dict(), "run"), strict=True
+        vision.to_project("timm", actual.system.name, actual.config, network.state_dict(), "run"), strict=True
     )
     assert_same_logits(network, theirs, size)
 
@@ -118,25 +118,25 @@ def test_names_of_old_densenets_and_wrapped_networks() -> None:
     old = {re.sub(r"(denselayer\d+\.(?:norm|conv))([12])\.", r"\1.\2.", name): t for name, t in tensors.items()}
     old = {f"module.{name}": tensor for name, tensor in old.items() if "num_batches_tracked" not in name}
     assert "module.features.denseblock1.denselayer1.norm.1.weight" in old
-    found = vision.identify(old, "old.pth")
-    assert list(found.tensors) == list(tensors) and found.preset == "tiny"
-    assert all(int(t) == 0 for name, t in found.tensors.items() if name.endswith("num_batches_tracked"))
+    network = vision.identify(old, "old.pth")
+    assert list(network.tensors) == list(tensors) and network.preset == "tiny"
+    assert all(int(t) == 0 for name, t in network.tensors.items() if name.endswith("num_batches_tracked"))
 
 
 def test_heads_on_the_side_are_left_out_where_they_are_not_wanted() -> None:
     _, tensors = on_meta("googlenet:aux")
-    found = vision.identify(tensors, "g.pth", "googlenet:base")
-    assert found.report.left_out == [name for name in tensors if name.startswith("aux")] and not found.config.aux
+    network = vision.identify(tensors, "g.pth", "googlenet:base")
+    assert network.report.left_out == [name for name in tensors if name.startswith("aux")] and not network.config.aux
     _, without = on_meta("googlenet:base")
-    assert list(found.tensors) == list(without)
+    assert list(network.tensors) == list(without)
     with pytest.raises(CanonError, match=r"does not fit googlenet:aux: \d+ missing \(aux1.conv.conv.weight"):
         vision.identify(without, "g.pth", "googlenet:aux")
 
 
 def test_half_precision_is_read_as_single() -> None:
     _, tensors = on_meta("resnet:tiny")
-    found = vision.identify({n: t.half() if t.is_floating_point() else t for n, t in tensors.items()}, "half.pth")
-    assert found.tensors["fc.weight"].dtype == torch.float32
+    network = vision.identify({n: t.half() if t.is_floating_point() else t for n, t in tensors.items()}, "half.pth")
+    assert network.tensors["fc.weight"].dtype == torch.float32
 
 
 def test_everything_that_does_not_fit_is_listed() -> None:
@@ -201,7 +201,7 @@ def foreign(path: Path, name: str = "resnet:18", **changes: Any) -> nn.Module:
     return network
 
 
-SMALL = {"stages": [1, 1, 1, 1], "num_classes": 3}  # of what torchvision can be told: ResNet(BasicBlock, [1, 1, 1, 1])
+SMALL = {"stages": [1, 1, 1, 1], "num_classes": 3}  # of what torchvision can be given: ResNet(BasicBlock, [1, 1, 1, 1])
 
 
 def test_a_run_from_a_file_predicts_as_torchvision(canon: Callable[..., Any], tmp_path: Path) -> None:
@@ -209,8 +209,8 @@ def test_a_run_from_a_file_predicts_as_torchvision(canon: Callable[..., Any], tm
     theirs = randomize(models.ResNet(models.resnet.BasicBlock, [1, 1, 1, 1], num_classes=3)).eval()
     torch.save(theirs.state_dict(), "file.pth")
     Path("names.txt").write_text("ant\nbee\ncat\n")
-    told = canon("convert", "file.pth", "runs/made", "--to", "canon", "--classes", "names.txt")
-    assert told.code == 0 and "74 tensors of file.pth used, 0 missing, 0 unexpected" in told.out, told.err
+    printed = canon("convert", "file.pth", "runs/made", "--to", "canon", "--classes", "names.txt")
+    assert printed.code == 0 and "74 tensors of file.pth used, 0 missing, 0 unexpected" in printed.out, printed.err
     pixels = np.random.default_rng(0).integers(0, 256, (224, 224, 3), dtype=np.uint8)
     Image.fromarray(pixels).save("picture.png")
     (row,) = json.loads(canon("predict", "runs/made", "picture.png", "--top", 3, "--json").out)
@@ -218,8 +218,8 @@ def test_a_run_from_a_file_predicts_as_torchvision(canon: Callable[..., Any], tm
     scaled = (pixels / 255 - np.array([0.485, 0.456, 0.406])) / np.array([0.229, 0.224, 0.225])
     with torch.no_grad():
         wanted = theirs(torch.from_numpy(scaled.transpose(2, 0, 1)).float()[None]).softmax(1)[0]
-    found = {choice["class"]: choice["probability"] for choice in row["top"]}
-    assert found == pytest.approx(dict(zip(("ant", "bee", "cat"), wanted.tolist(), strict=True)), abs=1e-5)
+    values = {choice["class"]: choice["probability"] for choice in row["top"]}
+    assert values == pytest.approx(dict(zip(("ant", "bee", "cat"), wanted.tolist(), strict=True)), abs=1e-5)
     assert np.allclose(IMAGENET_MEAN, 255 * np.array([0.485, 0.456, 0.406]))
     assert np.allclose(IMAGENET_STD, 255 * np.array([0.229, 0.224, 0.225]))
     # Back again, to both endings: tensor for tensor what it was.
@@ -240,19 +240,19 @@ def test_training_starts_from_it(canon: Callable[..., Any]) -> None:
     assert canon("convert", "file.safetensors", "runs/made", "--to", "canon", *scale).code == 0
     budget = ("train.steps=1", "optimizer.name=sgd", "optimizer.lr=1e-12", "system.width=8", "system.stages=[1,1,1]")
     changes = [word for change in budget for word in ("--set", change)]
-    told = canon("train", "resnet:tiny", "--set", "train.init=runs/made", *changes, "--out", "runs/next")
-    assert told.code == 0 and "tensors taken" in told.out + told.err, told.err
+    printed = canon("train", "resnet:tiny", "--set", "train.init=runs/made", *changes, "--out", "runs/next")
+    assert printed.code == 0 and "tensors taken" in printed.out + printed.err, printed.err
     after = package.load("runs/next").network
     assert torch.allclose(after.fc.weight.cpu(), network.fc.weight, atol=1e-6)
 
 
 def test_json_report(canon: Callable[..., Any]) -> None:
     network = foreign(Path("file.pth"), "resnet:18", **SMALL)
-    told = json.loads(canon("convert", "file.pth", "out.safetensors", "--to", "timm", "--json").out)
-    assert told["system"] == "resnet" and told["shape"] == [3, 224, 224] and told["num_classes"] == 3
-    assert told["keys"]["used"] == list(network.state_dict()) == told["written"]
-    assert not told["keys"]["missing"] and not told["keys"]["unexpected"]
-    assert told["parameters"] == sum(p.numel() for p in network.parameters())
+    record = json.loads(canon("convert", "file.pth", "out.safetensors", "--to", "timm", "--json").out)
+    assert record["system"] == "resnet" and record["shape"] == [3, 224, 224] and record["num_classes"] == 3
+    assert record["keys"]["used"] == list(network.state_dict()) == record["written"]
+    assert not record["keys"]["missing"] and not record["keys"]["unexpected"]
+    assert record["parameters"] == sum(p.numel() for p in network.parameters())
 
 
 def test_refusals(canon: Callable[..., Any], tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Commands of a user that kernels are behind, in small: python -m tests.kernels.runs FOLDER
+"""Commands of a user that use kernels, in small: python -m tests.kernels.runs FOLDER
 
 Run with CANON_KERNELS=on and off; tests/kernels/test_switch.py compares the files that both leave."""
 
@@ -13,7 +13,7 @@ from tests.battery.runs import fit
 RUNS: dict[str, tuple[str, dict[str, Any]]] = {
     "window": ("word2vec", {}),
     "pair": ("word2vec", {"system__update": "pair"}),
-    "cbow": ("word2vec", {"system__architecture": "cbow", "system__loss": "hierarchical-softmax"}),
+    "cbow": ("word2vec", {"system__architecture": "cbow", "objective__name": "hierarchical-softmax"}),
     "subwords": ("fasttext", {"system__buckets": 200}),
     "glove": ("glove", {"system__window": 3}),
     "classifier": ("fasttext-classifier", {"system__word_ngrams": 2, "system__buckets": 500}),

@@ -31,22 +31,22 @@ on_gpu = pytest.mark.skipif(DEVICE == "cpu", reason="half precision and graphs o
 @pytest.mark.parametrize("learns", [True, False])
 @pytest.mark.parametrize("width", [(40, 64), (9000, 9024), (9000, 9000)], ids=str)
 def test_softmax_of_a_block(width: tuple[int, int], learns: bool) -> None:
-    """Rows that are filled up behind the vocabulary, one and two tiles of them; a target that does not count."""
+    """Rows that are filled up after the vocabulary, one and two tiles of them; a target that does not count."""
     size, whole = width
     torch.manual_seed(0)
     logits = torch.randn(5, whole, device=DEVICE, dtype=torch.bfloat16 if DEVICE == "cuda" else torch.float32)
     target = torch.tensor([0, size - 1, -100, 7, 7], device=DEVICE)
     logits[:3, 5], logits[3, 7], logits[4, 3] = 20.0, 20.0, 20.0  # the likeliest
     wanted = _settle(logits[:, :size].clone(), target, size, learns)
-    found = settle(logits.clone(), target, size, learns)
-    torch.testing.assert_close(found[0], wanted[0], rtol=1e-5, atol=1e-5)
-    assert found[1].tolist() == wanted[1].tolist() == [False, False, False, True, False]
+    actual = settle(logits.clone(), target, size, learns)
+    torch.testing.assert_close(actual[0], wanted[0], rtol=1e-5, atol=1e-5)
+    assert actual[1].tolist() == wanted[1].tolist() == [False, False, False, True, False]
     if learns:
-        assert found[2] is not None and wanted[2] is not None
-        assert (found[2][:, size:] == 0).all()
-        torch.testing.assert_close(found[2][:, :size], wanted[2], rtol=1e-2, atol=1e-6)
+        assert actual[2] is not None and wanted[2] is not None
+        assert (actual[2][:, size:] == 0).all()
+        torch.testing.assert_close(actual[2][:, :size], wanted[2], rtol=1e-2, atol=1e-6)
     else:
-        assert found[2] is None
+        assert actual[2] is None
 
 
 def both(monkeypatch: pytest.MonkeyPatch, work) -> tuple:  # type: ignore[no-untyped-def, type-arg]

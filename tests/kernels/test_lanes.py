@@ -71,7 +71,7 @@ def test_compiled_and_plain_lanes() -> None:
 
 
 def test_plain_lanes_stay_inside_an_array() -> None:
-    """Rows of fastText's inputs end where the array does: what is read behind it is 0, and nothing is written there."""
+    """Rows of fastText's inputs end where the array does: what is read after it is 0, and nothing is written there."""
     module = plain("lanes")
     room = np.ones(module.LANES + 5, np.float32)
     inside = room[:5]

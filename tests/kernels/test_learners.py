@@ -50,7 +50,7 @@ def state_of(learner: Any, steps: int) -> list[Any]:
     """Weights and the mean loss, after some steps."""
     for step in range(1, steps + 1):
         learner.step(step)
-    tensors = [tensor.numpy() for group in learner.tensors().values() for tensor in group.values()]
+    tensors = [tensor for group in learner.tensors().values() for tensor in group.values()]
     return [*tensors, learner.logs()["loss"]]
 
 
@@ -80,7 +80,7 @@ def test_fasttext(way: str, loss: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
     def learned(kernels: Kernels) -> list[Any]:
         monkeypatch.setattr(fasttext_host, "kernels", kernels("fasttext"))
-        monkeypatch.setattr(fasttext_host, "mean_rows", kernels("subwords").mean_rows)
+        monkeypatch.setattr(fasttext_host, "subwords", kernels("subwords"))
         learner = fasttext_tests.learner_of(corpus, 2, 150, architecture=way, loss=loss)
         return [*state_of(learner, 2), *learner.measure(corpus.tokens, 0, 100), learner.vectors()]
 

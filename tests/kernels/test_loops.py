@@ -38,8 +38,8 @@ def corpus(kernels: ModuleType) -> Iterator[Any]:
         yield from (entries, tally, block)
         table, slots = np.zeros((200, 4), np.uint64), np.zeros((512, 2), np.uint64)
         store, size, used = np.zeros(5000, np.uint8), 0, 0
-        for source, found in ((text, entries), (more, block)):
-            size, used = kernels.merge(source, found, slots, table, store, size, used)
+        for source, result in ((text, entries), (more, block)):
+            size, used = kernels.merge(source, result, slots, table, store, size, used)
         yield from (table.copy(), slots.copy(), store.copy(), size, used)
         yield from kernels.encode_block(more, classes, slots, table, store, True)
         yield from kernels.prune(2, slots, table, store, size)
@@ -110,20 +110,27 @@ def vectors(kernels: ModuleType) -> Iterator[Any]:
     hard = "one 1e-3 +2.5E+02 .5 -7. 123456789012345678901234567890\ntwo 1e-50 nan 3e999 0x1 1.00000006\n"
     hard += "six 1e150 9.5e-12 0.1 16777217 00000000000000000000000001.5\n"
     for block, length in ((out, size), (np.frombuffer(hard.encode(), np.uint8), len(hard))):
-        found = [np.zeros(50, np.int64) for _ in range(3)]
-        count, *told = kernels.split_text(block, length, 5, 50, *found)
+        result = [np.zeros(50, np.int64) for _ in range(3)]
+        count, *reported = kernels.split_text(block, length, 5, 50, *result)
         values, left = np.zeros((count, 5), np.float32), np.zeros((9, 4), np.int64)
-        yield from (count, told, *found, kernels.parse_numbers(block, found[2][:count], values, left), values, left)
+        yield from (
+            count,
+            reported,
+            *result,
+            kernels.parse_numbers(block, result[2][:count], values, left),
+            values,
+            left,
+        )
     for line in ("a 1 2\n", "a b 1 2 3 4 5 6.5\n", " 1 2 3 4 5\n", "\n\t\r\na b 1 2 3 4 5\n"):
         block = np.frombuffer(line.encode(), np.uint8)
         yield kernels.split_text(block, len(block), 5, 9, *[np.zeros(9, np.int64) for _ in range(3)])
-    found = [np.zeros(50, np.int64) for _ in range(3)]
-    yield kernels.split_binary(raw, sized, 5, 50, *found)
-    yield from found
+    result = [np.zeros(50, np.int64) for _ in range(3)]
+    yield kernels.split_binary(raw, sized, 5, 50, *result)
+    yield from result
     copied = np.zeros((3, 20), np.uint8)
-    kernels.copy_numbers(raw, found[2][:3], copied)
+    kernels.copy_numbers(raw, result[2][:3], copied)
     yield copied
-    yield kernels.split_binary(np.full(9000, 65, np.uint8), 9000, 5, 50, *found)
+    yield kernels.split_binary(np.full(9000, 65, np.uint8), 9000, 5, 50, *result)
 
 
 def words(kernels: ModuleType) -> Iterator[Any]:
@@ -136,9 +143,9 @@ def words(kernels: ModuleType) -> Iterator[Any]:
     asked = ["cat", "dog", "北京大学", "a"]
     query = np.frombuffer("".join(asked).encode(), np.uint8)
     stops = np.cumsum([len(word.encode()) for word in asked])
-    found = np.zeros(4, np.int64)
-    kernels.find_words(text, ends, rows, query, np.concatenate([[0], stops[:-1]]), stops, found)
-    yield found
+    result = np.zeros(4, np.int64)
+    kernels.find_words(text, ends, rows, query, np.concatenate([[0], stops[:-1]]), stops, result)
+    yield result
     distances = np.zeros(len(listed), np.uint8)
     kernels.edit_distances(text, ends, np.frombuffer(b"cats", np.uint8), 2, distances)
     yield distances

@@ -90,8 +90,8 @@ def test_decoding_is_the_same(width: int, monkeypatch: pytest.MonkeyPatch) -> No
         with frozen(network):
             assert compiles(network) == wanted
             start = begin(network, *sources([4, 2, 5]), max_length=9)
-            found = greedy(network.step, start) if width == 1 else beam(network.step, start, width)
-        tokens.append(([found[row, 0] for row in range(3)], found.scores))
+            actual = greedy(network.step, start) if width == 1 else beam(network.step, start, width)
+        tokens.append(([actual[row, 0] for row in range(3)], actual.scores))
     assert tokens[0][0] == tokens[1][0]
     torch.testing.assert_close(tokens[0][1], tokens[1][1], rtol=1e-5, atol=1e-5)
 
@@ -119,7 +119,7 @@ def test_a_gpu_learns_no_word_vectors(off: None, monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr("canon.systems.words.word2vec._LONG", 100)
     learner: Word2Vec = learner_of(topics(20))
-    learner.context = Context(world=World(torch.device("cuda")))
+    learner.context = Context(world=World("cuda"))
     assert not learner.on_gpu()
     monkeypatch.setattr(kernels, "_ENABLED", True)
     assert learner.on_gpu()

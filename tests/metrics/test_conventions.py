@@ -47,10 +47,10 @@ def test_ties_by_all_orders_of_equal_scores() -> None:
         metrics.dcg([relevance[i] for i in (4, *some, 3)], [5.0, 4.0, 3.0, 2.0, 1.0])
         for some in itertools.permutations(range(3))
     ]
-    found = {ties: metrics.dcg(relevance, scores, ties=ties) for ties in ("average", "worst", "best", "order")}
-    assert found["average"] == pytest.approx(np.mean(orders))
-    assert found["worst"] == pytest.approx(min(orders)) and found["best"] == pytest.approx(max(orders))
-    assert found["order"] == pytest.approx(orders[0])
+    values = {ties: metrics.dcg(relevance, scores, ties=ties) for ties in ("average", "worst", "best", "order")}
+    assert values["average"] == pytest.approx(np.mean(orders))
+    assert values["worst"] == pytest.approx(min(orders)) and values["best"] == pytest.approx(max(orders))
+    assert values["order"] == pytest.approx(orders[0])
 
 
 @pytest.mark.parametrize(

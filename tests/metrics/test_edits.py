@@ -49,6 +49,6 @@ def test_the_nearest_right_form_counts() -> None:
     assert metrics.token_error_rate(TOLD, RIGHT) == pytest.approx(1 / 7)
 
 
-def test_unequal_numbers_of_sequences_are_told() -> None:
+def test_unequal_numbers_of_sequences_are_reported() -> None:
     with pytest.raises(CanonError, match="hypotheses"):
         metrics.token_error_rate(TOLD[:2], RIGHT)

@@ -17,8 +17,8 @@ def test_importing_the_room_loads_neither_torch_nor_scikit_learn_nor_numpy_code_
         "ours = [m for m in sys.modules if m.startswith('canon.metrics.')]\n"
         "print(sorted(heavy), ours)"
     )
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert found.strip() == "[] []"
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert printed.strip() == "[] []"
 
 
 def test_using_a_metric_loads_neither_torch_nor_scikit_learn():
@@ -27,8 +27,8 @@ def test_using_a_metric_loads_neither_torch_nor_scikit_learn():
         "auc([0, 1], [0.1, 0.2]); ndcg([1, 0], [0.1, 0.2])\n"
         "print(sorted({'torch', 'sklearn', 'scipy'} & set(sys.modules)))"
     )
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert found.strip() == "[]"
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert printed.strip() == "[]"
 
 
 @pytest.mark.parametrize("name", metrics.__all__)

@@ -69,8 +69,8 @@ def trec_values(data: Data, measure: str) -> np.ndarray:
         qrels[str(q)] = {d: int(r) for d, r in zip(documents, relevance, strict=True)}
         run[str(q)] = {d: float(s) for d, s in zip(documents, scores, strict=True)}
     key = measure.replace(".", "_")
-    found = pytrec_eval.RelevanceEvaluator(qrels, {measure}).evaluate(run)
-    return np.array([found[str(q)][key] for q in range(len(data.sizes))])
+    result = pytrec_eval.RelevanceEvaluator(qrels, {measure}).evaluate(run)
+    return np.array([result[str(q)][key] for q in range(len(data.sizes))])
 
 
 @pytest.mark.parametrize("seed", range(3))

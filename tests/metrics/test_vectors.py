@@ -16,8 +16,8 @@ SIZE, DIM = 300, 12
 def words():
     rng = np.random.default_rng(0)
     letters = np.array(list("abcdefghij"))
-    found = dict.fromkeys("".join(rng.choice(letters, 3)) for _ in range(2000))
-    plain = list(found)[: SIZE - 40]
+    result = dict.fromkeys("".join(rng.choice(letters, 3)) for _ in range(2000))
+    plain = list(result)[: SIZE - 40]
     # Forty case variants, scattered, so that a folded form has several vectors.
     variants = [w.capitalize() for w in plain[:40]]
     return list(rng.permutation(plain + variants))
@@ -39,9 +39,9 @@ def vectors(words):
 
 @pytest.fixture(scope="module")
 def keyed(words, vectors):
-    found = KeyedVectors(DIM)
-    found.add_vectors(words, vectors)
-    return found
+    result = KeyedVectors(DIM)
+    result.add_vectors(words, vectors)
+    return result
 
 
 @pytest.fixture(scope="module")

@@ -26,10 +26,10 @@ def randn(*shape: int) -> Tensor:
     return torch.randn(*shape, dtype=torch.float64, requires_grad=True)
 
 
-def assert_equal_with_gradients(found: Tensor, wanted: Tensor, inputs: list[Tensor], atol: float = 1e-9) -> None:
-    torch.testing.assert_close(found, wanted, rtol=1e-5, atol=atol)
-    upstream = torch.randn_like(found)
-    mine = torch.autograd.grad(found, inputs, upstream)
+def assert_equal_with_gradients(actual: Tensor, wanted: Tensor, inputs: list[Tensor], atol: float = 1e-9) -> None:
+    torch.testing.assert_close(actual, wanted, rtol=1e-5, atol=atol)
+    upstream = torch.randn_like(actual)
+    mine = torch.autograd.grad(actual, inputs, upstream)
     other = torch.autograd.grad(wanted, inputs, upstream)
     for one, two in zip(mine, other, strict=True):
         assert one.isfinite().all()
@@ -42,10 +42,10 @@ def assert_equal_with_gradients(found: Tensor, wanted: Tensor, inputs: list[Tens
 def test_softmax_by_lengths_equals_a_loop() -> None:
     torch.manual_seed(0)
     scores, lengths = randn(3, 2, 4, 5), torch.tensor([5, 0, 2])
-    found = masked_softmax(scores, lengths=lengths)
+    result = masked_softmax(scores, lengths=lengths)
     for b, length in enumerate(lengths.tolist()):
-        assert torch.equal(found[b, ..., length:], torch.zeros(2, 4, 5 - length, dtype=torch.float64))
-        torch.testing.assert_close(found[b, ..., :length], scores[b, ..., :length].softmax(-1))
+        assert torch.equal(result[b, ..., length:], torch.zeros(2, 4, 5 - length, dtype=torch.float64))
+        torch.testing.assert_close(result[b, ..., :length], scores[b, ..., :length].softmax(-1))
     assert torch.autograd.gradcheck(lambda s: masked_softmax(s, lengths=lengths), scores)
 
 
@@ -63,9 +63,9 @@ def test_softmax_of_hidden_rows_is_zero_forward_and_backward(hidden: float) -> N
     """Also where what is hidden is no number."""
     scores = torch.full((2, 3), hidden, requires_grad=True)
     seen = torch.tensor([[False] * 3] * 2)
-    found = masked_softmax(scores, seen)
-    assert torch.equal(found, torch.zeros(2, 3))
-    assert torch.equal(torch.autograd.grad(found.sum(), scores)[0], torch.zeros(2, 3))
+    result = masked_softmax(scores, seen)
+    assert torch.equal(result, torch.zeros(2, 3))
+    assert torch.equal(torch.autograd.grad(result.sum(), scores)[0], torch.zeros(2, 3))
 
 
 def test_softmax_without_a_mask_is_torchs() -> None:
@@ -93,14 +93,14 @@ def test_scores_equal_their_formula(kind: str) -> None:
     query_dim, key_dim = (4, 4) if "dot" in kind else (4, 3)
     scores = Scores(kind, query_dim, key_dim, hidden=5).double()  # type: ignore[arg-type]
     query, keys = randn(2, 3, query_dim), randn(2, 6, key_dim)
-    found = scores(query, keys)
+    actual = scores(query, keys)
     rows = [[[by_hand(kind, scores, query[b, i], keys[b, j]) for j in range(6)] for i in range(3)] for b in range(2)]
     wanted = torch.stack([torch.stack([torch.stack(row) for row in table]) for table in rows])
-    assert_equal_with_gradients(found, wanted, [query, keys, *scores.parameters()])
+    assert_equal_with_gradients(actual, wanted, [query, keys, *scores.parameters()])
     # Prepared keys, one query at a time, as a decoder asks.
     prepared = scores.prepare(keys)
     steps = torch.cat([scores.compare(query[:, i : i + 1], prepared) for i in range(3)], 1)
-    torch.testing.assert_close(steps, found)
+    torch.testing.assert_close(steps, actual)
 
 
 def test_scores_refuse_what_does_not_fit() -> None:
@@ -161,13 +161,13 @@ LENGTHS = [[4, 7, 1, 5], [6, 6], [0, 8, 3], [9]]
 @pytest.mark.parametrize("lengths", LENGTHS, ids=str)
 @pytest.mark.parametrize(("causal", "window"), RULES)
 def test_ragged_self_attention(lengths: list[int], causal: bool, window: int) -> None:
-    """Unequal lengths, an empty sequence, every rule of sight: dense, causal and banded kernels behind one entry."""
+    """Unequal lengths, an empty sequence, every rule of sight: dense, causal and banded kernels after one entry."""
     torch.manual_seed(0)
     layout = Layout(torch.tensor(lengths))
     query, key, value = (randn(layout.total, 2, 4) for _ in range(3))
-    found = attend(query, key, value, layout=layout, causal=causal, window=window)
+    attended = attend(query, key, value, layout=layout, causal=causal, window=window)
     wanted = ragged_loop(query, key, value, lengths, lengths, causal, window)
-    assert_equal_with_gradients(found, wanted, [query, key, value])
+    assert_equal_with_gradients(attended, wanted, [query, key, value])
 
 
 @pytest.mark.parametrize("key_lengths", [[2, 5, 3], [4, 4, 4], [0, 6, 1], [0, 0, 0]], ids=str)
@@ -177,12 +177,12 @@ def test_ragged_cross_attention(key_lengths: list[int]) -> None:
     lengths = [3, 4, 1]
     layout, keys = Layout(torch.tensor(lengths)), Layout(torch.tensor(key_lengths))
     query, key, value = randn(8, 2, 4), randn(keys.total, 2, 4), randn(keys.total, 2, 4)
-    found = attend(query, key, value, layout=layout, key_layout=keys)
+    attended = attend(query, key, value, layout=layout, key_layout=keys)
     wanted = ragged_loop(query, key, value, lengths, key_lengths, False, 0)
     if sum(key_lengths):
-        assert_equal_with_gradients(found, wanted, [query, key, value])
+        assert_equal_with_gradients(attended, wanted, [query, key, value])
     else:
-        assert torch.equal(found, torch.zeros_like(found))
+        assert torch.equal(attended, torch.zeros_like(attended))
 
 
 @pytest.mark.parametrize(("causal", "window"), RULES)
@@ -197,7 +197,7 @@ def test_grid_with_any_mask(causal: bool, window: int, queries: int, keys: int, 
     of_pairs = torch.rand(2, 1, queries, keys) > 0.5
     of_pairs[0, 0, -1] = False
     for mask in (None, of_keys, of_pairs):
-        found = attend(query, key, value, mask=mask, causal=causal, window=window, bias=bias)
+        attended = attend(query, key, value, mask=mask, causal=causal, window=window, bias=bias)
         whole = torch.ones(2, 1, queries, keys, dtype=torch.bool) if mask is None else mask
         whole = whole[:, None, None] if whole.dim() == 2 else whole
         whole = whole.expand(2, 3, queries, keys)
@@ -214,9 +214,9 @@ def test_grid_with_any_mask(causal: bool, window: int, queries: int, keys: int, 
                 place = torch.zeros(2, 3, 1, 1, dtype=torch.float64)
                 place[b, h] = 1
                 wanted, shares = wanted + place * out, shares + place * share
-        assert_equal_with_gradients(found, wanted, inputs)
-        told = weights(query, key, mask=mask, causal=causal, window=window, bias=bias)
-        torch.testing.assert_close(told, shares)
+        assert_equal_with_gradients(attended, wanted, inputs)
+        reported = weights(query, key, mask=mask, causal=causal, window=window, bias=bias)
+        torch.testing.assert_close(reported, shares)
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -224,9 +224,9 @@ def test_grid_with_any_mask(causal: bool, window: int, queries: int, keys: int, 
 def test_banded_equals_dense_with_a_mask(length: int, window: int, causal: bool) -> None:
     torch.manual_seed(0)
     query, key, value = (randn(2, 3, length, 4) for _ in range(3))
-    found = banded(query, key, value, window, causal)
+    actual = banded(query, key, value, window, causal)
     wanted = product(query, key, value, mask=pattern(length, length, causal, window, torch.device("cpu")))
-    assert_equal_with_gradients(found, wanted, [query, key, value])
+    assert_equal_with_gradients(actual, wanted, [query, key, value])
 
 
 def test_banded_holds_nothing_of_the_length_squared() -> None:
@@ -258,10 +258,10 @@ def test_weights_of_a_layout_are_zero_at_padding() -> None:
     torch.manual_seed(0)
     layout, keys = Layout(torch.tensor([2, 4])), Layout(torch.tensor([3, 1]))
     query, key = randn(6, 2, 4), randn(4, 2, 4)
-    told = weights(query, key, layout=layout, key_layout=keys)
-    assert told.shape == (2, 2, 4, 3)
-    assert (told[0, :, 2:] == 0).all() and (told[1, :, :, 1:] == 0).all()
-    torch.testing.assert_close(told.sum(-1)[:, 0], torch.tensor([[1.0, 1, 0, 0], [1, 1, 1, 1]]).double())
+    reported = weights(query, key, layout=layout, key_layout=keys)
+    assert reported.shape == (2, 2, 4, 3)
+    assert (reported[0, :, 2:] == 0).all() and (reported[1, :, :, 1:] == 0).all()
+    torch.testing.assert_close(reported.sum(-1)[:, 0], torch.tensor([[1.0, 1, 0, 0], [1, 1, 1, 1]]).double())
 
 
 def test_dropout_keeps_the_mean() -> None:
@@ -325,8 +325,8 @@ def test_packed_equals_padded(causal: bool, window: int, monkeypatch: pytest.Mon
     wanted = attend(query, key, value, layout=layout, causal=causal, window=window)
     monkeypatch.setattr(attend_module, "is_packed", lambda *_: True)
     monkeypatch.setattr(attend_module, "_FLASH", flash_by_contract)
-    found = attend(query, key, value, layout=layout, causal=causal, window=window)
-    assert_equal_with_gradients(found, wanted, [query, key, value])
+    attended = attend(query, key, value, layout=layout, causal=causal, window=window)
+    assert_equal_with_gradients(attended, wanted, [query, key, value])
 
 
 def test_packed_multi_head_equals_padded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -337,10 +337,9 @@ def test_packed_multi_head_equals_padded(monkeypatch: pytest.MonkeyPatch) -> Non
     x_ND, memory_MD = randn(6, 8), randn(8, 8)
     wanted = own(x_ND, layout, causal=True), cross(x_ND, layout, memory_MD, keys)
     monkeypatch.setattr(attend_module, "is_packed", lambda *_: True)
-    monkeypatch.setattr(multihead, "is_packed", lambda *_: True)
     monkeypatch.setattr(attend_module, "_FLASH", flash_by_contract)
-    found = own(x_ND, layout, causal=True), cross(x_ND, layout, memory_MD, keys)
-    for one, two in zip(found, wanted, strict=True):
+    actual = own(x_ND, layout, causal=True), cross(x_ND, layout, memory_MD, keys)
+    for one, two in zip(actual, wanted, strict=True):
         torch.testing.assert_close(one, two)
 
 
@@ -352,12 +351,12 @@ def test_packed_on_cuda(causal: bool, window: int) -> None:
     layout = Layout(torch.tensor([40, 7, 129, 64]), "cuda")
     halves = [torch.randn(240, 4, 64, device="cuda", dtype=torch.bfloat16, requires_grad=True) for _ in range(3)]
     assert attend_module.is_packed(halves[0], layout, layout)
-    found = attend(*halves, layout=layout, causal=causal, window=window)
+    attended = attend(*halves, layout=layout, causal=causal, window=window)
     floats = [half.detach().float().requires_grad_() for half in halves]
     wanted = attend(*floats, layout=layout, causal=causal, window=window)
-    torch.testing.assert_close(found.float(), wanted, rtol=0.02, atol=0.02)
+    torch.testing.assert_close(attended.float(), wanted, rtol=0.02, atol=0.02)
     upstream = torch.randn_like(wanted)
-    mine = torch.autograd.grad(found, halves, upstream.bfloat16())
+    mine = torch.autograd.grad(attended, halves, upstream.bfloat16())
     other = torch.autograd.grad(wanted, floats, upstream)
     for one, two in zip(mine, other, strict=True):
         torch.testing.assert_close(one.float(), two, rtol=0.05, atol=0.05)

@@ -46,7 +46,7 @@ def test_self_attention_equals_torch(lengths: list[int], causal: bool, window: i
     pairs = take_self(own, other)
     layout = Layout(torch.tensor(lengths))
     x_ND = torch.randn(layout.total, DIM, dtype=torch.float64, requires_grad=True)
-    found = own(x_ND, layout, causal)
+    actual = own(x_ND, layout, causal)
     grid, longest = layout.pad(x_ND), layout.max_length
     gap = torch.arange(longest)[:, None] - torch.arange(longest)
     hidden = torch.zeros(longest, longest, dtype=torch.bool)
@@ -65,11 +65,11 @@ def test_self_attention_equals_torch(lengths: list[int], causal: bool, window: i
             grid, grid, grid, key_padding_mask=~layout.mask, attn_mask=hidden, average_attn_weights=False
         )
     wanted = layout.unpad(wanted)
-    torch.testing.assert_close(found, wanted)
-    told = own.weights(x_ND, layout, causal)
-    torch.testing.assert_close(told, shares.where(layout.mask[:, None, :, None], 0.0))
-    upstream = torch.randn_like(found)
-    mine = torch.autograd.grad(found, [x_ND, *(one for one, _ in pairs)], upstream)
+    torch.testing.assert_close(actual, wanted)
+    reported = own.weights(x_ND, layout, causal)
+    torch.testing.assert_close(reported, shares.where(layout.mask[:, None, :, None], 0.0))
+    upstream = torch.randn_like(actual)
+    mine = torch.autograd.grad(actual, [x_ND, *(one for one, _ in pairs)], upstream)
     others = torch.autograd.grad(wanted, [x_ND, *(two for _, two in pairs)], upstream)
     for one, two in zip(mine, others, strict=True):
         torch.testing.assert_close(one, two)
@@ -88,16 +88,16 @@ def test_cross_attention_equals_torch(memory_lengths: list[int]) -> None:
     layout, memory = Layout(torch.tensor([2, 5, 3])), Layout(torch.tensor(memory_lengths))
     x_ND = torch.randn(10, DIM, dtype=torch.float64, requires_grad=True)
     memory_MD = torch.randn(memory.total, DIM, dtype=torch.float64, requires_grad=True)
-    found = own(x_ND, layout, memory_MD, memory)
+    actual = own(x_ND, layout, memory_MD, memory)
     keys = memory.pad(memory_MD)
     grid, shares = other(layout.pad(x_ND), keys, keys, key_padding_mask=~memory.mask, average_attn_weights=False)
     wanted = layout.unpad(grid)
-    torch.testing.assert_close(found, wanted)
-    told = own.weights(x_ND, layout, memory_MD, memory)
-    torch.testing.assert_close(told, shares.where(layout.mask[:, None, :, None], 0.0))
-    upstream = torch.randn_like(found)
+    torch.testing.assert_close(actual, wanted)
+    reported = own.weights(x_ND, layout, memory_MD, memory)
+    torch.testing.assert_close(reported, shares.where(layout.mask[:, None, :, None], 0.0))
+    upstream = torch.randn_like(actual)
     query, key_value = own.query.weight, own.key_value.weight
-    mine = torch.autograd.grad(found, [x_ND, memory_MD, query, key_value, own.output.weight], upstream)
+    mine = torch.autograd.grad(actual, [x_ND, memory_MD, query, key_value, own.output.weight], upstream)
     others = torch.autograd.grad(wanted, [x_ND, memory_MD, other.in_proj_weight, other.out_proj.weight], upstream)
     torch.testing.assert_close(torch.cat(mine[2:4]), others[2])
     for one, two in zip((*mine[:2], mine[4]), (*others[:2], others[3]), strict=True):
@@ -115,8 +115,8 @@ def test_steps_equal_causal_attention(window: int) -> None:
     with torch.no_grad():
         cache = own.init_cache(2, 8)
         before = cache.data_ptr()
-        found = torch.stack([own.step(x_BTD[:, t], cache, t) for t in range(6)], 1)
-    torch.testing.assert_close(found, wanted.detach())
+        actual = torch.stack([own.step(x_BTD[:, t], cache, t) for t in range(6)], 1)
+    torch.testing.assert_close(actual, wanted.detach())
     assert cache.data_ptr() == before and (cache[:, :, :, 6:] == 0).all()
 
 
@@ -129,8 +129,8 @@ def test_cross_steps_equal_cross_attention() -> None:
     wanted = layout.pad(own(x_BTD.flatten(0, 1), layout, memory_MD, memory))
     keys, values = own.remember(memory.pad(memory_MD)).unbind(1)
     bias = torch.zeros(2, 1, 1, 4, dtype=torch.float64).masked_fill(~memory.mask[:, None, None], -torch.inf)
-    found = torch.stack([own.step(x_BTD[:, t], keys, values, bias) for t in range(3)], 1)
-    torch.testing.assert_close(found, wanted)
+    actual = torch.stack([own.step(x_BTD[:, t], keys, values, bias) for t in range(3)], 1)
+    torch.testing.assert_close(actual, wanted)
 
 
 @pytest.mark.parametrize("older", [0, 4])

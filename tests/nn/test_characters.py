@@ -47,7 +47,7 @@ def by_definition(network: CharacterCNN, characters: np.ndarray, activation: str
     """Word by word, filter by filter, place by place, over all places of the word's row."""
     tensors = {name: tensor.detach().numpy() for name, tensor in network.state_dict().items()}
     bend = {"relu": lambda x: np.maximum(x, 0), "tanh": np.tanh}[activation]
-    found = []
+    values = []
     for row in characters:
         embedded_CE = tensors["embedding.weight"][row]
         features = []
@@ -63,15 +63,15 @@ def by_definition(network: CharacterCNN, characters: np.ndarray, activation: str
             size = len(x)
             gate = 1 / (1 + np.exp(-(weight[:size] @ x + bias[:size])))
             x = gate * np.maximum(weight[size:] @ x + bias[size:], 0) + (1 - gate) * x
-        found.append(tensors["projection.weight"] @ x + tensors["projection.bias"])
-    return np.array(found)
+        values.append(tensors["projection.weight"] @ x + tensors["projection.bias"])
+    return np.array(values)
 
 
 @pytest.mark.parametrize("activation", ["relu", "tanh"])
 @pytest.mark.parametrize("num_highway", [0, 2])
 @pytest.mark.parametrize("words", [["a", "cat"], ["猫", "internationalisation", "b" * 44], ["c" * 60, "d"]])
 def test_network_by_definition(activation: str, num_highway: int, words: list[str]) -> None:
-    """Also where the paddings behind the longest word are left out, and where a word fills all its places."""
+    """Also where the paddings after the longest word are left out, and where a word fills all its places."""
     torch.manual_seed(0)
     network = CharacterCNN(6, FILTERS, num_highway, 7, activation).double()
     with torch.no_grad():

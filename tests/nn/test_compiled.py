@@ -3,6 +3,7 @@ and threads that stand aside."""
 
 from __future__ import annotations
 
+import importlib
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -16,6 +17,7 @@ from canon.nn.attention import compiled as module
 from canon.nn.decoding import beam, begin, greedy, sample
 from canon.nn.frozen import frozen
 from canon.nn.ragged import Layout
+from canon.systems.pretrained import bert, gpt3, roberta, unilm
 from canon.systems.sequence.transformer import Transformer
 from tests.systems import test_transformer
 
@@ -52,11 +54,11 @@ def logits_of(network: Transformer, lengths: list[int], steps: int = 7) -> Tenso
     """[T, B, V] for tokens that do not depend on what comes out."""
     state = network.init_state(network.encode(*sources(lengths)), steps)
     tokens_TB = torch.randint(45, (steps, len(lengths)), generator=torch.Generator().manual_seed(2))
-    found = []
+    values = []
     for token_B in tokens_TB:
         logits_BV, state = network.step(token_B, state)
-        found.append(logits_BV)
-    return torch.stack(found)
+        values.append(logits_BV)
+    return torch.stack(values)
 
 
 def is_compiled(network: Transformer) -> bool:
@@ -77,12 +79,14 @@ def test_the_encoder_equals_the_modules(
     torch.set_num_threads(2)
     try:
         with frozen(network):
-            found = network.encode(*sources(lengths))
+            encoded = network.encode(*sources(lengths))
     finally:
         torch.set_num_threads(before)
-    assert found["memory"].shape == wanted["memory"].shape and torch.equal(found["memory_mask"], wanted["memory_mask"])
+    assert encoded["memory"].shape == wanted["memory"].shape and torch.equal(
+        encoded["memory_mask"], wanted["memory_mask"]
+    )
     seen_BS1 = wanted["memory_mask"][:, :, None]
-    torch.testing.assert_close(found["memory"] * seen_BS1, wanted["memory"] * seen_BS1, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(encoded["memory"] * seen_BS1, wanted["memory"] * seen_BS1, rtol=1e-5, atol=1e-5)
 
 
 def test_learning_takes_the_modules() -> None:
@@ -107,23 +111,23 @@ def test_equals_the_modules(kind: dict[str, Any], lengths: list[int]) -> None:
     wanted = logits_of(network, lengths)
     with frozen(network):
         assert is_compiled(network)
-        found = logits_of(network, lengths)
-    torch.testing.assert_close(found, wanted, rtol=1e-5, atol=2e-5)
+        actual = logits_of(network, lengths)
+    torch.testing.assert_close(actual, wanted, rtol=1e-5, atol=2e-5)
 
 
 @pytest.mark.parametrize("count", [2, 3])
 def test_rows_do_not_depend_on_threads(count: int) -> None:
     network, before = build(), torch.get_num_threads()
-    found = []
+    values = []
     try:
         for number in (1, count):
             torch.set_num_threads(number)
             with torch.no_grad(), frozen(network), threads.own_threads():
                 state = network.init_state({"memory": torch.ones(13, 4, 48), "memory_mask": torch.ones(13, 4) > 0}, 2)
-                found.append(network.step(torch.arange(13), state)[0])
+                values.append(network.step(torch.arange(13), state)[0])
     finally:
         torch.set_num_threads(before)
-    torch.testing.assert_close(*found, rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(*values, rtol=1e-6, atol=1e-6)
 
 
 @torch.no_grad()
@@ -134,10 +138,50 @@ def test_a_compiled_state_goes_on_outside() -> None:
         wanted = logits_of(network, [3, 2], 2)
         state = network.init_state(network.encode(*sources([3, 2])), 2)
     tokens_TB = torch.randint(45, (2, 2), generator=torch.Generator().manual_seed(2))
-    found, state = network.step(tokens_TB[0], state)
-    torch.testing.assert_close(found, wanted[0], rtol=0, atol=0)
+    actual, state = network.step(tokens_TB[0], state)
+    torch.testing.assert_close(actual, wanted[0], rtol=0, atol=0)
     network._target.weight.data.zero_()
     assert not network.step(tokens_TB[1], state)[0].any()
+
+
+BERTS: dict[str, Any] = {"bert": bert.Bert, "roberta": roberta.Roberta, "unilm": unilm.UniLM, "gpt3": gpt3.GPT3}
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("activation", ["relu", "gelu", "gelu-tanh"])
+@pytest.mark.parametrize("name", BERTS)
+def test_states_of_texts_equal_the_modules(name: str, activation: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every layer of networks that see all, what came before, a band of it, or a prefix; long texts and an empty one,
+    by one thread and by three."""
+    monkeypatch.setattr(module, "_WORTH", 1)
+    torch.manual_seed(0)
+    config = importlib.import_module(BERTS[name].__module__).Config(
+        vocab_size=50, dim=40, num_heads=5, num_layers=3, hidden=50, max_positions=90, activation=activation,
+        **({"window": 7} if name == "gpt3" else {}),
+    )  # fmt: skip
+    network = BERTS[name](config).eval()
+    for parameter in network.parameters():
+        parameter.add_(0.2 * torch.randn_like(parameter))
+    layout = Layout(torch.tensor([3, 70, 0, 1, 33, 8]))
+    token_N = torch.randint(1, 50, (layout.total,))
+    wanted = network.encode(token_N, layout)
+    prefixed = Layout(layout.lengths, prefix=torch.tensor([2, 30, 0, 1, 5, 8]))
+    wanted_ND = network.layers(wanted[0], prefixed, True)
+    before = torch.get_num_threads()
+    try:
+        for count in (1, 3):
+            torch.set_num_threads(count)
+            monkeypatch.setattr(module, "_PART", 20 * count)
+            with frozen(network):
+                found = network.encode(token_N, layout)
+                found_ND = network.layers(wanted[0], prefixed, True)
+            assert len(found) == len(wanted) == 4
+            for mine, theirs in zip(found, wanted, strict=True):
+                torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=2e-5)
+            if name != "gpt3":  # a band knows no prefix
+                torch.testing.assert_close(found_ND, wanted_ND, rtol=1e-4, atol=2e-5)
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_searches_find_the_same() -> None:
@@ -149,18 +193,18 @@ def test_searches_find_the_same() -> None:
         def start() -> Any:
             return begin(network, *sources(lengths), ratio=1, extra=4)
 
-        found = [
+        values = [
             greedy(network.step, start()),
             beam(network.step, start(), 5, n_best=3),
             sample(network.step, start(), generator=torch.Generator().manual_seed(3)),
         ]
-        return [part for one in found for part in (one.tokens, one.lengths, one.scores)]
+        return [part for one in values for part in (one.tokens, one.lengths, one.scores)]
 
     wanted = all_ways()
     with frozen(network):
-        found = all_ways()
+        values = all_ways()
         assert is_compiled(network)
-    for mine, theirs in zip(found, wanted, strict=True):
+    for mine, theirs in zip(values, wanted, strict=True):
         torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-4)
 
 
@@ -185,13 +229,13 @@ def test_best_equals_torch(width: int, count: int, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(choosing, "_BLOCKS_FROM", 1 << 40)
     wanted = choosing.best(logits_RV, banned, count)
     monkeypatch.setattr(choosing, "_BLOCKS_FROM", 0)
-    found = choosing.best(logits_RV, banned, count)
-    assert found[0].isfinite().any(1).all()
-    torch.testing.assert_close(found[0], wanted[0], rtol=1e-5, atol=1e-5)
-    assert (found[1] == wanted[1])[found[0].isfinite()].all()
+    actual = choosing.best(logits_RV, banned, count)
+    assert actual[0].isfinite().any(1).all()
+    torch.testing.assert_close(actual[0], wanted[0], rtol=1e-5, atol=1e-5)
+    assert (actual[1] == wanted[1])[actual[0].isfinite()].all()
     view_RV = torch.cat((logits_RV, logits_RV), 1)[:, :width]  # rows that are further apart
     with threads.own_threads():
-        torch.testing.assert_close(choosing.best(view_RV, banned, count), found, rtol=0, atol=0)
+        torch.testing.assert_close(choosing.best(view_RV, banned, count), actual, rtol=0, atol=0)
 
 
 @torch.no_grad()
@@ -239,7 +283,7 @@ def test_shares_are_whole_units(size: int, unit: int) -> None:
     assert alone == [(0, size)]  # torch's threads are at work
 
 
-def test_a_share_that_fails_is_told() -> None:
+def test_a_share_that_fails_is_reported() -> None:
     def work(first: int, _count: int) -> None:
         if first:
             raise ValueError("of another thread")
@@ -266,6 +310,6 @@ def test_two_decodings_at_once() -> None:
 
     with ThreadPoolExecutor(2) as pool:
         for _ in range(10):
-            found = pool.map(decode, batches)
-            for mine, theirs in zip(found, wanted, strict=True):
+            actual = pool.map(decode, batches)
+            for mine, theirs in zip(actual, wanted, strict=True):
                 torch.testing.assert_close(mine, theirs, rtol=0, atol=0)

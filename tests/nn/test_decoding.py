@@ -135,15 +135,15 @@ def start(network: Toy, texts: list[list[int]], **settings: float) -> Start:
     return begin(network, torch.tensor([token for text in texts for token in text]), layout, **settings)  # type: ignore[arg-type]
 
 
-def same(found: Decoded, other: Decoded) -> None:
-    assert torch.equal(found.tokens, other.tokens) and torch.equal(found.lengths, other.lengths)
-    assert torch.equal(found.ended, other.ended)
-    torch.testing.assert_close(found.scores, other.scores)
-    torch.testing.assert_close(found.log_probabilities, other.log_probabilities)
+def same(decoded: Decoded, other: Decoded) -> None:
+    assert torch.equal(decoded.tokens, other.tokens) and torch.equal(decoded.lengths, other.lengths)
+    assert torch.equal(decoded.ended, other.ended)
+    torch.testing.assert_close(decoded.scores, other.scores)
+    torch.testing.assert_close(decoded.log_probabilities, other.log_probabilities)
 
 
-def with_end(found: Decoded, sentence: int, rank: int) -> tuple[int, ...]:
-    return (*found[sentence, rank], *([EOS] if found.ended[sentence, rank] else []))
+def with_end(decoded: Decoded, sentence: int, rank: int) -> tuple[int, ...]:
+    return (*decoded[sentence, rank], *([EOS] if decoded.ended[sentence, rank] else []))
 
 
 @pytest.mark.usefixtures("moving")
@@ -153,19 +153,19 @@ def test_beam_against_plain_python(width: int, alpha: float, min_length: int) ->
     network, texts = Toy(), sources(12)
     n_best = min(width, 3)
     begun = start(network, texts, ratio=1.5, extra=2, min_length=min_length)
-    found = beam(network.step, begun, width, alpha, n_best)
-    assert found.ended.any()
+    actual = beam(network.step, begun, width, alpha, n_best)
+    assert actual.ended.any()
     for i, text in enumerate(texts):
         expected = plain_beam(network, text, int(len(text) * 1.5) + 2, width, alpha, n_best, min_length)
         for rank, (score, total, tokens) in enumerate(expected):
-            assert with_end(found, i, rank) == tokens
-            assert found.scores[i, rank].item() == pytest.approx(score, rel=1e-5)
-            assert found.log_probabilities[i, rank].item() == pytest.approx(total, rel=1e-5)
+            assert with_end(actual, i, rank) == tokens
+            assert actual.scores[i, rank].item() == pytest.approx(score, rel=1e-5)
+            assert actual.log_probabilities[i, rank].item() == pytest.approx(total, rel=1e-5)
 
 
 def test_greedy_against_plain_argmax_and_one_beam() -> None:
     network, texts = Toy(), sources(16)
-    found = greedy(network.step, start(network, texts))
+    result = greedy(network.step, start(network, texts))
     for i, text in enumerate(texts):
         tokens: tuple[int, ...] = ()
         total = 0.0
@@ -174,12 +174,12 @@ def test_greedy_against_plain_argmax_and_one_beam() -> None:
             gains[:3] = -math.inf
             total += gains.max().item()
             tokens = (*tokens, int(gains.argmax()))
-        assert with_end(found, i, 0) == tokens
-        assert found.log_probabilities[i, 0].item() == pytest.approx(total, rel=1e-5)
-    same(beam(network.step, start(network, texts), 1, 0.0), found)
+        assert with_end(result, i, 0) == tokens
+        assert result.log_probabilities[i, 0].item() == pytest.approx(total, rel=1e-5)
+    same(beam(network.step, start(network, texts), 1, 0.0), result)
     layout = Layout(torch.tensor([len(text) for text in texts]))
     flat = torch.tensor([token for text in texts for token in text])
-    same(translate(network, flat, layout, beam=1, length_penalty=0.0), found)
+    same(translate(network, flat, layout, beam=1, length_penalty=0.0), result)
 
 
 @pytest.mark.usefixtures("moving")
@@ -188,7 +188,7 @@ def test_a_beam_of_everything_finds_the_best_of_all_sequences(alpha: float) -> N
     limit, words = 4, (4, 5)
     network, texts = Toy(vocab=6, seed=3), [[4, EOS], [5, 4, 4, EOS], [5, 5, EOS]]
     everything = sum(len(words) ** n for n in range(limit + 1))
-    found = beam(network.step, start(network, texts, ratio=0, extra=limit), everything, alpha, n_best=everything)
+    result = beam(network.step, start(network, texts, ratio=0, extra=limit), everything, alpha, n_best=everything)
     for i, text in enumerate(texts):
         every = []
         for length in range(limit + 1):
@@ -199,8 +199,8 @@ def test_a_beam_of_everything_finds_the_best_of_all_sequences(alpha: float) -> N
                 every.append((sum(gains) / ((5 + len(tokens)) / 6) ** alpha, tokens))
         every.sort(reverse=True)
         assert len(every) == everything
-        assert [with_end(found, i, rank) for rank in range(everything)] == [tokens for _, tokens in every]
-        np.testing.assert_allclose(found.scores[i], [score for score, _ in every], rtol=1e-5)
+        assert [with_end(result, i, rank) for rank in range(everything)] == [tokens for _, tokens in every]
+        np.testing.assert_allclose(result.scores[i], [score for score, _ in every], rtol=1e-5)
 
 
 def test_a_state_is_as_good_as_the_whole_past() -> None:
@@ -229,8 +229,8 @@ def test_done_sentences_leave_and_nothing_changes() -> None:
     texts = sources(24)
     for decode in (greedy, beam, lambda step, begun, shrink: sample(step, begun, generator=_seeded(0), shrink=shrink)):
         leaving, staying = Toy(), Toy()
-        found = decode(leaving.step, start(leaving, texts), shrink=True)  # type: ignore[operator]
-        same(found, decode(staying.step, start(staying, texts), shrink=False))  # type: ignore[operator]
+        decoded = decode(leaving.step, start(leaving, texts), shrink=True)  # type: ignore[operator]
+        same(decoded, decode(staying.step, start(staying, texts), shrink=False))  # type: ignore[operator]
         assert len(leaving.rows) == len(staying.rows) and sum(leaving.rows) < 0.75 * sum(staying.rows)
         assert leaving.rows[0] == 24, "the first step is made once for all beams of a sentence"
         # A quarter at least leaves together.
@@ -240,10 +240,10 @@ def test_done_sentences_leave_and_nothing_changes() -> None:
 
 def test_an_exact_end_comes_before_the_limit() -> None:
     network, texts = Toy(), sources(1)
-    found = beam(network.step, start(network, texts, extra=200), 4, 0.0)
+    result = beam(network.step, start(network, texts, extra=200), 4, 0.0)
     # With no penalty a search is over once the best that has ended is likelier than all that are open.
-    assert found.ended.all() and len(network.rows) < 100
-    assert len(network.rows) >= int(found.lengths[0, 0]) + 1
+    assert result.ended.all() and len(network.rows) < 100
+    assert len(network.rows) >= int(result.lengths[0, 0]) + 1
 
 
 @pytest.mark.usefixtures("moving")
@@ -289,8 +289,8 @@ def test_select_leaves_the_position() -> None:
 
 def test_limits_and_what_may_come() -> None:
     network, texts = Toy(seed=5), sources(10)
-    found = greedy(network.step, start(network, texts)._replace(eos=-1))
-    assert not found.ended.any() and found.lengths[:, 0].tolist() == [2 * len(text) + 10 for text in texts]
+    actual = greedy(network.step, start(network, texts)._replace(eos=-1))
+    assert not actual.ended.any() and actual.lengths[:, 0].tolist() == [2 * len(text) + 10 for text in texts]
     capped = start(network, texts, max_length=12)
     assert capped.limit.tolist() == [min(2 * len(text) + 10, 12) for text in texts]
     assert capped.state["cache"].shape[1] == 12
@@ -307,22 +307,22 @@ def test_limits_and_what_may_come() -> None:
 def test_length_penalty() -> None:
     network, texts = Toy(), sources(8)
     for alpha in (0.0, 0.6, 1.0):
-        for found in (
+        for result in (
             beam(network.step, start(network, texts), 3, alpha, 3),
             greedy(network.step, start(network, texts), alpha),
         ):
-            counted = found.lengths + found.ended.long()
-            torch.testing.assert_close(found.scores, found.log_probabilities / ((5 + counted) / 6) ** alpha)
-            assert (found.scores.diff(dim=1) <= 0).all()
+            counted = result.lengths + result.ended.long()
+            torch.testing.assert_close(result.scores, result.log_probabilities / ((5 + counted) / 6) ** alpha)
+            assert (result.scores.diff(dim=1) <= 0).all()
     mean = [beam(network.step, start(network, texts), 4, a).lengths.float().mean() for a in (0.0, 1.0, 3.0)]
     assert mean[0] <= mean[1] <= mean[2] and mean[0] < mean[2], "a penalty makes hypotheses longer"
 
 
 def test_fewer_hypotheses_than_asked_for() -> None:
     network = Toy(vocab=6)
-    found = beam(network.step, start(network, [[4, EOS]], ratio=0, extra=1), 6, 0.6, 6)
-    assert found.lengths[0].sum() == 2 and found.tokens.shape == (1, 6, 1)  # <eos>, 4 and 5
-    assert torch.isfinite(found.scores[0]).tolist() == [True] * 3 + [False] * 3
+    result = beam(network.step, start(network, [[4, EOS]], ratio=0, extra=1), 6, 0.6, 6)
+    assert result.lengths[0].sum() == 2 and result.tokens.shape == (1, 6, 1)  # <eos>, 4 and 5
+    assert torch.isfinite(result.scores[0]).tolist() == [True] * 3 + [False] * 3
 
 
 def test_no_sentences() -> None:
@@ -357,8 +357,8 @@ LOGITS = [5.0, 0.3, -1.0, 1.2, 0.0, 2.0, -0.5, 1.1]
 )
 def test_sampling_frequencies(settings: dict[str, float]) -> None:
     fixed = Fixed(LOGITS)
-    found = sample(fixed.step, fixed.start(200, 100), generator=_seeded(7), **settings)  # type: ignore[arg-type]
-    counts = np.bincount(found.tokens.flatten(), minlength=8)
+    actual = sample(fixed.step, fixed.start(200, 100), generator=_seeded(7), **settings)  # type: ignore[arg-type]
+    counts = np.bincount(actual.tokens.flatten(), minlength=8)
     # By the definitions: scale, take the k likeliest, then the fewest that hold p.
     shares = np.exp(np.array(LOGITS) / settings.get("temperature", 1.0))
     shares[PAD] = 0
@@ -372,9 +372,9 @@ def test_sampling_frequencies(settings: dict[str, float]) -> None:
     allowed = shares > 0
     assert chisquare(counts[allowed], shares[allowed] * counts.sum()).pvalue > 0.001
     # Told is the log-probability under the model itself.
-    token = found.tokens[:, 0]
+    token = actual.tokens[:, 0]
     expected = torch.tensor(LOGITS).log_softmax(-1)[token].sum(1)
-    torch.testing.assert_close(found.log_probabilities[:, 0], expected)
+    torch.testing.assert_close(actual.log_probabilities[:, 0], expected)
 
 
 def test_sampling_is_seeded_and_refuses_nonsense() -> None:
@@ -437,13 +437,13 @@ class Recurrent(nn.Module):
 def test_language_models_go_on_from_a_prompt(size: int) -> None:
     network = Recurrent()
     prompt_BT = torch.randint(4, 12, (3, size), generator=_seeded(0))
-    found = greedy(network.step, begin_text(network, prompt_BT, 8, eos=-1))
+    result = greedy(network.step, begin_text(network, prompt_BT, 8, eos=-1))
     text_BT = prompt_BT
     for _ in range(8):
         logits_BTV, _ = network(text_BT, None)  # the whole text again
         logits_BTV[:, -1, :3] = -math.inf
         text_BT = torch.cat((text_BT, logits_BTV[:, -1].argmax(-1, keepdim=True)), 1)
-    assert torch.equal(found.tokens[:, 0], text_BT[:, size:])
+    assert torch.equal(result.tokens[:, 0], text_BT[:, size:])
     # What a beam tells of its hypotheses is what the whole text gives.
     beams = beam(network.step, begin_text(network, prompt_BT, 8, eos=-1), 4, 0.0, 4)
     for rank in range(4):
@@ -471,12 +471,12 @@ def test_systems_against_plain_python(name: str, settings: dict[str, Any]) -> No
         for parameter in network.parameters():  # far from uniform, so that ties do not decide
             parameter.add_(torch.randn_like(parameter) * 0.3)
     texts = sources(9)
-    found = beam(network.step, start(network, texts, ratio=1, extra=2), 3, 0.6, 2)
+    result = beam(network.step, start(network, texts, ratio=1, extra=2), 3, 0.6, 2)
     alone = greedy(network.step, start(network, texts, ratio=1, extra=2))
     for i, text in enumerate(texts):
         for rank, (score, _, tokens) in enumerate(plain_beam(network, text, len(text) + 2, 3, 0.6, 2)):
-            assert with_end(found, i, rank) == tokens
-            assert found.scores[i, rank].item() == pytest.approx(score, rel=1e-4)
+            assert with_end(result, i, rank) == tokens
+            assert result.scores[i, rank].item() == pytest.approx(score, rel=1e-4)
         ((score, _, tokens),) = plain_beam(network, text, len(text) + 2, 1, 0.0, 1)
         assert with_end(alone, i, 0) == tokens and alone.scores[i, 0].item() == pytest.approx(score, rel=1e-4)
 
@@ -492,9 +492,9 @@ def test_language_models_go_on_as_their_forward_pass_says(name: str) -> None:
         for parameter in network.parameters():
             parameter.add_(torch.randn_like(parameter) * 0.3)
     prompt_BT = torch.randint(4, 12, (3, 3), generator=_seeded(0))
-    found = beam(network.step, begin_text(network, prompt_BT, 5, eos=-1), 3, 0.0, 3)
+    result = beam(network.step, begin_text(network, prompt_BT, 5, eos=-1), 3, 0.0, 3)
     for rank in range(3):
-        text_BT = torch.cat((prompt_BT, found.tokens[:, rank]), 1)
+        text_BT = torch.cat((prompt_BT, result.tokens[:, rank]), 1)
         gains_BTV = network(text_BT, None)[0][:, 2:-1].log_softmax(-1)
         expected_B = gains_BTV.gather(2, text_BT[:, 3:, None]).sum((1, 2))
-        torch.testing.assert_close(found.log_probabilities[:, rank], expected_B.detach(), rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(result.log_probabilities[:, rank], expected_B.detach(), rtol=1e-4, atol=1e-4)

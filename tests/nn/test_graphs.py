@@ -51,9 +51,9 @@ def test_recorded_steps_are_plain_steps(kind: str, device: str, drawing: bool) -
         start = begin_texts(network, rows, 30, (5, 7), -1)
         wanted = taken(go_on(network.step, start, sampling, torch.Generator().manual_seed(seed)), 30)
         recorder.begin(*flush_right(rows))
-        found = taken(graphs.go_on(recorder, torch.Generator().manual_seed(seed)), 30)
-        assert torch.equal(found[0], wanted[0]) and not (found[0] == 5).any() and len(found[0].unique()) > 5
-        torch.testing.assert_close(found[1], wanted[1], rtol=1e-4, atol=1e-4)
+        actual = taken(graphs.go_on(recorder, torch.Generator().manual_seed(seed)), 30)
+        assert torch.equal(actual[0], wanted[0]) and not (actual[0] == 5).any() and len(actual[0].unique()) > 5
+        torch.testing.assert_close(actual[1], wanted[1], rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("device", DEVICES)

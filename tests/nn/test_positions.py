@@ -13,12 +13,12 @@ from tests.parity.huggingface import transformers_module
 
 
 def test_sinusoids_equal_their_closed_form() -> None:
-    found = sinusoids(torch.arange(50), 12)
+    result = sinusoids(torch.arange(50), 12)
     for p in (0, 1, 7, 49):
         for i in range(6):
             phase = p / 10_000 ** (2 * i / 12)
-            assert found[p, 2 * i].item() == pytest.approx(math.sin(phase), abs=1e-6)
-            assert found[p, 2 * i + 1].item() == pytest.approx(math.cos(phase), abs=1e-6)
+            assert result[p, 2 * i].item() == pytest.approx(math.sin(phase), abs=1e-6)
+            assert result[p, 2 * i + 1].item() == pytest.approx(math.cos(phase), abs=1e-6)
 
 
 @pytest.mark.parametrize("offset", [0, 1, 5, 100])
@@ -56,12 +56,12 @@ def test_learned_positions_end() -> None:
 def test_relative_shift_equals_a_loop(queries: int, keys: int) -> None:
     """Column c holds distance K − 1 − c; key j of query i is (K − Q + i) − j away."""
     scores = torch.randn(2, 3, queries, keys, dtype=torch.float64, requires_grad=True)
-    found = relative_shift(scores)
-    assert found.shape == scores.shape
+    result = relative_shift(scores)
+    assert result.shape == scores.shape
     for i in range(queries):
         place = keys - queries + i
         for j in range(place + 1):
-            assert torch.equal(found[..., i, j], scores[..., i, keys - 1 - (place - j)])
+            assert torch.equal(result[..., i, j], scores[..., i, keys - 1 - (place - j)])
     assert torch.autograd.gradcheck(relative_shift, scores)
 
 
@@ -87,11 +87,11 @@ def test_buckets_by_hand() -> None:
 def test_bucketed_bias_equals_a_loop_and_depends_on_the_offset_alone(bidirectional: bool) -> None:
     bias = BucketedBias(3, bidirectional, num_buckets=8, max_distance=10)
     torch.nn.init.normal_(bias.weight)
-    found = bias(4, 6)
-    assert found.shape == (1, 3, 4, 6)
+    result = bias(4, 6)
+    assert result.shape == (1, 3, 4, 6)
     for i in range(4):
         for j in range(6):
             place = bucket(torch.tensor(j - (2 + i)), bidirectional, 8, 10)
-            assert torch.equal(found[0, :, i, j], bias.weight[place])
-    assert torch.equal(found[..., 1:, 1:], found[..., :-1, :-1])
-    torch.testing.assert_close(bias(1, 6), found[:, :, -1:])  # the last query alone, as in decoding
+            assert torch.equal(result[0, :, i, j], bias.weight[place])
+    assert torch.equal(result[..., 1:, 1:], result[..., :-1, :-1])
+    torch.testing.assert_close(bias(1, 6), result[:, :, -1:])  # the last query alone, as in decoding

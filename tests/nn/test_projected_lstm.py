@@ -55,12 +55,12 @@ def test_equals_torchs_lstm_over_each_sequence_alone(lengths: list[int]) -> None
             )
         ):
             turned = tokens.flip(0) if direction == BACKWARD else tokens
-            told, (last, last_cell) = theirs(turned[None])
-            told = told[0].flip(0) if direction == BACKWARD else told[0]
-            torch.testing.assert_close(tokens_out, told)
+            reported, (last, last_cell) = theirs(turned[None])
+            reported = reported[0].flip(0) if direction == BACKWARD else reported[0]
+            torch.testing.assert_close(tokens_out, reported)
             if direction == FORWARD:
                 torch.testing.assert_close((hidden[row], cell[row]), (last[0, 0], last_cell[0, 0]))
-            total = total + (told * own_weights).sum()
+            total = total + (reported * own_weights).sum()
         total.backward()
         expected = (theirs.weight_ih_l0, theirs.weight_hh_l0, theirs.bias_ih_l0, theirs.weight_hr_l0)
         for name, parameter in zip(names, expected, strict=True):
@@ -94,7 +94,7 @@ def test_clipped_steps_by_the_equations() -> None:
     out.sin().sum().backward()
     ours = [parameter.grad.clone() for parameter in layer.parameters()]
     layer.zero_grad()
-    told = []
+    values = []
     for direction in (FORWARD, BACKWARD):
         hidden, cell = (part[0] if direction == FORWARD else torch.zeros_like(part[0]) for part in carried)
         steps = range(6) if direction == FORWARD else reversed(range(6))
@@ -109,11 +109,11 @@ def test_clipped_steps_by_the_equations() -> None:
             cell = torch.clamp(forget.sigmoid() * cell + let_in.sigmoid() * new.tanh(), -0.3, 0.3)
             hidden = torch.clamp(layer.projection_weight[direction] @ (let_out.sigmoid() * cell.tanh()), -0.1, 0.1)
             by_place[t] = hidden
-        told.append(torch.stack([by_place[t] for t in range(6)]))
+        values.append(torch.stack([by_place[t] for t in range(6)]))
         if direction == FORWARD:
             torch.testing.assert_close(last_cell[0], cell.detach())
-    torch.testing.assert_close(out, torch.stack(told))
-    torch.stack(told).sin().sum().backward()
+    torch.testing.assert_close(out, torch.stack(values))
+    torch.stack(values).sin().sum().backward()
     for own, parameter in zip(ours, layer.parameters(), strict=True):
         torch.testing.assert_close(own, parameter.grad)
 

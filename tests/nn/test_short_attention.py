@@ -26,16 +26,16 @@ def made(*shape: int) -> torch.Tensor:
     return torch.randn(*shape).to(DEVICE, TYPE).requires_grad_()
 
 
-def found_of(asked, told, layout, keys, causal=False, window=0, dropout=0.0, seed=None):  # type: ignore[no-untyped-def]
+def attended(asked, memory, layout, keys, causal=False, window=0, dropout=0.0, seed=None):  # type: ignore[no-untyped-def]
     bounds = layout.max_length, keys.max_length
-    return attend_short(asked, told, layout.offsets, keys.offsets, *bounds, causal, window, dropout, seed)
+    return attend_short(asked, memory, layout.offsets, keys.offsets, *bounds, causal, window, dropout, seed)
 
 
-def compare(found: torch.Tensor, wanted: torch.Tensor, given: list[torch.Tensor]) -> None:
-    torch.testing.assert_close(found.float(), wanted, **NEAR)
+def compare(actual: torch.Tensor, wanted: torch.Tensor, given: list[torch.Tensor]) -> None:
+    torch.testing.assert_close(actual.float(), wanted, **NEAR)
     slope = torch.randn_like(wanted)
     pairs = zip(
-        torch.autograd.grad(found, given, slope.to(TYPE)), torch.autograd.grad(wanted, given, slope), strict=True
+        torch.autograd.grad(actual, given, slope.to(TYPE)), torch.autograd.grad(wanted, given, slope), strict=True
     )
     for mine, other in pairs:
         torch.testing.assert_close(mine.float(), other.float(), **NEAR)
@@ -48,15 +48,15 @@ def test_own_tokens(lengths: list[int], causal: bool, window: int) -> None:
     layout = Layout(torch.tensor(lengths), DEVICE)
     asked = made(layout.total, 3, 2, 16)
     wanted = attend(*asked.float().unbind(1), layout=layout, causal=causal, window=window)
-    compare(found_of(asked, None, layout, layout, causal, window), wanted, [asked])
+    compare(attended(asked, None, layout, layout, causal, window), wanted, [asked])
 
 
 def test_tokens_of_another_sequence() -> None:
     torch.manual_seed(0)
     layout, keys = Layout(torch.tensor([4, 2, 20]), DEVICE), Layout(torch.tensor([3, 50, 7]), DEVICE)
-    asked, told = made(layout.total, 2, 32), made(keys.total, 2, 2, 32)
-    wanted = attend(asked.float(), *told.float().unbind(1), layout=layout, key_layout=keys)
-    compare(found_of(asked, told, layout, keys), wanted, [asked, told])
+    asked, reported = made(layout.total, 2, 32), made(keys.total, 2, 2, 32)
+    wanted = attend(asked.float(), *reported.float().unbind(1), layout=layout, key_layout=keys)
+    compare(attended(asked, reported, layout, keys), wanted, [asked, reported])
 
 
 def test_heads_of_a_network_take_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,10 +65,11 @@ def test_heads_of_a_network_take_it(monkeypatch: pytest.MonkeyPatch) -> None:
     own, cross = (kind(32, 2).to(DEVICE) for kind in (multihead.SelfAttention, multihead.CrossAttention))
     x_ND, memory_MD = (torch.randn(total, 32, device=DEVICE) for total in (layout.total, keys.total))
     wanted = own(x_ND, layout, causal=True), cross(x_ND, layout, memory_MD, keys)
-    monkeypatch.setattr(multihead, "is_packed", lambda *_: True)
-    monkeypatch.setattr(importlib.import_module("canon.nn.attention.attend"), "_FLASH", None)
-    found = own(x_ND, layout, causal=True), cross(x_ND, layout, memory_MD, keys)
-    for one, two in zip(found, wanted, strict=True):
+    attend_module = importlib.import_module("canon.nn.attention.attend")
+    monkeypatch.setattr(attend_module, "is_packed", lambda *_: True)
+    monkeypatch.setattr(attend_module, "_FLASH", None)
+    actual = own(x_ND, layout, causal=True), cross(x_ND, layout, memory_MD, keys)
+    for one, two in zip(actual, wanted, strict=True):
         torch.testing.assert_close(one, two, rtol=1e-2, atol=1e-2)
 
 
@@ -84,12 +85,12 @@ def test_empty_sequences_weigh_nothing() -> None:
     """Queries without keys, keys without queries, and neither."""
     torch.manual_seed(0)
     layout, keys = Layout(torch.tensor([3, 0, 0, 2]), DEVICE), Layout(torch.tensor([0, 4, 0, 2]), DEVICE)
-    asked, told = made(layout.total, 1, 16), made(keys.total, 2, 1, 16)
-    found = found_of(asked, told, layout, keys)
-    assert not found[:3].any() and found[3:].any()
-    asked_slope, told_slope = torch.autograd.grad(found.sum(), [asked, told])
-    assert not asked_slope[:3].any() and not told_slope[:4].any()
-    assert asked_slope[3:].any() and told_slope[4:].any()
+    asked, reported = made(layout.total, 1, 16), made(keys.total, 2, 1, 16)
+    result = attended(asked, reported, layout, keys)
+    assert not result[:3].any() and result[3:].any()
+    asked_slope, reported_slope = torch.autograd.grad(result.sum(), [asked, reported])
+    assert not asked_slope[:3].any() and not reported_slope[:4].any()
+    assert asked_slope[3:].any() and reported_slope[4:].any()
 
 
 def test_dropout_is_that_of_its_seed_forward_and_backward() -> None:
@@ -99,11 +100,11 @@ def test_dropout_is_that_of_its_seed_forward_and_backward() -> None:
     seed = torch.tensor(7, dtype=torch.int32, device=DEVICE)
     with torch.no_grad():  # values that are one-hot show the weights themselves
         asked[:, 2] = torch.eye(16).repeat(40, 1)[:, None].to(asked)
-    plain, dropped = (found_of(asked, None, layout, layout, dropout=p, seed=s) for p, s in ((0.0, None), (0.25, seed)))
+    plain, dropped = (attended(asked, None, layout, layout, dropout=p, seed=s) for p, s in ((0.0, None), (0.25, seed)))
     kept = dropped != 0
     assert abs(kept.float().mean().item() - 0.75) < 0.01
     torch.testing.assert_close(dropped[kept].float(), plain[kept].float() / 0.75, **NEAR)
-    other = found_of(asked, None, layout, layout, dropout=0.25, seed=seed + 1)
+    other = attended(asked, None, layout, layout, dropout=0.25, seed=seed + 1)
     assert 0.5 < (kept == (other != 0)).float().mean() < 0.75  # 0.625 of independent draws
     # The way back has the same weights dropped: the slope of the same function, written out.
     x = asked.detach().float().requires_grad_()

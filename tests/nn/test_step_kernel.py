@@ -31,7 +31,7 @@ def test_kernels_step_as_plain_tensors_do(kind: str, dtype: torch.dtype) -> None
     for place in range(70, 76):
         token_B, place_1 = tokens_BT[:, place - 70], torch.tensor([place], device=DEVICE)
         wanted = network.fixed_step(token_B, place_1, states[0], 128)
-        found = network.fixed_step(token_B, place_1, states[1], 128, step_kernel.fixed)
+        actual = network.fixed_step(token_B, place_1, states[1], 128, step_kernel.fixed)
         near = 1e-5 if dtype == torch.float32 else 0.05
-        torch.testing.assert_close(found, wanted, rtol=near, atol=near)
+        torch.testing.assert_close(actual, wanted, rtol=near, atol=near)
         torch.testing.assert_close(states[1]["cache"], states[0]["cache"], rtol=near, atol=near)

@@ -27,30 +27,30 @@ def test_values_and_gradients(block: int, biased: bool, monkeypatch: pytest.Monk
     monkeypatch.setattr(module, "_BLOCK", block)
     x_MD, weight_VD, bias_V, target_M = inputs(11, 97, biased)
     leaves = [x_MD, weight_VD, *([bias_V] if biased else [])]
-    found = token_loss(x_MD, weight_VD, bias_V, target_M)
+    actual = token_loss(x_MD, weight_VD, bias_V, target_M)
     logits = F.linear(x_MD, weight_VD, bias_V)
     wanted = F.cross_entropy(logits, target_M, reduction="none")
-    torch.testing.assert_close(found.losses, wanted.detach())
-    torch.testing.assert_close(found.total, wanted.sum())
-    assert torch.equal(found.right, logits.argmax(1) == target_M)
-    mine, other = (torch.autograd.grad(total * 0.37, leaves) for total in (found.total, wanted.sum()))
+    torch.testing.assert_close(actual.losses, wanted.detach())
+    torch.testing.assert_close(actual.total, wanted.sum())
+    assert torch.equal(actual.right, logits.argmax(1) == target_M)
+    mine, other = (torch.autograd.grad(total * 0.37, leaves) for total in (actual.total, wanted.sum()))
     for one, two in zip(mine, other, strict=True):
         torch.testing.assert_close(one, two)
 
 
 @pytest.mark.parametrize("block", [97 * 3, 1 << 28])
 def test_shares(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Losses that count so many times, against torch's: the total and its gradients; each loss is told as it is."""
+    """Losses that count so many times, against torch's: the total and its gradients; each loss is reported as it is."""
     monkeypatch.setattr(module, "_BLOCK", block)
     x_MD, weight_VD, bias_V, target_M = inputs(11, 97, True)
     target_M[3] = -1
     share_M = torch.rand(11, dtype=torch.float64)
-    found = token_loss(x_MD, weight_VD, bias_V, target_M, share_M)
+    actual = token_loss(x_MD, weight_VD, bias_V, target_M, share_M)
     wanted = F.cross_entropy(F.linear(x_MD, weight_VD, bias_V), target_M, reduction="none", ignore_index=-1)
-    torch.testing.assert_close(found.losses, wanted.detach())
-    torch.testing.assert_close(found.total, (wanted * share_M).sum())
+    torch.testing.assert_close(actual.losses, wanted.detach())
+    torch.testing.assert_close(actual.total, (wanted * share_M).sum())
     leaves = (x_MD, weight_VD, bias_V)
-    mine, other = (torch.autograd.grad(total, leaves) for total in (found.total, (wanted * share_M).sum()))
+    mine, other = (torch.autograd.grad(total, leaves) for total in (actual.total, (wanted * share_M).sum()))
     for one, two in zip(mine, other, strict=True):
         torch.testing.assert_close(one, two)
 
@@ -62,16 +62,16 @@ def test_gradients_by_differences() -> None:
 
 
 def test_only_the_total_has_a_gradient() -> None:
-    found = token_loss(*inputs(4, 9, True))
-    assert found.total.requires_grad and not found.losses.requires_grad and not found.right.requires_grad
+    result = token_loss(*inputs(4, 9, True))
+    assert result.total.requires_grad and not result.losses.requires_grad and not result.right.requires_grad
 
 
 def test_large_logits_and_no_rows() -> None:
     """Logits of ±1000 give neither infinity nor nan; no places give a loss of 0."""
     x_MD, weight_VD, _, target_M = inputs(4, 9, False, torch.float32)
-    found = token_loss(1000 * x_MD, weight_VD, None, target_M)
-    torch.testing.assert_close(found.losses, F.cross_entropy(1000 * x_MD @ weight_VD.T, target_M, reduction="none"))
-    assert torch.autograd.grad(found.total, weight_VD)[0].isfinite().all()
+    result = token_loss(1000 * x_MD, weight_VD, None, target_M)
+    torch.testing.assert_close(result.losses, F.cross_entropy(1000 * x_MD @ weight_VD.T, target_M, reduction="none"))
+    assert torch.autograd.grad(result.total, weight_VD)[0].isfinite().all()
     empty = token_loss(x_MD[:0], weight_VD, None, target_M[:0])
     assert empty.total == 0 and empty.losses.shape == (0,)
     assert torch.autograd.grad(empty.total, weight_VD)[0].abs().sum() == 0
@@ -80,20 +80,20 @@ def test_large_logits_and_no_rows() -> None:
 def test_without_learning_the_same_losses() -> None:
     x_MD, weight_VD, bias_V, target_M = inputs(6, 9, True)
     with torch.no_grad():
-        found = token_loss(x_MD, weight_VD, bias_V, target_M)
-    torch.testing.assert_close(found.losses, token_loss(x_MD, weight_VD, bias_V, target_M).losses)
-    assert not found.total.requires_grad
+        result = token_loss(x_MD, weight_VD, bias_V, target_M)
+    torch.testing.assert_close(result.losses, token_loss(x_MD, weight_VD, bias_V, target_M).losses)
+    assert not result.total.requires_grad
 
 
 def test_half_precision_on_the_cpu() -> None:
     """Under autocast the products are in bfloat16, losses and the gradients of weights in float32."""
     x_MD, weight_VD, bias_V, target_M = inputs(16, 33, True, torch.float32)
     with torch.autocast("cpu", torch.bfloat16):
-        found = token_loss(x_MD, weight_VD, bias_V, target_M)
+        actual = token_loss(x_MD, weight_VD, bias_V, target_M)
     wanted = F.cross_entropy(F.linear(x_MD, weight_VD, bias_V), target_M, reduction="none")
-    assert found.losses.dtype == torch.float32
-    torch.testing.assert_close(found.losses, wanted.detach(), rtol=0.03, atol=0.03)
-    mine = torch.autograd.grad(found.total, (x_MD, weight_VD, bias_V))
+    assert actual.losses.dtype == torch.float32
+    torch.testing.assert_close(actual.losses, wanted.detach(), rtol=0.03, atol=0.03)
+    mine = torch.autograd.grad(actual.total, (x_MD, weight_VD, bias_V))
     other = torch.autograd.grad(wanted.sum(), (x_MD, weight_VD, bias_V))
     for one, two in zip(mine, other, strict=True):
         assert one.dtype == torch.float32
@@ -103,13 +103,13 @@ def test_half_precision_on_the_cpu() -> None:
 class Largest(TorchDispatchMode):
     """The most numbers that one result of an operator has."""
 
-    found = 0
+    most = 0
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
         out = func(*args, **(kwargs or {}))
         for result in out if isinstance(out, tuple | list) else (out,):
             if isinstance(result, Tensor) and not func.is_view:
-                self.found = max(self.found, result.numel())
+                self.most = max(self.most, result.numel())
         return out
 
 
@@ -119,4 +119,4 @@ def test_all_logits_are_never_held(monkeypatch: pytest.MonkeyPatch) -> None:
     x_MD, weight_VD, bias_V, target_M = inputs(64, 50, True)
     with Largest() as largest:
         token_loss(x_MD, weight_VD, bias_V, target_M).total.backward()
-    assert largest.found == 500
+    assert largest.most == 500

@@ -44,9 +44,9 @@ def loss_of(asked: object, name: str = "cross-entropy", counts: tuple[int, ...] 
 
 
 def test_balanced_weights_are_scikit_learns() -> None:
-    found = class_weights("balanced", CLASSES, COUNTS)
+    actual = class_weights("balanced", CLASSES, COUNTS)
     wanted = compute_class_weight("balanced", classes=np.arange(3), y=LABELS)
-    np.testing.assert_allclose(found, wanted, rtol=1e-6)  # type: ignore[arg-type]
+    np.testing.assert_allclose(actual, wanted, rtol=1e-6)  # type: ignore[arg-type]
     assert class_weights("none", CLASSES, COUNTS) is None
 
 
@@ -81,14 +81,16 @@ def test_every_objective_weights_an_examples_whole_loss(name: str) -> None:
 
 def test_what_constant_guesses_cost() -> None:
     """The best constant under weights, by brute force; of balanced classes it is the uniform guess."""
-    found = loss_of({"c": 12.0}).floors(LABELS, 3)
+    result = loss_of({"c": 12.0}).floors(LABELS, 3)
     weights = class_weights({"c": 12.0}, CLASSES, COUNTS)
     assert weights is not None
     shares = np.array(COUNTS) * weights.numpy() / 100
-    assert found["uniform"] == math.log(3) and found["class shares"] == pytest.approx(-(shares * np.log(shares)).sum())
+    assert result["uniform"] == math.log(3) and result["class shares"] == pytest.approx(
+        -(shares * np.log(shares)).sum()
+    )
     constant = torch.tensor(np.log(shares), dtype=torch.float32).expand(100, 3)
     assert loss_of({"c": 12.0}).losses(constant, torch.from_numpy(LABELS)).mean().item() == pytest.approx(
-        found["class shares"], rel=1e-5
+        result["class shares"], rel=1e-5
     )
     assert loss_of("balanced").floors(LABELS, 3)["class shares"] == pytest.approx(math.log(3))
 

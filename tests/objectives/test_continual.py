@@ -27,21 +27,21 @@ def test_a_step_is_of_one_task_and_tasks_join_stage_by_stage() -> None:
 def test_orders_can_be_undone() -> None:
     assert len(ORDERS) == 1 + 2 + 6 and len({tuple(order) for order in ORDERS[3:]}) == 6
     text = COLUMN.sequence(INDICES)
-    found, labels = reorder(text, INDICES, DRAWS)
+    result, labels = reorder(text, INDICES, DRAWS)
     several = Sentences.of(text).counts >= 3
     counts = np.bincount(labels[several], minlength=9)
     for label, share in enumerate([1 / 3, 1 / 6, 1 / 6, *[1 / 18] * 6]):
         assert within(counts[label] / several.sum(), share, int(several.sum()))
     for row in INDICES:
-        right, told = text[row].tolist(), found[row].tolist()
-        assert sorted(right) == sorted(told)
+        right, reported = text[row].tolist(), result[row].tolist()
+        assert sorted(right) == sorted(reported)
         # Some cut of the passage into segments, in the order that the label says, gives what was put out.
         breaks = np.flatnonzero(text.begins[text.offsets[row] : text.offsets[row + 1]] & SENTENCE).tolist()
         parts = 1 if labels[row] == 0 else 2 if labels[row] < 3 else 3
         bounds = [(0, *cut, len(right)) for cut in _cuts(breaks[1:], parts - 1)]
         order = ORDERS[labels[row]][:parts]
         ways = [[token for i in order for token in right[bound[i] : bound[i + 1]]] for bound in bounds]
-        assert told in ways
+        assert reported in ways
 
 
 def _cuts(places, count):
@@ -91,10 +91,10 @@ def test_relation_is_membership_in_the_rest_of_the_document() -> None:
     small = passages([6, 30], 40, length=16)
     indices = np.arange(len(small))
     text = small.sequence(indices)
-    told = np.split(relation(small, indices, text), text.offsets[1:-1])
+    reported = np.split(relation(small, indices, text), text.offsets[1:-1])
     bounds, document = small.sentences[small.documents], small.document_of(indices)
     for row in indices:
         start, stop = small.starts[row], small.starts[row] + small.lengths[row]
         low, high = max(bounds[document[row]], start - 64), min(bounds[document[row] + 1], stop + 64)
         rest = set(small.tokens[low:start].tolist()) | set(small.tokens[stop:high].tolist())
-        assert told[row].tolist() == [int(token in rest) for token in text[row].tolist()]
+        assert reported[row].tolist() == [int(token in rest) for token in text[row].tolist()]

@@ -43,20 +43,20 @@ def test_every_way_of_parting_is_as_likely() -> None:
     # 12 tokens, 4 of them noise in 2 spans: 3 ways to part the noise, 7 to part the rest.
     size = 8000
     mask, _ = noise(np.full(size, 12), np.arange(size), DRAWS, 1 / 3, 2.0, 100)
-    found = Counter(map(tuple, mask.reshape(size, 12).tolist()))
+    result = Counter(map(tuple, mask.reshape(size, 12).tolist()))
     ways = set()
     for (n,), (r,) in ((a, b) for a in combinations(range(1, 4), 1) for b in combinations(range(1, 8), 1)):
         ways.add((False,) * r + (True,) * n + (False,) * (8 - r) + (True,) * (4 - n))
-    assert set(found) == ways
-    assert all(within(count / size, 1 / 21, size) for count in found.values())
+    assert set(result) == ways
+    assert all(within(count / size, 1 / 21, size) for count in result.values())
 
 
 def test_source_and_target_make_the_text_again() -> None:
     given = text([2, 5, 40, 128, 1, 90])
-    found = corrupt(given, np.arange(6), DRAWS, SPECIALS)
+    result = corrupt(given, np.arange(6), DRAWS, SPECIALS)
     spans = counts(given.lengths, 0.15, 3.0, 32)[1]
     for row in range(6):
-        source, target = found.source[row].tolist(), found.target[row].tolist()
+        source, target = result.source[row].tolist(), result.target[row].tolist()
         assert source.pop() == SPECIALS.eos and target.pop() == SPECIALS.eos
         sentinels = [token for token in source if token in SPECIALS.sentinels]
         assert sentinels == [token for token in target if token in SPECIALS.sentinels]
@@ -74,10 +74,10 @@ def test_source_and_target_make_the_text_again() -> None:
 
 
 def test_the_papers_example() -> None:
-    """Figure 2: two spans, each left out behind its sentinel."""
+    """Figure 2: two spans, each left out after its sentinel."""
     given = Ragged(np.arange(100, 110), np.array([10]))
-    found = corrupt(given, np.arange(1), DRAWS, SPECIALS, share=0.4, span=2.0)
-    assert len(found.source[0]) == 10 - 4 + 2 + 1 and len(found.target[0]) == 4 + 2 + 1
+    result = corrupt(given, np.arange(1), DRAWS, SPECIALS, share=0.4, span=2.0)
+    assert len(result.source[0]) == 10 - 4 + 2 + 1 and len(result.target[0]) == 4 + 2 + 1
 
 
 def test_a_batch_composed_in_pieces_is_the_same() -> None:
@@ -85,15 +85,15 @@ def test_a_batch_composed_in_pieces_is_the_same() -> None:
     together = corrupt(whole, rows, DRAWS, SPECIALS)
     parts = [corrupt(whole.take(p), rows[p], DRAWS, SPECIALS) for p in (np.arange(2), np.arange(2, 5))]
     for name in ("source", "target"):
-        told = [getattr(part, name).tokens for part in parts]
-        assert np.array_equal(getattr(together, name).tokens, np.concatenate(told))
+        values = [getattr(part, name).tokens for part in parts]
+        assert np.array_equal(getattr(together, name).tokens, np.concatenate(values))
 
 
 def test_texts_too_short_and_missing_sentinels() -> None:
     one = corrupt(text([1, 1]), np.arange(2), DRAWS, SPECIALS)
     assert one.source.lengths.tolist() == [2, 2] and one.target.tokens.tolist() == [SPECIALS.eos] * 2
     few = Specials(pad=0, eos=3, sentinels=(5, 6))
-    found = corrupt(text([300]), np.arange(1), DRAWS, few)
-    assert found.target[0].tolist().count(5) == 1 and len(found.target[0]) == 45 + 2 + 1
+    result = corrupt(text([300]), np.arange(1), DRAWS, few)
+    assert result.target[0].tolist().count(5) == 1 and len(result.target[0]) == 45 + 2 + 1
     with pytest.raises(CanonError, match="The tokenizer has no <extra_id_0>, which span corruption needs"):
         corrupt(text([5]), np.arange(1), DRAWS, Specials(eos=3))

@@ -23,21 +23,21 @@ def sequences(lengths, **more):
 @pytest.mark.parametrize("masking", KINDS)
 def test_counts_and_shares_are_berts(masking) -> None:
     given = sequences([120] * 300, phrases=True)
-    found = mask(given, np.arange(300), DRAWS, SPECIALS, VOCABULARY, masking)
-    counts = np.bincount(given.rows[found.places], minlength=300)
+    result = mask(given, np.arange(300), DRAWS, SPECIALS, VOCABULARY, masking)
+    counts = np.bincount(given.rows[result.places], minlength=300)
     # 15 % of 120 are 18: exactly so many tokens, and of whole words and spans never more.
     assert (counts == 18).all() if masking == "token" else (counts <= 18).all() and counts.mean() > 17.8
-    assert (np.diff(found.places) > 0).all()
-    assert np.array_equal(found.target, given.tokens[found.places])
-    assert given.ordinary[found.places].all()
+    assert (np.diff(result.places) > 0).all()
+    assert np.array_equal(result.target, given.tokens[result.places])
+    assert given.ordinary[result.places].all()
     untouched = np.ones(len(given.tokens), dtype=bool)
-    untouched[found.places] = False
-    assert np.array_equal(found.input[untouched], given.tokens[untouched])
-    shown, trials = found.input[found.places], len(found.places) if masking != "span" else len(found.places) // 3
+    untouched[result.places] = False
+    assert np.array_equal(result.input[untouched], given.tokens[untouched])
+    shown, trials = result.input[result.places], len(result.places) if masking != "span" else len(result.places) // 3
     assert within((shown == SPECIALS.mask).mean(), 0.8, trials)
     # A random token is the right one by chance, one time in the vocabulary.
-    assert within((shown == found.target).mean(), 0.1 + 0.1 / len(VOCABULARY), trials)
-    random = shown[(shown != SPECIALS.mask) & (shown != found.target)]
+    assert within((shown == result.target).mean(), 0.1 + 0.1 / len(VOCABULARY), trials)
+    random = shown[(shown != SPECIALS.mask) & (shown != result.target)]
     assert random.min() >= FIRST and len(np.unique(random)) > 0.3 * min(len(random), len(VOCABULARY))
 
 
@@ -102,10 +102,10 @@ def test_the_fate_is_of_a_token_or_of_a_span(masking, together, as_one) -> None:
     """BERT's code draws for each token of a word on its own; ERNIE hides, replaces or keeps a span as one; UniLM, which
     asks for spans together=False, again draws for each token."""
     given, rows = sequences([120] * 300, words=0.4), np.arange(300)
-    found = mask(given, rows, DRAWS, SPECIALS, VOCABULARY, masking, together=together)
+    result = mask(given, rows, DRAWS, SPECIALS, VOCABULARY, masking, together=together)
     _, unit = choose(given, rows, DRAWS, masking, 0.15)
-    hidden = found.input[found.places] == SPECIALS.mask
-    key = given.rows[found.places] * 1000 + unit[found.places]
+    hidden = result.input[result.places] == SPECIALS.mask
+    key = given.rows[result.places] * 1000 + unit[result.places]
     inside = key[1:] == key[:-1]  # neighbours in one word or span
     assert inside.sum() > 1000
     unlike = (hidden[1:] != hidden[:-1])[inside].mean()

@@ -18,11 +18,11 @@ def sequences(lengths, **more):
 def test_the_predicted_are_the_last_of_the_order() -> None:
     lengths = [60, 120, 33, 7]
     given = sequences(lengths)
-    found = permute(given, np.arange(4), DRAWS, spans=False)
-    assert np.array_equal(found.target, given.tokens[found.places])
+    result = permute(given, np.arange(4), DRAWS, spans=False)
+    assert np.array_equal(result.target, given.tokens[result.places])
     for row, length in enumerate(lengths):
         own = given.rows == row
-        rank, asked = found.rank[own], np.isin(np.flatnonzero(own), found.places)
+        rank, asked = result.rank[own], np.isin(np.flatnonzero(own), result.places)
         count = max(round(length / 6), 1)
         assert asked.sum() == count
         assert rank[-2:].tolist() == [0, 0]  # <sep> and <cls> are seen by all
@@ -34,20 +34,20 @@ def test_the_predicted_are_the_last_of_the_order() -> None:
 def test_every_order_is_as_likely() -> None:
     size = 6000
     given = sequences([4] * size)
-    found = permute(given, np.arange(size), DRAWS, share=1.0, spans=False)
-    orders = found.rank.reshape(size, 6)[:, :4]
+    result = permute(given, np.arange(size), DRAWS, share=1.0, spans=False)
+    orders = result.rank.reshape(size, 6)[:, :4]
     for order in permutations(range(1, 5)):
         assert within((orders == order).all(axis=1).mean(), 1 / 24, size)
 
 
 def test_spans_are_whole_words_of_one_to_five() -> None:
     given = sequences([200] * 50)
-    found = permute(given, np.arange(50), DRAWS)
+    result = permute(given, np.arange(50), DRAWS)
     chosen = np.zeros(len(given.tokens), dtype=bool)
-    chosen[found.places] = True
+    chosen[result.places] = True
     inner = (given.begins[1:] & 1 == 0) & given.ordinary[1:] & given.ordinary[:-1]
     assert np.array_equal(chosen[1:][inner], chosen[:-1][inner])
-    counts = np.bincount(given.rows[found.places])
+    counts = np.bincount(given.rows[result.places])
     assert (counts <= 33).all() and counts.mean() > 32
     runs = np.flatnonzero(np.diff(np.r_[0, chosen.astype(int), 0]))
     assert (runs[1::2] - runs[::2]).mean() > 3  # tokens; singly drawn ones would make runs of 1.2

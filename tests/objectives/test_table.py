@@ -16,7 +16,7 @@ import torch
 from canon import recipe as recipes
 from canon.config import parse
 from canon.errors import CanonError
-from canon.objectives.choosing import choose, fitting
+from canon.objectives.choosing import choose, default, fitting
 from canon.objectives.table import OBJECTIVES, by_name
 from canon.registry import SYSTEMS, find
 from canon.tasks.table import TASKS
@@ -32,6 +32,13 @@ ORACLES = {
     "squared": "tests/objectives/test_regression.py::test_equals_torch",
     "absolute": "tests/objectives/test_regression.py::test_equals_torch",
     "nt-xent": "tests/objectives/test_contrastive.py::test_nt_xent_equals_a_loop",
+    "cpc": "tests/objectives/test_contrastive.py::test_cpc_equals_a_loop",
+    "mnrl": "tests/objectives/test_sentences.py::test_mnrl_is_that_of_sentence_transformers",
+    "simcse": "tests/objectives/test_sentences.py::test_simcse_is_the_authors_formula",
+    "cosent": "tests/objectives/test_sentences.py::test_cosent_is_that_of_sentence_transformers",
+    "cosine": "tests/objectives/test_sentences.py::test_cosine_is_that_of_sentence_transformers",
+    "triplet": "tests/objectives/test_sentences.py::test_triplet_is_that_of_torch_and_of_sentence_transformers",
+    "softmax-nli": "tests/objectives/test_sentences.py::test_softmax_nli_is_cross_entropy",
     "non-saturating": "tests/objectives/test_adversarial.py::test_losses_equal_the_logarithms_of_d",
     "minimax": "tests/objectives/test_adversarial.py::test_losses_equal_the_logarithms_of_d",
     "bidirectional": "tests/systems/test_elmo.py::test_losses_by_hand_over_carried_windows",
@@ -42,9 +49,12 @@ ORACLES = {
     "prefix": "tests/objectives/test_prefix.py::test_modes_come_in_their_shares_and_read_as_they_should",
     "continual": "tests/objectives/test_continual.py::test_orders_can_be_undone",
     "finetune": "tests/tasks/test_finetune.py::test_classes_by_hand",
+    "verbaliser": "tests/systems/test_prompt.py::test_masks_are_transformers",
     "negative-sampling": "tests/systems/test_word2vec.py::test_loss_is_that_of_a_direct_computation",
     "glove": "tests/systems/test_glove.py::test_the_measured_loss_is_the_papers_mean",
-    "labels": "tests/systems/test_classifier.py::test_one_step_is_the_gradients",
+    "hierarchical-softmax": "tests/systems/test_word2vec.py::test_loss_is_that_of_a_direct_computation",
+    "softmax": "tests/systems/test_classifier.py::test_one_step_is_the_gradients",
+    "one-vs-all": "tests/systems/test_classifier.py::test_one_step_is_the_gradients",
     "likelihood": "tests/systems/test_ngram.py::test_perplexity_and_likeliest_word_by_brute_force",
 }
 BY_NAME = by_name()
@@ -76,8 +86,20 @@ def test_every_system_has_an_objective_that_fits_and_its_settings_parse(system) 
     for preset in system.presets:
         chosen = choose(system, preset, {}, {})
         own = {**system.objective_settings, **system.presets[preset].get("objective", {})}
-        assert chosen.name == system.objective
+        assert chosen.name in fit and (chosen.name == system.objective or system.loop == "learner")
         assert {key: getattr(chosen.settings, key) for key in own} == own
+
+
+@pytest.mark.parametrize("system", SYSTEMS, ids=lambda system: system.name)
+def test_a_system_and_its_objective_agree_on_their_defaults(system) -> None:
+    """A setting that the objective decides has one default, whether a recipe or Python makes the network."""
+    for preset in ("", *system.presets):
+        config, own = system.configure(preset, {}), choose(system, preset, {}, {})
+        known = {f.name for f in fields(config)}
+        decided = {key: getattr(own.settings, key) for key in own.record.shapes} | dict(own.record.decides)
+        assert {key: getattr(config, key) for key in decided if key in known} == {
+            key: value for key, value in decided.items() if key in known
+        }
 
 
 def test_names_are_unique_and_reading_the_table_imports_no_torch() -> None:
@@ -90,6 +112,10 @@ def test_what_fits() -> None:
     classification = ("cross-entropy", "logistic", "hinge", "exponential")
     assert set(fitting(find("mlp")[0])) == set(classification) == set(fitting(find("linear-svm")[0]))
     assert fitting(find("linear-svm")[0])[0] == "hinge"
+    assert set(fitting(find("fasttext-classifier")[0])) == {
+        "softmax", "hierarchical-softmax", "one-vs-all", "negative-sampling"
+    }  # fmt: skip
+    assert fitting(find("glove")[0]) == ("glove",) and len(fitting(find("word2vec")[0])) == 2
     assert fitting(find("adaboost")[0]) == ("exponential",)  # it learns by its own rule
     assert fitting(find("bert")[0]) == ("masked",) and fitting(find("gpt2")[0]) == ("causal",)
     assert fitting(find("rnn-lm")[0]) == ("cross-entropy",) and fitting(find("ngram")[0]) == ("likelihood",)
@@ -164,6 +190,13 @@ SENTENCES = {
     ("simclr", "system.temperature", 0.1): "system.temperature is a setting of the objective: write "
     "objective.temperature instead.",
     ("gan", "system.loss", "minimax"): 'system.loss is the objective: write objective.name = "minimax" instead.',
+    ("word2vec", "system.loss", "hierarchical-softmax"): "system.loss is 'hierarchical-softmax' (from --set), but the "
+    'objective decides it: write objective.name = "hierarchical-softmax" instead.',
+    ("fasttext", "system.negatives", 7): "system.negatives is 7 (from --set), but the objective decides it: write "
+    "objective.negatives instead.",
+    ("glove", "objective.name", "negative-sampling"): 'objective.name = "negative-sampling" does not fit glove, whose '
+    "task is word-vectors; what fits: glove.",
+    ("word2vec", "objective.negatives", 0): "objective.negatives must be a positive whole number, got 0 (from --set).",
     ("bert", "system.next_sentence", False): "system.next_sentence is False (from --set), but the objective decides "
     "it: write objective.next_sentence instead.",
     ("roberta", "objective.next_sentence", True): "objective.next_sentence is True, but roberta has no part for it: "
@@ -187,6 +220,19 @@ def test_the_objective_decides_the_parts_of_a_network(tmp_path: Path) -> None:
     back = recipes.load(str(tmp_path / "recipe.toml"), changes={"objective.next_sentence": True})
     assert back.config.next_sentence is True
     assert chosen("ernie2:tiny", objective__tasks=["masked", "order"]).config.tasks == ("masked", "order")
+
+
+def test_the_objective_decides_what_a_learner_lowers(tmp_path: Path) -> None:
+    own = chosen("fasttext-classifier:tags")
+    assert own.config.loss == "one-vs-all" and own.objective.name == "one-vs-all"
+    assert 'name = "one-vs-all"  # preset tags' in own.to_toml()
+    (tmp_path / "recipe.toml").write_text(own.to_toml(), encoding="utf-8")
+    assert recipes.load(str(tmp_path / "recipe.toml")).config == own.config
+    other = chosen("fasttext-classifier:tags", objective__name="negative-sampling", objective__negatives=7)
+    assert other.config.loss == "negative-sampling" and other.config.negatives == 7
+    assert default(other.system, other.config) == other.objective
+    tree = chosen("word2vec:tiny", objective__name="hierarchical-softmax")
+    assert tree.config.loss == "hierarchical-softmax" and default(tree.system, tree.config).name == tree.objective.name
 
 
 # One network, every objective of its task

@@ -285,9 +285,9 @@ def test_the_docs_name_every_optimizer_with_every_setting_and_its_default() -> N
     rows = {name.strip("| `"): settings for name, _, settings, _ in table}
     for name, settings in OPTIMIZERS.items():
         for field in dataclasses.fields(settings):
-            found = re.search(rf"`{field.name}` (\[[^\]]*\]|\S+)", rows[name])
-            assert found, (name, field.name)
-            documented = found[1].rstrip(",")
+            match = re.search(rf"`{field.name}` (\[[^\]]*\]|\S+)", rows[name])
+            assert match, (name, field.name)
+            documented = match[1].rstrip(",")
             if documented in ("none", "(required)"):
                 assert field.default in (None, dataclasses.MISSING)
             else:

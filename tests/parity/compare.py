@@ -30,8 +30,8 @@ def assert_same(
     torch.manual_seed(1)
     images_BCHW = torch.randn(batch, 3, size, size)
     with torch.no_grad():
-        found, wanted = ours.eval()(images_BCHW), theirs.eval()(images_BCHW)
-    assert_close(found, wanted, atol, "logits")
+        actual, wanted = ours.eval()(images_BCHW), theirs.eval()(images_BCHW)
+    assert_close(actual, wanted, atol, "logits")
     if training:
         ours.train(), theirs.train()
     ours_BC, theirs_BC = ours(images_BCHW), theirs(images_BCHW)
@@ -48,7 +48,7 @@ def assert_same(
         assert_close(one.float(), two.float(), atol, name)
 
 
-def assert_close(found: Tensor, wanted: Tensor, atol: float, name: str) -> None:
+def assert_close(actual: Tensor, wanted: Tensor, atol: float, name: str) -> None:
     scale = max(1e-12, wanted.abs().max().item())
-    worst = (found - wanted).abs().max().item() / scale
-    assert found.shape == wanted.shape and worst <= atol, f"{name}: {worst:.1e} of {scale:.1e}"
+    worst = (actual - wanted).abs().max().item() / scale
+    assert actual.shape == wanted.shape and worst <= atol, f"{name}: {worst:.1e} of {scale:.1e}"

@@ -106,12 +106,12 @@ def assert_same_gradients(system: str, ours: nn.Module, theirs: Any, settings: d
     family = FAMILIES[system]
     mine = {name: parameter.grad for name, parameter in ours.named_parameters() if parameter.grad is not None}
     assert set(mine) == {name for name, _ in ours.named_parameters()}
-    told = {**settings, "pad_token_id": theirs.config.pad_token_id}
-    found = family.tensors_to(mine, told)
+    values = {**settings, "pad_token_id": theirs.config.pad_token_id}
+    actual = family.tensors_to(mine, values)
     wanted = {name: parameter.grad for name, parameter in theirs.named_parameters() if parameter.grad is not None}
-    assert set(wanted) == set(found)
+    assert set(wanted) == set(actual)
     for name, gradient in wanted.items():
         if gradient.abs().max() > 1e-6:
-            assert_close(found[name], gradient, atol, name)
+            assert_close(actual[name], gradient, atol, name)
         else:  # zero but for rounding, as a key's bias has it
-            assert found[name].abs().max() <= 1e-6, name
+            assert actual[name].abs().max() <= 1e-6, name

@@ -24,10 +24,10 @@ def test_torchvision_with_classifiers_on_the_side() -> None:
     images = torch.randn(2, 3, 64, 64)
     with torch.no_grad():
         assert_close(ours.eval()(images), theirs.eval()(images), 1e-5, "evaluation")
-    found, wanted = ours.train()(images), theirs.train()(images)
-    for one, two, name in zip(found, wanted, ("logits", "aux2", "aux1"), strict=True):
+    actual, wanted = ours.train()(images), theirs.train()(images)
+    for one, two, name in zip(actual, wanted, ("logits", "aux2", "aux1"), strict=True):
         assert_close(one, two, 1e-5, name)
-    mine = torch.autograd.grad(sum(part.square().sum() for part in found), list(ours.parameters()))
+    mine = torch.autograd.grad(sum(part.square().sum() for part in actual), list(ours.parameters()))
     other = torch.autograd.grad(sum(part.square().sum() for part in wanted), list(theirs.parameters()))
     for (name, _), one, two in zip(theirs.named_parameters(), mine, other, strict=True):
         assert_close(one, two, 1e-5, name)

@@ -90,7 +90,7 @@ def test_torch(norm: str, activation: str) -> None:
     theirs, pairs = torch_transformer(network, config)
     source, target = Layout(torch.tensor([4, 2, 6])), Layout(torch.tensor([3, 5, 1]))
     source_N, target_M = torch.randint(17, (source.total,)), torch.randint(17, (target.total,))
-    found = network(source_N, source, target_M, target)
+    actual = network(source_N, source, target_M, target)
 
     def embedded(tokens: Tensor, weight: Tensor) -> Tensor:
         places = sinusoids(torch.arange(tokens.shape[1]), config.dim).double()
@@ -107,9 +107,9 @@ def test_torch(norm: str, activation: str) -> None:
         tgt_is_causal=True,
     )
     wanted = target.unpad(grid) @ tables[1].T
-    torch.testing.assert_close(found, wanted, rtol=1e-7, atol=1e-9)
-    upstream = torch.randn_like(found)
-    found.backward(upstream)
+    torch.testing.assert_close(actual, wanted, rtol=1e-7, atol=1e-9)
+    upstream = torch.randn_like(actual)
+    actual.backward(upstream)
     mine = [one.grad.clone() for one, _ in pairs]  # type: ignore[union-attr]
     of_tables = [table.grad.clone() for table in tables]  # type: ignore[union-attr]
     network.zero_grad()
@@ -142,13 +142,13 @@ def test_marian_logits() -> None:
     source, target = Layout(torch.tensor([4, 2, 6])), Layout(torch.tensor([3, 5, 1]))
     source_N, target_M = torch.randint(4, 40, (source.total,)), torch.randint(4, 40, (target.total,))
     with torch.no_grad():
-        found = target.pad(network(source_N, source, target_M, target))
+        actual = target.pad(network(source_N, source, target_M, target))
         wanted = theirs(
             input_ids=source.pad(source_N),
             attention_mask=source.mask.long(),
             decoder_input_ids=target.pad(target_M),
         ).logits
-    torch.testing.assert_close(found[target.mask], wanted[target.mask], rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(actual[target.mask], wanted[target.mask], rtol=1e-4, atol=1e-5)
 
 
 def test_marian_generates_the_same() -> None:
@@ -159,11 +159,11 @@ def test_marian_generates_the_same() -> None:
     source = Layout(torch.tensor([4, 2, 6, 3]))
     source_N = torch.randint(4, 40, (source.total,))
     state = network.init_state(network.encode(source_N, source), 12)
-    found = torch.full((4, 1), 2)
+    actual = torch.full((4, 1), 2)
     for _ in range(12):
-        logits_BV, state = network.step(found[:, -1], state)
-        token_B = logits_BV.scatter(1, found, -torch.inf).argmax(-1)
-        found = torch.cat([found, token_B[:, None]], 1)
+        logits_BV, state = network.step(actual[:, -1], state)
+        token_B = logits_BV.scatter(1, actual, -torch.inf).argmax(-1)
+        actual = torch.cat([actual, token_B[:, None]], 1)
     wanted = theirs.generate(
         source.pad(source_N),
         attention_mask=source.mask.long(),
@@ -173,7 +173,7 @@ def test_marian_generates_the_same() -> None:
         no_repeat_ngram_size=1,
     )[:, 1:]
     wanted = F.pad(wanted, (0, 12 - wanted.shape[1]))
-    for own, other in zip(found[:, 1:].tolist(), wanted.tolist(), strict=True):
+    for own, other in zip(actual[:, 1:].tolist(), wanted.tolist(), strict=True):
         end = own.index(3) + 1 if 3 in own else 12
         assert own[:end] == other[:end] and not any(other[end:])
     assert len({tuple(row) for row in wanted.tolist()}) == 4

@@ -66,7 +66,7 @@ def predicted(run: Run) -> tuple[np.ndarray, np.ndarray]:
     """Targets of the test set, and a score for each class."""
     model, test = load(run.path), read_data(run.recipe).splits["test"]
     task: Any = model.task
-    return np.asarray(test["target"]), task.scores(model.learner.outputs({"input": test["input"]})).numpy()
+    return np.asarray(test["target"]), task.scores(model.learner.outputs({"input": test["input"]}))
 
 
 CLASSES = ("words", "text", "images", "table")
@@ -169,8 +169,8 @@ def test_the_commands_work_as_they_are_typed(
         for command in typed:
             if " convert " in command and name != "table":
                 continue  # seconds each; tests/first_hour/test_onnx_text.py writes such graphs
-            told = canon(*shlex.split(command)[1:])
-            assert told.code == 0, f"{command}: {told.err}"
+            printed = canon(*shlex.split(command)[1:])
+            assert printed.code == 0, f"{command}: {printed.err}"
         text = write_report(runs[name]).read_text()
         assert "<h2>Use it</h2>" in text
     assert "for onnxruntime" in {one["use"] for one in facts["text"]["use"]}

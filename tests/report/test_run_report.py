@@ -121,8 +121,8 @@ def test_scores_and_risks_are_those_of_the_result(runs: dict[str, Run], name: st
     scores = next(table for table in tables if table[0][0] == "split")
     for row, (split, values) in zip(scores[1:], result["scores"].items(), strict=True):
         assert row[0] == split
-        told = [float(re.split(r" \[", cell)[0].replace(",", "").replace("−", "-")) for cell in row[2:]]
-        assert told == pytest.approx(list(values.values()), rel=2e-3, abs=5e-5)
+        reported = [float(re.split(r" \[", cell)[0].replace(",", "").replace("−", "-")) for cell in row[2:]]
+        assert reported == pytest.approx(list(values.values()), rel=2e-3, abs=5e-5)
     risks = {row[0]: float(row[1].replace(",", "")) for row in next(t for t in tables if t[0][0] == "risk")[1:]}
     assert list(risks) == ["empirical risk", "structural risk", "generalization"]
     assert list(risks.values()) == pytest.approx(list(result["risk"].values()), rel=2e-3)
@@ -152,30 +152,30 @@ def test_texts_and_attention_are_facts(tmp_path: Path) -> None:
 
 
 def test_facts_are_those_of_the_files(runs: dict[str, Run]) -> None:
-    run, found = runs["expecting"], facts.gather(runs["expecting"])
+    run, actual = runs["expecting"], facts.gather(runs["expecting"])
     result = run.result
     assert result is not None
-    assert found["curves"]["rows"] == run.metrics() and found["risks"] == result["risk"]
-    assert found["curves"]["expected"] == {"valid/accuracy": [[3, 0.1, 0.5], [60, 0.6, 1.0]]}
-    scores = {(score["split"], score["metric"]): score for score in found["scores"]}
+    assert actual["curves"]["rows"] == run.metrics() and actual["risks"] == result["risk"]
+    assert actual["curves"]["expected"] == {"valid/accuracy": [[3, 0.1, 0.5], [60, 0.6, 1.0]]}
+    scores = {(score["split"], score["metric"]): score for score in actual["scores"]}
     assert scores["test", "accuracy"]["value"] == result["scores"]["test"]["accuracy"]
     assert scores["test", "loss"]["expected"] == [90.0, 91.0] and scores["valid", "loss"]["expected"] is None
-    assert found["cost"] is not None and found["cost"]["parameters"] == result["cost"]["parameters"]
-    assert {"key": "lr", "value": "0.01", "origin": f"recipe {run.recipe.name}"} in found["settings"]["optimizer"]
+    assert actual["cost"] is not None and actual["cost"]["parameters"] == result["cost"]["parameters"]
+    assert {"key": "lr", "value": "0.01", "origin": f"recipe {run.recipe.name}"} in actual["settings"]["optimizer"]
 
 
 def test_every_setting_stands_with_its_value_and_origin(runs: dict[str, Run]) -> None:
     run = runs["digits"]
-    told = [tuple(row) for table in Reader(text_of(run)).tables for row in table if len(row) == 3]
+    values = [tuple(row) for table in Reader(text_of(run)).tables for row in table if len(row) == 3]
     written = read_toml(run.path / "recipe.toml")
     written.pop("expect", None)
     for section, settings in written.items():
         for key, value in settings.items():
-            assert any(row[0] == key for row in told), f"{section}.{key} = {value}"
-    assert ("hidden", "[32]", "--set") in told
-    assert ("lr", "0.002", "recipe") in told
-    assert ("num_classes", "10", "the data") in told
-    assert ("eps", "1e-08", "default") in told
+            assert any(row[0] == key for row in values), f"{section}.{key} = {value}"
+    assert ("hidden", "[32]", "--set") in values
+    assert ("lr", "0.002", "recipe") in values
+    assert ("num_classes", "10", "the data") in values
+    assert ("eps", "1e-08", "default") in values
 
 
 def test_commands_data_and_environment(runs: dict[str, Run]) -> None:
@@ -200,7 +200,7 @@ def test_confusion_matrix_is_scikit_learns(runs: dict[str, Run]) -> None:
         from canon.training.data import read_data
 
         test = read_data(run.recipe).splits["test"]
-        predicted = model.task.scores(model.learner.outputs({"input": test["input"]})).argmax(1).numpy()
+        predicted = model.task.scores(model.learner.outputs({"input": test["input"]})).argmax(1)
         wanted = oracle(np.asarray(test["target"]), predicted, labels=range(len(model.schema.classes)))
         table = next(t for t in Reader(text_of(run)).tables if t[0] == ["", *model.schema.classes])
         assert [[int(cell) for cell in row[1:]] for row in table[1:]] == wanted.tolist()
@@ -229,8 +229,8 @@ def test_expected_ranges_and_curve(runs: dict[str, Run], tmp_path: Path) -> None
     assert "expected valid/accuracy" in text
     recipe = runs["expecting"].path.parent / "mine.toml"
     changed = train(str(recipe), out=tmp_path / "changed", changes={"optimizer.lr": 0.02}, quiet=True)
-    told = write_report(changed).read_text()
-    assert "no expected range for these settings" in told and "expected valid/accuracy" not in told
+    reported = write_report(changed).read_text()
+    assert "no expected range for these settings" in reported and "expected valid/accuracy" not in reported
 
 
 def test_no_validation_set(runs: dict[str, Run]) -> None:
@@ -262,7 +262,7 @@ def test_data_that_is_gone_is_said(runs: dict[str, Run], tmp_path: Path) -> None
 
 
 def test_after_training_the_data_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The page made of the data that training has read against the one made of the data read anew."""
+    """The page made of the data that training has read against the one made of the data read again."""
     monkeypatch.setattr(facts, "read_data", lambda *_: pytest.fail("read again"))
     run = canon.train("digits-softmax", out=tmp_path / "run", quiet=True, train={"steps": 4})
     made = text_of(run)
@@ -277,8 +277,8 @@ def test_without_matplotlib(
     for name in ("digits", "numbers"):
         text = write_report(runs[name]).read_text()
         assert "<svg" not in text and "<h2>Scores</h2>" in text and "deepcanon[plots]" in text
-        told = capsys.readouterr().err
-        assert told.count("\n") == 1 and "report.html is written without figures" in told
+        printed = capsys.readouterr().err
+        assert printed.count("\n") == 1 and "report.html is written without figures" in printed
     monkeypatch.undo()
     assert "<svg" in write_report(runs["digits"]).read_text()
 
@@ -302,8 +302,8 @@ def test_curves_draw_what_was_logged(runs: dict[str, Run]) -> None:
 
 
 def test_words_for_numbers() -> None:
-    told = {page.number(value) for value in (9610, 0.96943, -0.5, 0.0, 1234.56, 0.00012346, 1e-9)}
-    assert told == {"9,610", "0.9694", "−0.5000", "0.0000", "1,234.6", "0.0001235", "1e−09"}
+    reported = {page.number(value) for value in (9610, 0.96943, -0.5, 0.0, 1234.56, 0.00012346, 1e-9)}
+    assert reported == {"9,610", "0.9694", "−0.5000", "0.0000", "1,234.6", "0.0001235", "1e−09"}
     assert [page.duration(s) for s in (0.5531, 61, 3599.6, 7380)] == ["0.553 s", "1 min 1 s", "1 h 0 min", "2 h 3 min"]
     assert [page.size(n) for n in (12, 129384, 5e9, 3e12)] == ["12 B", "129 kB", "5 GB", "3 TB"]
 

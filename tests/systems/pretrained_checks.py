@@ -111,7 +111,7 @@ def assert_equals_by_hand(network: Any, found_NV: Tensor, token_N: Tensor, layou
 
 
 def losses_of_training(system: str, masked: bool, steps: int = 60, **changes: Any) -> list[float]:
-    """Mean loss per told token in each step.
+    """Mean loss per predicted token in each step.
 
     masked: texts of one token over and over, of which two of nine are hidden by token 0; else texts that count up,
     where every token tells the next.
@@ -120,7 +120,7 @@ def losses_of_training(system: str, masked: bool, steps: int = 60, **changes: An
     network = canon.create(system, **{**SMALL, "dim": 24, "hidden": 48, **changes})
     optimizer = torch.optim.AdamW(network.parameters(), 3e-3)
     layout = Layout(torch.full((16,), 9))
-    found = []
+    values = []
     for _ in range(steps):
         text_BL = 1 + (torch.randint(22, (16, 1)) + (0 if masked else 1) * torch.arange(10)) % 22
         token_N = text_BL[:, :9].flatten().clone()
@@ -136,5 +136,5 @@ def losses_of_training(system: str, masked: bool, steps: int = 60, **changes: An
         loss.backward()
         optimizer.step()
         assert F.relu(losses.losses.sum() - losses.total).item() < 1e-2
-        found.append(loss.item())
-    return found
+        values.append(loss.item())
+    return values

@@ -72,9 +72,9 @@ def assert_same_gradients(network: nn.Module, ours_MV: Tensor, theirs_MV: Tensor
     torch.testing.assert_close(ours_MV, theirs_MV, rtol=1e-9, atol=1e-11)
     labels_M = torch.arange(len(ours_MV)) % TARGET
     names, parameters = zip(*network.named_parameters(), strict=True)
-    found = torch.autograd.grad(F.cross_entropy(ours_MV, labels_M), parameters, allow_unused=True)
+    actual = torch.autograd.grad(F.cross_entropy(ours_MV, labels_M), parameters, allow_unused=True)
     wanted = torch.autograd.grad(F.cross_entropy(theirs_MV, labels_M), parameters, allow_unused=True)
-    for name, own, other in zip(names, found, wanted, strict=True):
+    for name, own, other in zip(names, actual, wanted, strict=True):
         assert own is not None and own.any(), f"{name} takes no part"
         torch.testing.assert_close(own, other, rtol=1e-7, atol=1e-10, msg=name)
 
@@ -149,5 +149,5 @@ def learn_to_turn_around(network: Any, num_steps: int = 80, lr: float = 0.02) ->
 def share_turned_around(network: Any, beam: int) -> float:
     """How many of the sources that were learned are decoded from their end to their beginning, to the letter."""
     source_N, source, words = words_to_turn_around()
-    found = translate(network.eval(), source_N, source, beam)
-    return sum(found[b, 0] == word.tolist() for b, word in enumerate(words)) / source.size
+    translations = translate(network.eval(), source_N, source, beam)
+    return sum(translations[b, 0] == word.tolist() for b, word in enumerate(words)) / source.size

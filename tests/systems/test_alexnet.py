@@ -76,9 +76,9 @@ def test_outputs_and_gradients_by_hand(shape: list[int], groups: int, norm: bool
     ours, theirs = network(images), by_hand(list(network.parameters()), images, groups, norm, small)
     torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-12)
     target = torch.tensor([0, 2, 1])
-    found = torch.autograd.grad(F.cross_entropy(ours, target), list(network.parameters()))
+    actual = torch.autograd.grad(F.cross_entropy(ours, target), list(network.parameters()))
     wanted = torch.autograd.grad(F.cross_entropy(theirs, target), list(network.parameters()))
-    for own, other in zip(found, wanted, strict=True):
+    for own, other in zip(actual, wanted, strict=True):
         torch.testing.assert_close(own, other, rtol=1e-8, atol=1e-12)
 
 

@@ -37,8 +37,8 @@ from tests.systems.pretrained_checks import (
 def test_published_sizes(preset: str, exact: int, published: float) -> None:
     """Section 3 of the paper (base, large) and the authors' later small ones, all heads of pre-training counted."""
     with torch.device("meta"):
-        found = count_parameters(canon.create(f"bert:{preset}"))
-    assert found == exact == pytest.approx(published, rel=0.02)
+        result = count_parameters(canon.create(f"bert:{preset}"))
+    assert result == exact == pytest.approx(published, rel=0.02)
 
 
 def test_a_network_by_hand() -> None:
@@ -46,8 +46,8 @@ def test_a_network_by_hand() -> None:
     network = build("bert")
     token_N, layout = batch(5, 1, 9)
     with torch.no_grad():
-        found = logits_of(network, token_N, layout)
-    assert_equals_by_hand(network, found, token_N, layout, lambda b, n: [torch.ones(n, n, dtype=torch.bool)] * 3)
+        result = logits_of(network, token_N, layout)
+    assert_equals_by_hand(network, result, token_N, layout, lambda b, n: [torch.ones(n, n, dtype=torch.bool)] * 3)
 
 
 def test_sequences_do_not_touch() -> None:
@@ -78,7 +78,7 @@ def test_logits_at_some_places_are_rows_of_all() -> None:
 
 
 def test_segments() -> None:
-    """None is all zeros; another segment changes what is told."""
+    """None is all zeros; another segment changes what is predicted."""
     network = build("bert")
     token_N, layout = batch(5, 3)
     plain = logits_of(network, token_N, layout)

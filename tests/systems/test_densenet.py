@@ -50,7 +50,7 @@ def norm(state: dict[str, Tensor], name: str, x: Tensor) -> Tensor:
 
 
 def by_hand(state: dict[str, Tensor], images: Tensor, blocks: list[int], bottleneck: int, stem: str) -> Tensor:
-    """Equation 2 literally: the list of all outputs so far, joined anew for every layer."""
+    """Equation 2 literally: the list of all outputs so far, joined again for every layer."""
     weight = state["features.conv0.weight"]
     if stem == "cifar":
         x = F.conv2d(images, weight, padding=1)
@@ -90,9 +90,9 @@ def test_outputs_and_gradients_by_hand(bottleneck: int, stem: str, side: int) ->
     ours, theirs = network(images), by_hand(dict(network.named_parameters()), images, blocks, bottleneck, stem)
     torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-12)
     target = torch.tensor([0, 2, 1, 1])
-    found = torch.autograd.grad(F.cross_entropy(ours, target), list(network.parameters()))
+    actual = torch.autograd.grad(F.cross_entropy(ours, target), list(network.parameters()))
     wanted = torch.autograd.grad(F.cross_entropy(theirs, target), list(network.parameters()))
-    for own, other in zip(found, wanted, strict=True):
+    for own, other in zip(actual, wanted, strict=True):
         torch.testing.assert_close(own, other, rtol=1e-8, atol=1e-12)
 
 

@@ -77,14 +77,14 @@ def vectors(network: ELMo, tokens: list[int], direction: int) -> torch.Tensor:
 
 
 def test_losses_by_hand_over_carried_windows() -> None:
-    """Two windows of two streams: the forward direction goes on, the backward one begins anew at a window's end."""
+    """Two windows of two streams: the forward direction goes on, the backward one begins again at a window's end."""
     network = made()
     stream_BT = torch.tensor([[4, 5, 6, 3, 7, 4, 8, 11, 3], [9, 10, 3, 4, 5, 1, 6, 7, 8]])
     window, state, expected_state = 4, None, [None, None]
     for first in (0, 4):
         token_BT, next_BT = stream_BT[:, first : first + window], stream_BT[:, first + 1 : first + window + 1]
-        found, state = network(token_BT, next_BT, Layout(torch.tensor([4, 4])), state)
-        losses_2BT = found.losses.view(2, 2, 4)
+        actual, state = network(token_BT, next_BT, Layout(torch.tensor([4, 4])), state)
+        losses_2BT = actual.losses.view(2, 2, 4)
         for row in range(2):
             layers, expected_state[row] = one_direction(
                 network, vectors(network, token_BT[row].tolist(), 0), 0, expected_state[row]
@@ -95,7 +95,7 @@ def test_losses_by_hand_over_carried_windows() -> None:
             logits = network.softmax(layers[-1])
             expected = F.cross_entropy(logits, token_BT[row].flip(0), reduction="none").flip(0)
             torch.testing.assert_close(losses_2BT[1, row], expected)
-        torch.testing.assert_close(found.total, found.losses.sum())
+        torch.testing.assert_close(actual.total, actual.losses.sum())
     for row in range(2):
         for number in range(2):
             torch.testing.assert_close(state["hidden"][row, number], expected_state[row][number][0])
@@ -107,9 +107,9 @@ def test_a_short_window_is_read_to_its_end_only() -> None:
     network = made()
     token_BT = torch.tensor([[4, 5, 6, 7], [9, 10, 0, 0]])
     next_BT = torch.tensor([[5, 6, 7, 8], [10, 11, -1, -1]])
-    found, state = network(token_BT, next_BT, Layout(torch.tensor([4, 2])))
+    result, state = network(token_BT, next_BT, Layout(torch.tensor([4, 2])))
     alone, alone_state = network(token_BT[1:], next_BT[1:], Layout(torch.tensor([2])))
-    torch.testing.assert_close(found.losses.view(2, 6)[:, 4:], alone.losses.view(2, 2))
+    torch.testing.assert_close(result.losses.view(2, 6)[:, 4:], alone.losses.view(2, 2))
     torch.testing.assert_close({name: x[1:] for name, x in state.items()}, alone_state)
 
 
@@ -150,13 +150,13 @@ def test_layers_of_tokens_and_of_words_by_hand() -> None:
     assert [layer.shape for layer in layers] == [(14, network.dim)] * 3
     by_words = network.encode_words(sentences)
     start = 0
-    for row, told in zip(rows, by_words, strict=True):
+    for row, reported in zip(rows, by_words, strict=True):
         forward, _ = one_direction(network, vectors(network, row, 0), 0)
         backward, _ = one_direction(network, vectors(network, row[::-1], 1), 1)
         for number in range(3):
             expected = torch.cat((forward[number], backward[number].flip(0)), 1)
             torch.testing.assert_close(layers[number][start : start + len(row)], expected)
-            torch.testing.assert_close(told[number], expected[1:-1])
+            torch.testing.assert_close(reported[number], expected[1:-1])
         start += len(row)
     means = network.pool(layers[-1], layout)
     torch.testing.assert_close(means[1], layers[-1][5:8].mean(0))
@@ -165,12 +165,12 @@ def test_layers_of_tokens_and_of_words_by_hand() -> None:
 def test_unknown_words_have_characters() -> None:
     """Words of no vocabulary differ from each other; as tokens they are all <unk>; another vocabulary knows them."""
     network = made().eval()
-    (told,) = network.encode_words([["dog", "dig"]])
-    assert (told[0, 0] - told[0, 1]).abs().max() > 1e-3
+    (reported,) = network.encode_words([["dog", "dig"]])
+    assert (reported[0, 0] - reported[0, 1]).abs().max() > 1e-3
     before = network.encode(torch.tensor([2, 1, 3]), Layout(torch.tensor([3])))
     network.take_vocabulary([*VOCABULARY[:4], "dog", "dig"])
     layers = network.encode(torch.tensor([2, 4, 5, 3]), Layout(torch.tensor([4])))
-    torch.testing.assert_close(torch.stack([layer[1:-1] for layer in layers]), told)
+    torch.testing.assert_close(torch.stack([layer[1:-1] for layer in layers]), reported)
     assert (before[0][1] - layers[0][1]).abs().max() > 1e-3
 
 
@@ -178,11 +178,11 @@ def test_a_smaller_softmax_predicts_the_others_as_unknown() -> None:
     network = made(softmax_words=6)
     assert network.softmax.weight.shape == (6, 6)
     token_BT = torch.tensor([[4, 9, 5, 10]])
-    found, _ = network(token_BT[:, :-1], token_BT[:, 1:], Layout(torch.tensor([3])))
+    actual, _ = network(token_BT[:, :-1], token_BT[:, 1:], Layout(torch.tensor([3])))
     renamed = [1, 5, 1]
     hidden = one_direction(network, vectors(network, [4, 9, 5], 0), 0)[0][-1]
     expected = F.cross_entropy(network.softmax(hidden), torch.tensor(renamed), reduction="none")
-    torch.testing.assert_close(found.losses[:3], expected)
+    torch.testing.assert_close(actual.losses[:3], expected)
 
 
 def test_dropout_works_in_training_only() -> None:
@@ -234,7 +234,7 @@ def test_task_scores_by_its_windows(tmp_path: Path) -> None:
     examples = Examples(columns, data.schema, torch.device("cpu"))
     turn = Turn()
     parts = [task.run(network, batch, turn) for batch in examples.streams(1)]
-    scores = task.score({name: torch.cat([part[name] for part in parts]) for name in parts[0]}, columns)
+    scores = task.score({name: torch.cat([part[name] for part in parts]).numpy() for name in parts[0]}, columns)
     text = torch.from_numpy(np.asarray(columns["input"].tokens).astype(np.int64))[None]
     whole, _ = network(text[:, :-1], text[:, 1:], Layout(torch.tensor([text.shape[1] - 1])))
     forward = whole.losses.view(2, -1)[0].mean()
@@ -255,11 +255,11 @@ def test_learns_a_text_from_both_sides() -> None:
     for _ in range(100):
         start_B1 = torch.randint(8, (16, 1))
         stream_BT = 4 + (start_B1 + torch.arange(9)) % 8
-        found, _ = network(stream_BT[:, :-1], stream_BT[:, 1:], layout)
+        result, _ = network(stream_BT[:, :-1], stream_BT[:, 1:], layout)
         optimizer.zero_grad()
-        (found.total / 256).backward()
+        (result.total / 256).backward()
         optimizer.step()
-    forward, backward = found.losses.view(2, -1).mean(1).tolist()
+    forward, backward = result.losses.view(2, -1).mean(1).tolist()
     assert forward < 0.1 and backward < 0.1
 
 
@@ -268,14 +268,14 @@ def test_half_precision_is_near() -> None:
     network = made().float().eval()
     token_BT = torch.tensor([[4, 5, 6, 7, 8, 3, 9, 10]])
     layout = Layout(torch.tensor([7]))
-    told = []
+    values = []
     for halved in (False, True):
         with torch.no_grad(), torch.autocast("cpu", torch.bfloat16, enabled=halved):
-            found, _ = network(token_BT[:, :-1], token_BT[:, 1:], layout)
-            told.append((found.losses.float(), ScalarMix(3)(network.encode(token_BT[0, 1:], layout)).float()))
-    torch.testing.assert_close(told[0], told[1], rtol=0.02, atol=0.05)
+            result, _ = network(token_BT[:, :-1], token_BT[:, 1:], layout)
+            values.append((result.losses.float(), ScalarMix(3)(network.encode(token_BT[0, 1:], layout)).float()))
+    torch.testing.assert_close(values[0], values[1], rtol=0.02, atol=0.05)
 
 
-def test_filters_that_do_not_fit_are_told() -> None:
+def test_filters_that_do_not_fit_are_reported() -> None:
     with pytest.raises(CanonError, match=r"system\.filters needs widths from 1 to system\.max_characters = 5, got 6"):
         made(filters=((6, 4),), max_characters=5)

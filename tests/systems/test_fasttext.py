@@ -146,8 +146,8 @@ def test_tree_is_fasttexts() -> None:
                 way.append((parent[at] - size, turn[at]))
                 at = parent[at]
             part = slice(tree.starts_V[word], tree.starts_V[word + 1])
-            found = list(zip(tree.nodes_L[part].tolist(), tree.turns_L[part].tolist(), strict=True))
-            assert found == way[::-1]
+            values = list(zip(tree.nodes_L[part].tolist(), tree.turns_L[part].tolist(), strict=True))
+            assert values == way[::-1]
 
 
 # Learning
@@ -220,15 +220,15 @@ class Reference:
         if self.tree is not None:
             part = slice(self.tree.starts_V[word], self.tree.starts_V[word + 1])
             return list(zip(self.tree.nodes_L[part].tolist(), self.tree.turns_L[part].tolist(), strict=True))
-        found = [(word, 1)]
+        values = [(word, 1)]
         for k in range(1, self.config.negatives + 1):
             drawn = mixed((series + k * GOLDEN) & BITS)
             row = (drawn >> 32) * len(self.noise.threshold_V) >> 32
             if drawn & 0xFFFFFFFF >= self.noise.threshold_V[row]:
                 row = int(self.noise.other_V[row])
             if row != word:
-                found.append((row, 0))
-        return found
+                values.append((row, 0))
+        return values
 
 
 def assert_learned_alike(learner: FastText, reference: Reference) -> None:
@@ -334,7 +334,7 @@ def trained(**changes: Any) -> tuple[FastText, Corpus]:
 def test_what_canon_learns_is_what_fasttext_loads(changes: dict[str, Any], tmp_path: Path) -> None:
     """A .bin written by canon: fasttext's vectors of known and unknown words to 1e-6, and the same neighbours."""
     learner, corpus = trained(**changes)
-    tensors = {name: tensor.numpy() for name, tensor in learner.tensors()["model"].items()}
+    tensors = learner.tensors()["model"]
     files.write(tmp_path / "model.bin", files.from_run_parts("fasttext", learner.config, tensors, corpus.words))
     model = theirs.load_model(str(tmp_path / "model.bin"))
     assert model.get_words() == corpus.words.words
@@ -343,17 +343,17 @@ def test_what_canon_learns_is_what_fasttext_loads(changes: dict[str, Any], tmp_p
         np.testing.assert_allclose(vectors[row], model.get_word_vector(word), atol=1e-6)
         np.testing.assert_allclose(learner.vector(word), model.get_word_vector(word), atol=1e-6)
     for word in ("gartenhaus", "北京", "unbekannt", "größenwahn"):
-        if (found := learner.vector(word)) is None:
+        if (actual := learner.vector(word)) is None:
             assert not model.get_word_vector(word).any()
         else:
-            np.testing.assert_allclose(found, model.get_word_vector(word), atol=1e-6)
+            np.testing.assert_allclose(actual, model.get_word_vector(word), atol=1e-6)
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     for word in ("baum", "größe"):
         near = unit @ unit[corpus.words.index[word]]
         near[corpus.words.index[word]] = -2
-        told = {name: score for score, name in model.get_nearest_neighbors(word, k=5)}
-        assert sorted(told.values(), reverse=True) == pytest.approx(np.sort(near)[::-1][:5].tolist(), abs=1e-5)
-        for name, score in told.items():
+        reported = {name: score for score, name in model.get_nearest_neighbors(word, k=5)}
+        assert sorted(reported.values(), reverse=True) == pytest.approx(np.sort(near)[::-1][:5].tolist(), abs=1e-5)
+        for name, score in reported.items():
             assert near[corpus.words.index[name]] == pytest.approx(score, abs=1e-5)
 
 
@@ -373,7 +373,7 @@ def test_restored_learner_goes_on_bit_for_bit() -> None:
     first = learner_of(corpus, 4, len(corpus), lr=0.2)
     first.step(1)
     first.step(2)
-    kept = {group: {name: tensor.clone() for name, tensor in some.items()} for group, some in first.tensors().items()}
+    kept = {group: {name: tensor.copy() for name, tensor in some.items()} for group, some in first.tensors().items()}
     second = learner_of(corpus, 4, len(corpus), lr=0.2)
     second.restore(kept, first.state())
     second.step(3)
@@ -426,7 +426,7 @@ def test_training_goes_on_with_new_words() -> None:
 
 
 def test_plain_vectors_are_taken_by_word() -> None:
-    """Vectors of another tool become the words' own rows, as fastText's pretrainedVectors do; n-grams begin anew."""
+    """Vectors of another tool become the words' own rows, as fastText's pretrainedVectors do; n-grams begin again."""
     corpus = corpus_of(made_text(50, 12))
     foreign = np.random.default_rng(0).normal(size=(2, 20)).astype(np.float32)
     learner = learner_of(corpus, 1, 100)

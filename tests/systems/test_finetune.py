@@ -35,6 +35,7 @@ from canon.training.trainer import train
 from tests.objectives.choices import choice
 from tests.parity.huggingface import transformers_module
 from tests.systems.pretrained_checks import logits_of
+from tests.tasks.arrays import arrays
 
 SIZES = {"dim": 12, "num_layers": 3, "num_heads": 3, "hidden": 20, "max_positions": 40}
 STILL = {**SIZES, "dropout": 0.0, "attention_dropout": 0.0}
@@ -165,19 +166,19 @@ def test_the_auxiliary_objective_by_hand(kind: str) -> None:
     language = torch.stack([weight * mean for weight, mean in zip(weights, means, strict=True)]).sum()
     wanted = other.loss(plain, batch, "all", Turn()) + 0.5 * language
     turn = Turn()
-    found = task.loss(made, batch, "all", turn)
-    torch.testing.assert_close(found, wanted)
-    found.backward()
+    actual = task.loss(made, batch, "all", turn)
+    torch.testing.assert_close(actual, wanted)
+    actual.backward()
     wanted.backward()
     for (name, mine), theirs in zip(made.named_parameters(), plain.parameters(), strict=True):
-        torch.testing.assert_close(mine.grad, theirs.grad, msg=lambda told, name=name: f"{name}: {told}")
+        torch.testing.assert_close(mine.grad, theirs.grad, msg=lambda reported, name=name: f"{name}: {reported}")
     total, count = turn.observed["language_loss"]
     language, wanted = language.detach(), wanted.detach()
     assert float(total) / count == pytest.approx(float(language) / sum(weights), rel=1e-5)
     with torch.no_grad():
         outputs = task.run(made, batch, Turn())
     task.measure = lambda outputs, columns: {}  # type: ignore[method-assign]
-    scores = task.score(outputs, {})
+    scores = task.score(arrays(outputs), {})
     assert scores["loss"] == pytest.approx(float(wanted) / sum(weights), rel=1e-5)
     assert scores["language_loss"] == pytest.approx(float(language) / sum(weights), rel=1e-5)
     assert task.names()[:2] == ("loss", "language_loss") and other.names()[1] != "language_loss"
@@ -229,7 +230,7 @@ def test_rates_fall_with_depth_and_only_matrices_decay() -> None:
 
 
 def test_the_optimiser_has_these_rates() -> None:
-    """Every parameter in a group with lr · its share, beside optimizer.groups; first the whole rate, which is told."""
+    """Every parameter in a group with lr · its share, beside optimizer.groups; first the whole rate, the logged one."""
     made = network(layer_decay=0.5, kind="class")
     choice = recipes.load("pretrained/finetune").optimizer
     groups = (recipes.Group(match="head.*", lr=0.25, weight_decay=0.75),)
@@ -237,16 +238,16 @@ def test_the_optimiser_has_these_rates() -> None:
     parameters = list(made.named_parameters())
     phase = Phase("all", choice, parameters, made.paces())
     named = {id(parameter): name for name, parameter in parameters}
-    found = {}
+    values = {}
     for group in phase.optimizer.param_groups:
         for parameter in group["params"]:
-            found[named[id(parameter)]] = group["lr"], group["weight_decay"]
-    assert len(found) == len(parameters)
+            values[named[id(parameter)]] = group["lr"], group["weight_decay"]
+    assert len(values) == len(parameters)
     for name, (share, decays) in made.paces().items():
         head = name.startswith("head.")
         rate = 0.25 if head else choice.settings.lr
-        assert found[name][0] == pytest.approx(rate * share)
-        assert found[name][1] == (0.75 if head else choice.settings.weight_decay if decays else 0.0), name
+        assert values[name][0] == pytest.approx(rate * share)
+        assert values[name][1] == (0.75 if head else choice.settings.weight_decay if decays else 0.0), name
     assert phase.names == [named[id(parameter)] for parameter in phase.parameters]
     assert phase.optimizer.param_groups[0]["lr"] in (0.25, choice.settings.lr)
 
@@ -403,7 +404,7 @@ def test_a_fine_tuned_run_goes_on(canon: Callable[..., Any]) -> None:
     ("settings", "sentence"),
     [
         (["system.frozen=true"], "system.frozen keeps a pre-trained network as it is: give one, --set from=RUN_OR_"),
-        (["from=nowhere"], "from: there is no run, file or folder nowhere; accepted: a run, a Hugging Face folder, "),
+        (["from=nowhere"], "from: there is no run, file or folder nowhere; accepted: a run, a folder of sentence-"),
         (
             ["from=net", "system.backbone=gpt2"],
             "system.backbone is gpt2 (from --set), but net is of bert: leave it out.",

@@ -88,8 +88,8 @@ def test_unequal_densities_leave_the_jensen_shannon_divergence() -> None:
 
 def gradients(loss: Tensor, network: nn.Module) -> dict[str, Tensor]:
     named = dict(network.named_parameters())
-    found = torch.autograd.grad(loss, list(named.values()), allow_unused=True)
-    return {name: gradient for name, gradient in zip(named, found, strict=True) if gradient is not None}
+    result = torch.autograd.grad(loss, list(named.values()), allow_unused=True)
+    return {name: gradient for name, gradient in zip(named, result, strict=True) if gradient is not None}
 
 
 def by_hand(network: nn.Module, task: Generation, x: Tensor, z: Tensor, turn: str, loss: str) -> Tensor:

@@ -36,24 +36,24 @@ def corpus(size: int, vocab_size: int, seed: int = 0) -> Corpus:
 
 
 def learner(text: Corpus, batch: int = 1000, threads: int = 1, **settings: Any) -> GloVe:
-    found = GloVe(Config(vocab_size=text.words.size, **settings), Context(seed=3))
+    result = GloVe(Config(vocab_size=text.words.size, **settings), Context(seed=3))
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
-    found.begin(data_of({"input": text}), batch, 100)
+    result.begin(data_of({"input": text}), batch, 100)
     torch.set_num_threads(before)
-    return found
+    return result
 
 
 def with_entries(model: dict[str, np.ndarray], entries: np.ndarray, **settings: Any) -> GloVe:
     """A learner with these weights, sums at 1, and these entries in this order as its only part."""
     size, dim = model["word"].shape
-    found = GloVe(Config(vocab_size=size, dim=dim, **settings), Context())
+    result = GloVe(Config(vocab_size=size, dim=dim, **settings), Context())
     ones = {name: np.ones_like(array) for name, array in model.items()}
     groups = {"model": model, "optimizer": ones}
-    found.restore({group: {n: torch.from_numpy(a) for n, a in made.items()} for group, made in groups.items()}, {})
-    found.seed, found.batch, found.size = 0, 100, 100
-    found.pairs = Cooccurrence(entries, int((entries["row"] == entries["column"]).sum()), 1)
-    return found
+    result.restore({group: {n: torch.from_numpy(a) for n, a in made.items()} for group, made in groups.items()}, {})
+    result.seed, result.batch, result.size = 0, 100, 100
+    result.pairs = Cooccurrence(entries, int((entries["row"] == entries["column"]).sum()), 1)
+    return result
 
 
 def small_case(dim: int = 5, size: int = 6) -> tuple[dict[str, np.ndarray], np.ndarray]:
@@ -72,11 +72,11 @@ def small_case(dim: int = 5, size: int = 6) -> tuple[dict[str, np.ndarray], np.n
 def test_three_epochs_of_stanfords_program() -> None:
     """Costs, vectors and biases of `glove -threads 1 -iter 3 -vector-size 5 -x-max 50 -binary 1 -load-init-param 1`
     (commit 52f7dbc, float64) on the small case, each pair followed by its mirror image. It prints half of our loss."""
-    found = with_entries(*small_case(), x_max=50.0)
+    result = with_entries(*small_case(), x_max=50.0)
     losses = []
     for step in (1, 2, 3):
-        found.step(step)
-        losses.append(found.logs()["loss"] / 2)
+        result.step(step)
+        losses.append(result.logs()["loss"] / 2)
     np.testing.assert_allclose(losses, [3.139563, 0.593503, 0.346628], atol=1e-6)
     vectors = [
         [-0.021365942, 0.22696908, 0.266657434, 0.061153226, -0.200545308],
@@ -86,22 +86,22 @@ def test_three_epochs_of_stanfords_program() -> None:
         [-0.198561622, 0.042535076, 0.244523177, 0.221700298, -0.004955721],
         [-0.276276593, -0.132996794, 0.132563529, 0.276233203, 0.165955921],
     ]
-    np.testing.assert_allclose(found.vectors(), vectors, atol=1e-6)
+    np.testing.assert_allclose(result.vectors(), vectors, atol=1e-6)
     biases = [1.838993554, 2.561508455, 2.188641438, 2.169563419, 1.831595112, 1.418137159]
     context_biases = [1.784456933, 2.538350712, 2.228643825, 2.273951511, 1.961405362, 1.630148839]
-    np.testing.assert_allclose(found.arrays["word_bias"], biases, atol=1e-6)
-    np.testing.assert_allclose(found.arrays["context_bias"], context_biases, atol=1e-6)
+    np.testing.assert_allclose(result.arrays["word_bias"], biases, atol=1e-6)
+    np.testing.assert_allclose(result.arrays["context_bias"], context_biases, atol=1e-6)
 
 
 @pytest.mark.parametrize("dim", [1, 16, 37])
 def test_steps_are_those_of_adagrad(dim: int) -> None:
     """Two passes against the equations of glove.py, entry by entry in float64; sums too, and the padding is 0."""
     model, entries = small_case(dim)
-    found = with_entries(model, entries, x_max=20.0, alpha=0.5, lr=0.1)
+    result = with_entries(model, entries, x_max=20.0, alpha=0.5, lr=0.1)
     theta = {name: array.astype(np.float64) for name, array in model.items()}
     sums = {name: np.ones_like(array) for name, array in theta.items()}
     for step in (1, 2):
-        found.step(step)
+        result.step(step)
         total = 0.0
         for i, j, x in entries.tolist():
             for a, b in ((i, j), (j, i))[: 1 + (i != j)]:
@@ -115,12 +115,12 @@ def test_steps_are_those_of_adagrad(dim: int) -> None:
                     gradient = rate * weight * difference * slope
                     theta[name][row] -= gradient / np.sqrt(sums[name][row])
                     sums[name][row] += gradient**2
-        assert math.isclose(found.logs()["loss"], total / 36, rel_tol=1e-5)
+        assert math.isclose(result.logs()["loss"], total / 36, rel_tol=1e-5)
     for name in theta:
-        np.testing.assert_allclose(found.arrays[name], theta[name], rtol=2e-5, atol=1e-6)
-        np.testing.assert_allclose(found.sums[name], sums[name], rtol=2e-5)
-    assert found.table is not None
-    rows = found.table.reshape(6, 4, found.width)
+        np.testing.assert_allclose(result.arrays[name], theta[name], rtol=2e-5, atol=1e-6)
+        np.testing.assert_allclose(result.sums[name], sums[name], rtol=2e-5)
+    assert result.table is not None
+    rows = result.table.reshape(6, 4, result.width)
     assert not rows[:, :2, dim:].any() and (rows[:, 2:, dim:] == 1).all()
 
 
@@ -134,56 +134,56 @@ def test_a_matrix_of_low_rank_is_found() -> None:
     entries = np.array(list(zip(rows, columns, np.exp(log_x[rows, columns]), strict=True)), ENTRY)
     model = {name: rng.normal(size=(size, 8), scale=0.1).astype(np.float32) for name in ("word", "context")}
     model |= {f"{name}_bias": np.zeros(size, np.float32) for name in ("word", "context")}
-    found = with_entries(model, entries[rng.permutation(len(entries))], x_max=1.0)
+    result = with_entries(model, entries[rng.permutation(len(entries))], x_max=1.0)
     for step in range(1, 601):
-        found.step(step)
-    found.logs()
-    found.step(601)
-    assert found.logs()["loss"] < 1e-5
-    told = found.arrays["word"] @ found.arrays["context"].T
-    told += found.arrays["word_bias"][:, None] + found.arrays["context_bias"]
-    assert np.abs(told - log_x)[np.exp(log_x) > 1].max() < 0.05
+        result.step(step)
+    result.logs()
+    result.step(601)
+    assert result.logs()["loss"] < 1e-5
+    reported = result.arrays["word"] @ result.arrays["context"].T
+    reported += result.arrays["word_bias"][:, None] + result.arrays["context_bias"]
+    assert np.abs(reported - log_x)[np.exp(log_x) > 1].max() < 0.05
 
 
 def test_the_measured_loss_is_the_papers_mean() -> None:
     """J / number of entries that are not zero, in numpy from the whole matrix, before a step and after."""
     text = corpus(4000, 50)
-    found = learner(text, window=5, dim=12, x_max=8.0)
+    actual = learner(text, window=5, dim=12, x_max=8.0)
     for _ in range(2):
         full = np.zeros((50, 50))
         for i, j, x in count(text.tokens, 50, 5).entries.tolist():
             full[i, j] = full[j, i] = x
         i, j = np.nonzero(full)
-        arrays = {name: array.astype(np.float64) for name, array in found.arrays.items()}
+        arrays = {name: array.astype(np.float64) for name, array in actual.arrays.items()}
         difference = (arrays["word"][i] * arrays["context"][j]).sum(axis=1) - np.log(full[i, j])
         difference += arrays["word_bias"][i] + arrays["context_bias"][j]
         wanted = (np.minimum((full[i, j] / 8) ** 0.75, 1) * difference**2).sum() / len(i)
-        told = found.outputs({"input": text})
-        assert math.isclose(told["loss"].sum() / told["pairs"].sum(), wanted, rel_tol=1e-5)
-        assert told["pairs"].sum() == len(i) == 2 * len(found.pairs) - found.pairs.num_diagonal  # type: ignore[union-attr]
-        found.step(1)
+        reported = actual.outputs({"input": text})
+        assert math.isclose(reported["loss"].sum() / reported["pairs"].sum(), wanted, rel_tol=1e-5)
+        assert reported["pairs"].sum() == len(i) == 2 * len(actual.pairs) - actual.pairs.num_diagonal  # type: ignore[union-attr]
+        actual.step(1)
 
 
 def test_counts_of_another_text_are_scaled_to_the_size_of_the_first() -> None:
     """Learned from a text ten times over, measured on it once: log(10 x) is compared, weighted by the x there is."""
     part = corpus(500, 30)
     part.tokens[-1] = -1
-    found = learner(Corpus(np.tile(part.tokens, 10), part.words), window=5, dim=8)
+    actual = learner(Corpus(np.tile(part.tokens, 10), part.words), window=5, dim=8)
     for step in range(1, 40):
-        found.step(step)
-    other = GloVe(found.config, Context())
+        actual.step(step)
+    other = GloVe(actual.config, Context())
     other.take_words(part.words)
-    other.restore({"model": found.tensors()["model"]}, found.state())
-    for model in (found, other):  # while learning, and loaded again
+    other.restore({"model": actual.tensors()["model"]}, actual.state())
+    for model in (actual, other):  # while learning, and loaded again
         wanted, pairs = 0.0, 0
         for i, j, x in count(part.tokens, 30, 5).entries.tolist():
             for a, b in ((i, j), (j, i))[: 1 + (i != j)]:
-                dot = float(found.arrays["word"][a] @ found.arrays["context"][b])
-                difference = dot + found.arrays["word_bias"][a] + found.arrays["context_bias"][b] - math.log(10 * x)
+                dot = float(actual.arrays["word"][a] @ actual.arrays["context"][b])
+                difference = dot + actual.arrays["word_bias"][a] + actual.arrays["context_bias"][b] - math.log(10 * x)
                 wanted += min((x / 100) ** 0.75, 1) * difference**2
                 pairs += 1
-        told = model.outputs({"input": part})
-        assert math.isclose(told["loss"].item(), wanted, rel_tol=1e-4) and told["pairs"].item() == pairs
+        reported = model.outputs({"input": part})
+        assert math.isclose(reported["loss"].item(), wanted, rel_tol=1e-4) and reported["pairs"].item() == pairs
 
 
 # Steps and epochs
@@ -202,11 +202,11 @@ def test_an_epoch_is_every_pair_once(batch: int, monkeypatch: pytest.MonkeyPatch
         return learn
 
     text = corpus(4000, 200)
-    found = learner(text, batch=batch, window=3, dim=4)
-    size = len(found.pairs)  # type: ignore[arg-type]
+    result = learner(text, batch=batch, window=3, dim=4)
+    size = len(result.pairs)  # type: ignore[arg-type]
     monkeypatch.setattr(kernels_glove, "learner", record)
     for step in range(1, -(-3 * len(text) // batch) + 1):
-        found.step(step)
+        result.step(step)
     epochs = [seen[start : start + size] for start in (0, size, 2 * size)]
     assert all(sorted(epoch) == list(range(size)) for epoch in epochs)
     assert epochs[0] != epochs[1] != epochs[2] != epochs[0]
@@ -222,12 +222,12 @@ def test_threads_learn_as_well_as_one() -> None:
     text = corpus(60_000, 400)
     losses = []
     for threads in (1, 2):
-        found = learner(text, batch=len(text), threads=threads, dim=20, x_max=10.0)
-        assert found.threads == threads
+        result = learner(text, batch=len(text), threads=threads, dim=20, x_max=10.0)
+        assert result.threads == threads
         for step in range(1, 11):
-            found.step(step)
-        told = found.outputs({"input": text})
-        losses.append(float(told["loss"].sum() / told["pairs"].sum()))
+            result.step(step)
+        reported = result.outputs({"input": text})
+        losses.append(float(reported["loss"].sum() / reported["pairs"].sum()))
     assert math.isclose(*losses, rel_tol=0.02)
 
 
@@ -237,9 +237,9 @@ def test_one_thread_gives_the_same_numbers_again() -> None:
     first, again = (learner(text, dim=20) for _ in range(2))
     other = GloVe(first.config, Context(seed=4))
     other.begin(data_of({"input": text}), 1000, 100)
-    for found in (first, again, other):
+    for result in (first, again, other):
         for step in range(1, 8):
-            found.step(step)
+            result.step(step)
     assert np.array_equal(first.vectors(), again.vectors())
     assert not np.array_equal(first.vectors(), other.vectors())
 
@@ -256,42 +256,42 @@ def test_words_of_like_company_have_like_vectors() -> None:
         met = kind if rng.random() < 0.6 else int(rng.integers(kinds))
         lines += [kind * each + int(rng.integers(each)), kinds * each + met * 3 + int(rng.integers(3)), -1]
     text = Corpus(np.array(lines, np.int32), words(kinds * (each + 3)))
-    found = learner(text, batch=len(text), dim=16, window=1, x_max=10.0)
+    result = learner(text, batch=len(text), dim=16, window=1, x_max=10.0)
     for step in range(1, 61):
-        found.step(step)
-    vectors = found.vectors()[: kinds * each]
+        result.step(step)
+    vectors = result.vectors()[: kinds * each]
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     likeness = vectors @ vectors.T - 2 * np.eye(len(vectors))
     assert (likeness.argmax(axis=1) // each == np.arange(len(vectors)) // each).all()
 
 
 def test_training_goes_on_with_new_words() -> None:
-    """Words of the earlier run keep their rows, in the new order; new ones begin as without it; sums begin anew."""
+    """Words of the earlier run keep their rows, in the new order; new ones begin as without it; sums begin again."""
     first = learner(corpus(3000, 40), dim=6, window=4)
     for step in range(1, 6):
         first.step(step)
     new = Words(["fresh", *first.words.words[::-1]], np.arange(41, 0, -1), 100)  # type: ignore[union-attr]
     text = Corpus(corpus(3000, 41, seed=5).tokens, new)
-    plain, found = learner(text, dim=6, window=4), GloVe(Config(vocab_size=41, dim=6, window=4), Context(seed=3))
-    found.adopt(first.tensors()["model"], first.words)  # type: ignore[arg-type]
-    found.begin(data_of({"input": text}), 1000, 100)
+    plain, result = learner(text, dim=6, window=4), GloVe(Config(vocab_size=41, dim=6, window=4), Context(seed=3))
+    result.adopt(first.tensors()["model"], first.words)  # type: ignore[arg-type]
+    result.begin(data_of({"input": text}), 1000, 100)
     for name, array in first.arrays.items():
-        np.testing.assert_array_equal(found.arrays[name][1:], array[::-1])
-        np.testing.assert_array_equal(found.arrays[name][0], plain.arrays[name][0])
-    assert all((sums == 1).all() for sums in found.sums.values())
-    found.step(1)
-    assert not np.array_equal(found.arrays["word"][1:], first.arrays["word"][::-1])
+        np.testing.assert_array_equal(result.arrays[name][1:], array[::-1])
+        np.testing.assert_array_equal(result.arrays[name][0], plain.arrays[name][0])
+    assert all((sums == 1).all() for sums in result.sums.values())
+    result.step(1)
+    assert not np.array_equal(result.arrays["word"][1:], first.arrays["word"][::-1])
 
 
 def test_vectors_of_other_tools_are_the_sum_at_first() -> None:
     text = corpus(3000, 40)
     given = torch.randn(40, 6, generator=torch.Generator().manual_seed(0))
-    found = GloVe(Config(vocab_size=40, dim=6), Context(seed=3))
-    found.adopt({"input": given}, text.words)
-    found.begin(data_of({"input": text}), 1000, 100)
-    np.testing.assert_array_equal(found.vectors(), given.numpy())
-    np.testing.assert_array_equal(found.vector("w7"), given.numpy()[7])
-    assert found.vector("unheard") is None
+    result = GloVe(Config(vocab_size=40, dim=6), Context(seed=3))
+    result.adopt({"input": given}, text.words)
+    result.begin(data_of({"input": text}), 1000, 100)
+    np.testing.assert_array_equal(result.vectors(), given.numpy())
+    np.testing.assert_array_equal(result.vector("w7"), given.numpy()[7])
+    assert result.vector("unheard") is None
     with pytest.raises(CanonError, match=r"6 dimensions.*system\.dim is 7.*set system\.dim=6"):
         GloVe(Config(vocab_size=40, dim=7), Context()).adopt({"input": given}, text.words)
 
@@ -311,8 +311,8 @@ def test_a_run_from_text_to_neighbours(tmp_path: Path) -> None:
     model = canon.load(tmp_path / "run")
     tensors = model.learner.tensors()["model"]
     row = model.schema.words.index["a2"]  # type: ignore[union-attr]
-    np.testing.assert_array_equal(model.vectors.matrix[row], (tensors["word"] + tensors["context"])[row].numpy())
-    assert all(found.word.startswith("a") for found in model.vectors.neighbors("a2", 3))
+    np.testing.assert_array_equal(model.vectors.matrix[row], (tensors["word"] + tensors["context"])[row])
+    assert all(actual.word.startswith("a") for actual in model.vectors.neighbors("a2", 3))
     (counted,) = (tmp_path / "corpora").glob("pairs-*")
     before = (counted / "entries.bin").stat().st_mtime_ns
     train(str(tmp_path / "run"), resume=True, changes={"train.steps": 40}, quiet=True)

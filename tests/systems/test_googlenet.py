@@ -59,9 +59,9 @@ def test_module_by_hand(large: int) -> None:
         unit(module.branch3[1], unit(module.branch3[0], x), large // 2),
         unit(module.branch4[1], F.max_pool2d(x, 3, 1, 1)),
     ]
-    found = module(x)
-    assert found.shape == (3, 2 + 4 + 5 + 3, 7, 9)
-    torch.testing.assert_close(found, torch.cat(wanted, 1), rtol=1e-9, atol=1e-12)
+    actual = module(x)
+    assert actual.shape == (3, 2 + 4 + 5 + 3, 7, 9)
+    torch.testing.assert_close(actual, torch.cat(wanted, 1), rtol=1e-9, atol=1e-12)
 
 
 def test_losses_on_the_side_are_added() -> None:
@@ -76,11 +76,11 @@ def test_losses_on_the_side_are_added() -> None:
     schema = PixelSchema(Class(tuple("0123456789")), (1, 8, 8))
     task = tasks.create(system, config, schema)
     batch = {"input": torch.randn(8, 1, 8, 8), "target": torch.arange(8)}
-    found = task.loss(network, batch, "all", Turn())
+    result = task.loss(network, batch, "all", Turn())
     logits, late, early = network(batch["input"])
     parts = [F.cross_entropy(part, batch["target"], reduction="sum") for part in (logits, late, early)]
-    torch.testing.assert_close(found, parts[0] + 0.3 * (parts[1] + parts[2]))
-    found.backward()
+    torch.testing.assert_close(result, parts[0] + 0.3 * (parts[1] + parts[2]))
+    result.backward()
     assert all(parameter.grad is not None for parameter in network.parameters())
     assert network.eval()(batch["input"]).shape == (8, 10)
 

@@ -17,10 +17,10 @@ def past(length: int) -> torch.Tensor:
 def test_published_size() -> None:
     """The paper's 117 M: 40,478 tokens, 512 positions, 12 blocks of 768."""
     with torch.device("meta"):
-        found = count_parameters(canon.create("gpt:base"))
+        result = count_parameters(canon.create("gpt:base"))
     block = 4 * (768**2 + 768) + 2 * 768 * 3072 + 3072 + 768 + 4 * 768
-    assert found == 116_534_784 == (40_478 + 512) * 768 + 12 * block
-    assert found == pytest.approx(117e6, rel=0.005)
+    assert result == 116_534_784 == (40_478 + 512) * 768 + 12 * block
+    assert result == pytest.approx(117e6, rel=0.005)
 
 
 def test_a_network_by_hand() -> None:
@@ -28,9 +28,9 @@ def test_a_network_by_hand() -> None:
     network = build("gpt")
     token_N, layout = batch(5, 1, 9)
     with torch.no_grad():
-        found = logits_of(network, token_N, layout)
+        result = logits_of(network, token_N, layout)
     assert network.norm == "post" and network.head is None
-    assert_equals_by_hand(network, found, token_N, layout, lambda b, n: [past(n)] * 3)
+    assert_equals_by_hand(network, result, token_N, layout, lambda b, n: [past(n)] * 3)
 
 
 def test_the_future_is_not_seen() -> None:

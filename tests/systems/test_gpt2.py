@@ -23,14 +23,14 @@ def test_published_sizes(preset: str, exact: int) -> None:
 
 
 def test_a_network_by_hand() -> None:
-    """Logits against head by head, query by query: norms before each sublayer and behind the last block."""
+    """Logits against head by head, query by query: norms before each sublayer and after the last block."""
     network = build("gpt2")
     token_N, layout = batch(5, 1, 9)
     with torch.no_grad():
-        found = logits_of(network, token_N, layout)
+        result = logits_of(network, token_N, layout)
     assert network.norm == "pre"
     seen = [torch.ones(9, 9, dtype=torch.bool).tril()] * 3
-    assert_equals_by_hand(network, found, token_N, layout, lambda b, n: [mask[:n, :n] for mask in seen])
+    assert_equals_by_hand(network, result, token_N, layout, lambda b, n: [mask[:n, :n] for mask in seen])
 
 
 def test_first_weights_are_smaller_where_residuals_add_up() -> None:

@@ -34,8 +34,8 @@ PUBLISHED = {  # table 2.1
 @pytest.mark.parametrize("preset", PUBLISHED)
 def test_published_sizes(preset: str) -> None:
     with torch.device("meta"):
-        found = count_parameters(canon.create(f"gpt3:{preset}"))
-    assert found == pytest.approx(PUBLISHED[preset], rel=0.02)
+        result = count_parameters(canon.create(f"gpt3:{preset}"))
+    assert result == pytest.approx(PUBLISHED[preset], rel=0.02)
 
 
 def past(length: int, window: int = 0) -> Tensor:
@@ -63,8 +63,8 @@ def test_a_band_is_a_mask(changes: dict[str, Any], windows: tuple[int, ...]) -> 
     network = build("gpt3", **changes)
     token_N, layout = batch(5, 1, 16)
     with torch.no_grad():
-        found = logits_of(network, token_N, layout)
-    assert_equals_by_hand(network, found, token_N, layout, lambda b, n: [past(n, window) for window in windows])
+        result = logits_of(network, token_N, layout)
+    assert_equals_by_hand(network, result, token_N, layout, lambda b, n: [past(n, window) for window in windows])
 
 
 def test_gradients_through_a_band() -> None:

@@ -72,11 +72,11 @@ def test_mean_estimate_is_the_gradient_of_the_expected_loss(baseline: float) -> 
         token_losses_M = F.cross_entropy(network(*batch, drawing), LABELS.repeat(chunk), reduction="none")
         loss = token_losses_M.sum() + network.extra_loss(token_losses_M, batch[3], drawing)
         assert loss.item() == pytest.approx(token_losses_M.sum().item())
-        for found, gradient in zip(samples, torch.autograd.grad(loss / chunk, parameters), strict=True):
-            found.append(gradient)
+        for actual, gradient in zip(samples, torch.autograd.grad(loss / chunk, parameters), strict=True):
+            actual.append(gradient)
     outside, total = 0, 0
-    for name, found, wanted in zip(names, samples, exact, strict=True):
-        stacked = torch.stack(found)
+    for name, actual, wanted in zip(names, samples, exact, strict=True):
+        stacked = torch.stack(actual)
         error = stacked.std(0) / math.sqrt(chunks)
         distance = (stacked.mean(0) - wanted).abs()
         assert (distance <= 5 * error + 1e-9).all(), name
@@ -93,11 +93,11 @@ def test_the_words_loss_alone_is_biased_and_a_baseline_calms() -> None:
     spread = {}
     for baseline in (0.0, 2.5, 20.0):
         torch.manual_seed(0)
-        found = []
+        values = []
         for _ in range(60):
             network.baseline.fill_(baseline)
-            found.append(torch.autograd.grad(extra_of(network), [network.score.key.weight])[0])
-        spread[baseline] = torch.stack(found).var(0).sum().item()
+            values.append(torch.autograd.grad(extra_of(network), [network.score.key.weight])[0])
+        spread[baseline] = torch.stack(values).var(0).sum().item()
     assert spread[2.5] < spread[0.0] < spread[20.0]
 
 
@@ -108,9 +108,9 @@ def test_straight_through() -> None:
     values_BSH = torch.randn(2, 4, 5, dtype=torch.float64)
     drawn_BQS = network.draw(weights_BQS, Drawing())
     torch.testing.assert_close(drawn_BQS.detach().sort(-1).values, torch.eye(4).double()[3].expand(2, 3, 4))
-    (found,) = torch.autograd.grad((drawn_BQS @ values_BSH).sum(), weights_BQS)
+    (actual,) = torch.autograd.grad((drawn_BQS @ values_BSH).sum(), weights_BQS)
     (wanted,) = torch.autograd.grad((weights_BQS @ values_BSH).sum(), weights_BQS)
-    torch.testing.assert_close(found, wanted)
+    torch.testing.assert_close(actual, wanted)
     drawing = network.drawing()
     token_losses_M = losses_of(network, BATCH, drawing)
     assert network.extra_loss(token_losses_M, BATCH[3], drawing).item() == 0
@@ -133,11 +133,11 @@ def test_entropy_is_rewarded() -> None:
     options = {"kind": "gru", "estimator": "straight-through", "entropy": 0.7}
     network = made(hard_attention, "HardAttention", **options).double().train()
     weight = network.score.key.weight
-    (found,) = torch.autograd.grad(extra_of(network), [weight])
+    (actual,) = torch.autograd.grad(extra_of(network), [weight])
     weights_MS, _ = losses_by_position(network)
     positive = weights_MS[weights_MS > 0]
     (wanted,) = torch.autograd.grad(0.7 * (positive * positive.log()).sum(), [weight])
-    torch.testing.assert_close(found, wanted)
+    torch.testing.assert_close(actual, wanted)
 
 
 def test_baseline_is_a_running_mean_in_training_only() -> None:

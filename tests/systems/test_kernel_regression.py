@@ -32,12 +32,12 @@ def build(rows: int = 20, features: int = 3, **changes: Any) -> tuple[KernelRegr
 def test_closed_form(width: float) -> None:
     network, x, y = build(width=width)
     queries = torch.randn(5, 3)
-    found = network(queries)
-    assert found.shape == (5, 1)
-    for query, told in zip(queries.double(), found[:, 0].tolist(), strict=True):
+    actual = network(queries)
+    assert actual.shape == (5, 1)
+    for query, reported in zip(queries.double(), actual[:, 0].tolist(), strict=True):
         kernel = [math.exp(-0.5 * float(((query - row) ** 2).sum()) * width**2) for row in x.double()]
         wanted = sum(k * float(value) for k, value in zip(kernel, y, strict=True)) / sum(kernel)
-        assert told == pytest.approx(wanted, abs=1e-5)
+        assert reported == pytest.approx(wanted, abs=1e-5)
 
 
 def test_scikit_learns_kernel() -> None:
@@ -60,11 +60,11 @@ def test_far_queries_and_extreme_widths() -> None:
 
 def test_while_training_a_row_does_not_see_itself() -> None:
     network, x, y = build(width=0.7)
-    found = network.train()(x)[:, 0]
+    result = network.train()(x)[:, 0]
     for i in range(20):
         others = [j for j in range(20) if j != i]
         scores = -0.5 * ((x[i] - x[others]) ** 2).sum(1) * 0.7**2
-        torch.testing.assert_close(found[i], scores.softmax(0) @ y[others], rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(result[i], scores.softmax(0) @ y[others], rtol=1e-4, atol=1e-5)
     sharp, x, y = build(width=50.0)
     torch.testing.assert_close(sharp(x)[:, 0], y)  # in use it does
 

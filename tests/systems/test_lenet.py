@@ -61,8 +61,8 @@ def test_outputs_and_gradients_by_hand(preset: str, shape: tuple[int, int, int])
     assert ours.shape == (4, 7)
     torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-12)
     wanted = torch.autograd.grad(F.cross_entropy(theirs, target), list(network.parameters()))
-    found = torch.autograd.grad(F.cross_entropy(ours, target), list(network.parameters()))
-    for own, other in zip(found, wanted, strict=True):
+    actual = torch.autograd.grad(F.cross_entropy(ours, target), list(network.parameters()))
+    for own, other in zip(actual, wanted, strict=True):
         torch.testing.assert_close(own, other, rtol=1e-7, atol=1e-12)
 
 

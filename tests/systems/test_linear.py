@@ -59,8 +59,8 @@ def predictions(model: Any, features: np.ndarray) -> list[Any]:
     return [row["prediction"] for row in model.task.rows(model.learner.outputs(columns), columns, 1)]
 
 
-def relative(found: np.ndarray, wanted: np.ndarray) -> float:
-    return float(np.linalg.norm(found - wanted) / np.linalg.norm(wanted))
+def relative(actual: np.ndarray, wanted: np.ndarray) -> float:
+    return float(np.linalg.norm(actual - wanted) / np.linalg.norm(wanted))
 
 
 # Linear regression
@@ -74,14 +74,19 @@ def test_linear_regression_meets_the_closed_form(canon: Callable[..., Any]) -> N
     best = np.linalg.lstsq(with_ones(features), (target - mean) / std, rcond=None)[0]
     assert relative(weights(model)[0], best) < 1e-4
     unseen = np.asarray(read_data(model.run.recipe).splits["test"]["input"])
-    told = np.array(predictions(model, unseen))
-    assert relative(told, with_ones(unseen) @ best * std + mean) < 1e-4
+    reported = np.array(predictions(model, unseen))
+    assert relative(reported, with_ones(unseen) @ best * std + mean) < 1e-4
     # As scores, in the units of the data.
     wanted = np.mean((with_ones(features) @ best * std + mean - target) ** 2)
     assert math.isclose(model.evaluate(split="train")["mse"], wanted, rel_tol=1e-5)
 
 
 # Softmax and logistic regression
+
+
+def task_of(name: str, schema: FeatureSchema) -> Any:
+    system, preset = find(name)
+    return tasks.create(system, system.configure(preset, {"shape": list(schema.shape)}), schema)
 
 
 def test_softmax_regression_by_hand() -> None:
@@ -91,7 +96,7 @@ def test_softmax_regression_by_hand() -> None:
     target = rng.integers(0, 4, 7)
     network = canon.create("softmax-regression", shape=(2, 3), num_classes=4).double()
     network.load_state_dict({"output.weight": torch.tensor(weight), "output.bias": torch.tensor(bias)})
-    task = tasks.create(find("softmax-regression")[0], None, FeatureSchema(Class(tuple("abcd")), (2, 3)))
+    task = task_of("softmax-regression", FeatureSchema(Class(tuple("abcd")), (2, 3)))
     batch = {"input": torch.tensor(inputs), "target": torch.tensor(target)}
     loss = task.loss(network, batch, "all", Turn())
     loss.backward()
@@ -104,8 +109,8 @@ def test_softmax_regression_by_hand() -> None:
     assert math.isclose(loss.item(), -np.log(probability[np.arange(7), target]).sum(), rel_tol=1e-12)
     np.testing.assert_allclose(network.output.weight.grad, error.T @ rows, rtol=1e-10, atol=1e-12)
     np.testing.assert_allclose(network.output.bias.grad, error.sum(axis=0), rtol=1e-10, atol=1e-12)
-    told = task.rows({"logits": torch.tensor(scores)}, {}, top=4)
-    for row, wanted in zip(told, probability, strict=True):
+    reported = task.rows({"logits": np.array(scores)}, {}, top=4)
+    for row, wanted in zip(reported, probability, strict=True):
         by_class = {choice["class"]: choice["probability"] for choice in row["top"]}
         np.testing.assert_allclose([by_class[name] for name in "abcd"], wanted, rtol=1e-5)
 
@@ -160,8 +165,8 @@ def test_logistic_regression_of_three_classes_is_one_against_the_rest(tmp_path: 
     assert relative(weights(model), best) < 1e-3
     least = sum(log_loss(with_ones(features) @ best[k], target == k) for k in range(3))
     assert math.isclose(model.evaluate(split="train")["loss"], least, rel_tol=1e-4)
-    told = predictions(model, features.astype(np.float32))
-    assert told == [f"k{code}" for code in oracle.predict(features)]
+    reported = predictions(model, features.astype(np.float32))
+    assert reported == [f"k{code}" for code in oracle.predict(features)]
 
 
 # The support vector machine
@@ -183,15 +188,15 @@ def test_the_linear_svm_meets_the_soft_margin_optimum(changes: dict[str, Any], C
     run = train("linear/cancer-svm", out=tmp_path / "run", changes={"train.threads": 1, **changes}, quiet=True)
     model, features, target = fitted(run)
     sign = np.where(target == 1, 1.0, -1.0)
-    found = weights(model)[0]
-    if len(found) == features.shape[1]:
+    actual = weights(model)[0]
+    if len(actual) == features.shape[1]:
         oracle = LinearSVC(loss="hinge", C=C, fit_intercept=False, tol=1e-10, max_iter=1_000_000).fit(features, sign)
         least = primal(oracle.coef_[0], 0.0, features, sign, C)
-        weight, bias = found, 0.0
+        weight, bias = actual, 0.0
     else:
         oracle = SVC(kernel="linear", C=C, tol=1e-8).fit(features, sign)
         least = primal(oracle.coef_[0], oracle.intercept_[0], features, sign, C)
-        weight, bias = found[:-1], found[-1]
+        weight, bias = actual[:-1], actual[-1]
     ours = soft_margin(torch.tensor(weight), torch.tensor(features @ weight + bias), torch.tensor(sign), C).item()
     assert math.isclose(ours, primal(weight, bias, features, sign, C), rel_tol=1e-9)
     assert least * (1 - 1e-6) < ours < least * (1 + 1e-3)
@@ -352,14 +357,14 @@ def test_rounds_follow_the_equations(classes: int) -> None:
     scores, product, total = np.zeros((60, K)), 1.0, 0.0
     for number in range(1, M + 1):
         assert model.step(number)
-        told = vote(model.stumps[-1], rows)
-        wrong = told != target
+        reported = vote(model.stumps[-1], rows)
+        wrong = reported != target
         error = weight[wrong].sum() / weight.sum()
         alpha = math.log((1 - error) / error) + math.log(K - 1)
         assert math.isclose(model.votes[-1], alpha, rel_tol=1e-9)
         assert math.isclose(model.logs()["weighted_error"], error, rel_tol=1e-9)
         # g is 1 for the class voted for and −1/(K−1) for the others; β = α (K−1)²/K.
-        code = np.where(np.arange(K) == told[:, None], 1.0, -1 / (K - 1))
+        code = np.where(np.arange(K) == reported[:, None], 1.0, -1 / (K - 1))
         scores += alpha * (K - 1) ** 2 / K * code
         product *= (1 - error) + error * math.exp(alpha)  # by what this round's weights grow before normalising
         total += alpha
@@ -368,8 +373,8 @@ def test_rounds_follow_the_equations(classes: int) -> None:
         np.testing.assert_allclose(model.weights_N, weight, rtol=1e-8)
     outputs = model.outputs({"input": rows})
     np.testing.assert_allclose(outputs["logits"], scores, rtol=1e-9, atol=1e-12)
-    task = tasks.create(find("adaboost")[0], None, FeatureSchema(Class(tuple("abcd"[:K])), (4,)))
-    losses = task.objective.losses(outputs["logits"], torch.from_numpy(target)).numpy()
+    task = task_of("adaboost", FeatureSchema(Class(tuple("abcd"[:K])), (4,)))
+    losses = task.losses(outputs["logits"], target)
     # The identities of boosting: losses are the weights without their normalisers, and their mean is a product.
     np.testing.assert_allclose(losses / losses.sum(), weight, rtol=1e-8)
     assert math.isclose(losses.mean(), product * math.exp(-total * (K - 1) / K), rel_tol=1e-9)
@@ -378,7 +383,7 @@ def test_rounds_follow_the_equations(classes: int) -> None:
     counted = np.zeros((60, K))
     for stump, alpha in zip(model.stumps, model.votes, strict=True):
         counted[np.arange(60), vote(stump, rows)] += alpha
-    assert (task.scores(outputs).numpy().argmax(1) == counted.argmax(1)).all(), "the class of most votes"
+    assert (task.scores(outputs).argmax(1) == counted.argmax(1)).all(), "the class of most votes"
 
 
 def test_boosting_stops_when_nothing_is_left_to_learn() -> None:

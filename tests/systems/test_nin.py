@@ -33,7 +33,7 @@ def test_no_dense_layer() -> None:
 
 
 def test_maps_of_the_authors_networks() -> None:
-    """CIFAR-10: 32, 16, 8 pixels; ImageNet: 54, 27, 13, 6 behind convolutions 1 to 4, for 224."""
+    """CIFAR-10: 32, 16, 8 pixels; ImageNet: 54, 27, 13, 6 after convolutions 1 to 4, for 224."""
     for name, shape, wanted in (("cifar", (3, 32, 32), [32, 16, 8]), ("imagenet", (3, 224, 224), [54, 27, 13, 6])):
         rows = summarize(on_meta(f"nin:{name}"), torch.zeros(1, *shape)).rows
         sides = [row.output_shape[2] for row in rows if row.kind == "Conv2d" and row.output_shape]
@@ -71,9 +71,9 @@ def test_outputs_and_gradients_by_hand() -> None:
     ours = network(images)
     torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-12)
     target = torch.tensor([0, 2, 1])
-    found = torch.autograd.grad(F.cross_entropy(ours, target), weights)
+    actual = torch.autograd.grad(F.cross_entropy(ours, target), weights)
     wanted = torch.autograd.grad(F.cross_entropy(theirs, target), weights)
-    for own, other in zip(found, wanted, strict=True):
+    for own, other in zip(actual, wanted, strict=True):
         torch.testing.assert_close(own, other, rtol=1e-8, atol=1e-12)
 
 

@@ -147,7 +147,7 @@ def test_learns_what_three_words_tell() -> None:
     stream_BT = torch.randint(4, V, (16, 21), generator=torch.Generator().manual_seed(0))
     for t in range(3, 21):
         stream_BT[:, t] = torch.where(torch.rand(16) < 0.3, stream_BT[:, t], (stream_BT[:, t - 3] - 3) % 7 + 4)
-    told_BT = (stream_BT[:, :-3] - 3) % 7 + 4
+    target_BT = (stream_BT[:, :-3] - 3) % 7 + 4
     losses = {}
     for order in (3, 4):
         torch.manual_seed(0)
@@ -155,7 +155,7 @@ def test_learns_what_three_words_tell() -> None:
         optimizer = torch.optim.Adam(network.parameters(), lr=0.02)
         for _ in range(200):
             logits_BTV, _ = network(stream_BT[:, :-1], None)
-            loss = F.cross_entropy(logits_BTV[:, 2:].flatten(0, 1), told_BT.flatten())
+            loss = F.cross_entropy(logits_BTV[:, 2:].flatten(0, 1), target_BT.flatten())
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()

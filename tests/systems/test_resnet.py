@@ -115,9 +115,9 @@ def test_outputs_and_gradients_by_hand(stem: str, block: str, shortcut: str) -> 
     ours, theirs = network(images), by_hand(state, images, [2, 1, 1], block, shortcut, stem)
     torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-12)
     target = torch.tensor([0, 2, 1])
-    found = torch.autograd.grad(F.cross_entropy(ours, target), list(network.parameters()))
+    actual = torch.autograd.grad(F.cross_entropy(ours, target), list(network.parameters()))
     wanted = torch.autograd.grad(F.cross_entropy(theirs, target), list(network.parameters()))
-    for own, other in zip(found, wanted, strict=True):
+    for own, other in zip(actual, wanted, strict=True):
         torch.testing.assert_close(own, other, rtol=1e-8, atol=1e-12)
 
 

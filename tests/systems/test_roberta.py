@@ -26,9 +26,9 @@ def test_a_network_by_hand() -> None:
     network = build("roberta")
     token_N, layout = batch(5, 1, 9)
     with torch.no_grad():
-        found = logits_of(network, token_N, layout)
+        result = logits_of(network, token_N, layout)
     assert network.embedding.segment.weight.shape == (1, 12) and not hasattr(network, "pooler")
-    assert_equals_by_hand(network, found, token_N, layout, lambda b, n: [torch.ones(n, n, dtype=torch.bool)] * 3)
+    assert_equals_by_hand(network, result, token_N, layout, lambda b, n: [torch.ones(n, n, dtype=torch.bool)] * 3)
 
 
 def test_pooling_is_the_first_token() -> None:

@@ -50,7 +50,7 @@ def test_forward_is_the_classifier_without_its_head_and_two_layers() -> None:
         ("simclr", "simclr is not one"),
     ],
 )
-def test_an_encoder_that_is_none_is_told(encoder: str, sentence: str) -> None:
+def test_an_encoder_that_is_none_is_reported(encoder: str, sentence: str) -> None:
     with pytest.raises(CanonError, match=sentence):
         canon.create("simclr", encoder=encoder)
 
@@ -70,7 +70,7 @@ def test_features_are_learned_without_labels(tmp_path: Path) -> None:
         "contrastive/digits-simclr", out=tmp_path / "first", changes={**changes, "train.steps": 1}, quiet=True
     )
     assert run.result is not None and first.result is not None
-    before, after = (found.result["scores"]["test"] for found in (first, run))
+    before, after = (actual.result["scores"]["test"] for actual in (first, run))
     assert after["probe_accuracy"] > before["probe_accuracy"] + 0.03
     assert after["loss"] < before["loss"] - 0.5
 
@@ -82,14 +82,14 @@ def test_a_folder_without_labels_trains_and_gives_features(tmp_path: Path, canon
     for i in range(40):
         Image.fromarray(chance.randint(0, 255, (12, 10, 3), dtype=np.uint8)).save(pictures / f"{i}.png")
     sets = [word for key, value in SHORT.items() for word in ("--set", f"{key}={value}")]
-    told = canon("train", "simclr:tiny", "--data", pictures, "--out", tmp_path / "run", *sets)
-    assert told.code == 0, told.err
+    printed = canon("train", "simclr:tiny", "--data", pictures, "--out", tmp_path / "run", *sets)
+    assert printed.code == 0, printed.err
     run = Run(tmp_path / "run")
     assert run.recipe.train.monitor == "loss" and run.recipe.origins["train.monitor"] == "the data"
     assert run.result is not None and set(run.result["scores"]["test"]) == {"loss", "alignment", "uniformity"}
     assert (run.path / "report.html").is_file()
-    told = canon("predict", run.path, pictures / "0.png", pictures / "1.png", "--json")
-    rows = json.loads(told.out)
+    printed = canon("predict", run.path, pictures / "0.png", pictures / "1.png", "--json")
+    rows = json.loads(printed.out)
     assert [len(row["features"]) for row in rows] == [16, 16]
     head, line = (line.split() for line in canon("predict", run.path, pictures / "0.png").out.splitlines())
     assert head[1:3] == ["features_1", "features_2"] and line[1:] == [f"{number:.4f}" for number in rows[0]["features"]]

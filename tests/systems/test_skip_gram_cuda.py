@@ -58,13 +58,13 @@ def test_words_move_as_the_equations_say() -> None:
     there.read(tokens[1:11], seed=3, lr_first=0.1, lr_last=0.1)
     wanted = input_VD.copy(), output_VD.copy()
     loss = expected(*wanted, [[0, 1, 2], [3, 5, 0, 4, 4]], noise=5, negatives=3, lr=0.1)
-    found = np.zeros_like(input_VD), np.zeros_like(output_VD)
-    there.copy_to(*found)
+    actual = np.zeros_like(input_VD), np.zeros_like(output_VD)
+    there.copy_to(*actual)
     if DEVICE.type == "cpu":  # a GPU does them all at once
-        np.testing.assert_allclose(found[0], wanted[0], atol=1e-5)
-        np.testing.assert_allclose(found[1], wanted[1], atol=1e-5)
+        np.testing.assert_allclose(actual[0], wanted[0], atol=1e-5)
+        np.testing.assert_allclose(actual[1], wanted[1], atol=1e-5)
         assert there.tallies() == pytest.approx((loss, 4 + 8), rel=1e-5)
-    assert (found[0][6] == input_VD[6]).all() and (found[1][6] == output_VD[6]).all()
+    assert (actual[0][6] == input_VD[6]).all() and (actual[1][6] == output_VD[6]).all()
     assert there.tallies()[1] in (0, 12)
 
 
@@ -76,7 +76,7 @@ def test_it_learns_what_the_cpu_learns(monkeypatch: pytest.MonkeyPatch) -> None:
     for there in (False, True):
         monkeypatch.setattr(Word2Vec, "on_gpu", lambda self, there=there: there)
         settings: Any = {"vocab_size": corpus.words.size, "dim": 16, "window": 3, "subsample": 0.0, "lr": 0.3}
-        learner = Word2Vec(Config(**settings), Context(world=World(DEVICE), seed=1))
+        learner = Word2Vec(Config(**settings), Context(world=World(str(DEVICE)), seed=1))
         learner.begin(data_of({"input": corpus}), len(corpus), steps)
         losses[there] = []
         for step in range(1, steps + 1):
@@ -86,7 +86,7 @@ def test_it_learns_what_the_cpu_learns(monkeypatch: pytest.MonkeyPatch) -> None:
                 learner.restore(learner.tensors(), learner.state())
         seen = corpus.words.counts > 5
         topic = np.array([word[:2] for word in corpus.words.words])[seen]
-        alike = np.corrcoef(learner.outputs({"input": corpus})["vectors"].numpy()[seen])
+        alike = np.corrcoef(learner.outputs({"input": corpus})["vectors"][seen])
         is_same = topic[:, None] == topic
         assert alike[is_same].mean() > alike[~is_same].mean() + 0.1
     assert losses[True][0] == pytest.approx(losses[False][0], rel=0.05)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,9 @@ from torch import Tensor
 from canon.errors import CanonError
 from canon.interop import huggingface_t5
 from canon.nn import decoding
+from canon.nn.attention import compiled
 from canon.nn.counting import count_parameters
+from canon.nn.frozen import frozen
 from canon.nn.ragged import Layout
 from canon.registry import find
 from canon.systems.pretrained.t5 import T5, Config
@@ -48,6 +51,16 @@ def build(kind: str = "1.0", **changes: Any) -> tuple[T5, Config]:
             if "norm" in name:
                 parameter.add_(0.3 * torch.randn_like(parameter))
     return network.eval(), config
+
+
+@pytest.fixture(params=["modules", "kernels"])
+def decoded_by(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """In what a network decodes: as it is, or frozen, where compiled kernels do it on a CPU."""
+    if request.param == "modules":
+        return lambda network: nullcontext()
+    pytest.importorskip("numba")
+    monkeypatch.setattr(compiled, "_WORTH", 1)
+    return frozen
 
 
 def batch(lengths: tuple[list[int], list[int]] = LENGTHS) -> tuple[Tensor, Layout, Tensor, Layout]:
@@ -83,9 +96,9 @@ def test_transformers(kind: str) -> None:
         output_hidden_states=True,
     )
     logits_MV = target.unpad(said.logits)
-    found = network.encode(source_N, source)
-    assert len(found) == len(said.encoder_hidden_states) == 3
-    for ours, theirs in zip(found, said.encoder_hidden_states, strict=True):
+    encoded = network.encode(source_N, source)
+    assert len(encoded) == len(said.encoder_hidden_states) == 3
+    for ours, theirs in zip(encoded, said.encoder_hidden_states, strict=True):
         torch.testing.assert_close(ours, source.unpad(theirs), rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(logits_of(network, source_N, source, target_M, target), logits_MV, rtol=1e-5, atol=1e-5)
     found_losses = losses_of(network, label_M, source_N, source, target_M, target)
@@ -104,7 +117,8 @@ def test_transformers(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_greedy_decoding_is_that_of_transformers(kind: str) -> None:
+@torch.no_grad()
+def test_greedy_decoding_is_that_of_transformers(kind: str, decoded_by: Any) -> None:
     """Token for token, at most 30 of each of twelve sources, of which some end before."""
     network, config = build(kind, num_layers=3, decoder_layers=2)  # their cache knows no deeper decoder
     with torch.no_grad():  # weights at which it does not say the same token for ever
@@ -122,39 +136,60 @@ def test_greedy_decoding_is_that_of_transformers(kind: str) -> None:
         "eos_token_id": end,
     }
     said = model.generate(source.pad(source_N), **asked)[:, 1:].tolist()
-    start = decoding.begin(network, source_N, source, max_length=30, ratio=0, extra=30, forbid=(), bos=0, eos=end)  # type: ignore[arg-type]
-    found = decoding.greedy(network.step, start)
+    with decoded_by(network):
+        start = decoding.begin(network, source_N, source, max_length=30, ratio=0, extra=30, forbid=(), bos=0, eos=end)  # type: ignore[arg-type]
+        assert start.own_threads == (decoded_by is frozen)
+        actual = decoding.greedy(network.step, start)
     for row, theirs in enumerate(said):
         ends = theirs.index(end) if end in theirs else len(theirs)
-        assert found[row, 0] == theirs[:ends]
-        assert bool(found.ended[row, 0]) == (end in theirs)
-    assert len({token for row in said for token in row}) > 8 and 0 < int(found.ended.sum()) < 12
+        assert actual[row, 0] == theirs[:ends]
+        assert bool(actual.ended[row, 0]) == (end in theirs)
+    assert len({token for row in said for token in row}) > 8 and 0 < int(actual.ended.sum()) < 12
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("kind", KINDS)
+def test_compiled_states_are_those_of_the_modules(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of every layer of the encoder, for texts of unequal length, one of them empty."""
+    pytest.importorskip("numba")
+    monkeypatch.setattr(compiled, "_WORTH", 1)
+    network, _ = build(kind)
+    source_N, source, _, _ = batch(([5, 17, 0, 1, 40], [1]))
+    wanted = network.encode(source_N, source)
+    with frozen(network):
+        found = network.encode(source_N, source)
+    assert len(found) == len(wanted) == 3
+    for mine, theirs in zip(found, wanted, strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("lengths", [LENGTHS, ([3, 3], [6, 2]), ([0, 4], [3, 3])], ids=str)
-def test_steps_equal_teacher_forcing(kind: str, lengths: tuple[list[int], list[int]]) -> None:
+@torch.no_grad()
+def test_steps_equal_teacher_forcing(kind: str, lengths: tuple[list[int], list[int]], decoded_by: Any) -> None:
     """encode, init_state and one step per token give the rows of forward; an empty source is attended to as nothing."""
     network, _ = build(kind)
     source_N, source, target_M, target = batch(lengths)
-    with torch.no_grad():
-        wanted = target.pad(logits_of(network, source_N, source, target_M, target))
-        state = network.init_state(network.encode(source_N, source), capacity=20)
+    wanted = target.pad(logits_of(network, source_N, source, target_M, target))
     assert wanted.isfinite().all()
     tokens = target.pad(target_M)
-    for t in range(target.max_length):
-        found, state = network.step(tokens[:, t], state)
-        here = target.mask[:, t]
-        torch.testing.assert_close(found[here], wanted[here, t], rtol=1e-5, atol=1e-5)
+    with decoded_by(network):
+        state = network.init_state(network.encode(source_N, source), capacity=20)
+        for t in range(target.max_length):
+            actual, state = network.step(tokens[:, t], state)
+            here = target.mask[:, t]
+            torch.testing.assert_close(actual[here], wanted[here, t], rtol=1e-5, atol=1e-5)
 
 
-def test_a_beam_scores_what_forward_says() -> None:
+@torch.no_grad()
+def test_a_beam_scores_what_forward_says(decoded_by: Any) -> None:
     """The best of four: its log-probability is the sum of forward's, and no less than that of greedy decoding."""
     network, _ = build()
     source_N, source, _, _ = batch()
     options: dict[str, Any] = {"max_length": 12, "ratio": 0, "extra": 12, "forbid": (0,), "bos": 0, "eos": 1}
-    beam = decoding.beam(network.step, decoding.begin(network, source_N, source, **options), 4, 0.0)  # type: ignore[arg-type]
-    greedy = decoding.greedy(network.step, decoding.begin(network, source_N, source, **options))  # type: ignore[arg-type]
+    with decoded_by(network):
+        beam = decoding.beam(network.step, decoding.begin(network, source_N, source, **options), 4, 0.0)  # type: ignore[arg-type]
+        greedy = decoding.greedy(network.step, decoding.begin(network, source_N, source, **options))  # type: ignore[arg-type]
     for row, own in enumerate(source_N.split(source.lengths.tolist())):
         said = beam[row, 0] + [1] * bool(beam.ended[row, 0])
         given = torch.tensor([0, *said[:-1]])
@@ -205,11 +240,11 @@ def test_published_sizes(preset: str, published: int) -> None:
     config = system.configure(preset, {})
     library = transformers_module()
     with torch.device("meta"):
-        found = count_parameters(T5(config))
+        actual = count_parameters(T5(config))
         table = huggingface_t5.config_to(asdict(config))
         theirs = library.T5ForConditionalGeneration(library.T5Config(**table))
     own_head = 0 if config.tie else theirs.lm_head.weight.numel()  # which transformers ties until weights are loaded
-    assert found == published == theirs.num_parameters() + own_head
+    assert actual == published == theirs.num_parameters() + own_head
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -295,10 +330,10 @@ def test_learns_to_fill_in(kind: str, tmp_path: Path) -> None:
         """5 numbers in a row of 4 … 18, one of them <2>; the target is that number and </s> (1)."""
         rows = torch.randint(4, 15, (size, 1)) + torch.arange(5)
         place = torch.randint(5, (size, 1))
-        told = F.pad(rows.gather(1, place), (0, 1), value=1)
-        given = F.pad(told[:, :1], (1, 0), value=0)
+        reported = F.pad(rows.gather(1, place), (0, 1), value=1)
+        given = F.pad(reported[:, :1], (1, 0), value=0)
         source, target = Layout(torch.full((size,), 5)), Layout(torch.full((size,), 2))
-        return rows.scatter(1, place, 2).flatten(), source, given.flatten(), target, told.flatten()
+        return rows.scatter(1, place, 2).flatten(), source, given.flatten(), target, reported.flatten()
 
     losses = []
     for _ in range(600):
@@ -316,8 +351,8 @@ def test_learns_to_fill_in(kind: str, tmp_path: Path) -> None:
     copy = T5(config)
     copy.load_state_dict(load_file(tmp_path / "model.safetensors"))
     copy.eval()
-    source_N, source, _, _, told = corrupted(50)
+    source_N, source, _, _, reported = corrupted(50)
     start = decoding.begin(copy, source_N, source, max_length=3, forbid=(), bos=0, eos=1)  # type: ignore[arg-type]
     said = decoding.greedy(copy.step, start)
-    right = [said[row, 0] == [wanted] for row, wanted in enumerate(told[::2].tolist())]
+    right = [said[row, 0] == [wanted] for row, wanted in enumerate(reported[::2].tolist())]
     assert sum(right) >= 47

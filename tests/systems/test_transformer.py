@@ -56,7 +56,7 @@ def batch(source_lengths: list[int], target_lengths: list[int]) -> tuple[Tensor,
 
 
 def layer_parameters(dim: int, hidden: int, attentions: int) -> int:
-    """Four D × D projections with bias for each attention, two feed-forward layers, a norm behind each sublayer."""
+    """Four D × D projections with bias for each attention, two feed-forward layers, a norm after each sublayer."""
     feed_forward = 2 * dim * hidden + hidden + dim
     return attentions * 4 * (dim * dim + dim) + feed_forward + (attentions + 1) * 2 * dim
 
@@ -72,10 +72,10 @@ def test_published_sizes(sizes: dict[str, Any], exact: int, published: float) ->
     """Table 3 of the paper, base and big, with 37,000 tokens shared."""
     config = Config(source_vocab=37_000, target_vocab=37_000, shared_vocab=True, **sizes)
     with torch.device("meta"):
-        found = count_parameters(Transformer(config))
+        result = count_parameters(Transformer(config))
     layers = sum(layer_parameters(config.dim, config.hidden, attentions) for attentions in (1, 2))
-    assert found == exact == 37_000 * config.dim + 6 * layers
-    assert found == pytest.approx(published, rel=0.03)
+    assert result == exact == 37_000 * config.dim + 6 * layers
+    assert result == pytest.approx(published, rel=0.03)
 
 
 @pytest.fixture(params=["modules", "compiled"])
@@ -108,10 +108,10 @@ def test_steps_equal_teacher_forcing(kind: dict[str, Any]) -> None:
         state = network.init_state(network.encode(source_N, source), capacity=9)
     tokens = target.pad(target_M)
     for t in range(7):
-        found, state = network.step(tokens[:, t], state)
+        actual, state = network.step(tokens[:, t], state)
         here = target.mask[:, t]
-        torch.testing.assert_close(found[here], wanted[here, t], rtol=1e-5, atol=1e-5)
-    assert int(state["position"]) == 7 and not found.requires_grad
+        torch.testing.assert_close(actual[here], wanted[here, t], rtol=1e-5, atol=1e-5)
+    assert int(state["position"]) == 7 and not actual.requires_grad
 
 
 @pytest.mark.usefixtures("steps")
@@ -123,8 +123,8 @@ def test_an_empty_source_is_attended_to_as_nothing(lengths: list[int]) -> None:
     assert wanted.isfinite().all()
     state = network.init_state(network.encode(source_N, source), 3)
     for t in range(3):
-        found, state = network.step(target.pad(target_M)[:, t], state)
-        torch.testing.assert_close(found, wanted[:, t].detach(), rtol=1e-5, atol=1e-5)
+        actual, state = network.step(target.pad(target_M)[:, t], state)
+        torch.testing.assert_close(actual, wanted[:, t].detach(), rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.usefixtures("steps")
@@ -143,8 +143,8 @@ def test_rows_of_a_state_can_be_chosen_and_repeated() -> None:
     chosen = Layout(torch.tensor([len(part) for part in sources]))
     wanted = layout.pad(network(torch.cat(sources), chosen, tokens.flatten(), layout))
     for t in range(3, 6):
-        found, state = network.step(tokens[:, t], state)
-        torch.testing.assert_close(found, wanted[:, t].detach(), rtol=1e-5, atol=1e-5)
+        actual, state = network.step(tokens[:, t], state)
+        torch.testing.assert_close(actual, wanted[:, t].detach(), rtol=1e-5, atol=1e-5)
 
 
 class Calls(TorchDispatchMode):
@@ -208,18 +208,18 @@ def test_attention_weights() -> None:
     """One matrix per layer and kind; rows of tokens sum to 1, padding has none, the future neither."""
     network = build(sparse="alternating", window=2)
     source_N, source, target_M, target = batch([3, 5], [4, 2])
-    told = network.attention(source_N, source, target_M, target)
-    assert list(told) == ["encoder/0", "encoder/1", "decoder/0", "cross/0", "decoder/1", "cross/1"]
+    weights = network.attention(source_N, source, target_M, target)
+    assert list(weights) == ["encoder/0", "encoder/1", "decoder/0", "cross/0", "decoder/1", "cross/1"]
     for name, queries, keys in (("encoder", source, source), ("decoder", target, target), ("cross", target, source)):
         for i in range(2):
-            found = told[f"{name}/{i}"]
-            assert found.shape == (2, 2, queries.max_length, keys.max_length)
-            torch.testing.assert_close(found.sum(-1), queries.mask[:, None].float().expand(-1, 2, -1))
-            assert (found.masked_select(~keys.mask[:, None, None]) == 0).all()
+            result = weights[f"{name}/{i}"]
+            assert result.shape == (2, 2, queries.max_length, keys.max_length)
+            torch.testing.assert_close(result.sum(-1), queries.mask[:, None].float().expand(-1, 2, -1))
+            assert (result.masked_select(~keys.mask[:, None, None]) == 0).all()
             if name == "decoder":
-                assert torch.equal(found, found.tril())
+                assert torch.equal(result, result.tril())
             if name != "cross" and i == 1:
-                assert torch.equal(found, found.tril(1).triu(-1))  # the band of the second layer
+                assert torch.equal(result, result.tril(1).triu(-1))  # the band of the second layer
 
 
 def test_a_band_reaches_as_far_as_its_windows_together() -> None:

@@ -28,11 +28,11 @@ def build(**changes: Any) -> TransformerXL:
 
 
 def in_segments(network: TransformerXL, tokens: Tensor, lengths: list[int]) -> Tensor:
-    state, found = None, []
+    state, result = None, []
     for segment in tokens.split(lengths, 1):
         logits, state = network(segment, state)
-        found.append(logits)
-    return torch.cat(found, 1)
+        result.append(logits)
+    return torch.cat(result, 1)
 
 
 def one_long_text(network: TransformerXL, token_BT: Tensor, seen_TT: Tensor, cut: Tensor | None = None) -> Tensor:
@@ -96,9 +96,9 @@ def test_segments_equal_one_long_text_with_the_right_mask(memory: int, norm: str
     lengths = [5, 4, 1, 6]
     network = build(memory=memory, context=1, norm=norm).double()
     tokens = torch.randint(11, (2, 16))
-    found = in_segments(network, tokens, lengths)
+    result = in_segments(network, tokens, lengths)
     seen, _ = masks(lengths, memory)
-    torch.testing.assert_close(found, one_long_text(network, tokens, seen), rtol=1e-6, atol=1e-8)
+    torch.testing.assert_close(result, one_long_text(network, tokens, seen), rtol=1e-6, atol=1e-8)
 
 
 def test_a_memory_of_all_segments_is_one_long_forward() -> None:
@@ -125,12 +125,12 @@ def test_no_gradient_goes_into_earlier_segments(norm: str) -> None:
     tokens = torch.randint(11, (2, 7))
     _, state = network(tokens[:, :4], None)
     assert not state["memory"].requires_grad and state["memory"].shape == (2, 3, 3, 12)
-    found = network(tokens[:, 4:], state)[0]
+    actual = network(tokens[:, 4:], state)[0]
     seen, cut = masks(lengths, 3)
     wanted = one_long_text(network, tokens, seen, cut)[:, 4:]
-    torch.testing.assert_close(found, wanted, rtol=1e-6, atol=1e-8)
-    upstream = torch.randn_like(found)
-    mine = torch.autograd.grad(found, list(network.parameters()), upstream)
+    torch.testing.assert_close(actual, wanted, rtol=1e-6, atol=1e-8)
+    upstream = torch.randn_like(actual)
+    mine = torch.autograd.grad(actual, list(network.parameters()), upstream)
     other = torch.autograd.grad(wanted, list(network.parameters()), upstream)
     for (name, _), one, two in zip(network.named_parameters(), mine, other, strict=True):
         torch.testing.assert_close(one, two, rtol=1e-6, atol=1e-8, msg=lambda text, name=name: f"{name}: {text}")
@@ -140,15 +140,15 @@ def test_no_gradient_goes_into_earlier_segments(norm: str) -> None:
 @pytest.mark.parametrize("norm", ["post", "pre"])
 @pytest.mark.parametrize(("memory", "context"), [(0, 20), (20, 1), (4, 20)])
 def test_steps_equal_one_forward(memory: int, context: int, norm: str) -> None:
-    """From the start of a text, and behind a prompt; also without memory, where generation sees its own text."""
+    """From the start of a text, and after a prompt; also without memory, where generation sees its own text."""
     network = build(memory=memory, context=context, norm=norm, tie=False)
     tokens = torch.randint(11, (2, 14))
     wanted = network(tokens)[0].detach()
     for prompt in (0, 1, 6):
         state = network(tokens[:, :prompt])[1] if prompt else network.init_state(2)
         for t in range(prompt, 14):
-            found, state = network.step(tokens[:, t], state)
-            torch.testing.assert_close(found, wanted[:, t], rtol=1e-4, atol=1e-5)
+            actual, state = network.step(tokens[:, t], state)
+            torch.testing.assert_close(actual, wanted[:, t], rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize(("memory", "context"), [(3, 1), (1, 4)])
@@ -156,14 +156,14 @@ def test_steps_look_back_on_a_fixed_span(memory: int, context: int) -> None:
     """Longer than the cache, which moves; against segments of one token with a memory of the span."""
     network = build(memory=memory, context=context)
     tokens = torch.randint(11, (2, 25))
-    state, found = network.init_state(2), []
+    state, result = network.init_state(2), []
     for t in range(25):
         logits, state = network.step(tokens[:, t], state)
-        found.append(logits)
+        result.append(logits)
     assert state["cache"].shape[4] == 2 * max(memory, context) + 1
     network.memory = network.span
     torch.testing.assert_close(
-        torch.stack(found, 1), in_segments(network, tokens, [1] * 25).detach(), rtol=1e-4, atol=1e-5
+        torch.stack(result, 1), in_segments(network, tokens, [1] * 25).detach(), rtol=1e-4, atol=1e-5
     )
 
 
@@ -175,8 +175,8 @@ def test_rows_of_a_state_can_be_chosen() -> None:
     rows = torch.tensor([2, 0])
     state = select(state, rows)
     for t in range(4, 10):
-        found, state = network.step(tokens[rows, t], state)
-        torch.testing.assert_close(found, wanted[rows, t], rtol=1e-4, atol=1e-5)
+        actual, state = network.step(tokens[rows, t], state)
+        torch.testing.assert_close(actual, wanted[rows, t], rtol=1e-4, atol=1e-5)
         state = select(state, torch.tensor([0, 1]))
     with pytest.raises(CanonError, match="go on with step"):
         network(tokens[:2], state)
@@ -195,12 +195,12 @@ def test_attention_weights() -> None:
     network = build(memory=4)
     tokens = torch.randint(11, (2, 9))
     _, state = network(tokens[:, :4])
-    told = network.attention(tokens[:, 4:], state)
-    assert list(told) == ["decoder/0", "decoder/1", "decoder/2"]
-    for found in told.values():
-        assert found.shape == (2, 3, 5, 9)
-        torch.testing.assert_close(found.sum(-1), torch.ones(2, 3, 5))
-        assert torch.equal(found, found.tril(4))
+    weights = network.attention(tokens[:, 4:], state)
+    assert list(weights) == ["decoder/0", "decoder/1", "decoder/2"]
+    for result in weights.values():
+        assert result.shape == (2, 3, 5, 9)
+        torch.testing.assert_close(result.sum(-1), torch.ones(2, 3, 5))
+        assert torch.equal(result, result.tril(4))
 
 
 @pytest.mark.parametrize("memory", [8, 0])

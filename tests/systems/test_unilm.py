@@ -34,8 +34,8 @@ def test_masks_by_hand(prefix: tuple[int, ...]) -> None:
     network = build("unilm")
     token_N, layout = batch(5, 1, 9)
     with torch.no_grad():
-        found = logits_of(network, token_N, layout, prefix_lengths=torch.tensor(prefix))
-    assert_equals_by_hand(network, found, token_N, layout, lambda b, n: [seen_by(n, prefix[b])] * 3)
+        result = logits_of(network, token_N, layout, prefix_lengths=torch.tensor(prefix))
+    assert_equals_by_hand(network, result, token_N, layout, lambda b, n: [seen_by(n, prefix[b])] * 3)
 
 
 def test_without_a_prefix_given_everything_is_seen() -> None:

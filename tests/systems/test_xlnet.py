@@ -100,20 +100,20 @@ def test_transformers(ordered: bool, segments: bool) -> None:
     more = {"token_type_ids": layout.pad(segment_N)} if segments else {}
     wanted = model(**theirs, **more).logits[theirs["target_mapping"].sum(-1) > 0]
     torch.testing.assert_close(logits_of(network, token_N, layout, **given), wanted, rtol=1e-5, atol=1e-5)
-    found = losses_of(network, target_M, token_N, layout, **given)
+    actual = losses_of(network, target_M, token_N, layout, **given)
     losses_M = F.cross_entropy(wanted, target_M, reduction="none")
-    torch.testing.assert_close(found.losses, losses_M.detach(), rtol=1e-5, atol=1e-5)
-    found.total.backward()
+    torch.testing.assert_close(actual.losses, losses_M.detach(), rtol=1e-5, atol=1e-5)
+    actual.total.backward()
     losses_M.sum().backward()
     gradients = {
         name: torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
         for name, parameter in model.named_parameters()
     }
-    found = huggingface_xlnet.tensors_from(gradients, asdict(config))
+    actual = huggingface_xlnet.tensors_from(gradients, asdict(config))
     for name, parameter in network.named_parameters():
         own = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
         assert bool(own.any()) == (segments or "segment" not in name)
-        assert torch.allclose(own, found[name], rtol=1e-4, atol=1e-5), name
+        assert torch.allclose(own, actual[name], rtol=1e-4, atol=1e-5), name
 
 
 def test_transformers_encode() -> None:
@@ -125,12 +125,12 @@ def test_transformers_encode() -> None:
         said = model.transformer(
             layout.pad(token_N), attention_mask=layout.mask.float(), output_hidden_states=True, **more
         )
-        found = network.encode(token_N, layout, own)
-        assert len(found) == 4
-        for ours, theirs in zip(found, said.hidden_states, strict=True):
+        encoded = network.encode(token_N, layout, own)
+        assert len(encoded) == 4
+        for ours, theirs in zip(encoded, said.hidden_states, strict=True):
             torch.testing.assert_close(ours, layout.unpad(theirs), rtol=1e-5, atol=1e-5)
     ends = torch.tensor(LENGTHS).cumsum(0) - 1
-    assert torch.equal(network.pool(found[-1], layout), found[-1][ends])
+    assert torch.equal(network.pool(encoded[-1], layout), encoded[-1][ends])
 
 
 def test_transformers_memory() -> None:
@@ -194,7 +194,7 @@ def test_a_prediction_depends_on_what_came_before_and_on_its_place() -> None:
             other_N[changed] = (other_N[changed] + 1) % VOCAB
             moved = (logits_of(network, other_N, layout, rank_N=rank_N) - logits_NV).abs().amax(1) > 1e-6
             assert moved.tolist() == [bool(rank_N[changed] < rank_N[i]) for i in range(6)]
-        # Places 0 and 2 told to come last, one at a time: both see the same tokens, from where they are.
+        # Places 0 and 2 come last, one at a time: both see the same tokens, from where they are.
         both = [logits_of(network, token_N, layout, rank_N=(torch.arange(6) == i).long() * 9)[i] for i in (0, 2)]
     assert not torch.allclose(both[0], both[1])
 
@@ -263,10 +263,10 @@ def test_published_sizes(preset: str, published: int) -> None:
     config = system.configure(preset, {})
     library = transformers_module()
     with torch.device("meta"):
-        found = count_parameters(XLNet(config))
+        actual = count_parameters(XLNet(config))
         table = huggingface_xlnet.config_to(asdict(config))
         theirs = library.XLNetLMHeadModel(library.XLNetConfig(**table)).num_parameters()
-    assert found == published == theirs
+    assert actual == published == theirs
 
 
 def test_config_and_tensors_there_and_back() -> None:

@@ -22,8 +22,10 @@ from canon.errors import CanonError
 from canon.objectives.contrastive import nt_xent
 from canon.registry import find
 from canon.tasks.base import Turn
-from canon.tasks.contrastive import Contrastive, _GatherRows, probe_accuracy
+from canon.tasks.contrastive import Contrastive, probe_accuracy
+from canon.tasks.gathering import gathered
 from tests.objectives.choices import choice
+from tests.tasks.arrays import arrays
 
 ROOT = Path(__file__).parents[2]
 SCHEMA = PixelSchema(Class(("a", "b", "c")), (1, 8, 8), std=(16.0,), white=16)
@@ -94,8 +96,8 @@ def test_gathered_rows_carry_the_gradients_of_all_processes(tmp_path: Path) -> N
     rows = _rows().requires_grad_()
     sum(_loss(rows, rank) for rank in range(2)).backward()  # type: ignore[union-attr]
     assert rows.grad is not None
-    found = torch.cat([torch.load(tmp_path / f"{rank}.pt", weights_only=True) for rank in range(2)])
-    torch.testing.assert_close(found, rows.grad)
+    result = torch.cat([torch.load(tmp_path / f"{rank}.pt", weights_only=True) for rank in range(2)])
+    torch.testing.assert_close(result, rows.grad)
 
 
 def _rows() -> Tensor:
@@ -130,19 +132,19 @@ def test_scores_equal_loops_over_groups_of_at_most_256() -> None:
     first, second = torch.randn(2, 300, 4, generator=torch.Generator().manual_seed(5)).unbind()
     second = first + 0.5 * second
     target = np.arange(300) % 3
-    found = made.score({"features": first, "first": first, "second": second}, {"target": target})
-    assert tuple(found) == made.names() == ("loss", "probe_accuracy", "alignment", "uniformity")
+    scores = made.score(arrays({"features": first, "first": first, "second": second}), {"target": target})
+    assert tuple(scores) == made.names() == ("loss", "probe_accuracy", "alignment", "uniformity")
     unit = [view.double() / view.double().norm(dim=1, keepdim=True) for view in (first, second)]
     losses = [nt_xent(first[half], second[half], 0.5) for half in (slice(0, 150), slice(150, 300))]
-    assert found["loss"] == pytest.approx(torch.cat(losses).mean().item(), rel=1e-6)
-    assert found["alignment"] == pytest.approx(float(((unit[0] - unit[1]) ** 2).sum(1).mean()))
+    assert scores["loss"] == pytest.approx(torch.cat(losses).mean().item(), rel=1e-6)
+    assert scores["alignment"] == pytest.approx(float(((unit[0] - unit[1]) ** 2).sum(1).mean()))
     pairs = [
         math.exp(-2 * float(((unit[0][i] - unit[0][j]) ** 2).sum()))
         for start in (0, 150)
         for i in range(start, start + 150)
         for j in range(start, i)
     ]
-    assert found["uniformity"] == pytest.approx(math.log(sum(pairs) / len(pairs)))
+    assert scores["uniformity"] == pytest.approx(math.log(sum(pairs) / len(pairs)))
 
 
 def test_without_labels_the_loss_decides() -> None:
@@ -150,8 +152,8 @@ def test_without_labels_the_loss_decides() -> None:
     assert made.monitor == "loss" and made.names() == ("loss", "alignment", "uniformity")
     with torch.no_grad():
         outputs = made.run(network, {"input": images()}, Turn())
-    assert made.score(outputs, {"input": images().numpy()}).keys() == set(made.names())
-    assert len(made.rows(outputs, {}, 1)[0]["features"]) == 16
+    assert made.score(arrays(outputs), {"input": images().numpy()}).keys() == set(made.names())
+    assert len(made.rows(arrays(outputs), {}, 1)[0]["features"]) == 16
 
 
 def test_no_changes_are_refused() -> None:
@@ -167,6 +169,7 @@ if __name__ == "__main__":
     dist.init_process_group("gloo")
     mine = _rows()[:3] if dist.get_rank() == 0 else _rows()[3:]
     mine.requires_grad_()
-    _loss(_GatherRows.apply(mine, 7), dist.get_rank()).backward()
+    share = (0, 3, 7) if dist.get_rank() == 0 else (3, 7, 7)
+    _loss(gathered(mine, share), dist.get_rank()).backward()
     torch.save(mine.grad, Path(sys.argv[1]) / f"{dist.get_rank()}.pt")
     dist.destroy_process_group()

@@ -22,6 +22,7 @@ from canon.tasks.finetune import FineTuningTask
 from canon.tasks.finetune_spans import best_spans, merge
 from canon.tasks.table import FINE_TUNING
 from tests.objectives.choices import choice
+from tests.tasks.arrays import arrays
 
 ABC = Class(("a", "b", "c"))
 
@@ -69,16 +70,16 @@ def test_scores_of_classes() -> None:
     logits, target = generator.normal(size=(50, 3)), generator.integers(0, 3, 50)
     own = task(ABC)
     outputs = own.outputs(torch.tensor(logits), {"target": torch.tensor(target), "part_lengths": host(*[1] * 50)})
-    found = own.score(outputs, {"target": target})
+    scores = own.score(arrays(outputs), {"target": target})
     guess = logits.argmax(1)
-    assert tuple(found) == own.names()
-    assert found["accuracy"] == np.mean(guess == target)
-    assert found["f1_macro"] == pytest.approx(f1_score(target, guess, average="macro"))
-    assert found["matthews"] == pytest.approx(matthews_corrcoef(target, guess))
-    assert found["loss"] == pytest.approx(
+    assert tuple(scores) == own.names()
+    assert scores["accuracy"] == np.mean(guess == target)
+    assert scores["f1_macro"] == pytest.approx(f1_score(target, guess, average="macro"))
+    assert scores["matthews"] == pytest.approx(matthews_corrcoef(target, guess))
+    assert scores["loss"] == pytest.approx(
         np.mean([-log_softmax(list(f), y) for f, y in zip(logits, target, strict=True)])
     )
-    rows = own.rows(outputs, {}, top=2)
+    rows = own.rows(arrays(outputs), {}, top=2)
     assert rows[0]["prediction"] == "abc"[guess[0]] and len(rows[0]["top"]) == 2
 
 
@@ -103,8 +104,8 @@ def test_numbers_by_hand() -> None:
     batch = {"target": torch.tensor([6.0, 0.0]), "part_lengths": host(1, 1)}
     outputs = own.outputs(torch.tensor([[0.5], [0.5]]), batch)
     assert outputs["loss"].tolist() == [0.25, 1.0]
-    assert own.rows(outputs, {}, 1) == [{"prediction": 4.0}, {"prediction": 4.0}]
-    assert own.score(outputs, {"target": np.array([6.0, 0.0])})["mse"] == 10.0
+    assert own.rows(arrays(outputs), {}, 1) == [{"prediction": 4.0}, {"prediction": 4.0}]
+    assert own.score(arrays(outputs), {"target": np.array([6.0, 0.0])})["mse"] == 10.0
     assert own.monitor == "spearman" and task(Class(("a",)), monitor="matthews").monitor == "matthews"
 
 
@@ -115,9 +116,9 @@ def test_choices_by_hand() -> None:
     batch = {"target": host(1, 2), "part_lengths": host(2, 3)}
     outputs = own.outputs(torch.tensor(scores)[:, None], batch)
     assert outputs["loss"].tolist() == pytest.approx([-log_softmax(scores[:2], 1), -log_softmax(scores[2:], 2)])
-    assert own.score(outputs, {"target": np.array([1, 2])})["accuracy"] == 0.5
+    assert own.score(arrays(outputs), {"target": np.array([1, 2])})["accuracy"] == 0.5
     choices = objects([(("A", "B"), ("one", "two")), (("A", "B", "C"), ("x", "y", "z"))])
-    rows = own.rows(outputs, {"choices": choices}, top=3)
+    rows = own.rows(arrays(outputs), {"choices": choices}, top=3)
     assert [row["prediction"] for row in rows] == ["B", "A"]
     assert [len(row["top"]) for row in rows] == [2, 3]
     assert sum(choice["probability"] for choice in rows[1]["top"]) == pytest.approx(1)
@@ -149,11 +150,11 @@ def test_tags_by_hand() -> None:
         "words": objects([("a", "b"), ("c", "d"), ("e",)]),
         "target": Values(np.zeros(5), np.array([2, 2, 1])),
     }
-    found = own.score(outputs, columns)
-    assert found["tag_accuracy"] == 3 / 5
-    assert (found["entity_precision"], found["entity_recall"]) == (1 / 2, 1 / 2)
-    assert own.monitor == "entity_f1" and tuple(found) == own.names()
-    record = own.rows(outputs, columns, 1)[0]
+    scores = own.score(arrays(outputs), columns)
+    assert scores["tag_accuracy"] == 3 / 5
+    assert (scores["entity_precision"], scores["entity_recall"]) == (1 / 2, 1 / 2)
+    assert own.monitor == "entity_f1" and tuple(scores) == own.names()
+    record = own.rows(arrays(outputs), columns, 1)[0]
     assert record["entities"] == [{"type": "X", "text": "a b", "first": 0, "last": 1}] and record["tags"] == [
         "B-X",
         "I-X",
@@ -193,11 +194,11 @@ def test_best_spans_by_brute_force(most: int) -> None:
     lengths = [17, 3, 40]
     logits = generator.normal(size=(sum(lengths), 2)).astype(np.float32)
     marks = np.concatenate([np.arange(length) + 5 for length in lengths])
-    found = best_spans(torch.tensor(logits), Layout(torch.tensor(lengths)), torch.tensor(marks), most)
+    actual = best_spans(torch.tensor(logits), Layout(torch.tensor(lengths)), torch.tensor(marks), most)
     start = 0
     for window, length in enumerate(lengths):
         wanted = brute_force(logits[start : start + length], most)
-        rows = [row for row in found[window].tolist() if row[0] > -1e4]
+        rows = [row for row in actual[window].tolist() if row[0] > -1e4]
         assert [(int(i) - 5, int(j) - 5) for _, i, j in rows] == [(i, j) for _, i, j in wanted]
         assert [score for score, _, _ in rows] == pytest.approx([score for score, _, _ in wanted], rel=1e-5)
         start += length
@@ -264,13 +265,13 @@ def test_an_answer_is_cut_from_the_documents_own_characters() -> None:
     best[:, 1] = torch.tensor([1.0, 3, 3])
     outputs = {"best": best, "none": torch.tensor([3.0, 5.0]), "loss": torch.ones(2), "count": torch.ones(2)}
     own = task(Span(unanswerable=True))
-    rows = own.rows(outputs, {"asked": asked}, top=3)
+    rows = own.rows(arrays(outputs), {"asked": asked}, top=3)
     assert [row["prediction"] for row in rows] == ["Émile  Zola", ""] and rows[0]["id"] == "q1"
     assert [answer["answer"] for answer in rows[0]["top"]] == ["Émile  Zola", "", "1840"]
     assert rows[0]["none_over_best"] == -1.0
-    found = own.score(outputs, {"asked": asked})
-    assert found == {"loss": 1.0, "exact_match": 1.0, "f1": 1.0, "answer_f1": 1.0, "no_answer_accuracy": 1.0}
+    result = own.score(arrays(outputs), {"asked": asked})
+    assert result == {"loss": 1.0, "exact_match": 1.0, "f1": 1.0, "answer_f1": 1.0, "no_answer_accuracy": 1.0}
     strict = task(Span(unanswerable=True), null_threshold=2.0)
-    assert strict.rows(outputs, {"asked": asked}, top=1)[0]["prediction"] == ""
+    assert strict.rows(arrays(outputs), {"asked": asked}, top=1)[0]["prediction"] == ""
     always = task(Span())  # SQuAD 1.1: there is always an answer
-    assert [row["prediction"] for row in always.rows(outputs, {"asked": asked}, top=1)] == ["Émile  Zola"] * 2
+    assert [row["prediction"] for row in always.rows(arrays(outputs), {"asked": asked}, top=1)] == ["Émile  Zola"] * 2

@@ -47,10 +47,9 @@ def of_pairs() -> Any:
     return task("transduction", SequenceSchema(OtherText(), tokenizers=tokenizers), max_length=0)
 
 
-def of_classes(name: str, objective: str = "", **config: Any) -> Any:
-    if name == "labels":
-        return task(name, BagSchema(Labels(CLASSES)), "labels", **config)
-    return task(name, FeatureSchema(Class(CLASSES), (2,)), objective or "cross-entropy", **config)
+def of_classes(name: str, objective: str) -> Any:
+    schema = BagSchema(Labels(CLASSES)) if name == "labels" else FeatureSchema(Class(CLASSES), (2,))
+    return task(name, schema, objective)
 
 
 def of_numbers(objective: str) -> Any:
@@ -75,17 +74,17 @@ CASES = {
     ),
     # What a sequence begins with is never asked for.
     "pairs": (of_pairs(), np.concatenate([[BOS], TOKENS, [BOS]]), math.log(TOKENIZER.size), shares_loss(TOKENS)),
-    "classes": (of_classes("classification"), CODES, math.log(3), shares_loss(CODES)),
-    "labels": (of_classes("labels", loss="softmax"), CODES, math.log(3), shares_loss(CODES)),
+    "classes": (of_classes("classification", "cross-entropy"), CODES, math.log(3), shares_loss(CODES)),
+    "labels": (of_classes("labels", "softmax"), CODES, math.log(3), shares_loss(CODES)),
 }
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_uniform_guesses_and_shares(case) -> None:
     own, targets, uniform, shares = CASES[case]
-    found = own.floors(targets)
-    (name,) = found.keys() - {"uniform"}
-    assert found["uniform"] == pytest.approx(uniform) and found[name] == pytest.approx(shares)
+    result = own.floors(targets)
+    (name,) = result.keys() - {"uniform"}
+    assert result["uniform"] == pytest.approx(uniform) and result[name] == pytest.approx(shares)
 
 
 @pytest.mark.parametrize(
@@ -96,16 +95,16 @@ def test_the_best_constant(objective, constant) -> None:
     losses = {"squared": lambda guess: np.mean((SCALED - guess) ** 2)}.get(
         objective, lambda guess: np.mean(np.abs(SCALED - guess))
     )
-    found = of_numbers(objective).floors(NUMBERS)["a constant"]
-    assert found == pytest.approx(constant)
-    assert found == pytest.approx(min(losses(guess) for guess in np.linspace(-5, 20, 2001)), rel=1e-3)
+    result = of_numbers(objective).floors(NUMBERS)["a constant"]
+    assert result == pytest.approx(constant)
+    assert result == pytest.approx(min(losses(guess) for guess in np.linspace(-5, 20, 2001)), rel=1e-3)
 
 
 def test_labels_one_by_one() -> None:
-    told = of_classes("labels", loss="one-vs-all").floors(CODES)
+    reported = of_classes("labels", "one-vs-all").floors(CODES)
     expected = sum(shares_loss((code == CODES).astype(int)) for code in range(3))
-    assert told == {"label shares": pytest.approx(expected)}
-    assert of_classes("labels", loss="negative-sampling").floors(CODES) == {}
+    assert reported == {"label shares": pytest.approx(expected)}
+    assert of_classes("labels", "negative-sampling").floors(CODES) == {}
 
 
 def test_margins_have_none() -> None:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 import sklearn.metrics as sk
-import torch
 
 from canon.data import targets
 from canon.data.batching.documents import LabelLists
@@ -27,27 +24,27 @@ SHARES = [0.5, 0.2, 0.1, 0.1, 0.06, 0.04]
 )
 def test_averages_are_scikit_learns(top, threshold, predicted) -> None:
     schema = BagSchema(targets.Labels(tuple("uvwxyz")))
-    task = LabelTask(choice("labels", "labels"), SimpleNamespace(loss="softmax"), schema)
+    task = LabelTask(choice("softmax", "labels"), None, schema)
     task.top, task.threshold = top, threshold
     outputs = {
-        "labels": torch.tensor(RANKED),
-        "probabilities": torch.tensor([SHARES] * len(RANKED)),
-        "loss": torch.arange(5.0),
+        "labels": np.array(RANKED),
+        "probabilities": np.array([SHARES] * len(RANKED), np.float32),
+        "loss": np.arange(5.0),
     }
     labels = LabelLists(np.array([code for own in RIGHT for code in own]), np.array([len(own) for own in RIGHT]))
-    found = task.score(outputs, {"input": labels, "target": labels})  # type: ignore[dict-item]
-    truth, told = np.zeros((5, 6), dtype=int), np.zeros((5, 6), dtype=int)
+    scores = task.score(outputs, {"input": labels, "target": labels})  # type: ignore[dict-item]
+    truth, reported = np.zeros((5, 6), dtype=int), np.zeros((5, 6), dtype=int)
     for row, (own, ranked) in enumerate(zip(RIGHT, RANKED, strict=True)):
         truth[row, own] = 1
-        told[row, ranked[:predicted]] = 1
-    occurs = np.flatnonzero((truth + told).sum(axis=0))
-    assert found["loss"] == 2.0
-    assert found["accuracy"] == pytest.approx(2 / 5) and found["recall@1"] == pytest.approx(2 / 7)
-    assert found["f1_micro"] == pytest.approx(sk.f1_score(truth, told, average="micro"))
-    macro = sk.f1_score(truth[:, occurs], told[:, occurs], average="macro", zero_division=0)
-    assert found["f1_macro"] == pytest.approx(macro)
+        reported[row, ranked[:predicted]] = 1
+    occurs = np.flatnonzero((truth + reported).sum(axis=0))
+    assert scores["loss"] == 2.0
+    assert scores["accuracy"] == pytest.approx(2 / 5) and scores["recall@1"] == pytest.approx(2 / 7)
+    assert scores["f1_micro"] == pytest.approx(sk.f1_score(truth, reported, average="micro"))
+    macro = sk.f1_score(truth[:, occurs], reported[:, occurs], average="macro", zero_division=0)
+    assert scores["f1_macro"] == pytest.approx(macro)
     for code, row in enumerate(task.table):
         assert row["label"] == "uvwxyz"[code]
-        assert (row["examples"], row["predicted"]) == (truth[:, code].sum(), told[:, code].sum())
-        assert row["precision"] == pytest.approx(sk.precision_score(truth[:, code], told[:, code], zero_division=0))
-        assert row["recall"] == pytest.approx(sk.recall_score(truth[:, code], told[:, code], zero_division=0))
+        assert (row["examples"], row["predicted"]) == (truth[:, code].sum(), reported[:, code].sum())
+        assert row["precision"] == pytest.approx(sk.precision_score(truth[:, code], reported[:, code], zero_division=0))
+        assert row["recall"] == pytest.approx(sk.recall_score(truth[:, code], reported[:, code], zero_division=0))

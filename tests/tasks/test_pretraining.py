@@ -30,6 +30,7 @@ from canon.tasks.base import Turn
 from canon.tasks.pretraining import Pretraining
 from tests.objectives.choices import choice
 from tests.objectives.makers import passages_of
+from tests.tasks.arrays import arrays
 
 CPU = torch.device("cpu")
 WORDS = [f"w{number:02d}" for number in range(60)]
@@ -90,10 +91,10 @@ class Tiny(nn.Module):
             h_MD = self.embedding(given_M) + mean_BD[decoder.rows]
         else:
             h_MD = h_ND[places_M] if places_M is not None else h_ND
-        found = {"hidden": h_MD, **{name: head(mean_BD) for name, head in self.heads.items()}}
+        values = {"hidden": h_MD, **{name: head(mean_BD) for name, head in self.heads.items()}}
         if relation_R is not None:
-            found["relation"] = self.relation(h_ND[relation_R])
-        return found
+            values["relation"] = self.relation(h_ND[relation_R])
+        return values
 
     def logits(self, h_MD: Tensor) -> Tensor:
         return self.output(h_MD)
@@ -113,8 +114,8 @@ def task(objective: str, **settings: Any) -> Pretraining:
 
 
 def batch_of(own: Pretraining, indices: np.ndarray, draws: Draws = EVALUATION, column: Passages = COLUMN) -> Any:
-    told = own.compose({"input": column}, indices, indices, draws)
-    return {name: torch.from_numpy(rows) for name, rows in told.items()}
+    reported = own.compose({"input": column}, indices, indices, draws)
+    return {name: torch.from_numpy(rows) for name, rows in reported.items()}
 
 
 SETTINGS: dict[str, dict[str, Any]] = {"masked": {"next_sentence": True}, "prefix": {"next_sentence": True}}
@@ -167,20 +168,20 @@ def test_scores_are_sums_by_hand() -> None:
     batch = batch_of(own, indices)
     outputs = own.run(network, batch, Turn())
     assert all(len(rows) == 20 for rows in outputs.values())
-    told = own.score(outputs, {"input": COLUMN})
+    scores = own.score(arrays(outputs), {"input": COLUMN})
     with torch.no_grad():
         given = (batch["input"], Layout(batch["input_lengths"]))
         direct = network(*given, places_M=batch["places"])
         _, losses_M, right_M = network.token_losses(direct["hidden"], batch["target"])
     nexts = F.cross_entropy(direct["next"], batch["next"], reduction="none")
     tokens = losses_M.mean().item()
-    assert told["token_loss"] == pytest.approx(tokens) and told["perplexity"] == pytest.approx(math.exp(tokens))
-    assert told["next_loss"] == pytest.approx(nexts.mean().item())
-    assert told["next_accuracy"] == pytest.approx((direct["next"].argmax(1) == batch["next"]).float().mean().item())
-    assert told["token_accuracy"] == pytest.approx(right_M.float().mean().item())
+    assert scores["token_loss"] == pytest.approx(tokens) and scores["perplexity"] == pytest.approx(math.exp(tokens))
+    assert scores["next_loss"] == pytest.approx(nexts.mean().item())
+    assert scores["next_accuracy"] == pytest.approx((direct["next"].argmax(1) == batch["next"]).float().mean().item())
+    assert scores["token_accuracy"] == pytest.approx(right_M.float().mean().item())
     weighted = (nexts * batch["places_lengths"]).sum() / batch["places_lengths"].sum()
-    assert told["loss"] == pytest.approx(tokens + weighted.item())
-    assert set(told) == set(own.names())
+    assert scores["loss"] == pytest.approx(tokens + weighted.item())
+    assert set(scores) == set(own.names())
     # Evaluated in other pieces, the same.
     parts = [own.run(network, batch_of(own, indices[p]), Turn()) for p in (slice(0, 7), slice(7, 20))]
     for name in ("loss", "right", "count", "next_loss"):
@@ -190,16 +191,16 @@ def test_scores_are_sums_by_hand() -> None:
 def test_each_task_of_several_has_its_own_scores() -> None:
     own, network, indices = task("continual"), Tiny(), np.arange(len(COLUMN))
     outputs = own.run(network, batch_of(own, indices), Turn())
-    told = own.score(outputs, {"input": COLUMN})
-    assert set(told) == set(own.names())
+    scores = own.score(arrays(outputs), {"input": COLUMN})
+    assert set(scores) == set(own.names())
     for name in ("order", "distance", "relation"):
         rows = outputs[f"{name}_count"] > 0
         assert np.array_equal(np.flatnonzero(rows.numpy()), indices[indices % 4 == TASKS.index(name)])
-        assert told[f"{name}_loss"] == pytest.approx(
+        assert scores[f"{name}_loss"] == pytest.approx(
             (outputs[f"{name}_loss"].sum() / outputs[f"{name}_count"].sum()).item()
         )
-    parts = [told["token_loss"], told["relation_loss"], told["order_loss"], told["distance_loss"]]
-    assert told["loss"] == pytest.approx(sum(parts) / 4)
+    parts = [scores["token_loss"], scores["relation_loss"], scores["order_loss"], scores["distance_loss"]]
+    assert scores["loss"] == pytest.approx(sum(parts) / 4)
     step = batch_of(own, indices[:9], Draws(2, 5))
     assert len(set(step["task"].tolist())) == 1
     only = task("continual", tasks=("masked", "order"))
@@ -279,7 +280,7 @@ def test_samples_show_what_was_filled_in(objective) -> None:
     own, indices = task(objective), np.arange(12)
     columns = {"input": COLUMN.take(indices)}
     right = own.run(Oracle(), batch_of(own, indices, column=columns["input"]), Turn())
-    lines = own.samples(right, columns)
+    lines = own.samples(arrays(right), columns)
     assert len(lines) == 3 and not any("≠" in line or "right:" in line for line in lines)
     tokenizer = SCHEMA.tokenizers["text"]
     if objective in ("masked", "permutation"):
@@ -287,7 +288,7 @@ def test_samples_show_what_was_filled_in(objective) -> None:
         first = tokenizer.decode(batch["target"][:1].numpy())
         assert f"[{first}" in lines[0]
     wrong = own.run(Oracle(shift=1), batch_of(own, indices, column=columns["input"]), Turn())
-    assert all("≠" in line or "right:" in line for line in own.samples(wrong, columns))
+    assert all("≠" in line or "right:" in line for line in own.samples(arrays(wrong), columns))
     assert right["right"].sum() == right["count"].sum() and wrong["right"].sum() == 0
     turn = Turn(share=(512, 524, 600))  # not the beginning of the split: nothing is shown of it
     assert (own.run(Oracle(), batch_of(own, indices), turn)["guesses"] == -1).all()
@@ -297,15 +298,15 @@ def test_floors_are_those_of_guesses() -> None:
     tokens = COLUMN.tokens
     shares = np.bincount(tokens) / len(tokens)
     entropy = -sum(share * math.log(share) for share in shares if share)
-    told = task("causal").floors(tokens)
-    assert told["uniform"] == pytest.approx(math.log(SIZE)) and told["token shares"] == pytest.approx(entropy)
+    reported = task("causal").floors(tokens)
+    assert reported["uniform"] == pytest.approx(math.log(SIZE)) and reported["token shares"] == pytest.approx(entropy)
     assert task("masked", next_sentence=True).floors(tokens)["uniform"] == pytest.approx(math.log(SIZE) + math.log(2))
 
 
-def test_rows_tell_how_well_each_passage_was_told() -> None:
+def test_rows_tell_how_well_each_passage_was_predicted() -> None:
     own = task("masked")
     outputs = own.run(Tiny(), batch_of(own, np.arange(6)), Turn())
-    rows = own.rows(outputs, {}, 1)
+    rows = own.rows(arrays(outputs), {}, 1)
     assert len(rows) == 6 and rows[2]["perplexity"] == pytest.approx(math.exp(rows[2]["loss"]))
     torch.testing.assert_close(torch.tensor([row["loss"] for row in rows]), outputs["loss"] / outputs["count"])
 
@@ -317,8 +318,8 @@ def test_a_short_training_learns_to_count() -> None:
     losses = []
     for step in range(120):
         chosen = np.random.default_rng(step).integers(0, len(COLUMN), 32)
-        told = own.compose({"input": COLUMN}, chosen, np.arange(32), Draws(0, step))
-        batch = {name: torch.from_numpy(rows) for name, rows in told.items()}
+        reported = own.compose({"input": COLUMN}, chosen, np.arange(32), Draws(0, step))
+        batch = {name: torch.from_numpy(rows) for name, rows in reported.items()}
         loss = own.loss(network, batch, "all", Turn()) / own.count(batch)
         optimizer.zero_grad()
         loss.backward()

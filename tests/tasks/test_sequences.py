@@ -25,6 +25,7 @@ from canon.tasks.language_model import LanguageModelling
 from canon.tasks.transduction import Transduction
 from tests.objectives.choices import choice
 from tests.reading import read_as
+from tests.tasks.arrays import arrays
 
 CPU = torch.device("cpu")
 HERE = Path(__file__).parent.parent / "battery"
@@ -75,7 +76,7 @@ def scored(
     columns = data.splits[split]
     batch = Examples(columns, data.schema, CPU).take(torch.arange(len(columns["input"])))
     outputs = task.run(network, batch, Turn())
-    return task, outputs, task.score(outputs, columns)
+    return task, outputs, task.score(arrays(outputs), columns)
 
 
 @pytest.mark.parametrize(
@@ -131,7 +132,7 @@ def test_text_is_scored_by_sacrebleu_with_its_signature() -> None:
     data = pairs(tokenizer="word", target_tokenizer="word")
     task, outputs, scores = scored(data, Digits(data, missed="seven", wrong="1"))
     assert task.monitor == "bleu" and is_rising(task.monitor)
-    wanted = metrics.corpus_bleu(task.texts(outputs), task.references(data.splits["test"]), tokenize="13a")
+    wanted = metrics.corpus_bleu(task.texts(arrays(outputs)), task.references(data.splits["test"]), tokenize="13a")
     assert scores["bleu"] == wanted.score and wanted.signature in task.remarks[0]
 
 
@@ -156,11 +157,11 @@ class Recalls(nn.Module):
 
     def forward(self, token_BT: Tensor, state: dict[str, Tensor] | None) -> tuple[Tensor, dict[str, Tensor]]:
         hidden_BD = torch.zeros(len(token_BT), 5) if state is None else state["hidden"]
-        told = []
+        values = []
         for x_BD in self.embedding(token_BT).unbind(1):
             hidden_BD = 0.5 * hidden_BD + x_BD
-            told.append(self.output(hidden_BD))
-        return torch.stack(told, 1), {"hidden": hidden_BD}
+            values.append(self.output(hidden_BD))
+        return torch.stack(values, 1), {"hidden": hidden_BD}
 
 
 def text_data() -> Data:
@@ -181,7 +182,7 @@ def test_windows_with_carried_state_are_one_long_text() -> None:
         tokens = torch.from_numpy(data.splits["test"]["input"].tokens.astype(np.int64))  # type: ignore[union-attr]
         logits, _ = network(tokens[None, :-1], None)
         wanted = F.cross_entropy(logits[0], tokens[1:]).item()
-    scores = task.score(merged, data.splits["test"])
+    scores = task.score(arrays(merged), data.splits["test"])
     assert scores["loss"] == pytest.approx(wanted, rel=1e-5)
     assert scores["perplexity"] == pytest.approx(math.exp(wanted), rel=1e-5)
     assert merged["count"].sum() == len(tokens) - 1

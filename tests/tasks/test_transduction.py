@@ -16,6 +16,7 @@ from canon.data.text.tokenizers import Tokenizer
 from canon.data.text.vocabularies import EOS, PAD
 from canon.tasks.transduction import Transduction
 from tests.objectives.choices import choice
+from tests.tasks.arrays import arrays
 
 SYMBOLS = "a b c d"
 
@@ -48,7 +49,7 @@ SAID = ["a", "a b", "c d", "d", "a b c", "c", "d", "a b c d"]
 
 
 def decoded(own: Transduction, texts: list[str], width: int = 7) -> torch.Tensor:
-    """What a network says, as decoding gives it: an end behind each, then padding, or anything."""
+    """What a network says, as decoding gives it: an end after each, then padding, or anything."""
     rows = torch.full((len(texts), width), PAD)
     for row, text in zip(rows, texts, strict=True):
         ids = own.schema.tokenizers["target"].encode([text])[0].astype(np.int64)
@@ -69,29 +70,29 @@ def columns(own: Transduction) -> dict[str, Any]:
 
 def test_scores_of_symbols() -> None:
     own = task()
-    found = own.score(outputs(own), columns(own))
-    assert found["loss"] == pytest.approx(0.5) and found["perplexity"] == pytest.approx(np.exp(0.5))
-    assert found["token_accuracy"] == pytest.approx(15 / 23)  # of 23 targets all but one a row
-    assert found["wer"] == pytest.approx(3 / 8)  # c, b and d d are wrong
+    scores = own.score(arrays(outputs(own)), columns(own))
+    assert scores["loss"] == pytest.approx(0.5) and scores["perplexity"] == pytest.approx(np.exp(0.5))
+    assert scores["token_accuracy"] == pytest.approx(15 / 23)  # of 23 targets all but one a row
+    assert scores["wer"] == pytest.approx(3 / 8)  # c, b and d d are wrong
     # The quarter begins at the longest but one, and those as long as its shortest belong to it: two of four symbols.
-    assert found["wer_long"] == pytest.approx(1 / 2)
-    assert found["per"] == pytest.approx(3 / 15)  # one too many, one other, one too few, of 15 symbols
-    assert found.keys() == set(own.names()) and own.monitor == "wer"
+    assert scores["wer_long"] == pytest.approx(1 / 2)
+    assert scores["per"] == pytest.approx(3 / 15)  # one too many, one other, one too few, of 15 symbols
+    assert scores.keys() == set(own.names()) and own.monitor == "wer"
 
 
 def test_rows_end_at_their_end_and_samples_say_what_is_right() -> None:
     own = task()
-    assert [row["prediction"] for row in own.rows(outputs(own), columns(own), 1)] == SAID
+    assert [row["prediction"] for row in own.rows(arrays(outputs(own)), columns(own), 1)] == SAID
     full = {"decoded": decoded(own, ["a b c"], width=4)[:, :3]}  # cut at the limit, with no end
-    assert own.texts(full) == ["a b c"]
-    shown = own.samples(outputs(own), columns(own))  # the first, the last, and one between
+    assert own.texts(arrays(full)) == ["a b c"]
+    shown = own.samples(arrays(outputs(own)), columns(own))  # the first, the last, and one between
     assert shown == ["  a → a", "  a b c → d", "  a b c d → a b c d"]
     wrong = {**columns(own), "references": np.array([(text, "x") for text in RIGHT[::-1]], dtype=object)}
-    assert own.samples(outputs(own), wrong)[0] == "  a → a   (right: a b c d)"
+    assert own.samples(arrays(outputs(own)), wrong)[0] == "  a → a   (right: a b c d)"
 
 
 def test_text_is_judged_by_bleu() -> None:
     own = task(kind="word")
-    found = own.score(outputs(own), {**columns(own), "references": [(text,) for text in SAID]})
-    assert found.keys() == set(own.names()) == {"loss", "perplexity", "token_accuracy", "bleu"}
+    scores = own.score(arrays(outputs(own)), {**columns(own), "references": [(text,) for text in SAID]})
+    assert scores.keys() == set(own.names()) == {"loss", "perplexity", "token_accuracy", "bleu"}
     assert own.monitor == "bleu" and own.remarks[0].startswith("BLEU is sacreBLEU's: ")

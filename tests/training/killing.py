@@ -72,7 +72,7 @@ def main(folder: str, kills: int, seed: int) -> None:
         if os.WIFSIGNALED(status):
             newest = next(checkpoint.newest_first(out / "checkpoints"), None)
             moments.append(checkpoint.step_of(newest) if newest else 0)
-        else:  # came to its end before the kill: kept for comparison, and the next attempt begins anew
+        else:  # came to its end before the kill: kept for comparison, and the next attempt begins again
             assert os.WEXITSTATUS(status) == 0, "a resumed run failed"
             out.rename(Path(folder) / f"end-{ends}")
             ends += 1

@@ -139,13 +139,13 @@ class QLearning(Agent):
         return {"td_error": mean}
 
     def tensors(self) -> dict[str, dict[str, Tensor]]:
-        return {"model": {"values": torch.from_numpy(self.values.copy())}}
+        return {"model": {"values": self.values.copy()}}
 
     def state(self) -> dict[str, Any]:
         return {"random": self.random.bit_generator.state, "error": self.error, "count": self.count}
 
     def restore(self, tensors: dict[str, dict[str, Tensor]], state: dict[str, Any]) -> None:
-        self.values = tensors["model"]["values"].numpy().copy()
+        self.values = np.array(tensors["model"]["values"])
         self.random.bit_generator.state = state["random"]
         self.error, self.count = state["error"], state["count"]
 
@@ -157,7 +157,7 @@ class Control(Task):
         return ("return", "length", "truncated")
 
     def score(self, outputs: Outputs, columns: Columns) -> dict[str, float]:
-        return {name: rows.double().mean().item() for name, rows in outputs.items()}
+        return {name: float(rows.mean(dtype=np.float64)) for name, rows in outputs.items()}
 
     def rows(self, outputs: Outputs, columns: Columns, top: int) -> list[dict[str, Any]]:
         return []
@@ -351,7 +351,7 @@ def test_data_without_examples_needs_steps(tmp_path: Path) -> None:
 
 REFUSED: dict[str, tuple[Callable[[], Data], World, str]] = {
     "a table": (lambda: Data("a table", FeatureSchema(Nothing()), {}), World(), "a table is not an environment"),
-    "processes": (corridor, World(torch.device("cpu"), 0, 2), "which one process does"),
+    "processes": (corridor, World("cpu", 0, 2), "which one process does"),
 }
 
 

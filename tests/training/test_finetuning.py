@@ -1,4 +1,4 @@
-"""Starting from learned weights: what is taken, what is made anew, what stays still, what each part's rate does."""
+"""Starting from learned weights: what is taken, what is new, what stays still, what each part's rate does."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def test_each_group_moves_by_its_own_rate(source: Path, shapes: Path, tmp_path: 
             torch.testing.assert_close(moved[1][name], step / 10, rtol=1e-3, atol=1e-7)
 
 
-def test_freezing_everything_is_told(tmp_path: Path) -> None:
+def test_freezing_everything_is_reported(tmp_path: Path) -> None:
     with pytest.raises(CanonError, match=r"optimizer\.groups freezes every parameter, so nothing is left to train\."):
         begun("vision/digits-resnet", tmp_path / "run", **{**RESNET, "optimizer.groups": [{"match": "*", "lr": 0.0}]})
 
@@ -190,11 +190,11 @@ def test_other_tools_files_are_started_from(ending: str, shapes: Path, tmp_path:
 
 def test_a_part_starts_from_a_whole_and_a_whole_from_a_part() -> None:
     small, large = canon.create("resnet:tiny"), canon.create("simclr", encoder="resnet:tiny", shape=(1, 8, 8))
-    taken, anew = start_from(small, large.state_dict(), "x")
-    assert anew == ["fc.weight", "fc.bias"] and len(taken) == len(small.state_dict()) - 2
+    taken, fresh = start_from(small, large.state_dict(), "x")
+    assert fresh == ["fc.weight", "fc.bias"] and len(taken) == len(small.state_dict()) - 2
     other = canon.create("resnet:tiny")
-    taken, anew = start_from(large, other.state_dict(), "x")
-    assert all(name.startswith("encoder.") for name in taken) and all(name.startswith("projection.") for name in anew)
+    taken, fresh = start_from(large, other.state_dict(), "x")
+    assert all(name.startswith("encoder.") for name in taken) and all(name.startswith("projection.") for name in fresh)
     assert torch.equal(large.encoder.conv1.weight, other.conv1.weight)
 
 
@@ -213,17 +213,17 @@ def test_a_malicious_pickle_is_refused_before_anything_is_called(tmp_path: Path)
     assert not (tmp_path / "harmed").exists() and not Path("harmed").exists()
 
 
-def test_what_does_not_fit_is_told_with_names_of_both(tmp_path: Path) -> None:
+def test_what_does_not_fit_is_reported_with_names_of_both(tmp_path: Path) -> None:
     save_file({"body.0.weight": torch.ones(2, 2), "body.0.bias": torch.ones(2)}, tmp_path / "other.safetensors")
     changes = {**SHORT, "train.init": str(tmp_path / "other.safetensors")}
-    with pytest.raises(CanonError) as told:
+    with pytest.raises(CanonError) as reported:
         begun("linear/digits-mlp", tmp_path / "run", **changes)
-    assert "tensors none can be taken from" in str(told.value) and not (tmp_path / "run").exists()
-    assert "the network has layers.1.0.weight [256, 64]" in str(told.value)
-    assert str(told.value).endswith("the other has body.0.bias [2], body.0.weight [2, 2].")
+    assert "tensors none can be taken from" in str(reported.value) and not (tmp_path / "run").exists()
+    assert "the network has layers.1.0.weight [256, 64]" in str(reported.value)
+    assert str(reported.value).endswith("the other has body.0.bias [2], body.0.weight [2, 2].")
 
 
-def test_what_is_no_source_is_told(tmp_path: Path) -> None:
+def test_what_is_no_source_is_reported(tmp_path: Path) -> None:
     (tmp_path / "cut.safetensors").write_bytes(b"\x10\x00")
     torch.save([torch.ones(1)], tmp_path / "list.pth")
     for name, sentence in {
@@ -269,7 +269,7 @@ def test_frozen_features_are_those_of_the_source(source: Path, tmp_path: Path) -
 
 if __name__ == "__main__":
     out, start, data = sys.argv[1:]
-    trainer.leave_world = lambda: None  # one group serves both runs
+    trainer.leave_world = lambda _: None  # one group serves both runs
     for kind in ("ddp", "fsdp"):
         finetuned(Path(out, kind), start, Path(data), optimizer__groups=FROZEN, train__parallel=kind)
     torch.distributed.destroy_process_group()

@@ -107,16 +107,16 @@ def test_words_that_the_new_text_lacks_stay(early: Path, texts: Path, tmp_path: 
         changes={**TINY, "train.init": str(early)},
         quiet=True,
     )
-    found = canon.load(tmp_path / "run").vectors
-    assert set(found.words) == {word for family in LATER.values() for word in family}
+    loaded = canon.load(tmp_path / "run").vectors
+    assert set(loaded.words) == {word for family in LATER.values() for word in family}
     # Nothing was learned of them but as noise, which moves output rows.
-    assert np.array_equal(found.vector("cat"), rows(early)["cat"])
+    assert np.array_equal(loaded.vector("cat"), rows(early)["cat"])
 
 
 def test_what_was_learned_before_is_of_use(early: Path, texts: Path, tmp_path: Path) -> None:
     """Before the first step the loss on the later text is lower than that of new vectors, and it falls further."""
     scores = {}
-    for name, more in (("on", {"train.init": str(early)}), ("anew", {})):
+    for name, more in (("on", {"train.init": str(early)}), ("new", {})):
         made = begun("word2vec:tiny", texts / "late.txt", tmp_path / name, **TINY, **more)
         scores[name] = made.evaluate("valid")["loss"]
     run = train(
@@ -126,7 +126,7 @@ def test_what_was_learned_before_is_of_use(early: Path, texts: Path, tmp_path: P
         changes={**TINY, "train.init": str(early)},
         quiet=True,
     )
-    assert scores["on"] < scores["anew"] and run.result is not None
+    assert scores["on"] < scores["new"] and run.result is not None
     assert run.result["scores"]["valid"]["loss"] < scores["on"]
 
 
@@ -159,9 +159,9 @@ def test_vectors_of_another_tools_file(system: str, texts: Path, tmp_path: Path)
     words = ours.data.schema.words
     assert words is not None and "nowhere" not in words.words
     learner: Any = ours.learner
-    found = learner.arrays["input"] if system.startswith("fasttext") else learner.vectors()
+    result = learner.arrays["input"] if system.startswith("fasttext") else learner.vectors()
     for word in ("dog", "rome", "milk", "cat"):
-        assert np.allclose(found[words.words.index(word)], made[word], rtol=1e-6, atol=0)
+        assert np.allclose(result[words.words.index(word)], made[word], rtol=1e-6, atol=0)
     assert ours._origin.endswith("vectors of 4 of 12 words taken, the others newly initialised.")
 
 
@@ -232,16 +232,16 @@ def test_rows_of_known_tokens_are_the_files(system: str, tmp_path: Path) -> None
     write(tmp_path / "words.bin", "word2vec", words, matrix)
     made = network(system, tmp_path / "run", train__embeddings=str(tmp_path / "words.bin"))
     ours: Any = made.learner
-    given, told = dict(zip(words, matrix, strict=True)), []
+    given, reported = dict(zip(words, matrix, strict=True)), []
     state, before = ours.network.state_dict(), plain.network.state_dict()
     for name, vocabulary in vocabularies.items():
         table, old = (net.pop(f"{name}.weight") for net in (state, before))
         for token, row, other in zip(vocabulary, table, old, strict=True):
             assert np.array_equal(row.numpy(), given.get(token, other.numpy())), token
-        told.append(f"{sum(token in given for token in vocabulary):,} of {len(vocabulary):,} rows of {name}")
+        reported.append(f"{sum(token in given for token in vocabulary):,} of {len(vocabulary):,} rows of {name}")
     assert all(torch.equal(state[name], before[name]) for name in state if name != "output.weight")
     assert made._origin == (
-        f"Vectors of {tmp_path}/words.bin taken for {' and '.join(told)}; the others are newly initialised."
+        f"Vectors of {tmp_path}/words.bin taken for {' and '.join(reported)}; the others are newly initialised."
     )
 
 
@@ -269,9 +269,9 @@ def test_frozen_or_trained(frozen: bool, tmp_path: Path) -> None:
     if frozen:
         changes["optimizer.groups"] = [{"match": "embedding.*", "lr": 0.0}]
     run = train("rnn-lm:tiny", out=tmp_path / "run", changes=changes, quiet=True)
-    found = read_embedding(run.path)
+    result = read_embedding(run.path)
     for word, row in zip(words, matrix, strict=True):
-        assert np.array_equal(found[word], row) == frozen, word
+        assert np.array_equal(result[word], row) == frozen, word
 
 
 def read_embedding(run: Path) -> dict[str, np.ndarray]:
@@ -350,4 +350,4 @@ def test_a_classifier_begins_with_vectors(tmp_path: Path) -> None:
     learner, words = made.learner, made.data.schema.words
     assert words is not None and made._origin.startswith(f"Started from {tmp_path}/w.vec: vectors of 2 of ")
     for word, row in zip(("dog", "honey"), matrix, strict=True):
-        assert np.array_equal(learner.tensors()["model"]["input"][words.words.index(word)].numpy(), row)
+        assert np.array_equal(learner.tensors()["model"]["input"][words.words.index(word)], row)

@@ -56,9 +56,9 @@ def assert_same_end(first: Path, second: Path) -> None:
 
 def kill_and_compare(tmp_path: Path, kills: int, seed: int) -> None:
     command = [sys.executable, "-m", "tests.training.killing", str(tmp_path), str(kills), str(seed)]
-    told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=580)
-    assert told.returncode == 0, told.stderr
-    outcome = json.loads(told.stdout.splitlines()[-1])
+    reported = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=580)
+    assert reported.returncode == 0, reported.stderr
+    outcome = json.loads(reported.stdout.splitlines()[-1])
     assert len(outcome["moments"]) == kills and outcome["unreadable"] == []
     assert len(set(outcome["moments"])) > min(kills, 8) // 2, "the kills came at different moments"
     assert outcome["ends"] >= 1
@@ -92,9 +92,9 @@ def test_a_signal_saves_and_says_how_to_go_on(number: int, long_run: Path, tmp_p
         assert child.poll() is None, child.communicate()
         time.sleep(0.01)
     child.send_signal(number)
-    _, told = child.communicate(timeout=60)
+    _, reported = child.communicate(timeout=60)
     assert child.returncode == 128 + number
-    assert "everything is saved" in told and "--resume" in told and "Traceback" not in told
+    assert "everything is saved" in reported and "--resume" in reported and "Traceback" not in reported
     stopped = Run(tmp_path / "parts")
     assert stopped.result is None and 0 < checkpoint.step_of((stopped.path / "last").resolve()) < LONG["train.steps"]
     fit(tmp_path / "parts", resume=True)
@@ -119,13 +119,13 @@ def test_damage_is_seen_and_the_checkpoint_before_is_used(file: str, harm: str, 
         content[len(content) // 2] ^= 1
         victim.write_bytes(content)
     train("linear/digits-mlp", out=run.path, resume=True)
-    told = capsys.readouterr().err
-    assert "Falling back to the one before" in told and newest.name in told
-    assert "Resumed from step 28" in told
+    printed = capsys.readouterr().err
+    assert "Falling back to the one before" in printed and newest.name in printed
+    assert "Resumed from step 28" in printed
     assert_same_end(whole.path, run.path)
 
 
-def test_every_checkpoint_damaged_begins_anew(tmp_path: Path) -> None:
+def test_every_checkpoint_damaged_begins_again(tmp_path: Path) -> None:
     whole = fit(tmp_path / "whole")
     shutil.copytree(whole.path, tmp_path / "hurt", symlinks=True)
     run = Run(tmp_path / "hurt")
@@ -185,17 +185,17 @@ kept = list(checkpoint.newest_first(folder))
 for path in kept: checkpoint.verify(path)
 print('intact', len(kept), [p.name for p in folder.iterdir() if p.name.startswith('.')])"
     """
-    told = subprocess.run(
+    outcome = subprocess.run(
         ["unshare", "--map-root-user", "--mount", "bash", "-c", script], capture_output=True, text=True, timeout=120
     )
-    if told.returncode == 77:
+    if outcome.returncode == 77:
         pytest.skip("a tmpfs cannot be mounted here")
-    assert "exit 2" in told.stdout, told.stdout + told.stderr
-    sentence = told.stderr.splitlines()[-1]
-    assert sentence.startswith("canon: The disk is full") and "is intact" in sentence, told.stderr
-    assert "Traceback" not in told.stderr
-    count = int(told.stdout.split("intact ")[1].split()[0])
-    assert count >= 1 and told.stdout.strip().endswith("[]")
+    assert "exit 2" in outcome.stdout, outcome.stdout + outcome.stderr
+    sentence = outcome.stderr.splitlines()[-1]
+    assert sentence.startswith("canon: The disk is full") and "is intact" in sentence, outcome.stderr
+    assert "Traceback" not in outcome.stderr
+    count = int(outcome.stdout.split("intact ")[1].split()[0])
+    assert count >= 1 and outcome.stdout.strip().endswith("[]")
 
 
 def test_a_nan_stops_before_the_step_and_names_the_last_good_checkpoint(tmp_path: Path, monkeypatch) -> None:
@@ -244,7 +244,7 @@ def test_an_existing_run_is_not_touched_without_resume(tmp_path: Path) -> None:
 def test_a_run_directory_is_whole_or_absent(tmp_path: Path, monkeypatch) -> None:
     from canon.training import run as module
 
-    monkeypatch.setattr(module, "environment", lambda: os._exit(9))
+    monkeypatch.setattr(module, "environment", lambda _world: os._exit(9))
     child = os.fork()
     if child == 0:
         fit(tmp_path / "run")

@@ -26,11 +26,11 @@ def command(out: Path, **more: object) -> list[str]:
 
 
 def test_torchrun_trains_one_run_as_one_process_would(tmp_path: Path, canon) -> None:
-    told = subprocess.run(
+    outcome = subprocess.run(
         command(tmp_path / "two", train__steps=20), cwd=ROOT, capture_output=True, text=True, timeout=240
     )
-    assert told.returncode == 0, told.stderr
-    result = json.loads(told.stdout)
+    assert outcome.returncode == 0, outcome.stderr
+    result = json.loads(outcome.stdout)
     assert result["cost"]["processes"] == 2 and (tmp_path / "two" / "report.html").is_file()
     flags = [word for key, value in {**SETS, "train.steps": 20}.items() for word in ("--set", f"{key}={value}")]
     assert canon("train", "linear/digits-mlp", "--out", tmp_path / "one", *flags).code == 0
@@ -47,7 +47,7 @@ def test_sigterm_to_all_processes_saves_once(tmp_path: Path) -> None:
         assert launched.poll() is None and time.time() < deadline, launched.communicate()
         time.sleep(0.05)
     os.kill(launched.pid, signal.SIGTERM)  # torchrun hands it on to the workers
-    _, told = launched.communicate(timeout=120)
+    _, reported = launched.communicate(timeout=120)
     run = Run(out)
-    assert "everything is saved" in told
+    assert "everything is saved" in reported
     assert len(list(run.checkpoints.glob("step-*"))) == 1 and run.result is None

@@ -127,7 +127,7 @@ def test_groups_have_their_own_rates_and_zero_freezes(tmp_path: Path) -> None:
     assert not any("output" in key for key in load_file(run.path / "last" / "optimizer.safetensors"))
 
 
-def test_a_pattern_that_matches_nothing_is_told(tmp_path: Path) -> None:
+def test_a_pattern_that_matches_nothing_is_reported(tmp_path: Path) -> None:
     with pytest.raises(CanonError, match=r'no parameter of the network matches "heads\.\*"'):
         fit(tmp_path / "run", optimizer__groups=[{"match": "heads.*", "lr": 0.1}])
 
@@ -240,9 +240,9 @@ def test_some_rows_of_a_split_keep_texts_and_labels_together() -> None:
 
 def test_expected_figures_are_beside_the_runs_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     train("linear/digits-softmax", out=tmp_path / "run", changes={"train.seed": 3})
-    told = capsys.readouterr().err
-    assert "train/loss" in told and "(expected " in told
-    last = next(line for line in told.splitlines() if line.strip().startswith("test "))
+    printed = capsys.readouterr().err
+    assert "train/loss" in printed and "(expected " in printed
+    last = next(line for line in printed.splitlines() if line.strip().startswith("test "))
     assert "accuracy" in last and "(expected " in last
 
 

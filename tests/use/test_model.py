@@ -74,19 +74,19 @@ def test_a_table_is_predicted_as_by_hand(logistic: Model, tmp_path: Path) -> Non
     """Columns in another order, one too many and no label; the encoders are those of training."""
     rows, _ = people(1, 30)
     path = write(tmp_path / "new.csv", ["city", "hobby", "age"], [[city, "chess", age] for age, city in rows])
-    found = logistic.predict([path], top=2)
-    assert [row["source"] for row in found] == [f"{path}, row {i + 1}" for i in range(30)]
+    predictions = logistic.predict([path], top=2)
+    assert [row["source"] for row in predictions] == [f"{path}, row {i + 1}" for i in range(30)]
     probability = by_hand(logistic, rows)
-    assert [row["prediction"] for row in found] == ["yes" if p > 0.5 else "no" for p in probability]
-    told = [next(c["probability"] for c in row["top"] if c["class"] == "yes") for row in found]
-    np.testing.assert_allclose(told, probability, rtol=1e-4)
+    assert [row["prediction"] for row in predictions] == ["yes" if p > 0.5 else "no" for p in probability]
+    values = [next(c["probability"] for c in row["top"] if c["class"] == "yes") for row in predictions]
+    np.testing.assert_allclose(values, probability, rtol=1e-4)
 
 
 def test_an_unseen_category_counts_as_none(logistic: Model, tmp_path: Path) -> None:
     path = write(tmp_path / "new.csv", ["age", "city"], [[40.0, "Z"]])
-    (found,) = logistic.predict([path], top=2)
-    told = {choice["class"]: choice["probability"] for choice in found["top"]}
-    np.testing.assert_allclose(told["yes"], by_hand(logistic, [[40.0, "Z"]])[0], rtol=1e-4)
+    (result,) = logistic.predict([path], top=2)
+    values = {choice["class"]: choice["probability"] for choice in result["top"]}
+    np.testing.assert_allclose(values["yes"], by_hand(logistic, [[40.0, "Z"]])[0], rtol=1e-4)
 
 
 def test_several_files_follow_each_other(logistic: Model, tmp_path: Path) -> None:
@@ -104,13 +104,13 @@ def test_other_labelled_data_is_scored_as_by_scikit_learn(logistic: Model, tmp_p
     path = write(
         tmp_path / "other.csv", ["bought", "age", "city"], [[b, *r] for r, b in zip(rows, labels, strict=True)]
     )
-    found = logistic.evaluate(path)
+    scores = logistic.evaluate(path)
     truth, probability = np.array(labels) == "yes", by_hand(logistic, rows)
-    told = probability > 0.5
-    assert found["accuracy"] == accuracy_score(truth, told)
-    assert found["f1_macro"] == pytest.approx(f1_score(truth, told, average="macro"), rel=1e-12)
-    assert found["auc"] == pytest.approx(roc_auc_score(truth, probability), rel=1e-9)
-    assert found["loss"] == pytest.approx(log_loss(truth, probability), rel=1e-5)
+    reported = probability > 0.5
+    assert scores["accuracy"] == accuracy_score(truth, reported)
+    assert scores["f1_macro"] == pytest.approx(f1_score(truth, reported, average="macro"), rel=1e-12)
+    assert scores["auc"] == pytest.approx(roc_auc_score(truth, probability), rel=1e-9)
+    assert scores["loss"] == pytest.approx(log_loss(truth, probability), rel=1e-5)
 
 
 def test_its_own_splits_are_scored_as_by_scikit_learn(digits: Model) -> None:
@@ -146,13 +146,13 @@ def test_images_are_predicted_as_the_arrays_they_were_made_from(
     digits: Model, pictures: tuple[Path, np.ndarray]
 ) -> None:
     folder, pixels = pictures
-    found, wanted = digits.predict([folder], top=10), digits.predict(pixels, top=10)
-    assert [row["source"] for row in found] == [str(folder / f"{index:02}.png") for index in range(20)]
-    assert [row["top"] for row in found] == [row["top"] for row in wanted], "the same bits: no pixel was changed"
+    actual, wanted = digits.predict([folder], top=10), digits.predict(pixels, top=10)
+    assert [row["source"] for row in actual] == [str(folder / f"{index:02}.png") for index in range(20)]
+    assert [row["top"] for row in actual] == [row["top"] for row in wanted], "the same bits: no pixel was changed"
     assert [row["source"] for row in wanted] == [str(index) for index in range(20)]
     (alone,) = digits.predict([folder / "07.png"], top=10)
-    told, wanted_7 = ([choice["probability"] for choice in row["top"]] for row in (alone, found[7]))
-    assert told == pytest.approx(wanted_7, rel=1e-5), "alone as among others, but for the order of sums"
+    reported, wanted_7 = ([choice["probability"] for choice in row["top"]] for row in (alone, actual[7]))
+    assert reported == pytest.approx(wanted_7, rel=1e-5), "alone as among others, but for the order of sums"
 
 
 def test_a_colour_image_of_another_size_is_made_what_the_run_reads(
@@ -175,8 +175,8 @@ def test_labelled_images_are_scored(digits: Model, pictures: tuple[Path, np.ndar
     for index, label in enumerate(labels):
         (tmp_path / "classes" / str(label)).mkdir(parents=True, exist_ok=True)
         (folder / f"{index:02}.png").rename(tmp_path / "classes" / str(label) / f"{index:02}.png")
-    told = [int(row["prediction"]) for row in digits.predict(pixels)]
-    assert digits.evaluate(tmp_path / "classes")["accuracy"] == accuracy_score(labels, told)
+    values = [int(row["prediction"]) for row in digits.predict(pixels)]
+    assert digits.evaluate(tmp_path / "classes")["accuracy"] == accuracy_score(labels, values)
 
 
 @pytest.mark.parametrize("top", [1, 3, 10, 99])
@@ -186,9 +186,9 @@ def test_probabilities_are_sorted_and_sum_to_one(digits: Model, top: int) -> Non
     for row, whole in zip(digits.predict(pixels, top=top), everything, strict=True):
         assert row["top"] == whole["top"][:top]
         assert row["prediction"] == row["top"][0]["class"]
-        told = [choice["probability"] for choice in whole["top"]]
-        assert told == sorted(told, reverse=True)
-        assert sum(told) == pytest.approx(1, abs=1e-6)
+        values = [choice["probability"] for choice in whole["top"]]
+        assert values == sorted(values, reverse=True)
+        assert sum(values) == pytest.approx(1, abs=1e-6)
         assert {choice["class"] for choice in whole["top"]} == set("0123456789")
 
 
@@ -202,11 +202,11 @@ def test_numbers_are_predicted_in_the_units_of_the_data(made: Path) -> None:
     wanted = scaled * target.std + target.mean
     scale = [np.array([vars(encoder)[name] for encoder in model.schema.encoders]) for name in ("std", "mean")]
     rows = np.asarray(test["input"], dtype=np.float64) * scale[0] + scale[1]  # as they are in the table
-    told = [row["prediction"] for row in model.predict(rows)]
-    np.testing.assert_allclose(told, wanted, rtol=1e-5)
-    found = model.evaluate()
-    assert found["mse"] == pytest.approx(mean_squared_error(test["target"], wanted), rel=1e-5)
-    assert found["r2"] == pytest.approx(r2_score(test["target"], wanted), rel=1e-5)
+    values = [row["prediction"] for row in model.predict(rows)]
+    np.testing.assert_allclose(values, wanted, rtol=1e-5)
+    scores = model.evaluate()
+    assert scores["mse"] == pytest.approx(mean_squared_error(test["target"], wanted), rel=1e-5)
+    assert scores["r2"] == pytest.approx(r2_score(test["target"], wanted), rel=1e-5)
 
 
 def test_an_array_of_another_shape_is_a_mistake(digits: Model) -> None:

@@ -79,13 +79,13 @@ def test_every_kind_is_seen_as_its_pixels(name: str, run: Path, canon: Callable[
     write, pixels = KINDS[name]
     write(Path(name))
     wanted = package.load(run).predict(pixels.astype(np.uint8).transpose(2, 0, 1)[None], top=3)[0]
-    (found,) = json.loads(canon("predict", run, name, "--top", 3, "--json").out)
-    assert found["source"] == name and found["prediction"] == wanted["prediction"]
-    assert [c["class"] for c in found["top"]] == [c["class"] for c in wanted["top"]]
-    assert [c["probability"] for c in found["top"]] == pytest.approx(
+    (actual,) = json.loads(canon("predict", run, name, "--top", 3, "--json").out)
+    assert actual["source"] == name and actual["prediction"] == wanted["prediction"]
+    assert [c["class"] for c in actual["top"]] == [c["class"] for c in wanted["top"]]
+    assert [c["probability"] for c in actual["top"]] == pytest.approx(
         [c["probability"] for c in wanted["top"]], abs=1e-6
     )
-    assert sum(c["probability"] for c in found["top"]) == pytest.approx(1)
+    assert sum(c["probability"] for c in actual["top"]) == pytest.approx(1)
 
 
 def cut(path: Path, ending: str) -> None:
@@ -162,7 +162,7 @@ def test_a_folder_that_does_not_fit_is_read_as_it_goes(
 
 
 def test_progress_after_two_seconds(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A bar that is told of every row, and shown only where patience ends and someone looks on."""
+    """A bar that hears of every row, and shown only where patience ends and someone looks on."""
     shown: list[tuple[str, int]] = []
 
     class Told:

@@ -121,7 +121,7 @@ def theirs_of(network: gpt2.GPT2) -> Any:
 
 
 def gains_of(model: Any, ids: list[int]) -> np.ndarray:
-    """log p [T, V] behind each of some tokens, by transformers, or by an RNN over the whole text."""
+    """log p [T, V] after each of some tokens, by transformers, or by an RNN over the whole text."""
     with torch.no_grad():
         if isinstance(model.schema.target, NextToken):
             logits = model.network(torch.tensor([ids]), None)[0][0]
@@ -164,16 +164,16 @@ PAIRS = [
 def test_likelihoods_are_those_of_transformers(name: str, request: pytest.FixtureRequest) -> None:
     """All pairs at once against one forward pass each: of transformers' network, or of an RNN over the whole text."""
     model = request.getfixturevalue(name)
-    found, shortened = likelihoods(LanguageRun(model), PAIRS)
-    for pair, one in zip(PAIRS, found, strict=True):
+    result, shortened = likelihoods(LanguageRun(model), PAIRS)
+    for pair, one in zip(PAIRS, result, strict=True):
         total, tokens, likeliest = by_hand(model, *pair)
         assert (one.tokens, one.greedy) == (tokens, likeliest)
         assert one.total == pytest.approx(total, abs=1e-3) and one.mean == pytest.approx(total / tokens, abs=1e-3)
-    assert found[0] == pytest.approx(found[1], abs=1e-5) and found[0] == pytest.approx(found[6], abs=1e-5)
+    assert result[0] == pytest.approx(result[1], abs=1e-5) and result[0] == pytest.approx(result[6], abs=1e-5)
     assert shortened == (name != "running")  # one context is longer than the positions
 
 
-def test_the_likeliest_token_is_told(native: Any) -> None:
+def test_the_likeliest_token_is_reported(native: Any) -> None:
     """What greedy decoding goes on with is likeliest, token by token; with one other token it is not."""
     prompt_BT = torch.tensor([native.schema.tokenizers["text"].encode(["the cat"])[0].tolist()])
     tokens = greedy(native.network.step, begin_text(native.network, prompt_BT, 6, (), -1)).tokens[0, 0]
@@ -188,10 +188,10 @@ def test_the_likeliest_token_is_told(native: Any) -> None:
 def test_windows_ask_for_every_token_once() -> None:
     for count, limit in ((2, 8), (9, 8), (10, 8), (50, 8), (23, 1), (31, 7)):
         ids = np.arange(count)
-        found = windows(ids, limit)
-        asked = np.concatenate([request.ids[request.first :] for request in found])
+        result = windows(ids, limit)
+        asked = np.concatenate([request.ids[request.first :] for request in result])
         assert asked.tolist() == list(range(1, count))
-        for place, request in enumerate(found):
+        for place, request in enumerate(result):
             assert len(request.ids) <= limit + 1 and request.first >= (
                 1 if place == 0 else limit - max(limit // 2, 1) + 1
             )
@@ -208,15 +208,15 @@ def test_perplexity_of_a_text(native: Any, use: Callable) -> None:
         window = ids[stop - LIMIT - 1 : stop]
         own = -gains_of(native, window[:-1])[range(LIMIT), window[1:]]
         losses += own[LIMIT - (stop - 1 - len(losses)) :].tolist()
-    told = use(native, "evaluate", "run", "--task", "text.txt", "--json")
-    found = json.loads(told.out)
+    reported = use(native, "evaluate", "run", "--task", "text.txt", "--json")
+    record = json.loads(reported.out)
     loss = sum(losses) / len(losses)
-    assert found["count"] == len(ids) - 1 == len(losses)
-    assert found["loss"] == pytest.approx(loss, rel=1e-4) and found["perplexity"] == pytest.approx(
+    assert record["count"] == len(ids) - 1 == len(losses)
+    assert record["loss"] == pytest.approx(loss, rel=1e-4) and record["perplexity"] == pytest.approx(
         math.exp(loss), rel=1e-3
     )
-    assert found["bits_per_byte"] == pytest.approx(sum(losses) / math.log(2) / len(text.encode()), rel=1e-4)
-    assert found["perplexity_per_word"] == pytest.approx(math.exp(sum(losses) / len(text.split())), rel=1e-2)
+    assert record["bits_per_byte"] == pytest.approx(sum(losses) / math.log(2) / len(text.encode()), rel=1e-4)
+    assert record["perplexity_per_word"] == pytest.approx(math.exp(sum(losses) / len(text.split())), rel=1e-2)
 
 
 def test_last_words(own: Any, use: Callable) -> None:
@@ -226,11 +226,11 @@ def test_last_words(own: Any, use: Callable) -> None:
     Path("last.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
     parted = [(text.rpartition(" ")[0], " " + text.rpartition(" ")[2]) for text in texts]
     wanted = [by_hand(own, *pair) for pair in parted]
-    told = use(own, "evaluate", "run", "--task", "last.jsonl", "--json")
-    found = json.loads(told.out)
+    reported = use(own, "evaluate", "run", "--task", "last.jsonl", "--json")
+    record = json.loads(reported.out)
     loss = -np.mean([total for total, _, _ in wanted])
-    assert found["accuracy"] == np.mean([likeliest for _, _, likeliest in wanted])
-    assert found["loss"] == pytest.approx(loss, rel=1e-4) and found["count"] == len(texts)
+    assert record["accuracy"] == np.mean([likeliest for _, _, likeliest in wanted])
+    assert record["loss"] == pytest.approx(loss, rel=1e-4) and record["count"] == len(texts)
 
 
 def test_multiple_choice(native: Any, use: Callable) -> None:
@@ -243,14 +243,14 @@ def test_multiple_choice(native: Any, use: Callable) -> None:
         right = chance.randrange(3)
         listed = [{"text": text, "label": label} for text, label in zip(choices, "ABC", strict=True)]
         rows.append({"id": str(number), "question": {"stem": question, "choices": listed}, "answerKey": "ABC"[right]})
-        found = [by_hand(native, question, f" {choice}") for choice in choices]
-        best = [int(np.argmax([one[0] for one in found])), int(np.argmax([one[0] / one[1] for one in found]))]
+        record = [by_hand(native, question, f" {choice}") for choice in choices]
+        best = [int(np.argmax([one[0] for one in record])), int(np.argmax([one[0] / one[1] for one in record]))]
         wanted.append([best[0] == right, best[1] == right])
     Path("qa.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    told = use(native, "evaluate", "run", "--task", "qa.jsonl", "--json")
-    found = json.loads(told.out)
-    assert [found["accuracy"], found["accuracy_per_token"]] == pytest.approx(np.mean(wanted, axis=0).tolist())
-    assert found["chance"] == pytest.approx(1 / 3) and (found["count"], found["shots"]) == (20, 0)
+    reported = use(native, "evaluate", "run", "--task", "qa.jsonl", "--json")
+    record = json.loads(reported.out)
+    assert [record["accuracy"], record["accuracy_per_token"]] == pytest.approx(np.mean(wanted, axis=0).tolist())
+    assert record["chance"] == pytest.approx(1 / 3) and (record["count"], record["shots"]) == (20, 0)
     plain = use(native, "evaluate", "run", "--task", "qa.jsonl")
     assert plain.out.startswith("metric") and "accuracy_per_token" in plain.out
 
@@ -267,8 +267,8 @@ def test_classes_by_their_words(native: Any, use: Callable) -> None:
         totals = {name: by_hand(native, f"{text[:25]} is", f" {word}")[0] for name, word in words.items()}
         right.append(max(totals, key=totals.__getitem__) == label)
     options = ("--template", "{text} is {label}!", "--words", "0=red", "--words", "1=big")
-    told = use(native, "evaluate", "run", "--task", "reviews.tsv", *options, "--json")
-    assert json.loads(told.out) == {
+    reported = use(native, "evaluate", "run", "--task", "reviews.tsv", *options, "--json")
+    assert json.loads(reported.out) == {
         "accuracy": pytest.approx(np.mean(right)),
         "accuracy_per_token": pytest.approx(np.mean(right)),
         "majority": 0.5,
@@ -278,7 +278,7 @@ def test_classes_by_their_words(native: Any, use: Callable) -> None:
 
 
 def test_few_shot_prompts() -> None:
-    """GPT-3's prompts, written by hand; what stands behind the answer is shown in examples only."""
+    """GPT-3's prompts, written by hand; what stands after the answer is shown in examples only."""
     template = Template("Q: {question}\nA: {answer}.", ("question",), "answer")
     examples = [Example({"question": "one?"}, ("yes", "no"), 1), Example({"question": "two?"}, ("maybe",), 0)]
     asked = Example({"question": "three {answer}?"}, ("x", "y"), 0)
@@ -314,14 +314,14 @@ def test_examples_are_drawn_of_the_training_part(native: Any, monkeypatch: pytes
     evaluate_task(native, "set", shots=3, seed=1)
     assert seen != first
     seen.clear()
-    found = evaluate_task(native, "set/train.jsonl", shots=8)
+    result = evaluate_task(native, "set/train.jsonl", shots=8)
     for place in range(9):  # all the others, each once
         asked = f"train{place}?"
         prompt = seen[2 * place][0]
         assert prompt.endswith(f"{asked} ") and sorted(prompt.split()[:-1:2]) == sorted(
             f"train{other}?" for other in range(9) if other != place
         )
-    assert any("other rows" in remark for remark in found.remarks)
+    assert any("other rows" in remark for remark in result.remarks)
     with pytest.raises(CanonError, match="--shots 9 is more than the 8 examples"):
         evaluate_task(native, "set/train.jsonl", shots=9)
 
@@ -349,8 +349,8 @@ def test_mistakes(native: Any, use: Callable) -> None:
         (("--task", "qa.jsonl", "--words", "a"), "--words takes a class and its word"),
         (("--shots", 3), "--shots, --template and --words belong to --task"),
     ):
-        told = use(native, "evaluate", "run", *arguments)
-        assert told.code == 2 and sentence in told.err and told.err.count("\n") == 1, told.err
+        reported = use(native, "evaluate", "run", *arguments)
+        assert reported.code == 2 and sentence in reported.err and reported.err.count("\n") == 1, reported.err
 
 
 def test_networks_that_fill_in_say_so(native: Any, use: Callable) -> None:
@@ -360,9 +360,9 @@ def test_networks_that_fill_in_say_so(native: Any, use: Callable) -> None:
     masked = stand_in(network, tokenizer, "bert")
     Path("text.txt").write_text("the cat")
     for arguments in (("evaluate", "run", "--task", "text.txt"), ("generate", "run", "the cat")):
-        told = use(masked, *arguments)
-        assert told.code == 2 and told.err.count("\n") == 1
-        assert "run of bert, which cannot continue a text; systems that read from left to right can" in told.err
+        reported = use(masked, *arguments)
+        assert reported.code == 2 and reported.err.count("\n") == 1
+        assert "run of bert, which cannot continue a text; systems that read from left to right can" in reported.err
 
 
 # Completing
@@ -379,17 +379,17 @@ def test_completions_are_those_of_generate(native: Any, use: Callable) -> None:
             read, attention_mask=torch.ones_like(read), max_new_tokens=12, do_sample=False, pad_token_id=0
         )
         wanted = [token for token in rows[0].tolist() if token]
-        (found,) = complete(native, prompt, 12, temperature=0)
-        assert found.text == tokenizer.decode(wanted)
+        (actual,) = complete(native, prompt, 12, temperature=0)
+        assert actual.text == tokenizer.decode(wanted)
         gains = gains_of(native, rows[0].tolist()[:-1])
         total = sum(gains[place - 1, rows[0, place]] for place in range(len(ids), rows.shape[1]))
-        assert found.log_probability == pytest.approx(total, abs=1e-3)
-    told = use(native, "generate", "run", "the cat", "--length", 12, "--temperature", 0, "--json")
-    assert json.loads(told.out) == [vars(one) for one in complete(native, "the cat", 12, temperature=0)]
+        assert actual.log_probability == pytest.approx(total, abs=1e-3)
+    reported = use(native, "generate", "run", "the cat", "--length", 12, "--temperature", 0, "--json")
+    assert json.loads(reported.out) == [vars(one) for one in complete(native, "the cat", 12, temperature=0)]
 
 
 def test_stop_words_end_a_text(own: Any, running: Any) -> None:
-    """The whole text cut before the first stop word behind the prompt, whichever comes first; counts end there."""
+    """The whole text cut before the first stop word after the prompt, whichever comes first; counts end there."""
     for model in (own, running):
         whole = complete(model, "the cat", 16, count=6, seed=4)
         for one, cut in zip(whole, complete(model, "the cat", 16, count=6, seed=4, stop=("e", "a ")), strict=True):
@@ -398,16 +398,16 @@ def test_stop_words_end_a_text(own: Any, running: Any) -> None:
             assert cut.log_probability >= one.log_probability
 
 
-def test_text_is_told_as_it_comes(own: Any, use: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_text_is_reported_as_it_comes(own: Any, use: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
     """Pieces make up the text: no half characters, no part of a stop word; on a terminal the command prints them."""
     for stop in ((), ("e",), ("ee", " c")):
         pieces: list[str] = []
-        (found,) = complete(own, "the", 20, seed=11, stop=stop, on_text=pieces.append)
-        assert "".join(pieces) == found.text
+        (result,) = complete(own, "the", 20, seed=11, stop=stop, on_text=pieces.append)
+        assert "".join(pieces) == result.text
         assert stop or len([piece for piece in pieces if piece]) > 5
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
-    told = use(own, "generate", "run", "the", "--length", 20, "--seed", 11)
-    assert told.out == complete(own, "the", 20, seed=11)[0].text + "\n"
+    reported = use(own, "generate", "run", "the", "--length", 20, "--seed", 11)
+    assert reported.out == complete(own, "the", 20, seed=11)[0].text + "\n"
 
 
 def test_recorded_steps_complete_alike(own: Any, native: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -421,10 +421,10 @@ def test_recorded_steps_complete_alike(own: Any, native: Any, monkeypatch: pytes
         wanted = [complete(model, "the cat", **one) for one in settings]
         monkeypatch.setattr("canon.use.complete._records", lambda language: True)
         for one, rows in zip(settings, wanted, strict=True):
-            found = complete(model, "the cat", **one)
-            assert [row.text for row in found] == [row.text for row in rows]
+            actual = complete(model, "the cat", **one)
+            assert [row.text for row in actual] == [row.text for row in rows]
             torch.testing.assert_close(
-                torch.tensor([row.log_probability for row in found]),
+                torch.tensor([row.log_probability for row in actual]),
                 torch.tensor([row.log_probability for row in rows]),
                 rtol=1e-4,
                 atol=1e-3,
@@ -433,15 +433,19 @@ def test_recorded_steps_complete_alike(own: Any, native: Any, monkeypatch: pytes
 
 
 def test_prompts_that_cannot_be_read(own: Any, native: Any, use: Callable) -> None:
-    told = use(own, "generate", "run")
-    assert told.code == 2 and "The prompt is empty; run continues texts" in told.err and told.err.count("\n") == 1
-    told = use(own, "generate", "run", "the cat " * 30)
-    assert told.code == 2 and "tokens, but the network has 24 positions; give a shorter one." in told.err
-    told = use(own, "generate", "run", "the cat", "--stop", "")
-    assert told.code == 2 and "A stop word must have" in told.err
+    reported = use(own, "generate", "run")
+    assert (
+        reported.code == 2
+        and "The prompt is empty; run continues texts" in reported.err
+        and reported.err.count("\n") == 1
+    )
+    reported = use(own, "generate", "run", "the cat " * 30)
+    assert reported.code == 2 and "tokens, but the network has 24 positions; give a shorter one." in reported.err
+    reported = use(own, "generate", "run", "the cat", "--stop", "")
+    assert reported.code == 2 and "A stop word must have" in reported.err
     # Longer than the positions is said, and goes on.
-    told = use(own, "generate", "run", "the cat", "--length", 60)
-    assert told.code == 0 and "longer than the network's 24 positions" in told.err
+    reported = use(own, "generate", "run", "the cat", "--length", 60)
+    assert reported.code == 0 and "longer than the network's 24 positions" in reported.err
     assert not remark(own, "the cat", 5) and not remark(native, "", 5)
 
 

@@ -79,25 +79,27 @@ def test_order_batches_and_windows_do_not_matter(model: Model) -> None:
     texts = [*sentences(40, seed=1), "", "  ", "dog"]
     expected = [translate(model, [text], beam=3, length_penalty=0.6, n_best=2) for text in texts]
     for batch in (1, 7, 64):
-        found = translate(model, texts, beam=3, length_penalty=0.6, n_best=2, batch=batch)
-        assert [[one.text for one in several] for several in found] == [[one.text for one in e[0]] for e in expected]
-        for several, ((best, *_),) in zip(found, expected, strict=True):
+        translations = translate(model, texts, beam=3, length_penalty=0.6, n_best=2, batch=batch)
+        assert [[one.text for one in several] for several in translations] == [
+            [one.text for one in e[0]] for e in expected
+        ]
+        for several, ((best, *_),) in zip(translations, expected, strict=True):
             assert several[0].score == pytest.approx(best.score, abs=1e-4)
     translator = Translator(model, beam=3, n_best=2)
-    windows = [found for _, found in translator.stream((("", text) for text in texts), window=5)]
-    assert [several[0].text for several in windows] == [several[0].text for several in found]
-    assert found[40][0].text == "" and len(found[40]) == 1
-    assert sum(several[0].text == german(text) for several, text in zip(found, texts, strict=True)) > 35
+    windows = [translations for _, translations in translator.stream((("", text) for text in texts), window=5)]
+    assert [several[0].text for several in windows] == [several[0].text for several in translations]
+    assert translations[40][0].text == "" and len(translations[40]) == 1
+    assert sum(several[0].text == german(text) for several, text in zip(translations, texts, strict=True)) > 35
 
 
 def test_scores_are_the_networks(model: Model) -> None:
     """Log-probabilities against the forward pass over what was said."""
     text = "the red cat sees a dog"
-    found = translate(model, [text], beam=4, length_penalty=0.6, n_best=4)[0]
-    assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
+    translations = translate(model, [text], beam=4, length_penalty=0.6, n_best=4)[0]
+    assert [one.score for one in translations] == sorted((one.score for one in translations), reverse=True)
     encode = model.schema.tokenizers["source"].encode, model.schema.tokenizers["target"].encode
     source = torch.tensor([*encode[0]([text])[0].tolist(), EOS])
-    for one in found:
+    for one in translations:
         said = [*encode[1]([one.text])[0].tolist(), EOS]
         given = torch.tensor([BOS, *said[:-1]])
         with torch.no_grad():
@@ -128,17 +130,17 @@ def test_files(pairs: Path, canon: Callable) -> None:
     texts = [*sentences(30, seed=2), "", "dog"]
     Path("in.txt").write_text("\n".join(texts) + "\n", encoding="utf-8")
     Path("right.txt").write_text("".join(f"{german(text)}\n" for text in texts), encoding="utf-8")
-    told = canon("translate", pairs, "--input", "in.txt", "--output", "out/said.txt", "--reference", "right.txt")
+    reported = canon("translate", pairs, "--input", "in.txt", "--output", "out/said.txt", "--reference", "right.txt")
     said = Path("out/said.txt").read_text(encoding="utf-8").split("\n")
-    assert told.code == 0 and told.err == "" and len(said) == 33 and said[30:] == ["", "Hund", ""]
+    assert reported.code == 0 and reported.err == "" and len(said) == 33 and said[30:] == ["", "Hund", ""]
     bleu = corpus_bleu(said[:-1], [german(text) for text in texts], tokenize="13a")
-    assert told.out == f"BLEU = {bleu.score:.2f} ({bleu.signature})\n" and "tok:13a" in told.out
+    assert reported.out == f"BLEU = {bleu.score:.2f} ({bleu.signature})\n" and "tok:13a" in reported.out
     with gzip.open("in.txt.gz", "wt", encoding="utf-8") as file:
         file.write("\n".join(texts))
     assert canon("translate", pairs, "--input", "in.txt.gz").out == "\n".join(said)
     # Where translations are printed, the score goes to stderr.
-    told = canon("translate", pairs, "--input", "in.txt", "--reference", "right.txt", "--beam", 2, "--batch", 3)
-    assert told.out.count("\n") == 32 and told.err.startswith("BLEU = ")
+    reported = canon("translate", pairs, "--input", "in.txt", "--reference", "right.txt", "--beam", 2, "--batch", 3)
+    assert reported.out.count("\n") == 32 and reported.err.startswith("BLEU = ")
 
 
 def test_forms_of_output(pairs: Path, canon: Callable) -> None:
@@ -167,9 +169,9 @@ def test_standard_input(
     pairs: Path, canon: Callable, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
 ) -> None:
     _stdin(monkeypatch, "\ufeffthe cat\r\n\nthe zebra sees\ndog".encode())
-    told = canon("translate", pairs, *arguments)
-    assert told.code == 0 and told.out.splitlines()[:2] == ["die Katze", ""] and told.out.count("\n") == 4
-    assert told.err == "1 unknown token in 1 of 4 lines.\n"
+    printed = canon("translate", pairs, *arguments)
+    assert printed.code == 0 and printed.out.splitlines()[:2] == ["die Katze", ""] and printed.out.count("\n") == 4
+    assert printed.err == "1 unknown token in 1 of 4 lines.\n"
 
 
 def test_what_was_printed_before_a_mistake_is_kept_and_a_file_is_whole_or_as_it_was(
@@ -177,17 +179,21 @@ def test_what_was_printed_before_a_mistake_is_kept_and_a_file_is_whole_or_as_it_
 ) -> None:
     Path("said.txt").write_text("earlier")
     Path("long.txt").write_text("the cat\ndog\n" + "cat " * 60 + "\ndog\n")
-    told = canon("translate", pairs, "--input", "long.txt", "--output", "said.txt")
+    printed = canon("translate", pairs, "--input", "long.txt", "--output", "said.txt")
     sentence = f"long.txt, line 3: the sentence has 61 tokens, but {pairs} takes at most 30; split it."
-    assert (told.code, told.err) == (2, f"canon: {sentence}\n")
+    assert (printed.code, printed.err) == (2, f"canon: {sentence}\n")
     assert canon("translate", pairs, "--input", "long.txt").out == "die Katze\nHund\n"
     Path("bytes.txt").write_bytes(b"the cat\n\ncaf\xe9\ndog\n")
-    told = canon("translate", pairs, "--input", "bytes.txt", "--output", "said.txt")
-    assert told.code == 2 and "bytes.txt, line 3: byte 4 (0xE9) is not UTF-8" in told.err and told.err.count("\n") == 1
+    printed = canon("translate", pairs, "--input", "bytes.txt", "--output", "said.txt")
+    assert (
+        printed.code == 2
+        and "bytes.txt, line 3: byte 4 (0xE9) is not UTF-8" in printed.err
+        and printed.err.count("\n") == 1
+    )
     assert Path("said.txt").read_text() == "earlier" and len(list(Path().iterdir())) == 3
     _stdin(monkeypatch, b"dog\n\xff")
-    told = canon("translate", pairs)
-    assert told.out == "Hund\n" and "Standard input, line 2: byte 1 (0xFF)" in told.err
+    printed = canon("translate", pairs)
+    assert printed.out == "Hund\n" and "Standard input, line 2: byte 1 (0xFF)" in printed.err
     with pytest.raises(CanonError, match="line 1 is longer than a megabyte"):
         next(lines_of(io.BytesIO(b"a" * (1 << 21)), "x"))
 
@@ -210,8 +216,8 @@ def test_mistakes(pairs: Path, story: Path, canon: Callable) -> None:
         ((story, "dog"), "which translates nothing"),
         (("nowhere", "dog"), "There is no run nowhere."),
     ):
-        told = canon("translate", *wrong)
-        assert told.code == 2 and sentence in told.err and told.err.count("\n") == 1, told.err
+        printed = canon("translate", *wrong)
+        assert printed.code == 2 and sentence in printed.err and printed.err.count("\n") == 1, printed.err
 
 
 def test_the_limit_is_that_of_the_data_and_of_learned_positions(model: Model) -> None:
@@ -225,7 +231,7 @@ def test_language_models_go_on_with_a_prompt(story: Path, canon: Callable) -> No
     model = load(story)
     tokenizer = model.schema.tokenizers["text"]
     ((prompt, text, total),) = ((one.prompt, one.text, one.log_probability) for one in complete(model, "the cat", 6, 0))
-    # By hand: the likeliest token behind the whole text, again and again.
+    # By hand: the likeliest token after the whole text, again and again.
     ids = [EOS, *tokenizer.encode(["the cat"])[0].tolist()]
     by_hand = 0.0
     for _ in range(6):
@@ -240,10 +246,10 @@ def test_language_models_go_on_with_a_prompt(story: Path, canon: Callable) -> No
     assert first == second != complete(model, "the", 20, count=70, seed=1)
     assert len({one.text for one in first}) > 40 and all(one.text.startswith("the") for one in first)
     assert len({one.text for one in complete(model, "the", 20, top_k=1, count=5)}) == 1
-    told = canon("generate", story, "the cat", "--length", 5, "--count", 2, "--seed", 3, "--top-p", 0.9, "--json")
-    assert [set(row) for row in json.loads(told.out)] == [{"prompt", "text", "log_probability"}] * 2
+    printed = canon("generate", story, "the cat", "--length", 5, "--count", 2, "--seed", 3, "--top-p", 0.9, "--json")
+    assert [set(row) for row in json.loads(printed.out)] == [{"prompt", "text", "log_probability"}] * 2
     plain = canon("generate", story, "the cat", "--length", 5, "--count", 2, "--seed", 3, "--top-p", 0.9)
-    assert plain.out == "\n\n".join(row["text"] for row in json.loads(told.out)) + "\n"
+    assert plain.out == "\n\n".join(row["text"] for row in json.loads(printed.out)) + "\n"
     assert canon("generate", story).code == 0
     for wrong, sentence in (
         ((story, "the", "--top-p", 1.5), "top_p must be a number from"),
@@ -304,18 +310,18 @@ def test_t5_says_what_transformers_does(texts: Path) -> None:
     for text in lines:
         source = [*encode_sentinels(tokenizer, [text])[0].tolist(), specials.eos]
         for beam in (1, 3):
-            found = translate(own, [text], beam=beam, length_penalty=0.0, n_best=min(beam, 2))[0]
+            translations = translate(own, [text], beam=beam, length_penalty=0.0, n_best=min(beam, 2))[0]
             said = theirs.generate(
                 torch.tensor([source]),
                 num_beams=beam,
-                num_return_sequences=len(found),
+                num_return_sequences=len(translations),
                 max_new_tokens=2 * len(source) + 10,
                 bad_words_ids=banned,
                 length_penalty=0.0,
                 do_sample=False,
                 early_stopping="never" if beam > 1 else False,
             )
-            for one, row in zip(found, said.tolist(), strict=True):
+            for one, row in zip(translations, said.tolist(), strict=True):
                 assert row[0] == specials.pad
                 put_out = row[1 : row.index(specials.eos) if specials.eos in row else None]
                 assert one.text == tokenizer.decode(put_out) and one.ended == (specials.eos in row)
@@ -351,10 +357,10 @@ def test_sentinels_in_a_text(kind: str) -> None:
     plain = [tokenizer.encode([text])[0].tolist() for text in ("the red", "the red cat sees a dog")]
     space = " " if tokenizer.keeps_space else ""
     middle, last = (tokenizer.encode([text])[0].tolist() for text in (f"{space}cat sees", f"{space}dog"))
-    found = encode_sentinels(
+    result = encode_sentinels(
         tokenizer, ["the red <extra_id_0> cat sees <extra_id_1> dog", "the red cat sees a dog", "", "<extra_id_1>"]
     )
-    assert [row.tolist() for row in (found[0], found[1], found[2], found[3])] == [
+    assert [row.tolist() for row in (result[0], result[1], result[2], result[3])] == [
         [*plain[0], first, *middle, second, *last],
         plain[1],
         [],

@@ -39,9 +39,9 @@ def gensims(matrix: np.ndarray) -> KeyedVectors:
     return made
 
 
-def same(found: list[module.Neighbor], wanted: list[tuple[str, float]]) -> None:
-    assert [one.word for one in found] == [word for word, _ in wanted]
-    assert np.allclose([one.similarity for one in found], [cosine for _, cosine in wanted], atol=1e-6)
+def same(actual: list[module.Neighbor], wanted: list[tuple[str, float]]) -> None:
+    assert [one.word for one in actual] == [word for word, _ in wanted]
+    assert np.allclose([one.similarity for one in actual], [cosine for _, cosine in wanted], atol=1e-6)
 
 
 # Against gensim
@@ -81,12 +81,12 @@ def test_scores_are_gensims(vectors: Vectors, gensims: KeyedVectors, tmp_path: P
     (tmp_path / "questions.txt").write_text("\n".join(lines) + "\n")
     pairs = [(f"word{a}", f"word{b}", round(float(draw.random()), 3)) for a, b in draw.integers(0, 600, (300, 2))]
     (tmp_path / "judged.tsv").write_text("".join(f"{a}\t{b}\t{score}\n" for a, b, score in pairs))
-    found = vectors.evaluate([tmp_path / "questions.txt", tmp_path / "judged.tsv"])
+    scores = vectors.evaluate([tmp_path / "questions.txt", tmp_path / "judged.tsv"])
     accuracy, _ = gensims.evaluate_word_analogies(str(tmp_path / "questions.txt"))
-    assert 0.2 < accuracy < 0.9 and found["questions"] == pytest.approx(accuracy)
+    assert 0.2 < accuracy < 0.9 and scores["questions"] == pytest.approx(accuracy)
     rho = gensims.evaluate_word_pairs(str(tmp_path / "judged.tsv"))[1].statistic
-    assert found["judged"] == pytest.approx(rho, abs=1e-6)
-    assert vectors.evaluate(tmp_path / "judged.tsv") == {"judged": found["judged"]}
+    assert scores["judged"] == pytest.approx(rho, abs=1e-6)
+    assert vectors.evaluate(tmp_path / "judged.tsv") == {"judged": scores["judged"]}
 
 
 # Against brute force
@@ -95,8 +95,8 @@ def test_scores_are_gensims(vectors: Vectors, gensims: KeyedVectors, tmp_path: P
 def test_many_words_at_once_are_each_alone(vectors: Vectors, matrix: np.ndarray) -> None:
     units = matrix / np.maximum(np.linalg.norm(matrix, axis=1, keepdims=True), 1e-30)
     asked = ["word3", matrix[8], "word12"]
-    found = vectors.neighbors_of(asked, top=4)
-    for one, row, near in zip(asked, (3, 8, 12), found, strict=True):
+    neighbors = vectors.neighbors_of(asked, top=4)
+    for one, row, near in zip(asked, (3, 8, 12), neighbors, strict=True):
         cosine = units.astype(np.float64) @ units[row]
         if isinstance(one, str):
             cosine[row] = -2
@@ -136,7 +136,7 @@ def test_zeros_and_nan_are_near_to_nothing(matrix: np.ndarray) -> None:
 # Words that are not there
 
 
-def test_an_unknown_word_is_told_with_near_ones(vectors: Vectors) -> None:
+def test_an_unknown_word_is_reported_with_near_ones(vectors: Vectors) -> None:
     with pytest.raises(CanonError) as caught:
         vectors.vector("wrd12")
     assert (
@@ -166,13 +166,13 @@ def test_fasttexts_file_knows_words_it_never_saw(tmp_path: Path) -> None:
     (tmp_path / "text.txt").write_text("the cat sat on the mat and the dog sat there\n" * 60)
     model = fasttext.train_unsupervised(str(tmp_path / "text.txt"), dim=8, minCount=1, bucket=200, epoch=2, verbose=0)
     model.save_model(str(tmp_path / "model.bin"))
-    found = canon.load(tmp_path / "model.bin")
-    assert isinstance(found, Vectors)
-    assert np.allclose(found.vector("cats"), model.get_word_vector("cats"), atol=1e-6)
-    known = np.stack([model.get_word_vector(word) for word in found.words])
+    loaded = canon.load(tmp_path / "model.bin")
+    assert isinstance(loaded, Vectors)
+    assert np.allclose(loaded.vector("cats"), model.get_word_vector("cats"), atol=1e-6)
+    known = np.stack([model.get_word_vector(word) for word in loaded.words])
     asked = model.get_word_vector("cats")
     cosine = known @ asked / np.linalg.norm(known, axis=1) / np.linalg.norm(asked)
-    same(found.neighbors("cats", 3), [(found.words[int(row)], cosine[row]) for row in np.argsort(-cosine)[:3]])
+    same(loaded.neighbors("cats", 3), [(loaded.words[int(row)], cosine[row]) for row in np.argsort(-cosine)[:3]])
     with pytest.raises(CanonError, match='has no word "cats"; the nearest spellings are cat'):
         Vectors.open(tmp_path / "model.bin", unknown="error").vector("cats")
 
@@ -182,10 +182,10 @@ def test_fasttexts_file_knows_words_it_never_saw(tmp_path: Path) -> None:
 
 def test_load_gives_vectors_of_a_file(matrix: np.ndarray, tmp_path: Path) -> None:
     write(tmp_path / "a.bin", "word2vec", WORDS, matrix)
-    found = canon.load(tmp_path / "a.bin", limit=50)
-    assert isinstance(found, Vectors) and len(found) == 50 and found.dim == DIM
-    assert np.array_equal(found["word9"], matrix[9])
-    assert repr(found) == f"Vectors(50 words of {DIM} numbers, {tmp_path}/a.bin)"
+    loaded = canon.load(tmp_path / "a.bin", limit=50)
+    assert isinstance(loaded, Vectors) and len(loaded) == 50 and loaded.dim == DIM
+    assert np.array_equal(loaded["word9"], matrix[9])
+    assert repr(loaded) == f"Vectors(50 words of {DIM} numbers, {tmp_path}/a.bin)"
     with pytest.raises(CanonError, match="There is no run"):
         canon.load(tmp_path / "none")
     with pytest.raises(CanonError, match="is not a file of word vectors, which alone has the option limit"):
@@ -194,9 +194,9 @@ def test_load_gives_vectors_of_a_file(matrix: np.ndarray, tmp_path: Path) -> Non
 
 def test_a_mapped_file_stays_mapped(matrix: np.ndarray, tmp_path: Path) -> None:
     write(tmp_path / "a.safetensors", "safetensors", WORDS, matrix)
-    found = Vectors.open(tmp_path / "a.safetensors")
-    assert isinstance(found.matrix, np.memmap)
-    assert [one.word for one in found.neighbors("word5", 3)] == [
+    opened = Vectors.open(tmp_path / "a.safetensors")
+    assert isinstance(opened.matrix, np.memmap)
+    assert [one.word for one in opened.neighbors("word5", 3)] == [
         one.word for one in Vectors(WORDS, matrix).neighbors("word5", 3)
     ]
 

@@ -23,6 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from canon.data.batching.sequences import RowColumn, Uneven, offsets_of, places_of
+from canon.data.schema import Batched
 
 
 class Places(NamedTuple):
@@ -33,7 +34,7 @@ class Places(NamedTuple):
     counts: np.ndarray  # [S]
 
 
-class FramedTexts(RowColumn):
+class FramedTexts(RowColumn, Batched):
     """Sequences of tokens; example i is the next parts_n[i] of them."""
 
     def __init__(
@@ -97,7 +98,7 @@ class FramedTexts(RowColumn):
         return arrays
 
 
-class Values(Uneven):
+class Values(Uneven, Batched):
     """Values of examples end to end: example i has the next lengths[i] of `tokens`, [T] or [T, K]."""
 
     def batch(self, name: str, indices: np.ndarray) -> dict[str, np.ndarray]:

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from canon.data.batching.draws import EVALUATION, Draws
+from canon.data.batching.epochs import batches_of, generator
 from canon.data.schema import Batched, Columns, Schema, num_examples
 
 Batch = dict[str, Tensor]
@@ -159,7 +160,7 @@ class ByLength:
 
     def __init__(self, keys: np.ndarray, weights: np.ndarray, tokens: int, seed: int) -> None:
         self.keys, self.weights, self.seed = keys, weights, seed
-        self.batches = min(math.ceil(weights.sum() / tokens), len(weights))
+        self.batches = batches_of(weights, tokens)
         self.per_epoch: float = self.batches
         self._epoch = -1
         self._cut: list[np.ndarray] = []
@@ -199,18 +200,6 @@ class Streams:
         return self._starts + position % self.steps
 
 
-def generator(seed: int, epoch: int) -> np.random.Generator:
-    return np.random.Generator(np.random.Philox(key=np.array([seed, epoch], dtype=np.uint64)))
-
-
-def steps_per_epoch(schema: Schema, columns: Columns, batch: int, tokens: int) -> int:
-    """Of data whose epochs are whole batches (sentences by tokens, streams); 0 where they are examples / batch."""
-    if not tokens and not schema.in_streams:
-        return 0
-    size = num_examples(columns)
-    return int(schema.order(columns, min(batch or size, size), tokens, seed=0).per_epoch)
-
-
 class Piece(NamedTuple):
     """What a process takes at once, and which rows of the global batch that is."""
 
@@ -234,6 +223,16 @@ class Loader:
     def at_start(self) -> bool:
         """Whether the next batch is the first of an epoch, where streams begin."""
         return self.position % self.order.per_epoch == 0
+
+    @property
+    def in_pieces(self) -> bool:
+        """Whether a batch comes in several pieces."""
+        return len(self._make(0)) > 1
+
+    def preview(self, count: int) -> Iterator[Batch]:
+        """The pieces of the first batches of the run, wherever it is now."""
+        for position in range(count):
+            yield from (piece.batch for piece in self._make(position))
 
     def next(self) -> list[Piece]:
         """This process's share of the next global batch, in pieces of at most `micro_batch` examples."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
+from canon.data.schema import Batched, Column
 from canon.data.text.vocabularies import BOS, EOS, PAD
 
 if TYPE_CHECKING:
@@ -40,13 +41,10 @@ def places_of(offsets: np.ndarray, indices: np.ndarray) -> tuple[np.ndarray, np.
     return ranges(offsets[indices], lengths), lengths
 
 
-class RowColumn:
+class RowColumn(Column):
     """A column whose rows are not arrays of one shape: `tokens` holds all of them, `len` says how many they are."""
 
     tokens: np.ndarray
-
-    def __len__(self) -> int:
-        raise NotImplementedError
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -80,7 +78,7 @@ class Uneven(RowColumn):
         return type(self)(self.tokens[places], lengths)
 
 
-class Ragged(Uneven):
+class Ragged(Uneven, Batched):
     """Sentences of token ids; `tokens` is [N] int32."""
 
     @classmethod
@@ -111,7 +109,7 @@ class Ragged(Uneven):
         }
 
 
-class Windows(RowColumn):
+class Windows(RowColumn, Batched):
     """One long text cut into pieces of `window` tokens; the last may be shorter."""
 
     running = True

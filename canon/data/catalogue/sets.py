@@ -88,6 +88,12 @@ rte | RTE: does one sentence follow from another? (GLUE) | table | 2,490 + 277 r
     | Dagan et al. 2006 and later; Wang et al. 2018 | research
 sts-b | STS-B: likeness of two sentences, 0 to 5 (GLUE) | table | 5,749 + 1,500 rows \
     | Cer et al. 2017; Wang et al. 2018 | research
+sick | SICK: relatedness, 1 to 5, and entailment of two sentences | table | 4,500 + 500 + 4,927 rows \
+    | Marelli et al. 2014 | CC BY-NC-SA 3.0
+ocnli | OCNLI: inference in Chinese, three classes | table | 10,000 + 3,000 rows | Hu et al. 2020, CLUE \
+    | CC BY-NC-SA 4.0
+trec-qa | TREC QA: does a sentence answer a question? | table | 4,718 + 1,148 + 1,517 rows \
+    | Wang, Smith and Mitamura 2007 | research
 ud-english-ewt | Universal Dependencies, English Web Treebank 2.16 | tagged \
     | 12,544 + 2,001 + 2,077 sentences, 17 tags | Silveira et al. 2014; Universal Dependencies | CC BY-SA 4.0
 weibo-ner | Weibo NER: names in Chinese messages, revised | tagged | 1,350 + 270 + 270 messages, 8 kinds of names \
@@ -101,6 +107,16 @@ openbookqa | OpenBookQA: four-choice questions | choices | 4,957 + 500 + 500 que
     | Mihaylov et al. 2018, Allen Institute for AI | Apache-2.0
 wiki-words | English Wikipedia as bare words, by text8's rules | text | 6,786,351 words on one line, 40 MB \
     | English Wikipedia, dump of 2015; the rules of M. Mahoney's text8 | CC BY-SA 3.0, GFDL
+eprstmt | EPRSTMT: Chinese product reviews, two classes, few examples (FewCLUE) | table \
+    | 5 sets of 32 + 32 rows, 610 to test | Xu et al. 2021, FewCLUE | research; none stated
+bustm | BUSTM: do two Chinese questions mean the same? Few examples (FewCLUE) | table \
+    | 5 sets of 32 + 32 rows, 1,772 to test | Xu et al. 2021, FewCLUE | research; none stated
+ocnli-few | OCNLI: does one Chinese sentence follow from another? Few examples (FewCLUE) | table \
+    | 5 sets of 32 + 32 rows, 2,520 to test | Xu et al. 2021, FewCLUE; Hu et al. 2020 | CC BY-NC-SA 4.0
+tnews-few | TNEWS: Chinese news titles, 15 classes, few examples (FewCLUE) | table \
+    | 5 sets of 240 + 240 rows, 2,010 to test | Xu et al. 2021, FewCLUE | research; none stated
+zh-texts | Chinese news titles, reviews and short questions, one a line | text | 81,402 texts, 8 MB \
+    | FewCLUE, TNEWS and ChnSentiCorp, without their test texts: benchmarks/zh_texts.py | research; none stated
 word-vector-tests | Word pairs with judgements, and analogies | tests \
     | 353 and 999 pairs; 19,544, 10,177 and 7,636 analogies \
     | Finkelstein et al. 2002; Hill et al. 2015; Mikolov et al. 2013; Li et al. 2018 \
@@ -173,6 +189,17 @@ rte:
 sts-b:
     train.tsv train 41c4d978b6162abdcada7e49a982211954cca5459c228db478af333124b257a2
     dev.tsv test fe7dc0632a5033562f3cadff991f6e8d9b9b6311861660e78c3c82eb7db67f59
+sick:
+    SICK_train.txt train 266cf8047149bd1d68138dd30439f3122bff30069740ac6705bb6197d9f1b48e
+    SICK_trial.txt valid 5a88cfb62f8c6bd2a3cce0f2421ba2cb8c2be5ab4a800f6f01e2c64aafb7db56
+    SICK_test_annotated.txt test 2b8aa806658d6fc23c6824c83776c2d4fee7556000817b5ec0f982861413b7d0
+ocnli:
+    train.10k.json train b8a0b7b72f62eb8d47a4d21ba34c4948bf2bdf5fde649a964ef3779504c7ab81
+    dev.json test 001ded235d73a18dac68a45a38cd5f9b3f9311fa4246df623e199422c073ddc5
+trec-qa:
+    train.csv train b3398769dee040bceb5ca4ffe49eaa9096e71c9533432031f3bddfdb3dee7a8f
+    dev.csv valid 3c266ccaa633e929515bc8643a0615c05f64d2fb62b3a687d85ff7fabdf79a6a
+    test.csv test 5aaf688f8c79a0eab96c77dcc8919e82006169712a799aa97343588000769288
 ud-english-ewt: https://raw.githubusercontent.com/UniversalDependencies/UD_English-EWT/r2.16/
     en_ewt-ud-train.conllu train 3fb78e2b55482c8ee00caa653af436c88c9e5bc9a73ce26e4ae3ddc79d2b7e7b 14203025
     en_ewt-ud-dev.conllu valid 531a54ff90d6ab12201c5a50c3e78e6ddac4de69abc4bce5d275d3cd29efe2b6 1805545
@@ -191,6 +218,56 @@ openbookqa:
     test.tsv test 30b94f7cc2fa216455cc6e04bc4d5ef7d634eeb4f5c7b5f6b018914e78e0b0ff
 wiki-words:
     wiki-clean-40m.txt train b8115d0a50913c624435ae51082202bc9ff2969c4bfd3d45be037fb9979eda09
+eprstmt:
+    train_0.json train_0 c5b94c978204b7355c17391c53435fa74c8e5985ab3f5a02c6b2074d0f37016c
+    dev_0.json valid_0 e489c661ffb2d5d48448ad54b5098ad91639b6f2d3df320bfe2c4789202db8ab
+    train_1.json train_1 683e0b00b7f3b268e23592d252077d2dc9fa3ac50e67e8a9686c4338d7919f32
+    dev_1.json valid_1 43c73a93b7101ac0c20631d2b8280db796759dbf37fa53455d3ea51d93001489
+    train_2.json train_2 18a4c059289c482e1c3ff71f83d93922faec9161d9f7aa927001eea17a089cc2
+    dev_2.json valid_2 fabbdbcb104afcc6f535d717eeddc0311b012210f83c540c8fb0ba40b0926de8
+    train_3.json train_3 91246804c60fa5fbb698ac7c2fe4b32b8bd74ea5ae3d52933c79d517da5b00d7
+    dev_3.json valid_3 03696dfd6e040126898ebe03848a0e1806c8795d4b32d0793306891228f164d4
+    train_4.json train_4 0659beca71eed15312be450ca92df7985b338140692ce7068af65a66abe44460
+    dev_4.json valid_4 f04439985520e12da0e3ff329f1514f57e8528e9fba5f91478085934086b51bc
+    test_public.json test ddea92e833023adeff35070bd56331878ae9fdc57fd99229c249c2aae06bbf41
+bustm:
+    train_0.json train_0 f54181936e380d38b1d2a37d143ff01b6468465654f759bf6d8763155aac5023
+    dev_0.json valid_0 7996802c6e3f7d038ea35152eb9599b426a205ce5c2a89eeb0a849098feb8483
+    train_1.json train_1 2a84c91045d7898f779fb88b720044b281bdba37a91c51d8d72c46c59069d29f
+    dev_1.json valid_1 50000df61e0f8d68cdc96359a244d6d200c719b8a3f70955ab3a826644d1157f
+    train_2.json train_2 2b9662abec8a614a624fbc42f9568f0c9bb05641968b32529793c8aabf1a6b9d
+    dev_2.json valid_2 b39ecbb614501ecd2c4a5b8d76aba0fa2c115167fe1c0d7868dbf832a0f79d34
+    train_3.json train_3 f9ccd0353ee36fca022a44e10b2554c23d687bbf24794b704d72a478056e8377
+    dev_3.json valid_3 c700da85b731591c3e4a9cdbbbfc2ff157e99a11e486861bc87413541a68b973
+    train_4.json train_4 05f43095af4e26ee7928b0efd059f7e13f3ad01abbdcc7bc2db88b9f31144297
+    dev_4.json valid_4 3efb99b9d13a2376c91c8b9526a08ace4cb05ede52a91054669e9b6732f155d0
+    test_public.json test 85329a99b1854da74ef9a42dd343e6819e015832c1d91726bcfc6046e042def5
+ocnli-few:
+    train_0.json train_0 e4c861beadbd0e4837a7cf7238ab6cc37ec8baa0408890e6ed0cf8568f0eb3aa
+    dev_0.json valid_0 ccc28f8499daf30a9e1378a2fc2dec860f041107870a6d66203a90d9d6f8d070
+    train_1.json train_1 abe9303ddd89d2a482173ca0f95f1eba5756c02e52e419cc43df37ee448760a7
+    dev_1.json valid_1 81cd4b406db913fb212d504184ad7f073b53290427a52a84da7a9fcfa2a40748
+    train_2.json train_2 5dffd5b13b39b17dcfd8ddf4427aa0eb79343f1cde251c1408d818b7b83a6aab
+    dev_2.json valid_2 e51764927805d86191be958f3af6052fa504f86cca78fec3d281eebee4313a21
+    train_3.json train_3 2516fa19ce958e79bec8418bb99fc26fe4d75443d9062ac078c6519d0f10d02d
+    dev_3.json valid_3 771e9afee5c89a687dafda129306c182c48a5958b1ec792cafe44dae05f799b0
+    train_4.json train_4 4d5463ca10f0c3376f95f1a96e717a842f741abf0847c3c8ed09374bb2a9bfc0
+    dev_4.json valid_4 87038b2570ed4a488ddf496bbce15cb390926df5fb18f1de2c1a821644d385bd
+    test_public.json test c495116fec5f9fca429e280d62d080367837dda4346736498daa97ac549fac57
+tnews-few:
+    train_0.json train_0 77f0c7cff693962eb447c6e2c0da123af85f289c7fee00ef8056ec928e4c547e
+    dev_0.json valid_0 85537038538d84c330228c26089254c3b78dfe6ca44b58e051f22b54c708564b
+    train_1.json train_1 6294d793cbcea7e8d765eabde1ded2a9626a5550874a51d1bcfac884b9f60957
+    dev_1.json valid_1 2dc23b5d293b1f60121a79295441fd85c15e82e0f99bfd90ddeede2ee2331b96
+    train_2.json train_2 81f170daac3001440b15977a50ab311b143ee210eaff40f53b1ec9e65bb353aa
+    dev_2.json valid_2 349b3ffb5c272c3c5d1d088c9a794643f0723f6c30b014bd0bda48e4d3e85698
+    train_3.json train_3 826b6e7d250e3f749fe41f72f8bff002a7c170a1875dace477ddede321fb15d0
+    dev_3.json valid_3 5eb8ecfdda704c6b9f72341d540d621fc0283a98d27981605c57c87a309b5838
+    train_4.json train_4 d11a7ba986f71e993bb258b9f3582d321c7753406b1dc6f7e123afad7714d71e
+    dev_4.json valid_4 81cf19d5e4b4e4ed6724d7915dae2bce0202c49393e53172d030d7a5f9e1a8b1
+    test_public.json test 19909c69baee76687f0ffeb73b5eac642e77a32a8fe661325c6f9338ca9e4c99
+zh-texts:
+    train.txt train d7a3a1e1754bb044bf33a2c885367f6126eb9e9d2438893014c89864ec50cff1
 word-vector-tests: https://raw.githubusercontent.com/piskvorky/gensim/develop/gensim/test/test_data/
     wordsim353.tsv wordsim353 f92a022fc2537793a15bc3a8c162ebcd74990e033a228bb6388cb71e4c0b1e1d 7186
     simlex999.txt simlex999 d5e0501971478a511430ee880bd0121e94ac701ba86d90544d83e6d2ba3db05d 18126
@@ -217,12 +294,20 @@ DETAILS: dict[str, dict[str, Any]] = {
     "cola": {"folders": ("glue/CoLA",), "features": ("sentence",), "columns": ("source", "label", "mark", "sentence")},
     "rte": {"folders": ("glue/RTE",), "features": ("sentence1", "sentence2")},
     "sts-b": {"folders": ("glue/STS-B",), "label": "score", "features": ("sentence1", "sentence2")},
+    "sick": {"label": "relatedness_score", "features": ("sentence_A", "sentence_B")},
+    "ocnli": {"label": "label", "features": ("sentence1", "sentence2")},
+    "trec-qa": {"label": "label", "features": ("qtext", "atext")},
     "ud-english-ewt": {"format": "conll"},
     "weibo-ner": {"format": "conll"},
     "squad": {"format": "squad"},
     "xquad-en": {"folders": ("squad",), "format": "squad"},
     "openbookqa": {"label": "Answer Key"},
     "wiki-words": {"folders": ("wiki-text8-style",), "format": "text", "tokenizers": ("split",)},
+    "eprstmt": {"folders": ("fewclue/eprstmt",), "label": "label", "features": ("sentence",)},
+    "bustm": {"folders": ("fewclue/bustm",), "label": "label", "features": ("sentence1", "sentence2")},
+    "ocnli-few": {"folders": ("fewclue/ocnli",), "label": "label", "features": ("sentence1", "sentence2")},
+    "tnews-few": {"folders": ("fewclue/tnews",), "label": "label_desc", "features": ("sentence",)},
+    "zh-texts": {"format": "text"},
     "word-vector-tests": {"format": "text"},
 }
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from canon import registry
 from canon.data.checking.check import Suitability, Targets, asked_of
 from canon.data.kinds import KINDS, Kind, accepts, kind_of
-from canon.data.targets import Target
+from canon.data.targets import Nothing, Target
 from canon.errors import CanonError
 
 MOST_OTHERS = 3
@@ -33,19 +33,24 @@ def choose_system(config: Any, targets_of: Callable[[str], Targets]) -> SystemCh
         return suitability.outcome(system, asked_of(system, targets_of))
 
     reason: CanonError | None = None
-    for kind in (kind for kind in KINDS if kind is home or accepts(kind, config)):
+    for kind in (kind for kind in KINDS if kind is home or (kind.chosen and accepts(kind, config))):
         for system in (system for system in registry.SYSTEMS if kind.name in system.first_for):
             taken, target = outcome(system)
             if isinstance(target, CanonError):
                 reason = target
             elif taken is kind:
-                others = [other for other in registry.SYSTEMS if other is not system and _suits(outcome(other), kind)]
-                return SystemChoice(system.name, _sentence(config.source, kind, target, system, others))
-    raise reason or CanonError(f"{config.source} is {home.singular}, which no system of canon is trained on.")
+                others = [other for other in registry.SYSTEMS if other is not system]
+                others = [other for other in others if _suits(outcome(other), kind, target)]
+                sentence = _sentence(config.source, kind, target, system, others)
+                unpredicted = isinstance(target, Nothing) and reason  # why none of the labels is predicted
+                return SystemChoice(system.name, f"{sentence} ({reason})" if unpredicted else sentence)
+    raise reason or CanonError(f"{config.source} is {home.singular}{home.untrained}.")
 
 
-def _suits(outcome: tuple[Kind | None, Target | CanonError], kind: Kind) -> bool:
-    return outcome[0] is kind and isinstance(outcome[1], Target)
+def _suits(outcome: tuple[Kind | None, Target | CanonError], kind: Kind, target: Target) -> bool:
+    """Whether the same kind of data is read to predict the same sort of thing: classes, or none."""
+    kind_read, other = outcome
+    return kind_read is kind and isinstance(other, Target) and bool(other.classes) == bool(target.classes)
 
 
 def _sentence(source: str, kind: Kind, target: Target, system: registry.System, others: list[registry.System]) -> str:

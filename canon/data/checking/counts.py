@@ -20,7 +20,7 @@ from canon.data.checking.report import CheckReport
 from canon.data.column_encoders import CentredLabels, DateColumn
 from canon.data.corpus.text_blocks import TextStream
 from canon.data.formats import images
-from canon.data.formats.files import lines, open_bytes, read_raw
+from canon.data.formats.files import encoding_of, lines, open_bytes, read_raw
 from canon.data.formats.tables import Table, canonical
 from canon.data.progress import bar
 from canon.data.source import SPLITS, ImageSource, Source, TableSource
@@ -283,6 +283,7 @@ def _measure_texts(report: CheckReport, streams: Mapping[str, Stream]) -> None:
 
 def _count_bad_lines(report: CheckReport, path: Path, encoding: str) -> None:
     total = bad = 0
+    encoding = encoding or encoding_of(path)
     with open_bytes(path) as stream:
         for line in stream:
             total += 1

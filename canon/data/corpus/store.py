@@ -22,6 +22,7 @@ import numpy as np
 
 from canon.data.batching.sequences import RowColumn
 from canon.data.corpus.word_counts import SEGMENTED, TextCounts
+from canon.data.schema import Running
 from canon.data.text.words import Words
 from canon.errors import CanonError
 from canon.storage import cache_folder, read_json, sync_file, write_text
@@ -43,7 +44,7 @@ def num_words(tokens: np.ndarray) -> int:
     return sum(int(np.count_nonzero(chunk != MARK)) for chunk in chunks(tokens, 0, len(tokens)))
 
 
-class Corpus(RowColumn):
+class Corpus(RowColumn, Running):
     """The text as word numbers, end to end: `tokens` [N] int32 are rows of `words`, or MARK where a sentence ends.
 
     Words that `words` lacks are left out, and no two marks follow each other. One example is one place, marks among

@@ -131,6 +131,10 @@ class TextStream:
         """Cells by name."""
         return [row for _, row in islice(self._rows(self.files[0]), count)]
 
+    def numbered(self, path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+        """All cells of a table by name, with the number of their line or row."""
+        return self._rows(path)
+
     def cells(self, path: Path) -> Iterator[str]:
         missing = True
         for place, row in self._rows(path, (self.column,)):

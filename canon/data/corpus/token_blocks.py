@@ -1,16 +1,19 @@
 """A stream of documents to blocks of tokens in the order of the text: read, split into sentences, encoded.
 
-This thread reads and splits while others encode: the tokenizers library lets go of the interpreter and uses every core.
-A few blocks are in memory at a time, however large the text is. Where a shard of the text ends is decided by its
+A short text is encoded by two threads, and the tokenizers library uses every core. What follows in a longer one goes to
+a process for each core (workers.py; each is this module, run by itself), which splits it too: half of that work is
+Python's. This process reads the text and takes the tokens, in order: they do not depend on who makes them.
+A few batches are in memory at a time, however large the text is. Where a shard of the text ends is decided by its
 characters alone (`batches`), so that every building of it is cut alike and can be taken up at any shard.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections import deque
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,17 +22,19 @@ import numpy as np
 from canon.data.batching.passages import WORD
 from canon.data.corpus.text_blocks import TextStream
 from canon.data.corpus.threads import in_order, num_threads
+from canon.data.corpus.workers import Workers, serve
 from canon.data.formats import text
 from canon.data.text import segment
 from canon.data.text.sentences import split_pieces, split_sentences
 from canon.data.text.tokenizers import Tokenizer
-from canon.data.text.vocabularies import to_utf8
+from canon.data.text.vocabularies import in_batches, to_utf8
 from canon.data.text.word_starts import Phrases, WordStarts, chinese_starts
 
 SHARD = 1 << 26  # characters after which a shard ends, with the document
-BATCH = 1 << 20  # characters that are encoded at a time
+BATCH = 1 << 20  # characters after which a batch ends, with the document; also those that are encoded at a time
 SEGMENT = 1 << 17  # and where jieba segments them, which is slower
-AHEAD = 2  # batches that are encoded while another is read
+FEW = 4  # batches; so short a text is encoded in this process
+AHEAD = 2  # batches that are then encoded while another is read
 VERSION = 1  # of the rules for sentences and words
 
 
@@ -42,22 +47,37 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class Batch:
-    texts: list[str]  # sentences
-    ends: np.ndarray  # bool: whether a sentence is the last of its document
+    documents: list[str]  # whole ones
     size: int  # bytes of UTF-8
     place: Place  # where it stops
     ends_shard: bool
     ends_text: bool
 
 
-@dataclass(frozen=True)
-class TokenBlock:
-    """A batch as arrays: of sentences and documents, the places where they stop within the block."""
+class DocumentTokens(NamedTuple):
+    """Documents as arrays: of sentences and documents, the places where they stop."""
 
     tokens: np.ndarray  # int32
     begins: np.ndarray  # uint8, bits of passages.py
     sentences: np.ndarray  # int64, in tokens
     documents: np.ndarray  # int64, in sentences
+
+    def to_bytes(self) -> bytes:
+        sizes = json.dumps([len(values) for values in self]).encode()
+        return b"".join((sizes, b"\n", *(values.tobytes() for values in self)))
+
+    @classmethod
+    def from_bytes(cls, packed: bytes) -> DocumentTokens:
+        place = packed.index(b"\n") + 1
+        arrays = []
+        for size, kind in zip(json.loads(packed[:place]), (np.int32, np.uint8, np.int64, np.int64), strict=True):
+            arrays.append(np.frombuffer(packed, kind, size, place))
+            place += arrays[-1].nbytes
+        return cls(*arrays)
+
+
+class TokenBlock(NamedTuple):
+    encoded: DocumentTokens
     batch: Batch
 
 
@@ -91,6 +111,7 @@ class TextEncoder:
 
     def __init__(self, tokenizer: Tokenizer, segmenter: str = "", phrases: str = "", encoding: str = "utf-8") -> None:
         self.tokenizer, self.segmenter = tokenizer, segmenter
+        self._settings = {"segmenter": segmenter, "phrases": phrases, "encoding": encoding}
         self.jieba = segment.load_jieba("data.segmenter") if segmenter else None
         self.words = WordStarts(tokenizer)
         self.phrases = Phrases(Path(phrases).expanduser(), tokenizer, encoding) if phrases else None
@@ -127,31 +148,47 @@ class TextEncoder:
             self.phrases.mark(ids, bits, edges)
         return ids, bits, lengths
 
+    def encode_documents(self, documents: list[str]) -> DocumentTokens:
+        """Whole documents, so many characters at a time."""
+        sentences: list[str] = []
+        counts: list[int] = []
+        for document in documents:
+            before = len(sentences)
+            sentences += self.split(document)
+            counts.append(len(sentences) - before)
+        limit = SEGMENT if self.jieba else BATCH
+        together = list(in_batches(sentences, limit)) or [[]]
+        parts = [self.encode(some, self._segmented(some)) for some in together]
+        ids, bits, lengths = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+        full = lengths > 0  # a tokeniser may drop all characters of a sentence
+        stops = np.cumsum(lengths[full], dtype=np.int64)
+        return DocumentTokens(
+            ids, bits, stops, np.append(0, np.cumsum(full, dtype=np.int64))[np.cumsum(counts, dtype=np.int64)]
+        )
+
+    def _segmented(self, sentences: list[str]) -> bytes | None:
+        if self.jieba is None:
+            return None
+        return segment.segmented(self.jieba, to_utf8("\n".join(text.replace("\n", " ") for text in sentences)))
+
     def batches(self, texts: TextStream, place: Place = Place()) -> Iterator[Batch]:  # noqa: B008
         """The text from a place on, which must be the start of a shard."""
         limit = SEGMENT if self.segmenter else BATCH
         held: list[str] = []
-        ends: list[bool] = []
         size = length = shard = 0
 
         def batch(ends_shard: bool, ends_text: bool = False) -> Batch:
-            nonlocal held, ends, size, length
-            full = Batch(held, np.array(ends, dtype=bool), size, place, ends_shard, ends_text)
-            held, ends, size, length = [], [], 0, 0
+            nonlocal held, size, length
+            full = Batch(held, size, place, ends_shard, ends_text)
+            held, size, length = [], 0, 0
             return full
 
         for number, document in documents(texts, place):
-            sentences = self.split(document)
-            last = len(sentences) - 1
+            held.append(document)
             size += size_of(document)
-            for index, sentence in enumerate(sentences):
-                held.append(sentence)
-                ends.append(index == last)
-                length += len(sentence) + 1
-                if length >= limit and index < last:
-                    yield batch(False)  # its place is not asked for: a shard does not end within a document
-            place = Place(number, place.documents + 1 if number == place.file else 1)
+            length += len(document)
             shard += len(document)
+            place = Place(number, place.documents + 1 if number == place.file else 1)
             if shard >= SHARD:
                 shard = 0
                 yield batch(True)
@@ -159,28 +196,51 @@ class TextEncoder:
                 yield batch(False)
         yield batch(True, ends_text=True)
 
-    def blocks(self, texts: TextStream, place: Place = Place()) -> Iterator[TokenBlock]:  # noqa: B008
-        """The text from a place on, encoded by two threads while this one reads it."""
-        batches = self._segmented(self.batches(texts, place))
-        return (block for _, block in in_order(self._block, batches, AHEAD))
-
-    def _block(self, batch_and_words: tuple[Batch, bytes | None]) -> TokenBlock:
-        batch, segmented = batch_and_words
-        ids, bits, lengths = self.encode(batch.texts, segmented)
-        full = lengths > 0  # a tokeniser may drop all characters of a sentence
-        return TokenBlock(ids, bits, np.cumsum(lengths[full]), np.cumsum(full)[batch.ends], batch)
-
-    def _segmented(self, batches: Iterator[Batch]) -> Iterator[tuple[Batch, bytes | None]]:
-        if not self.segmenter:
-            yield from ((batch, None) for batch in batches)
+    def blocks(self, texts: TextStream, place: Place = Place()) -> Generator[TokenBlock]:  # noqa: B008
+        """The text from a place on, encoded while it is read."""
+        batches, workers = self.batches(texts, place), num_threads()
+        first = list(islice(batches, FEW + 1))
+        if workers == 1 or len(first) <= FEW:
+            yield from self._encoded(self.encode_documents, chain(first, batches), AHEAD)
             return
-        waiting: deque[Batch] = deque()
+        settings = json.dumps({"tokenizer": self.tokenizer.to_json(), **self._settings}).encode()
+        with Workers(__name__, workers, "tokenizes", settings) as processes:
 
-        def lines() -> Iterator[np.ndarray]:
-            for batch in batches:
-                waiting.append(batch)
-                joined = "\n".join(sentence.replace("\n", " ") for sentence in batch.texts)
-                yield np.frombuffer(to_utf8(joined), dtype=np.uint8)
+            def ask(documents: list[str]) -> DocumentTokens:
+                return DocumentTokens.from_bytes(processes.ask(_packed(documents)))
 
-        for segmented in segment.segment(lines(), num_threads()):
-            yield waiting.popleft(), segmented
+            yield from self._encoded(ask, chain(first, batches), workers)
+
+    def _encoded(
+        self, encode: Callable[[list[str]], DocumentTokens], batches: Iterator[Batch], threads: int
+    ) -> Generator[TokenBlock]:
+        for batch, encoded in in_order(lambda batch: encode(batch.documents), batches, threads):
+            yield TokenBlock(encoded, batch)
+
+
+# What a process is sent
+
+
+def _packed(documents: list[str]) -> bytes:
+    """Half characters too: the process then reports them."""
+    texts = [document.encode("utf-8", "surrogatepass") for document in documents]
+    return b"".join((json.dumps([len(text) for text in texts]).encode(), b"\n", *texts))
+
+
+def _unpacked(request: bytes) -> list[str]:
+    place = request.index(b"\n") + 1
+    documents = []
+    for size in json.loads(request[:place]):
+        documents.append(request[place : place + size].decode("utf-8", "surrogatepass"))
+        place += size
+    return documents
+
+
+def _begin(settings: bytes) -> Callable[[bytes], bytes]:
+    content = json.loads(settings)
+    encoder = TextEncoder(Tokenizer.from_json(content.pop("tokenizer")), **content)
+    return lambda request: encoder.encode_documents(_unpacked(request)).to_bytes()
+
+
+if __name__ == "__main__":
+    serve(_begin)

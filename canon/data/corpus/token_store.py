@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -33,7 +33,8 @@ from canon.storage import write_bytes, write_text
 VERSION = 2  # of the files that are kept
 MANY = 1 << 20  # sentences of a text whose passages are kept too
 PIECE = 1 << 22  # bytes that are hashed at a time
-HEADS = {"tokens": 0, "begins": 0, "sentences": 8, "documents": 8}  # bytes before the first shard
+# Bytes before the first shard.
+HEADS = {**dict.fromkeys(("tokens", "begins"), 0), **dict.fromkeys(("sentences", "documents"), 8)}
 
 
 @dataclass(frozen=True)
@@ -198,7 +199,7 @@ def _build(folder: Path, texts: TextStream, encoder: TextEncoder, dtype: np.dtyp
             (folder / name).touch()
             files[name] = stack.enter_context((folder / name).open("r+b"))
             files[name].write(bytes(head))
-        blocks: Iterator[TokenBlock] | None = None
+        blocks: Generator[TokenBlock] | None = None
         while not (shards and shards[-1].last):
             start = shards[-1].stop if shards else HEADS
             known = whole.get(len(shards))
@@ -209,6 +210,7 @@ def _build(folder: Path, texts: TextStream, encoder: TextEncoder, dtype: np.dtyp
                 continue
             if blocks is None:
                 blocks = encoder.blocks(texts, Place(*shards[-1].place) if shards else Place())
+                stack.callback(blocks.close)  # ends its processes, whatever happens
             before = sum((shard.counts for shard in shards), TokenCounts())
             shard = _write_shard(files, blocks, start, before, encoder.tokenizer.specials.unk, dtype, progress)
             write_text(folder / f"{len(shards):06d}.json", shard.to_json())
@@ -237,15 +239,14 @@ def _write_shard(
         file.seek(start[name])
     stop = dict(start)
     digests = {name: hashlib.sha256() for name in HEADS}
-    counts, length = TokenCounts(), 0  # length: sentences of the document that is not yet over
-    for block in blocks:
-        sizes = np.diff(block.documents, prepend=-length)  # sentences of each document that ends in the block
-        length = len(block.sentences) + length if not len(sizes) else len(block.sentences) - int(block.documents[-1])
+    counts = TokenCounts()
+    for encoded, batch in blocks:
+        sizes = np.diff(encoded.documents, prepend=0)  # sentences of each document
         arrays = {
-            "tokens": block.tokens.astype(dtype),
-            "begins": block.begins,
-            "sentences": block.sentences + (before.tokens + counts.tokens),
-            "documents": block.documents + (before.sentences + counts.sentences),
+            "tokens": encoded.tokens.astype(dtype),
+            "begins": encoded.begins,
+            "sentences": encoded.sentences + (before.tokens + counts.tokens),
+            "documents": encoded.documents + (before.sentences + counts.sentences),
         }
         for name, values in arrays.items():
             raw = values.tobytes()
@@ -253,23 +254,22 @@ def _write_shard(
             digests[name].update(raw)
             stop[name] += len(raw)
         counts += TokenCounts(
-            documents=len(block.documents),
+            documents=len(encoded.documents),
             several=int((sizes > 1).sum()),
-            sentences=len(block.sentences),
-            tokens=len(block.tokens),
-            bytes=block.batch.size,
-            unknown=int((block.tokens == unknown).sum()),
-            longest=int(np.diff(block.sentences, prepend=0).max(initial=0)),
+            sentences=len(encoded.sentences),
+            tokens=len(encoded.tokens),
+            bytes=batch.size,
+            unknown=int((encoded.tokens == unknown).sum()),
+            longest=int(np.diff(encoded.sentences, prepend=0).max(initial=0)),
         )
-        progress.advance(block.batch.size)
-        if block.batch.ends_shard:
+        progress.advance(batch.size)
+        if batch.ends_shard:
             break
     for file in files.values():
         file.flush()
         os.fsync(file.fileno())
     hashes = {name: digest.hexdigest() for name, digest in digests.items()}
-    place = block.batch.place
-    return Shard(start, stop, hashes, (place.file, place.documents), counts, block.batch.ends_text)
+    return Shard(start, stop, hashes, (batch.place.file, batch.place.documents), counts, batch.ends_text)
 
 
 @contextmanager

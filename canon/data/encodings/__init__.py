@@ -11,14 +11,19 @@ from canon.data.encodings.features import FEATURES
 from canon.data.encodings.framed import FRAMED
 from canon.data.encodings.passages import PASSAGES
 from canon.data.encodings.pixels import PIXELS
+from canon.data.encodings.prompted import PROMPTED
 from canon.data.encodings.sequences import SEQUENCES
+from canon.data.encodings.steps import STEPS
+from canon.data.encodings.texts import TEXTS
 from canon.data.encodings.windows import WINDOWS
 from canon.data.encodings.word_ids import WORD_IDS
 from canon.errors import unknown
 
 __all__ = ["ENCODINGS", "Ask", "Encoding", "find"]
 
-ENCODINGS: tuple[Encoding, ...] = (FEATURES, PIXELS, WINDOWS, SEQUENCES, PASSAGES, WORD_IDS, BAGS, FRAMED)
+ENCODINGS: tuple[Encoding, ...] = (
+    *(FEATURES, PIXELS, WINDOWS, SEQUENCES, PASSAGES, WORD_IDS, BAGS, FRAMED, PROMPTED, TEXTS, STEPS),
+)
 
 
 def find(name: str) -> Encoding:

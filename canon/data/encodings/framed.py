@@ -206,8 +206,9 @@ def _target(source: ExampleSource, ask: Ask) -> tuple[Target, np.ndarray | None]
     kind = Number if source.numeric and Number in possible else possible[0]
     train = source.parts["train"]
     if kind is Class:
-        cells = {"label": np.array(train.single(), dtype=object)}
-        classes = class_names(Table(train.path, cells), "label")
+        assert isinstance(train, TextRows)
+        names = train.single() if train.soft is None else list(train.soft[0])
+        classes = class_names(Table(train.path, {"label": np.array(names, dtype=object)}), "label")
         if len(classes) < 2:
             raise CanonError(f'{train.path}: every text has the label "{classes[0]}"; at least two classes are needed.')
         target = Class(classes, source.label)
@@ -278,6 +279,9 @@ def columns_of(schema: FramedSchema, rows: Rows) -> tuple[Columns, list[str]]:
         columns["input"], cut = encode_texts(tokenizer, schema, rows)
         if rows.labels is not None:
             columns["target"] = _labels_of(rows, schema.target)
+        if rows.soft is not None:
+            soft = [[row.get(name, 0.0) for name in schema.classes] for row in rows.soft]
+            columns["soft"] = np.array(soft, dtype=np.float32)
         long = f"{cut:,} of {size:,} texts are {longer} and cut."
     elif isinstance(rows, ChoiceRows):
         columns["input"], cut = encode_choices(tokenizer, schema, rows)
@@ -291,6 +295,7 @@ def columns_of(schema: FramedSchema, rows: Rows) -> tuple[Columns, list[str]]:
             columns["target"] = target
         long = f"{cut:,} of {size:,} questions have a text {longer}, read in windows."
     else:
+        assert isinstance(rows, TagRows)
         columns["input"], cut = encode_tags(tokenizer, schema, rows)
         columns["words"] = objects([tuple(sentence) for sentence in rows.words])
         if rows.tags is not None:

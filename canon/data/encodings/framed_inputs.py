@@ -25,6 +25,7 @@ from canon.data.formats.files import lines
 from canon.data.formats.rows import ChoiceRows, Rows, SpanRows, TagRows, TextRows
 from canon.data.formats.squad import is_squad, read_squad
 from canon.data.formats.tables import Table
+from canon.data.formats.tagged_tables import is_tagged, read_tagged
 from canon.data.kinds.choices import choice_rows
 from canon.data.kinds.labelled import open_table, text_rows
 from canon.data.paths import file_of
@@ -70,6 +71,8 @@ def read_rows(schema: FramedSchema, sources: Sequence[Given], config: Any, text:
 
 def _from_file(schema: FramedSchema, path: Path, config: Any) -> Rows:
     """Labels in the file are ignored."""
+    if isinstance(schema.target, Tags) and is_tagged(path, config.encoding):
+        return replace(read_tagged(path, config.encoding, config.label, config.features)[0], tags=None)
     if isinstance(schema.target, Tags) and is_conll(path, config.encoding):
         return replace(read_conll(path, config.encoding, config.label, config.features)[0], tags=None)
     if isinstance(schema.target, Span) and is_squad(path, config.encoding):

@@ -281,13 +281,15 @@ def _kept(content: dict[str, Any], make: Callable[[], tuple[Tokenizer, Survey, i
 
 def passages_of(texts: Sequence[str], encoder: TextEncoder, length: int) -> Passages:
     """Documents in memory as passages, without a store."""
-    blocks = list(encoder.blocks(TextStream(documents=texts)))
+    blocks = [block.encoded for block in encoder.blocks(TextStream(documents=texts))]
     tokenizer = encoder.tokenizer
-    sentences, counts = [np.zeros(1, np.int64)], [np.zeros(1, np.int64)]
-    for block in blocks:
-        # The documents first: they are counted in sentences, of which those before them are known.
-        counts.append(block.documents + sum(len(part) for part in sentences) - 1)
-        sentences.append(block.sentences + sentences[-1][-1] if len(block.sentences) else block.sentences)
-        sentences = [np.concatenate(sentences)]
-    tokens, begins = (np.concatenate([getattr(block, name) for block in blocks]) for name in ("tokens", "begins"))
-    return Passages(tokens, begins, sentences[0], np.concatenate(counts), length, tokenizer.specials, tokenizer.size)
+    tokens, begins, sentences, counts = (np.concatenate(arrays) for arrays in zip(*blocks, strict=True))
+    # Each block counts its tokens and sentences from its own start.
+    sentences += np.repeat(_before([len(block.tokens) for block in blocks]), [len(block.sentences) for block in blocks])
+    counts += np.repeat(_before([len(block.sentences) for block in blocks]), [len(block.documents) for block in blocks])
+    bounds = np.append(0, sentences), np.append(0, counts)
+    return Passages(tokens, begins, *bounds, length, tokenizer.specials, tokenizer.size)
+
+
+def _before(sizes: list[int]) -> np.ndarray:
+    return np.cumsum([0, *sizes[:-1]])

@@ -49,7 +49,11 @@ def delimiter_of(path: Path, delimiter: str) -> str:
 
 
 def csv_rows(path: Path, encoding: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    """(number of its first line, cells) of each row, header included, blank lines left out."""
+    """(number of its first line, cells) of each row, header included, blank lines left out; spaces separate in runs."""
+    if delimiter == " ":
+        lines = enumerate(whole_lines(path, encoding), start=1)
+        yield from ((number, line.split()) for number, line in lines if line.strip())
+        return
     quoting: Literal[0, 3] = csv.QUOTE_NONE if delimiter == "\t" else csv.QUOTE_MINIMAL
     csv.field_size_limit(sys.maxsize)
     rows = csv.reader(whole_lines(path, encoding), delimiter=delimiter, quoting=quoting, strict=True)
@@ -65,7 +69,7 @@ def csv_rows(path: Path, encoding: str, delimiter: str) -> Iterator[tuple[int, l
 
 def ragged(path: Path, line: int, cells: Sequence[str], names: Sequence[str]) -> CanonError:
     have, want = counted(len(cells), "cell"), counted(len(names), "column")
-    return CanonError(f"{path}, line {line}: {have}, but there are {want}.")
+    return CanonError(f"{path}, line {line}: {have}, but there {'is' if len(names) == 1 else 'are'} {want}.")
 
 
 def header_of(path: Path, line: int, cells: list[str], delimiter: str) -> tuple[str, ...]:
@@ -76,15 +80,26 @@ def header_of(path: Path, line: int, cells: list[str], delimiter: str) -> tuple[
                 raise CanonError(
                     f'{path} has one column, "{names[0]}"; if {other!r} is between its columns, set data.delimiter.'
                 )
-    known: dict[str, int] = {}
-    for index, name in enumerate(names):
-        if not name:
-            hint = " (pandas writes such a column; save with index=False)" if index == 0 else ""
-            raise CanonError(f"{path}, line {line}: column {index + 1} has no name; name it or remove it{hint}.")
-        first = known.setdefault(name, index) + 1
-        if first <= index:
-            raise CanonError(f'{path}, line {line}: columns {first} and {index + 1} are both named "{name}".')
-    return names
+    return names_of(cells)
+
+
+def names_of(cells: Sequence[str]) -> tuple[str, ...]:
+    """The names in a header line, each once; a column without one is called as pandas calls it."""
+    names: list[str] = []
+    for index, cell in enumerate(cells):
+        name = plain = cell.strip() or f"unnamed: {index}"
+        again = 0
+        while name in names:
+            again += 1
+            name = f"{plain}.{again}"
+        names.append(name)
+    return tuple(names)
+
+
+def naming_note(path: Path, cells: Sequence[str], names: Sequence[str]) -> str:
+    """A note on columns whose name in the header line is missing, or another's; "" for none."""
+    given = [name for cell, name in zip(cells, names, strict=True) if cell.strip() != name]
+    return f"{path.name}: columns without a name of their own are called {listed(given)}." if given else ""
 
 
 def counted(number: int, noun: str) -> str:

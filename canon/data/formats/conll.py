@@ -27,7 +27,7 @@ from canon.errors import CanonError
 ENDINGS = (".conllu", ".conll", ".iob", ".iob2", ".bio", ".bioes", ".bmes", ".ner")
 FIELDS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")  # of CoNLL-U
 _OTHERS = (".csv", ".json", ".jsonl", ".ndjson", ".parquet")
-_WORDS = ("word", "words", "token", "tokens", "form", "char", "character")  # names of the first column
+WORDS = ("word", "words", "token", "tokens", "form", "char", "character")  # names of the words' column
 _FEWEST = 6  # words by whose tags a file is recognised, unless these are entities
 _LONGEST_WORD = 60
 _DOCUMENT = "-DOCSTART-"  # CoNLL 2003's line between documents
@@ -147,7 +147,7 @@ def _names(peeked: Sequence[str], first: list[str]) -> tuple[tuple[str, ...], bo
         if named := _GLOBAL.match(line):
             return tuple(name.lower() for name in named[1].split()), False
     plain = tuple(cell.strip().lower() for cell in first)
-    header = any(cell in _WORDS for cell in plain) and len(set(plain)) == len(plain) > 1
+    header = any(cell in WORDS for cell in plain) and len(set(plain)) == len(plain) > 1
     return (plain, True) if header else ((), False)
 
 
@@ -197,7 +197,7 @@ def read_conll(
         words = [[word[:-1] for word in sentence] for sentence in words]
         notes.append(f"{path.name}: each character is followed by a digit, which is left out.")
     if columns.tag >= 0:
-        notes += [_said(columns), *_entities(tags)]
+        notes += [_said(columns), *entity_notes(tags)]
     return TagRows(str(path), lambda row: f"line {starts[row]}", words, tags if columns.tag >= 0 else None), tuple(
         notes
     )
@@ -212,6 +212,7 @@ def _said(columns: _Columns) -> str:
     return f"The words are {called[0]}, the tags are {called[1]}{more}."
 
 
-def _entities(tags: Sequence[Sequence[str]]) -> list[str]:
+def entity_notes(tags: Sequence[Sequence[str]]) -> list[str]:
+    """What form of entities the tags are, if they are any."""
     form = scheme(tags)
     return [f"The tags are entities in {form} form, scored by the F1 of whole entities."] if form else []

@@ -16,6 +16,7 @@ import stat
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any
 
@@ -25,6 +26,7 @@ COMPRESSIONS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.ope
 CHUNK = 1 << 20
 LONGEST_LINE = 1 << 20  # a longer line is handed out in pieces, cut at spaces: a corpus on one line fits in memory
 BOM = b"\xef\xbb\xbf"
+_SIGNS = frozenset("€£¥§°²³µ·¼½¾±×÷«»‘’“”„…–—•™©®¡¿\u00a0")  # which people write beside anything
 _NOT_TEXT = ("idna", "punycode", "raw-unicode-escape", "unicode-escape", "undefined")  # codecs, but not of files
 
 
@@ -94,9 +96,9 @@ def read_bytes(path: Path) -> bytes:
 
 
 def decoder(encoding: str) -> codecs.CodecInfo:
-    """The codec of `data.encoding`; UTF-8 with or without a byte order mark."""
+    """The codec of `data.encoding`, UTF-8 where it says none; UTF-8 with or without a byte order mark."""
     try:
-        codec = codecs.lookup(encoding)
+        codec = codecs.lookup(encoding or "utf-8")
     except (LookupError, ValueError):
         codec = None
     # As Python's open does: rot13, base64 and the like are codecs, too.
@@ -108,6 +110,7 @@ def decoder(encoding: str) -> codecs.CodecInfo:
 
 def decoded(path: Path, encoding: str = "utf-8", translate: bool = False, zeros: bool = True) -> Iterator[str]:
     """The file as text, a chunk at a time. translate: \\r\\n and \\r become \\n; zeros: whether it may have U+0000."""
+    encoding = encoding or encoding_of(path)
     codec = decoder(encoding)
     decode: Any = codec.incrementaldecoder()
     if translate:
@@ -139,6 +142,55 @@ def decoded(path: Path, encoding: str = "utf-8", translate: bool = False, zeros:
             yield text
             if not chunk:
                 return
+
+
+def encoding_of(path: Path) -> str:
+    """The encoding of a text file by its first bytes: UTF-8, or what else spreadsheets write: UTF-16 with its mark,
+    Chinese in GB 18030, or the letters of western Europe in Windows-1252. A few wrong bytes leave a file UTF-8."""
+    if not path.is_file():  # opening it says so
+        return "utf-8"
+    facts = path.stat()
+    return _encoding_of(path, facts.st_mtime_ns, facts.st_size)
+
+
+@lru_cache(maxsize=256)
+def _encoding_of(path: Path, *stamp: int) -> str:
+    with open_bytes(path) as stream:
+        head = stream.read(CHUNK)
+    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) and len(head) > 3:
+        return "utf-16"
+    if b"\0" in head:
+        return "utf-8"
+    as_utf8 = head.decode("utf-8", "surrogateescape")
+    strange = [letter for letter in as_utf8[: -3 if len(head) == CHUNK else None] if letter > "\x7f"]
+    wrong = sum("\udc80" <= letter <= "\udcff" for letter in strange)
+    if 2 * wrong <= len(strange):
+        return "utf-8"
+    try:
+        text = codecs.getincrementaldecoder("gb18030")().decode(head)
+    except UnicodeDecodeError:
+        text = ""
+    foreign = [letter for letter in text if letter > "\x7f"]
+    if sum(map(_is_chinese, foreign)) > 0.9 * len(foreign) > 0:
+        return "gb18030"
+    text = head.decode("cp1252", "replace")
+    places = [place for place, letter in enumerate(text) if letter > "\x7f"]
+    fitting = sum(text[place] in _SIGNS or _inside_word(text, place) for place in places)
+    return "cp1252" if fitting > 0.9 * len(places) else "utf-8"
+
+
+def _is_chinese(letter: str) -> bool:
+    """Of GB 2312, whose characters are the common ones, or its punctuation."""
+    try:
+        return letter >= "\u3000" and len(letter.encode("gb2312")) == 2
+    except UnicodeEncodeError:
+        return False
+
+
+def _inside_word(text: str, place: int) -> bool:
+    """Whether a letter of western Europe stands beside a plain one."""
+    around = text[max(place - 1, 0) : place + 2].replace(text[place], "")
+    return text[place].isalpha() and any(letter.isascii() and letter.isalpha() for letter in around)
 
 
 def undecoded(path: Path, encoding: str = "utf-8") -> CanonError | None:
@@ -188,7 +240,7 @@ def lines(path: Path, encoding: str = "utf-8") -> Iterator[str]:
 
 def utf8(path: Path, encoding: str = "utf-8") -> Iterator[bytes]:
     """The file as UTF-8, a chunk at a time; bytes of a file that is UTF-8 are not checked."""
-    if decoder(encoding).name != "utf-8-sig":
+    if decoder(encoding := encoding or encoding_of(path)).name != "utf-8-sig":
         yield from (text.encode("utf-8", "replace") for text in decoded(path, encoding))
         return
     with open_bytes(path) as stream:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from canon.errors import CanonError, reason
 from canon.storage import parse_json
 
 ENDINGS = (".jsonl", ".ndjson", ".json")
+_ARTICLES = "paragraphs"  # of SQuAD, which has tables inside
 
 
 def parse(text: str, where: str) -> Any:
@@ -30,21 +32,35 @@ def parse(text: str, where: str) -> Any:
 
 
 def rows(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, Any]]:
-    """The number of each line that is not blank, and what it holds; of a .json that is one list, what that holds."""
-    if is_list(path, encoding):
-        whole = parse(read_text(path, encoding), str(path))
-        yield from enumerate(whole, start=1)
+    """The number of each line that is not blank, and what it holds; of a .json that is one value, what is in that."""
+    if is_whole(path, encoding):
+        yield from enumerate(_items(parse(read_text(path, encoding), str(path))), start=1)
         return
     for number, line in enumerate(whole_lines(path, encoding), start=1):
         if line.strip():
             yield number, parse(line.rstrip("\n"), f"{path}, line {number}")
 
 
-def is_list(path: Path, encoding: str = "utf-8") -> bool:
-    """Whether a .json file is one list rather than a value on each line."""
+def is_whole(path: Path, encoding: str = "utf-8") -> bool:
+    """Whether a .json file is one value rather than a value on each line: by its first lines."""
     if ending(path) != ".json":
         return False
-    return next((line for line in whole_lines(path, encoding) if line.strip()), "").lstrip().startswith("[")
+    first, *more = list(islice((line.strip() for line in whole_lines(path, encoding) if line.strip()), 2)) or [""]
+    return first.startswith("[") or not more or not (first.endswith("}") and more[0].startswith("{"))
+
+
+def _items(whole: Any) -> list[Any]:
+    """The objects in a list; in an object the one list of them, or its columns, as pandas writes them."""
+    if isinstance(whole, list) or not isinstance(whole, dict):
+        return whole if isinstance(whole, list) else [whole]
+    lists = [value for value in whole.values() if isinstance(value, list) and value and isinstance(value[0], dict)]
+    if len(lists) == 1 and _ARTICLES not in lists[0][0]:
+        return lists[0]
+    columns = [list(value.values()) if isinstance(value, dict) else value for value in whole.values()]
+    sizes = {len(column) if isinstance(column, list) else 0 for column in columns}
+    if len(columns) > 1 and len(sizes) == 1 and sizes.pop() > 1:
+        return [dict(zip(whole, cells, strict=True)) for cells in zip(*columns, strict=True)]
+    return [whole]
 
 
 def objects(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, dict[str, Any]]]:

@@ -24,14 +24,14 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from canon.data.checking.measure import words
-from canon.data.formats.cells import delimiter_of, listed, parse_number
+from canon.data.formats.cells import delimiter_of, listed, names_of, parse_number
 from canon.data.formats.files import ending, lines
 from canon.data.formats.names import COLA, KNOWN, is_language
 from canon.errors import CanonError
 
 TABLES = (".csv", ".tsv", ".tab")
 _OTHERS = (".parquet", ".jsonl", ".ndjson", ".json", ".md", ".rst")  # never text tables
-_SAID = {"\t": "tabs", ";": '";"', "|": '"|"', ",": "commas"}
+_SAID = {"\t": "tabs", ";": '";"', "|": '"|"', ",": "commas", " ": "spaces"}
 _PEEK, _MOST = 500, 1 << 20  # lines and characters looked at
 _ALIKE = 0.9  # share of lines with as many tabs as most have
 _FEWEST = 3  # lines of a table whose ending does not say that it is one
@@ -107,6 +107,8 @@ def _first_lines(path: Path, encoding: str, *stamp: int) -> tuple[str, ...]:
 
 def _rows(peeked: Sequence[str], delimiter: str) -> list[list[str]]:
     """The cells of the first lines; a row that may go on after them is left out."""
+    if delimiter == " ":
+        return [line.split() for line in peeked if line.strip()]
     csv.field_size_limit(sys.maxsize)
     quoting: Literal[0, 3] = csv.QUOTE_NONE if delimiter == "\t" else csv.QUOTE_MINIMAL
     parsed = csv.reader((line + "\n" for line in peeked), delimiter=delimiter, quoting=quoting)
@@ -134,6 +136,8 @@ def _fits(rows: Sequence[Sequence[str]], delimiter: str, table: bool) -> bool:
     if len(widths) > 1 or len(rows) < (1 if table else _FEWEST):
         return False
     columns = [_Column(cells) for cells in zip(*rows[1:], strict=True)] if len(rows) > 1 else []
+    if delimiter == " ":  # words of a text are separated so, too
+        return width > 2 and len(rows) >= _FEWEST and 2 * sum(column.numeric for column in columns) >= width
     return table or any(column.numeric or (column.repeats and not column.wordy) for column in columns)
 
 
@@ -181,7 +185,7 @@ def _described(delimiter: str, rows: list[list[str]]) -> TableLayout:
     columns = [_Column(cells) for cells in zip(*body, strict=True)] if body else []
     header, sure = _has_header(first, columns, delimiter)
     if header:
-        return TableLayout(delimiter, tuple(first), sure=sure)
+        return TableLayout(delimiter, names_of(first), sure=sure)
     every = [row for row in rows if len(row) == len(first)]
     return TableLayout(delimiter, _called([_Column(cells) for cells in zip(*every, strict=True)], every), True, sure)
 
@@ -209,7 +213,7 @@ def _has_header(first: Sequence[str], columns: Sequence[_Column], delimiter: str
         return votes > 0, True
     if meant:
         return True, True
-    named = all(map(_may_be_name, first if first[0] else first[1:]))  # pandas leaves the first out
+    named = any(first) and all(map(_may_be_name, filter(None, first)))  # pandas leaves the first out
     classes = [column for column in columns if column.repeats and not column.numeric]
     if classes and (named or len(classes) > 1):
         return True, True  # none of the classes comes again

@@ -5,14 +5,22 @@ from __future__ import annotations
 import re
 
 LABELS = ("label", "target", "class", "y")  # what is predicted
+# What it is called in well-known tables, where it is seldom the last column.
+OUTCOMES = (
+    *("survived", "outcome", "is_fraud", "isfraud", "churn", "churned", "exited", "attrition", "diagnosis", "species"),
+    *("click", "clicked", "purchased", "converted", "is_spam", "toxic", "loan_status"),
+    *("saleprice", "medv", "median_house_value"),
+)
 # The same in tables of texts, where other columns are texts.
 TEXT_LABELS = (
     *LABELS,
     *("gold_label", "score", "similarity", "quality", "is_duplicate", "stars", "rating", "sentiment", "category"),
-    *("relatedness_score", "entailment_judgment"),
+    *("relatedness_score", "entailment_judgment", "labels"),
 )
+SEVERAL = ("labels", "tags", "genres", "topics", "categories", "emotions")  # of which a cell may have several
 NUMBERS = ("score", "similarity", "relatedness_score")  # labels that are numbers, whole ones too
-TEXTS = ("sentence", "text", "review", "content", "comment", "tweet", "text_a", "title", "body")
+TITLE = "title"  # is the text where there is no longer one
+TEXTS = ("sentence", "text", "review", "content", "comment", "tweet", "text_a", "body", TITLE)
 PAIRS = (  # two texts with one label
     ("sentence1", "sentence2"),
     ("question1", "question2"),

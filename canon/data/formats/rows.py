@@ -6,6 +6,7 @@
 | `TagRows` | a tag of every word of a sentence | conll.py |
 | `SpanRows` | the part of a document that answers a question | squad.py |
 | `ChoiceRows` | the right one of several texts | kinds/choices.py, choices.py |
+| `SentenceRows` | what a text is like, or goes with | kinds/sentences.py |
 Each knows where in its file a row is, so that a mistake is reported with its line.
 """
 
@@ -46,6 +47,7 @@ class TextRows(LabelledRows):
     first: Sequence[str]
     second: Sequence[str] | None = None
     labels: Sequence[tuple[str, ...]] | None = None  # of each text: one, several, or none
+    soft: Sequence[dict[str, float]] | None = None  # of each text a probability of every class
 
     def texts(self) -> list[str]:
         """Everything that a vocabulary may be made of."""
@@ -111,16 +113,40 @@ class ChoiceRows(LabelledRows):
         return [*self.questions, *(choice for row in self.choices for choice in row)]
 
 
-Rows = TextRows | TagRows | SpanRows | ChoiceRows
+@dataclass(frozen=True)
+class SentenceRows(LabelledRows):
+    """Texts that are embedded one by one: one a row; two that belong together; two, and others that do not belong to
+    the first; or two with a score or a class."""
+
+    sentences: Sequence[tuple[str, ...]]  # equally many in every row
+    scores: np.ndarray | Sequence[float] | None = None
+    labels: Sequence[str] | None = None
+    groups: Sequence[int] = ()  # rows of one article, which are in one split alone
+    origins: Sequence[str] = ()  # the file of each row, where there are several
+
+    @property
+    def width(self) -> int:
+        """Texts of a row."""
+        return len(self.sentences[0]) if len(self.sentences) else 0
+
+    def texts(self) -> list[str]:
+        return list(chain.from_iterable(self.sentences))
+
+
+Rows = TextRows | TagRows | SpanRows | ChoiceRows | SentenceRows
 
 
 def groups_of(rows: Rows) -> np.ndarray | None:
     """The group of each row, which stays whole when rows are split; None where rows are alone."""
-    return np.array(rows.groups) if isinstance(rows, SpanRows) else None
+    if isinstance(rows, SpanRows | SentenceRows) and len(rows.groups):
+        return np.array(rows.groups)
+    return None
 
 
 def is_labelled(rows: Rows) -> bool:
     """Whether the rows have what is predicted."""
     if isinstance(rows, TextRows):
         return rows.labels is not None
+    if isinstance(rows, SentenceRows):
+        return True
     return (rows.tags if isinstance(rows, TagRows) else rows.answers) is not None

@@ -24,16 +24,21 @@ def is_squad(path: Path, encoding: str = "utf-8") -> bool:
     if ending(path) not in json_lines.ENDINGS:
         return False
     if (row := json_lines.first_object(path, encoding)) is not None:
-        return "data" in row or {"question", "context"} <= set(row)
+        return _has_articles(row) or {"question", "context"} <= set(row)
     try:
         return ending(path) == ".json" and '"paragraphs"' in read_text(path, encoding)
     except CanonError:
         return False
 
 
+def _has_articles(row: dict[str, Any]) -> bool:
+    articles = row.get("data")
+    return isinstance(articles, list) and all(isinstance(one, dict) and "paragraphs" in one for one in articles[:1])
+
+
 def read_squad(path: Path, encoding: str = "utf-8") -> SpanRows:
     row = json_lines.first_object(path, encoding)
-    if row is not None and "data" not in row:
+    if row is not None and not _has_articles(row):
         return _from_lines(path, encoding)
     whole = row if row is not None else json_lines.parse(read_text(path, encoding), str(path))
     if not isinstance(whole, dict) or "data" not in whole:

@@ -9,7 +9,6 @@ A large table is held once, as text: what is made of a column is made block by b
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -21,6 +20,7 @@ import numpy as np
 
 from canon.data.checking import measure
 from canon.data.formats import json_lines
+from canon.data.formats.arrow_csv import arrow_columns
 from canon.data.formats.cells import (
     MISSING,
     csv_rows,
@@ -29,12 +29,13 @@ from canon.data.formats.cells import (
     header_of,
     json_cell,
     json_mistake,
+    naming_note,
     parse_amount,
     parse_number,
     ragged,
     unknown_in,
 )
-from canon.data.formats.files import CHUNK, ending, read_bytes, utf8, whole_lines
+from canon.data.formats.files import ending, read_bytes, whole_lines
 from canon.data.formats.layout import TABLES, layout_of
 from canon.data.settings import Columns
 from canon.errors import CanonError, reason
@@ -87,6 +88,7 @@ class Table:
         self._lines: dict[int, int] = {}
         self.commas: dict[str, bool] = {}  # columns of amounts, and whether a comma is their decimal point
         self._small = len(self) * len(self.names) <= SMALL
+        self._rows: np.ndarray | None = None  # of the file, where this table has some of its rows
 
     def __len__(self) -> int:
         return len(next(iter(self._cells.values()), ()))
@@ -216,8 +218,9 @@ class Table:
 
     def line(self, row: int) -> str:
         """Where row `row` is: "line 48" of a text file, "row 47" (from 1) of any other. Reads the file again."""
+        row = row if self._rows is None else int(self._rows[row])
         path = Path(self.path)
-        if self._config is None or ending(path) == ".parquet" or json_lines.is_list(path, self._config.encoding):
+        if self._config is None or ending(path) == ".parquet" or json_lines.is_whole(path, self._config.encoding):
             return f"row {row + 1}"
         if row not in self._lines:
             self._lines[row] = next(islice(self._numbered(path, self._config), row, None))
@@ -241,11 +244,28 @@ class Table:
             return self.names[int(name) - 1]
         raise unknown_in(setting, "column", name, self.names, self.path)
 
+    def take(self, rows: np.ndarray) -> Table:
+        """Some of the rows, which know where they stand in the file."""
+        chosen = (cells[rows] if isinstance(cells, np.ndarray) else cells.take(rows) for cells in self._cells.values())
+        cells = dict(zip(self.names, chosen, strict=True))
+        table = Table(self.path, cells, self._config, self.header, self.notes)
+        table._rows = rows if self._rows is None else self._rows[rows]
+        return table
+
+    def unlabelled(self, name: str) -> np.ndarray:
+        """Which cells of a label's column hold nothing, or in a column of numbers what stands for a missing one [N]."""
+        if not self.facts(name).bad:
+            return np.isnan(self.numbers(name)[0])
+        texts, codes = self.factor(name)
+        return np.array([not text.strip() for text in texts], dtype=bool)[codes]
+
     def renamed(self, column: str, names: Mapping[str, str]) -> Table:
         """With other names for the values of a column."""
         texts, codes = self.factor(column)
         values = np.array([names.get(canonical(text), text) for text in texts], dtype=object)[codes]
-        return Table(self.path, {**self._cells, column: values}, self._config, self.header, self.notes)
+        table = Table(self.path, {**self._cells, column: values}, self._config, self.header, self.notes)
+        table._rows = self._rows
+        return table
 
 
 def _plain_numbers(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
@@ -318,69 +338,18 @@ def _read_csv(path: Path, config: Columns, names: tuple[str, ...], like: Sequenc
         raise CanonError(f"{path} is empty.")
     line, cells = first
     header = names or header_of(path, line, cells, delimiter)
+    notes = notes if names else tuple(filter(None, (*notes, naming_note(path, cells, header))))
     body = chain([first], rows) if names else rows
     skip = 0 if names else line + sum(cell.count("\n") for cell in cells)
     peeked = list(islice(body, FEW_ROWS)) if len(header) > MANY_COLUMNS else []
     columns = None
     if not 0 < len(peeked) < FEW_ROWS:
-        columns = _arrow_columns(path, config.encoding, delimiter, header, skip)
+        columns = arrow_columns(path, config.encoding, delimiter, header, skip)
     columns = columns or _slow_columns(path, chain(peeked, body), header)
     table = Table(path, columns, config, not names, notes)
     if not len(table):
         raise CanonError(f"{path} has a header but no rows.")
     return table
-
-
-class _Utf8(io.RawIOBase):
-    """The file as UTF-8 with \\n for every line's end, to be read by pyarrow; counts its quotes on the way."""
-
-    def __init__(self, path: Path, encoding: str) -> None:
-        self._pieces, self._held, self.quotes = utf8(path, encoding), b"", 0
-
-    def readable(self) -> bool:
-        return True
-
-    def read(self, size: int = -1) -> bytes:
-        """As many bytes as are asked for, fewer only at the end: pyarrow takes a short block for a whole one."""
-        held, length = [self._held], len(self._held)
-        while (length < size or size < 0) and (piece := next(self._pieces, None)) is not None:
-            while piece.endswith(b"\r") and (more := next(self._pieces, None)) is not None:
-                piece += more
-            self.quotes += piece.count(b'"')
-            held.append(piece.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if b"\r" in piece else piece)
-            length += len(held[-1])
-        whole = b"".join(held)
-        size = size if size >= 0 else length
-        self._held = whole[size:]
-        return whole[:size]
-
-
-def _arrow_columns(
-    path: Path, encoding: str, delimiter: str, header: tuple[str, ...], skip: int
-) -> dict[str, Any] | None:
-    """The columns as pyarrow reads them, or None if it is not installed or refuses the file."""
-    try:
-        import pyarrow as pa
-        from pyarrow import csv as arrow
-    except ImportError:
-        return None
-    quoted, source = delimiter != "\t", _Utf8(path, encoding)
-    block = max(CHUNK, len(header) << 13)  # some rows
-    try:
-        blocks = arrow.open_csv(
-            pa.PythonFile(source, mode="r"),
-            arrow.ReadOptions(column_names=header, skip_rows=skip, block_size=block, use_threads=False),
-            arrow.ParseOptions(delimiter=delimiter, quote_char='"' if quoted else False, newlines_in_values=quoted),
-            arrow.ConvertOptions(column_types=dict.fromkeys(header, pa.string())),
-        )
-        # Each block is copied into one piece of memory, which leaves fewer holes than one for every column.
-        parts = [pa.ipc.read_record_batch(block.serialize(), block.schema) for block in blocks]
-        table = pa.Table.from_batches(parts, blocks.schema)
-    except (pa.ArrowException, ValueError):
-        return None
-    if quoted and source.quotes % 2:  # pyarrow closes an open quote without an error
-        return None
-    return dict(zip(header, table.columns, strict=True))
 
 
 def _slow_columns(path: Path, rows: Iterator[tuple[int, list[str]]], header: tuple[str, ...]) -> dict[str, Any]:

@@ -63,9 +63,9 @@ def read_tests(sources: Sequence[str]) -> Tests:
     analogies: dict[str, dict[str, list[Question]]] = {}
     for name, path in find_tests(sources).items():
         form = form_of(path)
-        if form is Form.ANALOGIES:
+        if form is WordTestForm.ANALOGIES:
             analogies[name] = read_analogies(path)
-        elif form is Form.PAIRS:
+        elif form is WordTestForm.PAIRS:
             pairs[name] = read_pairs(path)
         else:
             raise CanonError(f"data.tests: {path} is not a test of word vectors; {_FORM}.")
@@ -100,20 +100,20 @@ def _locate(source: str) -> tuple[str, Path]:
     return path.name.removesuffix("".join(path.suffixes)), path
 
 
-class Form(Enum):
+class WordTestForm(Enum):
     PAIRS = auto()
     ANALOGIES = auto()
 
 
-def form_of(path: Path) -> Form | None:
+def form_of(path: Path) -> WordTestForm | None:
     """None if most of the file's first lines are neither; the reader reports single lines that are wrong."""
     if ending(path) == ".parquet":
         return None
     first = [line.strip() for line in islice(file_lines(path), PEEK)]
     first = [line for line in first if line and not line.startswith("#")]
     if len(first) > 1 and first[0].startswith(":") and len(first[1].split()) == 4:
-        return Form.ANALOGIES
-    return Form.PAIRS if 2 * sum(_pair(line) is not None for line in first) > len(first) else None
+        return WordTestForm.ANALOGIES
+    return WordTestForm.PAIRS if 2 * sum(_pair(line) is not None for line in first) > len(first) else None
 
 
 def read_analogies(path: Path) -> dict[str, list[Question]]:

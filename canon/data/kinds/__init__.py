@@ -1,7 +1,8 @@
 """Kinds of data: what data is, independent of what reads it. The one table of them, and the functions that open data.
 
 A named set is of one kind. A file or folder is of the first kind in `KINDS` that recognises it; a table can also be
-taken for texts with labels, running text, pairs of texts or questions with choices, where a system reads those.
+taken for texts with labels, running text, pairs of texts, questions with choices or sentences, where a system reads
+those.
 To add a kind: one file here with an object like these, one line in `KINDS`, and its name in an encoding's `kinds`.
 """
 
@@ -19,6 +20,7 @@ from canon.data.kinds.images import IMAGES
 from canon.data.kinds.labelled import LABELLED
 from canon.data.kinds.parallel import PARALLEL
 from canon.data.kinds.questions import QUESTIONS
+from canon.data.kinds.sentences import SENTENCES
 from canon.data.kinds.table import TABLE
 from canon.data.kinds.tagged import TAGGED
 from canon.data.kinds.text import TEXT
@@ -36,6 +38,7 @@ KINDS: tuple[Kind, ...] = (
     RANKINGS,
     SPARSE,
     TAGGED,
+    SENTENCES,
     LABELLED,
     INTERACTIONS,
     IMAGES,
@@ -88,12 +91,14 @@ def accepts(kind: Kind, config: Any) -> str:
     if home is kind:
         return f"{config.source} is {kind.singular}"
     if (record := named_set(config.source)) is not None:
-        return kind.sniff_set(record) if home is TABLE else ""
+        return kind.sniff_set(record) if home is TABLE else kind.sniff_kind(record.name, home)  # type: ignore[arg-type]
     path = find_path(config.source)
     if home is TABLE:
         return kind.sniff_table(path, config)
     running = home is None or home is TEXT or home.is_running(path, config)
-    return kind.sniff_text(path, config) if running else ""
+    if running:
+        return kind.sniff_text(path, config)
+    return kind.sniff_kind(path.name, home) if home is not None else ""
 
 
 def open_for(kinds: Sequence[Kind], config: Any, system: str = "This system") -> Source:

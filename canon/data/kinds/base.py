@@ -17,6 +17,7 @@ from canon.data.catalogue.builtin import read_builtin
 from canon.data.checking.report import CheckReport
 from canon.data.columns import PEEK, texts_of
 from canon.data.corpus.text_blocks import TextStream
+from canon.data.formats.files import encoding_of
 from canon.data.formats.layout import layout_of
 from canon.data.formats.tables import Table, is_table, read_table
 from canon.data.kinds.parts import Parts, leading_file, parts_of
@@ -25,6 +26,8 @@ from canon.data.schema import FileRecord
 from canon.data.settings import Common
 from canon.data.source import Source
 from canon.errors import CanonError
+
+_LOOKED = 20  # files of a source whose encoding is looked at
 
 
 class Kind(ABC):
@@ -37,6 +40,9 @@ class Kind(ABC):
     plural_zh: ClassVar[str]
     settings: ClassVar[type[Common]]
     formats: ClassVar[tuple[str, ...]]  # of data.format
+    untrained: ClassVar[str] = ", which no system of canon is trained on"  # where that is so
+    # Whether a system may be chosen for it, where a user names none, on data that is of another kind at home.
+    chosen: ClassVar[bool] = True
 
     @abstractmethod
     def sniff(self, path: Path, config: Any) -> str:
@@ -52,6 +58,10 @@ class Kind(ABC):
 
     def sniff_text(self, path: Path, config: Any) -> str:
         """The same for a path that is running text, or that no kind recognises."""
+        return ""
+
+    def sniff_kind(self, name: str, home: Kind) -> str:
+        """The same for data of another kind, neither a table nor a path of text; `name` is what it is called."""
         return ""
 
     def is_running(self, path: Path, config: Any) -> bool:
@@ -98,6 +108,8 @@ class Kind(ABC):
     def open(self, path: Path, config: Any) -> Source:
         """A file or folder, with the files of data.valid and data.test in place of its own parts."""
         source = self.read(path, config)
+        if not config.encoding:
+            source = replace(source, notes=(*source.notes, *encoding_notes(source.files)))
         for name, given in (("valid", config.valid), ("test", config.test)):
             if isinstance(given, str) and given:
                 other = self.read(find_path(given, named=False), replace(config, valid=0.0, test=0.0), source)
@@ -117,16 +129,28 @@ class Kind(ABC):
         folder = catalogue.require(record.name)
         files: dict[str, Path] = {}
         for file in record.files:
+            split, _, fold = file.split.partition("_")
             path = catalogue.find_file(folder, file)
-            if path is not None:
+            if path is not None and fold in ("", str(config.fold or 0)):
                 catalogue.verify(path, file)
-                files[file.split] = path
+                files[split] = path
+        if config.fold and not any(file.split.endswith(f"_{config.fold}") for file in record.files):
+            raise CanonError(f"{record.name} has no files of data.fold = {config.fold}: leave it out.")
         return replace(self.read_files(record, files, config), name=record.name, kind=self)
 
 
 def records_of(files: dict[str, Path]) -> tuple[FileRecord, ...]:
     """Of every file once."""
     return tuple({record.name: record for record in map(FileRecord.of, files.values())}.values())
+
+
+def encoding_notes(files: Sequence[FileRecord]) -> list[str]:
+    """What the first files of a source are read as where that is not UTF-8."""
+    read_as: dict[str, list[str]] = {}
+    for path in (Path(file.name) for file in files[:_LOOKED]):
+        read_as.setdefault(encoding_of(path), []).append(path.name)
+    others = {name: paths for name, paths in read_as.items() if name != "utf-8"}
+    return [f"{', '.join(paths)}: not UTF-8, read as {name} (data.encoding)." for name, paths in others.items()]
 
 
 def open_tables(
@@ -173,7 +197,7 @@ def labelled_parts(parts: dict[str, Any], is_labelled: Callable[[Any], bool]) ->
 
 def table_parts(path: Path, config: Any) -> Parts:
     """The file of each split of a table."""
-    return parts_of(path, lambda file: is_table(file, config), "tables")
+    return parts_of(path, lambda file: is_table(file, config), "tables", config.fold)
 
 
 def holds_tables(path: Path, config: Any) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from pydantic import Field
@@ -21,7 +21,7 @@ from canon.data.checking.report import CheckReport
 from canon.data.columns import TextColumns, choose_columns
 from canon.data.formats.fasttext_lines import is_labelled, read_lines
 from canon.data.formats.files import ending
-from canon.data.formats.names import COLA, NUMBERS
+from canon.data.formats.names import COLA, NUMBERS, SEVERAL
 from canon.data.formats.rows import TextRows
 from canon.data.formats.tables import ENDINGS as TABLES
 from canon.data.formats.tables import Table, is_table, read_table
@@ -36,11 +36,18 @@ from canon.data.targets import Class, Labels, Number
 from canon.errors import CanonError
 
 MOST_CLASSES = 20  # whole numbers of more values are numbers, not classes
+_LONGEST_LABEL = 40  # characters
 _UNREAD = "…"  # stands for a text where only labels are looked at
 
 
 @settings
 class LabelledSettings(Columns):
+    shots: Annotated[int, Field(ge=0, le=1 << 20)] = Field(
+        default=0, description="few-shot: so many examples of each class, and as many others to choose by; 0: all"
+    )
+    fold: Annotated[int, Field(ge=0, le=1000)] | None = Field(
+        default=None, description="of files train_0, train_1 …, dev_0, dev_1 …: which; default: of a named set 0"
+    )
     label_separator: str = Field(default="", description="separates several labels in a cell of a table, as in ;")
 
 
@@ -119,12 +126,16 @@ class LabelledKind(ExampleKind):
             columns = choose_columns(train, config.label or source.label, config.features or source.features)
         if not columns.label:
             raise CanonError(f"{train.path} has no column beside its text to be the label.")
-        how = columns, config.label_separator, texts
+        separator = config.label_separator or separator_of(train, columns.label)
+        how = columns, separator, texts
         parts = {name: text_rows(table, *how) for name, table in source.parts.items()}
         names = ", ".join(f'"{name}"' for name in columns.texts)
         what = "The text is the column" if len(columns.texts) == 1 else "The texts are the columns"
         note = f'{what} {names}, the label is the column "{columns.label}"; data.features and data.label choose others.'
-        common = source.name, parts, source.files, (*source.notes, note), source.test, (), source.origin, self
+        notes = (*source.notes, note)
+        if separator != config.label_separator:
+            notes += (f'Several labels in a cell are separated by "{separator}" (data.label_separator).',)
+        common = source.name, parts, source.files, notes, source.test, (), source.origin, self
         numeric, monitor = _are_numbers(train, columns.label), "matthews" if tuple(train.names) == COLA else ""
         chosen = {"label": columns.label, "columns": columns.texts, "names": train.names}
         return ExampleSource(*common, **chosen, numeric=numeric, monitor=monitor)
@@ -152,6 +163,20 @@ def _are_numbers(table: Table, label: str) -> bool:
     return fractions or several or label.strip().lower() in NUMBERS
 
 
+def separator_of(table: Table, label: str) -> str:
+    """What separates several labels in the cells of a column; "" where each has one. The parts of
+    different cells must come twice on average; a comma counts under a name for several."""
+    cells = [cell for cell in table.factor(label)[0] if cell.strip()] if label in table else []
+    for separator in (";", "|", ",") if label.strip().lower() in SEVERAL else (";", "|"):
+        split = [[part.strip() for part in cell.split(separator)] for cell in cells]
+        parts = [part for row in split for part in row]
+        several, different = sum(len(row) > 1 for row in split), len(set(parts))
+        short = all(len(part) <= _LONGEST_LABEL for part in parts)
+        if 3 * several > len(cells) and 1 < 2 * different <= len(parts) and short:
+            return separator
+    return ""
+
+
 def text_rows(table: Table, columns: TextColumns, separator: str = "", texts: bool = True) -> TextRows:
     """The examples of a part; its labels are None where it lacks their column. texts: whether they are read."""
     for name in columns.texts:
@@ -165,7 +190,19 @@ def text_rows(table: Table, columns: TextColumns, separator: str = "", texts: bo
         pieces = [cell.split(separator) if separator else [cell] for cell in cells]
         separated = [tuple(dict.fromkeys(filter(None, map(str.strip, row)))) for row in pieces]
         labels = [separated[code] for code in codes.tolist()]
-    return TextRows(str(table.path), table.line, first, second[0] if second else None, labels)
+    return TextRows(str(table.path), table.line, first, second[0] if second else None, labels, _soft(table))
+
+
+def _soft(table: Table) -> list[dict[str, float]] | None:
+    """Columns p(CLASS) of a table, which `canon distill` writes; None where there are none."""
+    names = {name[2:-1]: table.numbers(name)[0] for name in table.names if name.startswith("p(") and name[-1] == ")"}
+    if not names:
+        return None
+    grid = np.stack(list(names.values()), axis=1)
+    if not (np.isfinite(grid).all() and (grid >= 0).all() and np.allclose(grid.sum(1), 1, atol=1e-3)):
+        row = int((~(np.isfinite(grid).all(1) & (grid >= 0).all(1) & np.isclose(grid.sum(1), 1, atol=1e-3))).argmax())
+        raise table.mistake(row, "the columns p(…) must be probabilities that sum to 1.")
+    return [dict(zip(names, row, strict=True)) for row in grid.tolist()]
 
 
 LABELLED = LabelledKind()

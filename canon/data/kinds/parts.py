@@ -56,11 +56,25 @@ def leading_file(path: Path) -> Path | None:
     return min(ranked)[-1] if ranked else None
 
 
-def parts_of(path: Path, holds: Callable[[Path], bool], what: str = "files") -> Parts:
-    """The file of each split; `holds` says whether a file is of the wanted format."""
+_FOLD = re.compile(r"(?:train|valid|dev|val|test)[-_.]?(\d+)(?!\w)", re.IGNORECASE)
+
+
+def of_fold(files: Sequence[Path], fold: int | None, path: Path) -> list[Path]:
+    """Of files train_0, train_1 …, dev_0, dev_1 … those of one fold, and all others."""
+    numbers = {item: int(found[1]) for item in files if (found := _FOLD.search(item.name))}
+    if fold is None:
+        return list(files)
+    if fold not in numbers.values():
+        listed = ", ".join(map(str, sorted(set(numbers.values())))) or "none"
+        raise CanonError(f"{path} has no files of data.fold = {fold}; there is {listed}.")
+    return [item for item in files if numbers.get(item, fold) == fold]
+
+
+def parts_of(path: Path, holds: Callable[[Path], bool], what: str = "files", fold: int | None = None) -> Parts:
+    """The file of each split; `holds` says whether a file is of the wanted format. fold: see `of_fold`."""
     if path.is_file():
         return Parts({"train": path}, [])
-    data, notes = [item for item in files_in(path) if holds(item)], []
+    data, notes = of_fold([item for item in files_in(path) if holds(item)], fold, path), []
     if not data:
         raise CanonError(f"{path} has no {what} that can be read; give one file.")
     if any("mismatched" in item.name for item in data) and any("_matched" in item.name for item in data):
@@ -96,7 +110,7 @@ def _named(path: Path, data: list[Path]) -> dict[str, Path]:
             named = ", ".join(item.name for item in files[:3]) + (", …" if len(files) > 3 else "")
             raise CanonError(
                 f"{path}: {named} all seem to be the {split} part; give one file, and others in data.valid and "
-                "data.test."
+                "data.test; or data.fold, where their names end in numbers."
             )
     return {split: files[0] for split, files in by_split.items()}
 

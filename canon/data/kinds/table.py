@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from canon.data.catalogue import Dataset
 from canon.data.checking.counts import count_table
 from canon.data.checking.report import CheckReport
@@ -54,8 +56,37 @@ def read_tables(path: Path, config: Any, names: Sequence[str] = (), label: str =
     parts = table_parts(path, config)
     tables, notes = open_tables(parts.files, config, names)
     source = TableSource(path.name, tables, records_of(parts.files), (*parts.notes, *notes))
-    label = label or _label(tables["train"], config)
-    return _without_unlabelled(_with_class_names(source, label, path, config), label) if label else source
+    if not (label or config.label or names):
+        source = _with_lacking(source)
+    label = label or source.label or _label(tables["train"], config)
+    if not label:
+        return source
+    return _without_unlabelled(_with_class_names(_labelled_rows(source, label), label, path, config), label)
+
+
+def _with_lacking(source: TableSource) -> TableSource:
+    """Where the test part has all columns but one, as in a contest, that one is the label."""
+    if "test" not in source.parts:
+        return source
+    lacking = [name for name in source.parts["train"].names if name not in source.parts["test"].names]
+    if len(lacking) != 1:
+        return source
+    name = Path(source.parts["test"].path).name
+    note = f'The label is the column "{lacking[0]}", which {name} lacks; data.label chooses another.'
+    return replace(source, label=lacking[0], notes=(*source.notes, note))
+
+
+def _labelled_rows(source: TableSource, label: str) -> TableSource:
+    """Without the rows of a part that have no label, where others have one."""
+    parts, notes = dict(source.parts), list(source.notes)
+    for name, table in source.parts.items():
+        empty = table.unlabelled(label) if label in table else np.zeros(len(table), dtype=bool)
+        if empty.any() and not empty.all():
+            parts[name] = table.take(np.flatnonzero(~empty))
+            first = table.line(int(empty.argmax()))
+            counted = f"{np.count_nonzero(empty):,} of {len(table):,} rows have no label and are left out"
+            notes.append(f"{Path(table.path).name}: {counted} (the first: {first}).")
+    return replace(source, parts=parts, notes=tuple(notes))
 
 
 def _label(table: Table, config: Any) -> str:
@@ -78,7 +109,7 @@ def _with_class_names(source: TableSource, label: str, path: Path, config: Any) 
 
 def _without_unlabelled(source: TableSource, label: str) -> TableSource:
     """Without parts that lack the label, as the test part of a contest does."""
-    parts, notes = labelled_parts(source.parts, lambda table: label in table)
+    parts, notes = labelled_parts(source.parts, lambda table: label in table and not table.unlabelled(label).all())
     return replace(source, parts=parts, notes=(*source.notes, *notes))
 
 

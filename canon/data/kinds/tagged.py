@@ -1,4 +1,4 @@
-"""Sentences with a tag for each word: CoNLL's columns and CoNLL-U."""
+"""Sentences with a tag for each word: CoNLL's columns and CoNLL-U, lists in JSON lines, a word a row in a table."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from canon.data.checking.report import CheckReport
 from canon.data.formats.conll import ENDINGS, has_tags, is_conll, read_conll
 from canon.data.formats.files import ending
 from canon.data.formats.rows import TagRows
+from canon.data.formats.tagged_tables import is_tagged, read_tagged
 from canon.data.kinds.examples import ExampleKind
 from canon.data.kinds.parts import leading_file
 from canon.data.settings import Columns
@@ -39,10 +40,12 @@ class TaggedKind(ExampleKind):
         return f"{path.name} has a word a line in columns, and blank lines between sentences" if columns else ""
 
     def holds(self, path: Path, config: Any) -> bool:
-        return has_tags(path, config.encoding) or (config.format in self.formats and is_conll(path, config.encoding))
+        known = is_tagged(path, config.encoding) or has_tags(path, config.encoding)
+        return known or (config.format in self.formats and is_conll(path, config.encoding))
 
     def rows(self, path: Path, config: Any) -> tuple[TagRows, tuple[str, ...]]:
-        return read_conll(path, config.encoding, config.label, config.features)
+        read = read_tagged if is_tagged(path, config.encoding) else read_conll
+        return read(path, config.encoding, config.label, config.features)
 
     def count_part(self, report: CheckReport, name: str, rows: TagRows) -> None:
         report.classes[name] = dict(Counter(tag for sentence in rows.tags or () for tag in sentence).most_common())

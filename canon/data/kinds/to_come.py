@@ -17,9 +17,9 @@ from canon.data.formats.cells import parse_number
 from canon.data.formats.files import ending
 from canon.data.formats.layout import first_lines, layout_of
 from canon.data.kinds.base import Kind
-from canon.data.kinds.parts import leading_file
+from canon.data.kinds.parts import files_in, leading_file
 from canon.data.settings import Common
-from canon.data.source import Source
+from canon.data.source import Source, split_of
 from canon.errors import CanonError
 
 NO_SYSTEM = "canon has no system for it yet, which a later chapter brings"
@@ -40,6 +40,8 @@ _TIME = 1e8  # seconds since 1970 are more
 class Unread(Kind):
     """A kind that nothing reads."""
 
+    untrained = ""  # its name says so
+
     settings = Common
     example: ClassVar[str]  # of a line
 
@@ -48,12 +50,18 @@ class Unread(Kind):
         """Whether a file is one of this kind, by its first lines."""
 
     def sniff(self, path: Path, config: Any) -> str:
-        file = leading_file(path)
-        try:
-            held = file is not None and self.holds(file, config.encoding)
-        except CanonError:  # not text
-            held = False
+        """By the file that a folder is recognised by; where none is named as a part is, any will do."""
+        files = files_in(path)
+        named = any(map(split_of, files))
+        leading = leading_file(path)
+        held = any(self._holds(file, config.encoding) for file in files if file == leading or not named)
         return f"{path.name} has lines such as {self.example}" if held else ""
+
+    def _holds(self, file: Path, encoding: str) -> bool:
+        try:
+            return self.holds(file, encoding)
+        except CanonError:  # not text
+            return False
 
     def read(self, path: Path, config: Any, like: Source | None = None) -> NoReturn:
         raise CanonError(f"{path} is {self.singular}.")

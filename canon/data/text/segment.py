@@ -1,24 +1,20 @@
 """Chinese text to words by jieba, with spaces between them: in as many processes as there are cores, in order.
 
-jieba is written in Python, so threads do not speed it up. Each process is this module, run by itself: it reads blocks
-of text from its input and writes them, segmented, to its output (a length in eight bytes, then so much UTF-8).
+jieba is written in Python, so threads do not speed it up. Each process is this module, run by itself (workers.py).
 """
 
 from __future__ import annotations
 
 import logging
-import subprocess
-import sys
 import warnings
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
 from importlib import import_module
-from queue import SimpleQueue
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
 from canon.data.corpus.threads import in_order
+from canon.data.corpus.workers import Workers, serve
 from canon.data.text.vocabularies import cut_words
 from canon.errors import CanonError
 
@@ -55,56 +51,15 @@ def segment(blocks: Iterator[np.ndarray], workers: int) -> Iterator[bytes]:
     yield from (segmented(jieba, block.tobytes()) for block in first)
     if len(first) < FEW:
         return
-    with ExitStack() as stack:
-        idle: SimpleQueue[subprocess.Popen[bytes]] = SimpleQueue()
-        for _ in range(workers):
-            idle.put(stack.enter_context(_process()))
-        for _, text in in_order(lambda block: _ask(idle, block.tobytes()), blocks, workers):
+    with Workers(__name__, workers, "segments Chinese") as processes:
+        for _, text in in_order(lambda block: processes.ask(block.tobytes()), blocks, workers):
             yield text
 
 
-@contextmanager
-def _process() -> Iterator[subprocess.Popen[bytes]]:
-    command = [sys.executable, "-m", __name__]
-    # In a session of its own, so that Ctrl-C does not reach it before this process; it ends with its input.
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
-
-
-def _ask(idle: SimpleQueue[subprocess.Popen[bytes]], text: bytes) -> bytes:
-    process = idle.get()
-    assert process.stdin is not None and process.stdout is not None
-    try:
-        _write(process.stdin, text)
-        segmented_text = _read(process.stdout)
-    except BrokenPipeError:
-        segmented_text = None
-    finally:
-        idle.put(process)
-    if segmented_text is None:
-        raise CanonError("A process that segments Chinese ended early, perhaps for lack of memory; start again.")
-    return segmented_text
-
-
-def _write(stream: IO[bytes], text: bytes) -> None:
-    stream.write(len(text).to_bytes(8, "little") + text)
-    stream.flush()
-
-
-def _read(stream: IO[bytes]) -> bytes | None:
-    size = stream.read(8)
-    return stream.read(int.from_bytes(size, "little")) if len(size) == 8 else None
-
-
-def main() -> None:
+def _begin(_: bytes) -> Callable[[bytes], bytes]:
     jieba = load_jieba()
-    while (text := _read(sys.stdin.buffer)) is not None:
-        _write(sys.stdout.buffer, segmented(jieba, text))
+    return lambda text: segmented(jieba, text)
 
 
 if __name__ == "__main__":
-    main()
+    serve(_begin)

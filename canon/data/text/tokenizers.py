@@ -108,6 +108,11 @@ class Tokenizer:
         """Whether white space is text as any other: then the tokens of sentences are those of the whole document."""
         return self._bytes or self.kind == "char"
 
+    @property
+    def joins_spaces(self) -> bool:
+        """Whether a space is the first character of the token after it (byte-level BPE)."""
+        return self._bytes
+
     # Files
 
     def to_json(self) -> str:

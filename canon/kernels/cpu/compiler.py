@@ -1,7 +1,8 @@
 """What all numba kernels share: the compiler, with a cache that knows when any of them has changed, and random bits.
 
 numba keeps what it compiled beside a kernel's file and looks at that file alone: a kernel that calls one of another
-file would go on calling the old one. Here the cache is a folder named after the contents of all files with kernels.
+file would go on calling the old one. Here the cache is a folder named after the contents of all files with kernels, so
+that a version is compiled once; versions that nobody has used for a while leave the cache.
 With CANON_KERNELS=off `njit` and `part` leave a function as it is: its source is its plain version. So kernels are
 written for both: numbers that may not stay as narrow as an array has them are widened where they are read, and sums of
 float64 begin with one, since NumPy's scalars, unlike numba's, take the width of the other operand over Python's.
@@ -10,8 +11,13 @@ float64 begin with one, since NumPy's scalars, unlike numba's, take the width of
 from __future__ import annotations
 
 import hashlib
+import os
+import re
+import shutil
 import sys
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -21,6 +27,9 @@ import numpy as np
 from canon.errors import CanonError
 from canon.kernels import enabled
 from canon.storage import cache_folder
+
+_KEPT, _RESTING = 3, 600  # other versions that stay, and seconds for which one was not used that leaves
+_VERSION = re.compile(r"[0-9a-f]{16}|\.[0-9a-f]{16}\.leaving")
 
 
 def _compiler() -> tuple[Any, Any]:
@@ -60,9 +69,30 @@ def _use_own_cache(settings: Any) -> None:
     folder = Path(settings.CACHE_DIR or cache_folder() / "kernels") / digest
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        os.utime(folder)  # used now, as `purge` sees
     except OSError:
         return  # numba then finds a place of its own
     settings.CACHE_DIR = str(folder)
+    purge(folder)
+
+
+def purge(current: Path) -> None:
+    """Removes other versions beside `current`, but for the few used last. A process that still runs one of them
+    compiles again what it has not loaded yet: numba takes a file that is missing for one that was never there."""
+    versions = []
+    with suppress(OSError):
+        for path in current.parent.iterdir():
+            if path != current and _VERSION.fullmatch(path.name) and not path.is_symlink():
+                with suppress(OSError):  # another process was first
+                    versions.append((path.stat().st_mtime, path))
+    versions.sort(reverse=True)
+    for used, path in versions[_KEPT:]:
+        if time.time() - used > _RESTING:
+            leaving = path if path.name.startswith(".") else path.with_name(f".{path.name}.leaving")
+            with suppress(OSError):  # taken away whole, so that nobody finds half a version
+                if leaving != path:
+                    path.rename(leaving)
+                shutil.rmtree(leaving, ignore_errors=True)
 
 
 def _sources() -> list[bytes]:

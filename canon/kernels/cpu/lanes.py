@@ -22,6 +22,7 @@ Arrays are flat float32; nothing checks that LANES numbers follow `index`.
 
 from __future__ import annotations
 
+from canon.kernels import LINE as LINE
 from canon.kernels import enabled
 from canon.kernels.cpu.compiler import njit
 
@@ -31,7 +32,6 @@ else:
     from canon.kernels.cpu import lanes_numpy as operations  # type: ignore[no-redef]
 
 LANES = operations.LANES
-LINE = 16  # floats of a cache line
 
 lanes, put, fetch, fetch_to_read = operations.lanes, operations.put, operations.fetch, operations.fetch_to_read
 same, everywhere, fused = operations.same, operations.everywhere, operations.fused

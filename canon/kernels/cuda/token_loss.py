@@ -1,7 +1,7 @@
 """The softmax of a block of logits as one Triton kernel: losses, the likeliest token, and the gradient in place.
 
 Each program has one row: it reads the row for its maximum and the sum of exponentials (in float32, both at once, as
-Milakov and Gimelshein 2018, 1805.02867), then once more to write softmax − one-hot over it.
+Milakov and Gimelshein 2018, 1805.02867), then once more, from the cache, to write softmax − one-hot over it.
 Plain version: `_settle` of canon/nn/token_loss.py, equal in tests/kernels/test_cuda.py. Deviations: none.
 Shapes: M tokens, V tokens of the vocabulary, or as many as fill up a row.
 """
@@ -13,7 +13,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-_WIDTH = 8192  # logits that a program reads at a time
+_WIDTH = 2048  # logits that a program reads at a time
 
 
 @triton.jit
@@ -23,25 +23,30 @@ def _kernel(logits, target, losses, right, size, width, LEARNS: tl.constexpr, WI
     wanted = tl.load(target + row)
     counts = wanted >= 0
     place = tl.arange(0, WIDTH)
-    top = -float("inf")
-    total = 0.0
     score = tl.load(here + tl.where(counts, wanted, 0)).to(tl.float32)
-    ahead = 0  # tokens that are likelier than the target, or as likely and before it
+    # Every lane has its own maximum, sum and count, which meet only at the end: meeting in each turn took longer than
+    # reading the row.
+    tops = tl.full((WIDTH,), -1e30, tl.float32)
+    sums = tl.zeros((WIDTH,), tl.float32)
+    ahead = tl.zeros((WIDTH,), tl.int32)  # tokens that are likelier than the target, or as likely and before it
     for start in range(0, size, WIDTH):
         inside = start + place < size
         x = tl.load(here + start + place, mask=inside, other=-float("inf")).to(tl.float32)
-        higher = tl.maximum(top, tl.max(x, 0))
-        total = total * tl.exp(top - higher) + tl.sum(tl.exp(x - higher), 0)
-        top = higher
-        ahead += tl.sum(((x > score) | ((x == score) & (start + place < wanted))).to(tl.int32), 0)
+        fade = tl.exp(-tl.abs(x - tops))
+        sums = tl.where(x > tops, sums * fade + 1.0, sums + fade)
+        tops = tl.maximum(tops, x)
+        ahead += ((x > score) | ((x == score) & (start + place < wanted))).to(tl.int32)
+    top = tl.max(tops, 0)
+    total = tl.sum(sums * tl.exp(tops - top), 0)
     tl.store(losses + row, tl.where(counts, top + tl.log(total) - score, 0.0))
-    tl.store(right + row, (ahead == 0) & counts)
+    tl.store(right + row, (tl.sum(ahead, 0) == 0) & counts)
     if LEARNS:
+        scale = tl.where(counts, 1.0 / total, 0.0)
         for start in range(0, width, WIDTH):  # after the vocabulary: 0
+            inside = start + place < width
             x = tl.load(here + start + place, mask=start + place < size, other=-float("inf")).to(tl.float32)
-            slope = tl.exp(x - top) / total - tl.where(start + place == wanted, 1.0, 0.0)
-            slope = tl.where(counts, slope, 0.0)
-            tl.store(here + start + place, slope.to(logits.dtype.element_ty), mask=start + place < width)
+            slope = tl.exp(x - top) * scale - tl.where((start + place == wanted) & counts, 1.0, 0.0)
+            tl.store(here + start + place, slope.to(logits.dtype.element_ty), mask=inside)
 
 
 def settle(logits_MV: Tensor, target_M: Tensor, vocabulary: int, learns: bool) -> tuple[Tensor, Tensor, Tensor | None]:

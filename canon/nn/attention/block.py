@@ -2,13 +2,14 @@
 
 Vaswani et al. 2017 (arXiv:1706.03762): figure 1 → `EncoderBlock` (left) and `DecoderBlock` (right), equation 2 →
 `FeedForward`; norm = "post" is the paper's LayerNorm(x + Sublayer(x)), "pre" is x + Sublayer(LayerNorm(x)) of Xiong et
-al. 2020 (2002.04745); `TransformerEncoder` and `TransformerDecoder` are stacks of blocks.
+al. 2020 (2002.04745); `TransformerEncoder` and `TransformerDecoder` are stacks of blocks, by compiled kernels
+(canon/nn/attention/compiled.py) where they can.
 Deviations: none. Shapes: N tokens of B sequences, M tokens of their memories, D features.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
@@ -19,7 +20,9 @@ from torch import Tensor, nn
 
 from canon.contracts import Compiles
 from canon.nn.attention.attend import can_pack
+from canon.nn.attention.compiled import BlockForm, compiled_states, compiles_texts
 from canon.nn.attention.multihead import CrossAttention, SelfAttention
+from canon.nn.attention.prefix import Prefix
 from canon.nn.dropout import Dropout
 from canon.nn.packed import Linear
 from canon.nn.ragged import Layout, Packing
@@ -87,8 +90,36 @@ class Sublayers(nn.Module):
         return x if self.is_pre else norm(x)
 
 
-class EncoderBlock(Sublayers):
+class StackedBlock(Sublayers):
+    """What compiled kernels ask of a block."""
+
+    attention: SelfAttention
+    attention_norm: Norm
+    feed_forward: FeedForward
+
+    @property
+    def window(self) -> int:
+        return self.attention.window
+
+    def form(self) -> BlockForm:
+        attention, feed_forward = self.attention, self.feed_forward
+        return BlockForm(
+            attention.dim,
+            attention.num_heads,
+            attention.head_dim,
+            feed_forward.inner.out_features,
+            self.is_pre,
+            feed_forward.activation_name,
+            self.attention_norm.eps,
+            attention.head_dim**-0.5,
+            attends_memory=isinstance(self, DecoderBlock),
+        )
+
+
+class EncoderBlock(StackedBlock, Compiles):
     """Self-attention, then the feed-forward network."""
+
+    compiles = True
 
     def __init__(self, sizes: Sizes, window: int = 0) -> None:
         super().__init__()
@@ -99,9 +130,11 @@ class EncoderBlock(Sublayers):
         self.feed_forward_norm = Norm(sizes.dim, sizes.eps)
         self.dropout = Dropout(sizes.dropout)
 
-    def forward(self, x_ND: Tensor, layout: Layout | Packing, causal: bool = False) -> Tensor:
+    def forward(
+        self, x_ND: Tensor, layout: Layout | Packing, causal: bool = False, prefix: Prefix | None = None
+    ) -> Tensor:
         norm = self.attention_norm
-        x_ND = self.after(norm, x_ND, self.attention(self.before(norm, x_ND), layout, causal))
+        x_ND = self.after(norm, x_ND, self.attention(self.before(norm, x_ND), layout, causal, prefix))
         norm = self.feed_forward_norm
         return self.after(norm, x_ND, self.feed_forward(self.before(norm, x_ND)))
 
@@ -110,8 +143,10 @@ class EncoderBlock(Sublayers):
         return self.attention.weights(self.before(self.attention_norm, x_ND), layout, causal)
 
 
-class DecoderBlock(Sublayers):
+class DecoderBlock(StackedBlock, Compiles):
     """Causal self-attention, attention to the memory, then the feed-forward network."""
+
+    compiles = True
 
     def __init__(self, sizes: Sizes, window: int = 0) -> None:
         super().__init__()
@@ -141,24 +176,27 @@ class DecoderBlock(Sublayers):
         return own, self.cross.weights(x_ND, layout, memory_MD, memory)
 
 
-class EncoderBlocks(nn.ModuleList, Compiles):
-    """Encoder blocks one after the other: what is worth compiling, for tokens end to end in any number."""
+class EncoderBlocks(nn.ModuleList):
+    """Encoder blocks one after the other."""
 
-    compiles = True
-
-    def forward(self, x_ND: Tensor, layout: Layout | Packing, causal: bool, kept: list[Tensor] | None = None) -> Tensor:
-        """With `kept`, the input of each block is put there."""
-        for block in self:
+    def forward(
+        self,
+        x_ND: Tensor,
+        layout: Layout | Packing,
+        causal: bool,
+        kept: list[Tensor] | None = None,
+        prefix: Sequence[Prefix] | None = None,
+    ) -> Tensor:
+        """With `kept`, the input of each block is put there. prefix: of each block."""
+        for index, block in enumerate(self):
             if kept is not None:
                 kept.append(x_ND)
-            x_ND = block(x_ND, layout, causal)
+            x_ND = block(x_ND, layout, causal) if prefix is None else block(x_ND, layout, causal, prefix[index])
         return x_ND
 
 
-class DecoderBlocks(nn.ModuleList, Compiles):
+class DecoderBlocks(nn.ModuleList):
     """As `EncoderBlocks`."""
-
-    compiles = True
 
     def forward(self, x_MD: Tensor, layout: Layout | Packing, memory_ND: Tensor, memory: Layout | Packing) -> Tensor:
         for block in self:
@@ -181,11 +219,18 @@ class TransformerEncoder(_Stack):
         """bands: the window of each block, 0 for one that sees everything."""
         super().__init__(sizes, EncoderBlocks(EncoderBlock(sizes, window) for window in bands))
 
-    def forward(self, x_ND: Tensor, layout: Layout, causal: bool = False) -> Tensor:
-        return self.norm(self.blocks(x_ND, self._where(x_ND, layout), causal))
+    def forward(
+        self, x_ND: Tensor, layout: Layout, causal: bool = False, prefix: Sequence[Prefix] | None = None
+    ) -> Tensor:
+        """prefix: of each block, which compiled kernels do not know."""
+        if prefix is None and compiles_texts(self, layout):
+            return compiled_states(self, x_ND, layout, causal, 1)[0]
+        return self.norm(self.blocks(x_ND, self._where(x_ND, layout), causal, None, prefix))
 
     def states(self, x_ND: Tensor, layout: Layout, causal: bool = False) -> list[Tensor]:
         """The input of the first block and the output of each, the last one through the norm."""
+        if compiles_texts(self, layout):
+            return [x_ND, *compiled_states(self, x_ND, layout, causal, len(self.blocks))]
         kept: list[Tensor] = []
         last_ND = self.norm(self.blocks(x_ND, self._where(x_ND, layout), causal, kept))
         return [*kept, last_ND]

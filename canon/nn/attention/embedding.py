@@ -26,9 +26,15 @@ class TokenEmbedding(nn.Module):
         self.weight = nn.Parameter(torch.empty(vocab_size, dim))
         nn.init.normal_(self.weight, std=dim**-0.5)
 
-    def forward(self, token_N: Tensor, places: Tensor | None = None) -> Tensor:
-        """scale · E + `places`, [N, D]."""
-        embedded_ND = F.embedding(token_N, self.weight)
+    def forward(self, token_N: Tensor, places: Tensor | None = None, vectors_KD: Tensor | None = None) -> Tensor:
+        """scale · E + `places`, [N, D]. Tokens from V on, where `vectors` are given, are rows of these."""
+        if vectors_KD is None:
+            embedded_ND = F.embedding(token_N, self.weight)
+        else:
+            row_N = (token_N - len(self.weight)).clamp(min=0)
+            inner_ND = F.embedding(token_N.clamp(max=len(self.weight) - 1), self.weight)
+            is_inner_N1 = (token_N < len(self.weight))[:, None]
+            embedded_ND = torch.where(is_inner_N1, inner_ND, F.embedding(row_N, vectors_KD))
         return embedded_ND * self.scale if places is None else torch.add(places, embedded_ND, alpha=self.scale)
 
     def logits(self, x_ND: Tensor, bias_V: Tensor | None = None) -> Tensor:

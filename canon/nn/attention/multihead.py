@@ -18,7 +18,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from canon.errors import CanonError
-from canon.nn.attention.attend import attend_padded, is_packed, packed, weights
+from canon.nn.attention.attend import attend_tokens, weights
+from canon.nn.attention.prefix import Prefix
 from canon.nn.packed import Linear, Product, product
 from canon.nn.ragged import Layout, Packing
 
@@ -65,18 +66,18 @@ class SelfAttention(MultiHead):
         self.qkv = Linear(dim, 3 * dim, bias)
         self.reset()
 
-    def forward(self, x_ND: Tensor, layout: Layout | Packing, causal: bool = False) -> Tensor:
-        """A packing in place of the layout says that tokens stay end to end, as `attend.can_pack` says."""
-        qkv = self.qkv(x_ND)
-        if isinstance(layout, Layout) and is_packed(qkv.unflatten(-1, (-1, self.head_dim)), layout, layout):
-            layout = layout.packing
-        if isinstance(layout, Packing):
-            qkv_N3Hd = qkv.unflatten(-1, (3, self.num_heads, self.head_dim))
-            return self.output(packed(qkv_N3Hd, None, layout, layout, causal, self.window, self._dropout).flatten(1))
-        # All three are laid on the grid together.
-        query, key, value = (part.transpose(1, 2) for part in self._heads(layout.pad(qkv), 3))
-        heads = attend_padded(query, key, value, layout, causal=causal, window=self.window, dropout=self._dropout)
-        return self.output(layout.unpad(heads.transpose(1, 2).flatten(2)))
+    def forward(
+        self, x_ND: Tensor, layout: Layout | Packing, causal: bool = False, prefix: Prefix | None = None
+    ) -> Tensor:
+        """A packing in place of the layout says that tokens stay end to end, as `attend.can_pack` says.
+
+        prefix: keys and values of some places in place of their own.
+        """
+        qkv_NC = self.qkv(x_ND)
+        if prefix is not None:
+            qkv_NC = prefix.put(qkv_NC)
+        qkv_N3Hd = qkv_NC.unflatten(-1, (3, self.num_heads, self.head_dim))
+        return self.output(attend_tokens(qkv_N3Hd, None, layout, layout, causal, self.window, self._dropout))
 
     def weights(self, x_ND: Tensor, layout: Layout, causal: bool = False) -> Tensor:
         """[B, H, L, L], to look at."""
@@ -105,18 +106,9 @@ class CrossAttention(MultiHead):
         self.reset()
 
     def forward(self, x_ND: Tensor, layout: Layout | Packing, memory_MD: Tensor, memory: Layout | Packing) -> Tensor:
-        (query,), key_value = self._heads(self.query(x_ND), 1), self.key_value(memory_MD)
-        if isinstance(layout, Layout) and isinstance(memory, Layout) and is_packed(query, layout, memory):
-            layout, memory = layout.packing, memory.packing
-        if isinstance(layout, Packing):
-            assert isinstance(memory, Packing), "both packed, or none"
-            key_value_M2Hd = key_value.unflatten(-1, (2, self.num_heads, self.head_dim))
-            return self.output(packed(query, key_value_M2Hd, layout, memory, dropout=self._dropout).flatten(1))
-        assert isinstance(memory, Layout), "both packed, or none"
-        key, value = (part.transpose(1, 2) for part in self._heads(memory.pad(key_value), 2))
-        query = layout.pad(query).transpose(1, 2)
-        heads = attend_padded(query, key, value, memory, dropout=self._dropout)
-        return self.output(layout.unpad(heads.transpose(1, 2).flatten(2)))
+        (query_NHd,) = self._heads(self.query(x_ND), 1)
+        key_value_M2Hd = self.key_value(memory_MD).unflatten(-1, (2, self.num_heads, self.head_dim))
+        return self.output(attend_tokens(query_NHd, key_value_M2Hd, layout, memory, dropout=self._dropout))
 
     def weights(self, x_ND: Tensor, layout: Layout, memory_MD: Tensor, memory: Layout) -> Tensor:
         """[B, H, L, S], to look at."""

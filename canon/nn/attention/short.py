@@ -77,7 +77,8 @@ def _backward(
 
 @attend_short.register_fake
 def _shape(projected: Tensor, key_value: Tensor | None, *_: Any) -> Tensor:
-    return projected.new_empty((len(projected), *projected.shape[-2:]))
+    # Not len(): it would make the number of tokens a constant of what is compiled.
+    return projected.new_empty((projected.shape[0], *projected.shape[-2:]))
 
 
 @_backward.register_fake

@@ -10,12 +10,11 @@ Deviations: none. Shapes: N examples, F features, K classes, M rounds.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import torch
 from pydantic import Field
-from torch import Tensor
 
 from canon.config import settings
 from canon.contracts import Context, Learner
@@ -91,30 +90,30 @@ class AdaBoost(Learner):
     def logs(self) -> dict[str, float]:
         return {"weighted_error": self._error}
 
-    def tensors(self) -> dict[str, dict[str, Tensor]]:
+    def tensors(self) -> dict[str, dict[str, np.ndarray]]:
         columns = list(zip(*self.stumps, strict=True)) or [(), (), (), ()]
         model = {
-            "feature": torch.tensor(columns[0], dtype=torch.int64),
-            "threshold": torch.tensor(columns[1], dtype=torch.float64),
-            "class_below": torch.tensor(columns[2], dtype=torch.int64),
-            "class_above": torch.tensor(columns[3], dtype=torch.int64),
-            "vote": torch.tensor(self.votes, dtype=torch.float64),
+            "feature": np.array(columns[0], np.int64),
+            "threshold": np.array(columns[1], np.float64),
+            "class_below": np.array(columns[2], np.int64),
+            "class_above": np.array(columns[3], np.int64),
+            "vote": np.array(self.votes, np.float64),
         }
-        return {"model": model, "optimizer": {"weights": torch.from_numpy(self.weights_N.copy())}}
+        return {"model": model, "optimizer": {"weights": self.weights_N.copy()}}
 
     def state(self) -> dict[str, Any]:
         return {"error": self._error}
 
-    def restore(self, tensors: dict[str, dict[str, Tensor]], state: dict[str, Any]) -> None:
+    def restore(self, tensors: Mapping[str, Mapping[str, Any]], state: dict[str, Any]) -> None:
         model = tensors["model"]
         names = ("feature", "threshold", "class_below", "class_above")
         self.stumps = list(zip(*(model[name].tolist() for name in names), strict=True))
         self.votes = model["vote"].tolist()
         self._error = state.get("error", 0.0)
         if "optimizer" in tensors:
-            self.weights_N = tensors["optimizer"]["weights"].numpy().copy()
+            self.weights_N = np.array(tensors["optimizer"]["weights"])
 
-    def outputs(self, columns: Columns) -> dict[str, Tensor]:
+    def outputs(self, columns: Columns) -> dict[str, np.ndarray]:
         input_NF = _features(columns)
         scores_NK = np.zeros((num_examples(columns), self.num_classes))
         others = -1 / (self.num_classes - 1)
@@ -122,7 +121,7 @@ class AdaBoost(Learner):
             beta = vote * (self.num_classes - 1) ** 2 / self.num_classes
             scores_NK += beta * others
             scores_NK[np.arange(len(scores_NK)), _vote(stump, input_NF)] += beta * (1 - others)
-        return {"logits": torch.from_numpy(scores_NK)}
+        return {"logits": scores_NK}
 
 
 def _features(columns: Columns) -> np.ndarray:

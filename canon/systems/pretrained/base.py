@@ -15,10 +15,11 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from canon.config import settings
-from canon.contracts import Attends, Directed, Encodes, GraphRecordable, NamesTokens
+from canon.contracts import Attends, Directed, Encodes, GraphRecordable, TakesPrompts
 from canon.errors import CanonError
 from canon.nn.attention.block import ACTIVATIONS, Activation, Norm, NormPlace, Record, Sizes, TransformerEncoder
 from canon.nn.attention.embedding import TokenEmbedding
+from canon.nn.attention.prefix import WithPrefix
 from canon.nn.dropout import Dropout
 from canon.nn.packed import Linear
 from canon.nn.ragged import Layout
@@ -59,9 +60,14 @@ class Embeddings(nn.Module):
         self.dropout = Dropout(config.dropout)
 
     def forward(
-        self, token_N: Tensor, layout: Layout, segment_N: Tensor | None = None, more_ND: Tensor | None = None
+        self,
+        token_N: Tensor,
+        layout: Layout,
+        segment_N: Tensor | None = None,
+        more_ND: Tensor | None = None,
+        vectors_KD: Tensor | None = None,
     ) -> Tensor:
-        """more_ND: what else is added to a token, before the norm."""
+        """more_ND: what else is added to a token, before the norm. vectors_KD: what tokens from V on are."""
         if layout.max_length > self.limit:
             raise CanonError(
                 f"A sequence has {layout.max_length:,} tokens, the network has {self.limit:,} positions; cut the text, "
@@ -74,7 +80,7 @@ class Embeddings(nn.Module):
             places_ND = places_ND + more
         if more_ND is not None:
             places_ND = places_ND + more_ND
-        return self.dropout(self.norm(self.token(token_N, places_ND)))
+        return self.dropout(self.norm(self.token(token_N, places_ND, vectors_KD)))
 
 
 class Transform(nn.Module):
@@ -91,7 +97,7 @@ class Transform(nn.Module):
         return self.norm(self.activation(self.dense(x_MD)))
 
 
-class Pretrained(nn.Module, NamesTokens, Encodes, Attends, Directed, GraphRecordable):
+class Pretrained(nn.Module, TakesPrompts, Encodes, Attends, Directed, GraphRecordable):
     """One stack over one sequence of tokens each, and a head that names the tokens at some places."""
 
     framing: ClassVar[str] = "bert"  # canon.data.framing: where special tokens stand
@@ -100,7 +106,7 @@ class Pretrained(nn.Module, NamesTokens, Encodes, Attends, Directed, GraphRecord
     segments: ClassVar[int] = 0  # kinds of segments that have embeddings
     embedding_norm: ClassVar[bool] = False
     transforms: ClassVar[bool] = False  # whether the head has BERT's transform
-    records: ClassVar[bool] = True  # a pass can be a CUDA graph: all of it works on tokens end to end
+    records: bool = True  # a pass can be a CUDA graph: all of it works on tokens end to end
 
     def __init__(self, config: StackConfig, bands: list[int] | None = None) -> None:
         super().__init__()
@@ -154,6 +160,27 @@ class Pretrained(nn.Module, NamesTokens, Encodes, Attends, Directed, GraphRecord
         """The losses of `target_M` under these logits, each `share_M` times in the sum."""
         x_MD, bias_V = self._named(hidden_MD)
         return self.embedding.token.token_losses(x_MD, target_M, bias_V, share_M)
+
+    def prompted(
+        self,
+        token_N: Tensor,
+        layout: Layout,
+        segment_N: Tensor | None = None,
+        *,
+        vectors_KD: Tensor | None = None,
+        prefix_LP2D: Tensor | None = None,
+    ) -> Tensor:
+        if prefix_LP2D is None:
+            x_ND = self.embedding(token_N, layout, segment_N, vectors_KD=vectors_KD)
+            return self.layers(x_ND, layout, self.causal)
+        wide = WithPrefix(layout, prefix_LP2D.shape[1])
+        segment_N = segment_N if segment_N is None else wide.widen(segment_N)
+        x_ND = self.embedding(wide.widen(token_N), wide.layout, segment_N, vectors_KD=vectors_KD)
+        return wide.narrow(self.layers(x_ND, wide.layout, self.causal, wide.of_layers(prefix_LP2D)))
+
+    def naming(self, hidden_MD: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
+        features_MD, bias_V = self._named(hidden_MD)
+        return features_MD, self.embedding.token.weight, bias_V
 
     def _named(self, hidden_MD: Tensor) -> tuple[Tensor, Tensor | None]:
         return (hidden_MD, None) if self.head is None else (self.head(hidden_MD), self.head.bias)

@@ -14,13 +14,15 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from canon.kernels.cpu.threads import own_threads
 from canon.nn.attention.block import EncoderBlock
+from canon.nn.attention.compiled import CompiledStack, compiles
 from canon.nn.attention.steps import EncoderStep, Fixed, hidden_bias
 from canon.nn.decoding import LanguageModel
 from canon.nn.frozen import once
 from canon.nn.graphs import RecordsSteps
 from canon.nn.ragged import Layout
-from canon.nn.states import State
+from canon.nn.states import COMPILED, State
 from canon.systems.pretrained.base import Pretrained
 
 
@@ -48,12 +50,18 @@ class CausalTransformer(Pretrained, LanguageModel, RecordsSteps):
         | start | [B] | the first place that belongs to a text; absent where all begin at 0 |
         | position | [] | places in use |
 
+        Where steps are compiled, the first entry has the form that the kernel reads (canon/nn/attention/compiled.py).
         `fixed_step` has two more: places [C], which are 0, 1, 2 …, and bias [B, 1, 1, C], −∞ before a text's start.
         """
         batch, length = token_BT.shape
-        state = self._room(batch, max(min(length + room, self.limit), length))
-        if start_B is not None:
-            state["start"] = start_B.clone()
+        capacity = max(min(length + room, self.limit), length)
+        if compiles(self):
+            state = once(_compiled, self).init_state(batch, capacity, start_B=start_B)
+            state["tokens"] = torch.zeros(batch, capacity, dtype=torch.int64)
+        else:
+            state = self._room(batch, capacity)
+            if start_B is not None:
+                state["start"] = start_B.clone()
         self.fill(token_BT, state)
         return {**state, "position": torch.tensor(length)}
 
@@ -77,7 +85,7 @@ class CausalTransformer(Pretrained, LanguageModel, RecordsSteps):
         """Reads prompts into the first T places of a state, in its own memory."""
         batch, length = token_BT.shape
         state["tokens"][:, :length] = token_BT
-        start_B = state.get("start")
+        start_B = state.get(_start(state))
         if start_B is not None and "bias" in state:
             hidden_BC = state["places"] < start_B[:, None]
             state["bias"].zero_().masked_fill_(hidden_BC[:, None, None], -torch.inf)
@@ -92,6 +100,10 @@ class CausalTransformer(Pretrained, LanguageModel, RecordsSteps):
             layout = Layout((length - start_B).cpu(), token_BT.device)
             token_N, place_N = token_BT[is_text_BT], place_BT[is_text_BT]
         x_ND = self.embedding(token_N, layout)
+        if COMPILED in state:
+            with own_threads():
+                once(_compiled, self).states(x_ND, layout, True, cache=state["cache"], slot_B=start_B)
+            return
         for cache_B2HCd, block in zip(state["cache"].unbind(1), self._steps, strict=True):
             x_ND, kept_N2Hd = block.read(x_ND, layout)
             cache_B2HCd[layout.rows, :, :, place_N] = kept_N2Hd
@@ -101,29 +113,31 @@ class CausalTransformer(Pretrained, LanguageModel, RecordsSteps):
         """Logits [B, V] of what follows `token_B`, and the state after it; cache and tokens are written in place."""
         if int(state["position"]) == state["tokens"].shape[1]:
             state = self.slide(state)
-        cache, position, start_B = state["cache"], int(state["position"]), state.get("start")
+        cache, position, start_B = state["cache"], int(state["position"]), state.get(_start(state))
         state["tokens"][:, position] = token_B
+        after = {**state, "position": state["position"] + 1}
+        weight = self.embedding.position.weight
+        places = weight[position] if start_B is None else weight[position - start_B]
+        x_BD = self.embedding.norm(self.embedding.token(token_B, places))
+        if COMPILED in state:
+            return once(_compiled, self).step(x_BD, state), after
         bias = None
-        if start_B is None:
-            places = self.embedding.position.weight[position]
-        else:
-            places = self.embedding.position(position - start_B)
+        if start_B is not None:
             hidden_BR = torch.arange(position + 1, device=token_B.device) < start_B[:, None]
             bias = torch.zeros_like(hidden_BR, dtype=cache.dtype).masked_fill_(hidden_BR, -torch.inf)[:, None, None]
-        x_BD = self.embedding.norm(self.embedding.token(token_B, places))
         slots = cache.select(4, position).unbind(1)
         filled = cache.narrow(4, 0, position + 1).flatten(1, 2).unbind(1)  # keys, values, keys, values, …
         for i, block in enumerate(self._steps):
             x_BD = block(x_BD, slots[i], filled[2 * i], filled[2 * i + 1], bias)
-        return self._logits(x_BD), {**state, "position": state["position"] + 1}
+        return self._logits(x_BD), after
 
     def slide(self, state: State) -> State:
         """The newer half of all texts, read again from the first place on, in the same memory."""
         tokens_BC, position = state["tokens"], int(state["position"])
         assert tokens_BC.shape[1] >= self.limit, "read with room for fewer tokens than were generated"
         kept = self.limit // 2
-        if "start" in state:
-            state["start"].sub_(position - kept).clamp_(min=0)
+        if (start := _start(state)) in state:
+            state[start].sub_(position - kept).clamp_(min=0)
         self.fill(tokens_BC[:, position - kept : position].clone(), state)
         return {**state, "position": torch.tensor(kept)}
 
@@ -148,3 +162,12 @@ class CausalTransformer(Pretrained, LanguageModel, RecordsSteps):
 
     def _logits(self, x_BD: Tensor) -> Tensor:
         return self.logits(self.layers.norm(x_BD))
+
+
+def _start(state: State) -> str:
+    """The entry that says where each text begins."""
+    return COMPILED if COMPILED in state else "start"
+
+
+def _compiled(network: CausalTransformer) -> CompiledStack:
+    return CompiledStack(network.layers, network.embedding.token.weight)

@@ -41,10 +41,16 @@ class TaskEmbeddings(Embeddings):
         self.task = nn.Embedding(len(config.tasks), config.dim)
 
     def forward(
-        self, token_N: Tensor, layout: Layout, segment_N: Tensor | None = None, more_ND: Tensor | None = None
+        self,
+        token_N: Tensor,
+        layout: Layout,
+        segment_N: Tensor | None = None,
+        more_ND: Tensor | None = None,
+        vectors_KD: Tensor | None = None,
     ) -> Tensor:
         """Without tasks (more_ND) all is the first one's."""
-        return super().forward(token_N, layout, segment_N, self.task.weight[0] if more_ND is None else more_ND)
+        more_ND = self.task.weight[0] if more_ND is None else more_ND
+        return super().forward(token_N, layout, segment_N, more_ND, vectors_KD)
 
 
 class Ernie2(Pretrained):

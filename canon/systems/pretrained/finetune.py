@@ -16,7 +16,7 @@ Shapes: N tokens of S sequences, P places, D features of the backbone, F feature
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, Protocol
 
 import torch
 from pydantic import Field
@@ -24,8 +24,8 @@ from torch import Tensor, nn
 
 from canon import registry
 from canon.config import settings
-from canon.contracts import Directed, Encodes, Paced, Suggests, TakesVocabulary
-from canon.data.targets import TARGETS, Choice, Class, Number, Span, Tags
+from canon.contracts import Directed, Encodes, GraphRecordable, Paced, Suggests, TakesVocabulary
+from canon.data.targets import TARGETS, Choice, Class, Number, Span, Tags, Target
 from canon.errors import CanonError
 from canon.nn.mix import ScalarMix
 from canon.nn.packed import Linear
@@ -36,7 +36,7 @@ from canon.systems.settings import Natural, Positive, Share
 Kind = Literal["", "class", "number", "tags", "span", "choice"]
 
 # Parts of a backbone that only pre-training uses, and the one that only pooling does.
-_PRETRAINING = ("head", "next", "decoder", "softmax", "embedding.query")
+PRETRAINING_PARTS = ("head", "next", "decoder", "softmax", "embedding.query")
 _POOLING = "pooler"
 _STD = 0.02  # of the head's first weights
 _RATE, _SIZE = 3e-5, 768 * 12  # of BERT-base
@@ -84,7 +84,7 @@ class LanguageLoss(NamedTuple):
     losses: Tensor  # [S] ℓ_s, to look at
 
 
-class FineTune(nn.Module, TakesVocabulary, Paced, Suggests):
+class FineTune(nn.Module, TakesVocabulary, Paced, Suggests, GraphRecordable):
     @classmethod
     def suggest(cls, recipe: Any, schema: Any, size: int) -> dict[str, Any]:
         """A rate that falls as the network grows in width and depth, and the more epochs the fewer the examples.
@@ -95,7 +95,7 @@ class FineTune(nn.Module, TakesVocabulary, Paced, Suggests):
         """
         with torch.device("meta"):
             backbone = build_backbone(recipe.config)
-        rate = min(_RATE * _SIZE / (backbone.dim * (num_states(backbone) - 1)), _LARGEST_RATE)
+        rate = suggested_rate(backbone)
         if recipe.config.frozen:
             rate = 1e-3
         elif not recipe.train.init:
@@ -105,16 +105,17 @@ class FineTune(nn.Module, TakesVocabulary, Paced, Suggests):
 
     def __init__(self, config: Config) -> None:
         super().__init__()
-        self.asked = TARGETS[config.kind] if config.kind else Class
+        self.asked = asked(config)
         self.backbone: Any = build_backbone(config)
         self.layers, self.layer_decay, self.frozen = config.layers, config.layer_decay, config.frozen
         self.auxiliary = config.auxiliary
         alone = self.layers == (-1,) and not config.lstm and not config.mix
         self.pools = alone and config.pooling == "own"  # by the backbone's own way
         self.whole = self.asked in (Class, Number, Choice)  # one vector of a sequence is asked for
-        for name in (*_PRETRAINING, *(() if self.pools and self.whole else (_POOLING,))):
-            _drop(self.backbone, name)
+        for name in (*PRETRAINING_PARTS, *(() if self.pools and self.whole else (_POOLING,))):
+            drop_part(self.backbone, name)
         features = self.backbone.dim * (1 if config.mix else len(self.layers))
+        self.records = self.pools and isinstance(self.backbone, GraphRecordable) and self.backbone.records
         self.mix = ScalarMix(num_states(self.backbone)) if config.mix else None
         self.lstm = Recurrent("lstm", features, config.lstm, bidirectional=True) if config.lstm else None
         self.dropout = nn.Dropout(config.dropout)
@@ -198,24 +199,50 @@ class FineTune(nn.Module, TakesVocabulary, Paced, Suggests):
         layer_decay^(L + 1) for embeddings, layer_decay^(L − i) for block i of L, 1 for what is above them. Biases and
         the norms' numbers do not decay.
         """
-        blocks = num_states(self.backbone) - 1
-        paces = {}
-        for name, parameter in self.named_parameters():
-            depth = 0
-            if name.startswith("backbone."):
-                block = _BLOCK.search(name)
-                depth = blocks - int(block[1]) if block else blocks + 1 if _EMBEDDING.match(name) else 0
-            paces[name] = self.layer_decay**depth, parameter.dim() > 1
-        return paces
+        return backbone_paces(self, self.layer_decay)
 
 
-def build_backbone(config: Config) -> Any:
+def suggested_rate(backbone: Any) -> float:
+    """A rate that falls as a network grows in width and depth: see `FineTune.suggest`."""
+    return min(_RATE * _SIZE / (backbone.dim * max(num_states(backbone) - 1, 1)), _LARGEST_RATE)
+
+
+def backbone_paces(network: Any, decay: float) -> dict[str, tuple[float, bool]]:
+    """Of each parameter of a network with a `backbone` its share of the rate, and whether it decays."""
+    blocks = num_states(network.backbone) - 1
+    paces = {}
+    for name, parameter in network.named_parameters():
+        depth = 0
+        if name.startswith("backbone."):
+            block = _BLOCK.search(name)
+            depth = blocks - int(block[1]) if block else blocks + 1 if _EMBEDDING.match(name) else 0
+        paces[name] = decay**depth, parameter.dim() > 1
+    return paces
+
+
+def asked(config: Config) -> type[Target]:
+    """What the head predicts: a class, unless the data or the recipe says otherwise."""
+    return TARGETS[config.kind] if config.kind else Class
+
+
+class HasBackbone(Protocol):
+    """The settings of what stands on a pre-trained network."""
+
+    @property
+    def backbone(self) -> str: ...
+    @property
+    def settings(self) -> dict[str, Any]: ...
+    @property
+    def vocab_size(self) -> int: ...
+
+
+def build_backbone(config: HasBackbone) -> Any:
     """The pre-trained system with its settings; without weights of its own."""
     system, own = backbone_config(config)
     return system.load()[1](own)
 
 
-def backbone_config(config: Config) -> tuple[registry.System, Any]:
+def backbone_config(config: HasBackbone) -> tuple[registry.System, Any]:
     """The pre-trained system, and all its settings."""
     system, preset = registry.find(config.backbone)
     _, cls = system.load()
@@ -230,7 +257,7 @@ def num_states(backbone: nn.Module) -> int:
     return len(blocks) + 1
 
 
-def _drop(module: nn.Module, name: str) -> None:
+def drop_part(module: nn.Module, name: str) -> None:
     *path, last = name.split(".")
     for part in path:
         module = getattr(module, part, None)  # type: ignore[assignment]

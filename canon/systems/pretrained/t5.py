@@ -14,6 +14,7 @@ D features, H heads of d, L the longest sequence, S the longest source, C places
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 import torch
@@ -22,13 +23,17 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from canon.config import settings
-from canon.contracts import Encodes, NamesTokens
+from canon.contracts import Encodes, TakesPrompts
+from canon.kernels.cpu.threads import own_threads
 from canon.nn.attention.attend import attend
+from canon.nn.attention.compiled import BlockForm, CompiledStack, compiled_states, compiles, compiles_texts
 from canon.nn.attention.embedding import TokenEmbedding
+from canon.nn.attention.prefix import Prefix, WithPrefix
+from canon.nn.frozen import once
 from canon.nn.packed import Linear
 from canon.nn.positions import BucketedBias
 from canon.nn.ragged import Layout
-from canon.nn.states import State
+from canon.nn.states import COMPILED, State
 from canon.nn.token_loss import TokenLoss
 from canon.systems.settings import Beam, Depth, DepthOrNone, Length, Penalty, Positive, Share
 
@@ -84,8 +89,9 @@ class T5SelfAttention(nn.Module):
         self.qkv = Linear(config.dim, 3 * width, bias=False)
         self.output = Linear(width, config.dim, bias=False)
 
-    def forward(self, x_ND: Tensor, layout: Layout, bias_BHLL: Tensor) -> Tensor:
-        query, key, value = layout.pad(self.qkv(x_ND)).unflatten(-1, (3, *self.heads)).transpose(1, 3).unbind(2)
+    def forward(self, x_ND: Tensor, layout: Layout, bias_BHLL: Tensor, prefix: Prefix | None = None) -> Tensor:
+        qkv = self.qkv(x_ND) if prefix is None else prefix.put(self.qkv(x_ND))
+        query, key, value = layout.pad(qkv).unflatten(-1, (3, *self.heads)).transpose(1, 3).unbind(2)
         dropout = self.dropout if self.training else 0.0
         out = F.scaled_dot_product_attention(query, key, value, bias_BHLL.to(query.dtype), dropout, scale=1.0)
         return self.output(layout.unpad(out.transpose(1, 2).flatten(2)))
@@ -147,8 +153,22 @@ class T5FeedForward(nn.Module):
 class T5Block(nn.Module):
     """Self-attention, in the decoder attention to the memory, then the feed-forward network: x + f(norm(x)) each."""
 
+    window = 0
+
     def __init__(self, config: Config, is_decoder: bool) -> None:
         super().__init__()
+        self._form = BlockForm(
+            config.dim,
+            config.num_heads,
+            config.head_dim,
+            config.hidden,
+            is_pre=True,
+            activation=config.activation,
+            eps=config.eps,
+            scale=1.0,
+            is_centred=False,
+            attends_memory=is_decoder,
+        )
         self.attention = T5SelfAttention(config)
         self.attention_norm = T5Norm(config.dim, config.eps)
         if is_decoder:
@@ -158,11 +178,21 @@ class T5Block(nn.Module):
         self.feed_forward_norm = T5Norm(config.dim, config.eps)
         self.dropout = nn.Dropout(config.dropout)
 
-    def forward(self, x_ND: Tensor, layout: Layout, bias: Tensor, memory: tuple[Tensor, Layout] | None) -> Tensor:
-        x_ND = x_ND + self.dropout(self.attention(self.attention_norm(x_ND), layout, bias))
+    def forward(
+        self,
+        x_ND: Tensor,
+        layout: Layout,
+        bias: Tensor,
+        memory: tuple[Tensor, Layout] | None,
+        prefix: Prefix | None = None,
+    ) -> Tensor:
+        x_ND = x_ND + self.dropout(self.attention(self.attention_norm(x_ND), layout, bias, prefix))
         if memory is not None:
             x_ND = x_ND + self.dropout(self.cross(self.cross_norm(x_ND), layout, *memory))
         return x_ND + self.dropout(self.feed_forward(self.feed_forward_norm(x_ND)))
+
+    def form(self) -> BlockForm:
+        return self._form
 
 
 class T5Stack(nn.Module):
@@ -177,11 +207,23 @@ class T5Stack(nn.Module):
         self.norm = T5Norm(config.dim, config.eps)
         self.dropout = nn.Dropout(config.dropout)
 
-    def forward(self, x_ND: Tensor, layout: Layout, memory: tuple[Tensor, Layout] | None = None) -> list[Tensor]:
-        """The embeddings, then each layer's output; the last through the norm after the stack."""
+    def forward(
+        self,
+        x_ND: Tensor,
+        layout: Layout,
+        memory: tuple[Tensor, Layout] | None = None,
+        prefix: Sequence[Prefix] | None = None,
+    ) -> list[Tensor]:
+        """The embeddings, then each layer's output; the last through the norm after the stack.
+
+        prefix: of each block, which compiled kernels do not know.
+        """
+        if memory is None and prefix is None and compiles_texts(self, layout):
+            bias_HK = self.positions.by_offset(1 - layout.max_length, layout.max_length)
+            return [x_ND, *compiled_states(self, x_ND, layout, False, len(self.blocks), bias_HK)]
         bias, states = self._bias(layout), [self.dropout(x_ND)]
-        for block in self.blocks:
-            states.append(block(states[-1], layout, bias, memory))
+        for index, block in enumerate(self.blocks):
+            states.append(block(states[-1], layout, bias, memory, None if prefix is None else prefix[index]))
         return [*states[:-1], self.dropout(self.norm(states[-1]))]
 
     def _bias(self, layout: Layout) -> Tensor:
@@ -205,11 +247,11 @@ class T5Embeddings(nn.Module):
         self.token = TokenEmbedding(config.vocab_size, config.dim, scale=1.0)
         nn.init.normal_(self.token.weight)
 
-    def forward(self, token_N: Tensor) -> Tensor:
-        return self.token(token_N)
+    def forward(self, token_N: Tensor, vectors_KD: Tensor | None = None) -> Tensor:
+        return self.token(token_N, vectors_KD=vectors_KD)
 
 
-class T5(nn.Module, NamesTokens, Encodes):
+class T5(nn.Module, TakesPrompts, Encodes):
     framing = "t5"
     limit = 0
 
@@ -244,6 +286,41 @@ class T5(nn.Module, NamesTokens, Encodes):
     def token_losses(self, hidden_MD: Tensor, target_M: Tensor) -> TokenLoss:
         return self._output.token_losses(self._scaled(hidden_MD), target_M)
 
+    def prompted(
+        self,
+        token_N: Tensor,
+        layout: Layout,
+        segment_N: Tensor | None = None,
+        *,
+        vectors_KD: Tensor | None = None,
+        prefix_LP2D: Tensor | None = None,
+    ) -> Tensor:
+        """Of the encoder."""
+        if prefix_LP2D is None:
+            return self.encoder(self.embedding(token_N, vectors_KD), layout)[-1]
+        wide = WithPrefix(layout, prefix_LP2D.shape[1])
+        x_ND = self.embedding(wide.widen(token_N), vectors_KD)
+        return wide.narrow(self.encoder(x_ND, wide.layout, None, wide.of_layers(prefix_LP2D))[-1])
+
+    def continued(
+        self,
+        target_M: Tensor,
+        target: Layout,
+        memory_ND: Tensor,
+        memory: Layout,
+        prefix_LP2D: Tensor | None = None,
+    ) -> Tensor:
+        """[M, D] the decoder's states, which name the token after each of `target_M`."""
+        if prefix_LP2D is None:
+            return self.decoder(self.embedding(target_M), target, (memory_ND, memory))[-1]
+        wide = WithPrefix(target, prefix_LP2D.shape[1])
+        prefix = wide.of_layers(prefix_LP2D)
+        states = self.decoder(self.embedding(wide.widen(target_M)), wide.layout, (memory_ND, memory), prefix)
+        return wide.narrow(states[-1])
+
+    def naming(self, hidden_MD: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
+        return self._scaled(hidden_MD), self._output.weight, None
+
     @property
     def _output(self) -> TokenEmbedding:
         return self.head or self.embedding.token
@@ -270,8 +347,14 @@ class T5(nn.Module, NamesTokens, Encodes):
         | cache | [B, layers, 2, H, C, d] | keys and values of the target so far |
         | shared_bias | [1, H, 1, C] | by distance C−1 … 0: the token at place p reads the last p + 1 |
         | position | [] | tokens so far |
+
+        Where steps are compiled, it has the form that the kernel reads (canon/nn/attention/compiled.py).
         """
         layout, memory_BSD = memory.layout, memory.layout.pad(memory[-1])
+        if compiles(self):
+            bias_HC = self.decoder.positions.by_offset(1 - capacity, 1)
+            with own_threads():
+                return once(_compiled, self).init_state(layout.size, capacity, (memory_BSD, layout.mask), None, bias_HC)
         kept = torch.stack([block.cross.remember(memory_BSD) for block in self.decoder.blocks], 1)  # type: ignore[union-attr, operator]
         state = {"memory": kept, "position": torch.tensor(0)}
         if not layout.is_full:
@@ -287,7 +370,9 @@ class T5(nn.Module, NamesTokens, Encodes):
     @torch.no_grad()
     def step(self, token_B: Tensor, state: State) -> tuple[Tensor, State]:
         """Logits [B, V] of what follows `token_B`, and the state after it; the cache is written in place."""
-        position, cache = int(state["position"]), state["cache"]
+        position, cache, after = int(state["position"]), state["cache"], {**state, "position": state["position"] + 1}
+        if COMPILED in state:
+            return once(_compiled, self).step(self.embedding(token_B), state), after
         # Keys and values of each block: its own so far, and those of the source.
         slots = cache.select(4, position).unbind(1)
         filled = [pair.unbind(1) for pair in cache.narrow(4, 0, position + 1).unbind(1)]
@@ -299,4 +384,8 @@ class T5(nn.Module, NamesTokens, Encodes):
             x_BD = x_BD + block.attention.step(block.attention_norm(x_BD), slot, key, value, bias_1H1K)
             x_BD = x_BD + block.cross.step(block.cross_norm(x_BD), far_key, far_value, memory_bias)
             x_BD = x_BD + block.feed_forward(block.feed_forward_norm(x_BD))
-        return self.logits(self.decoder.norm(x_BD)), {**state, "position": state["position"] + 1}
+        return self.logits(self.decoder.norm(x_BD)), after
+
+
+def _compiled(network: T5) -> CompiledStack:
+    return CompiledStack(network.decoder, network._output.weight, 1.0 if network.head else network.dim**-0.5)

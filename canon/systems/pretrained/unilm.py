@@ -33,3 +33,8 @@ class UniLM(Bert):
 
     def encode(self, token_N: Tensor, layout: Layout, segment_N: Tensor | None = None) -> list[Tensor]:
         return super().encode(token_N, Layout(layout.lengths, layout.device, layout.lengths), segment_N)
+
+    def prompted(
+        self, token_N: Tensor, layout: Layout, segment_N: Tensor | None = None, **given: Tensor | None
+    ) -> Tensor:
+        return super().prompted(token_N, Layout(layout.lengths, layout.device, layout.lengths), segment_N, **given)

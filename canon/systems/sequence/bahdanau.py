@@ -28,6 +28,7 @@ from canon.nn.decoding import EncoderDecoder
 from canon.nn.ragged import Layout
 from canon.nn.recurrence import Carried, Recurrent, full_precision
 from canon.nn.states import State
+from canon.nn.without_dynamo import uncompiled
 from canon.systems.sequence.recurrent_parts import (
     RecurrentConfig,
     alignment,
@@ -72,7 +73,7 @@ class Bahdanau(nn.Module, EncoderDecoder, Attends):
                 "memory_mask": source.mask,
             }
 
-    @torch.compiler.disable  # as many steps as the longest target has: every length would be compiled again
+    @uncompiled  # as many steps as the longest target has: every length would be compiled again
     def forward(self, source_N: Tensor, source: Layout, target_M: Tensor, target: Layout) -> Tensor:
         """Logits [M, V] of what follows each target token."""
         return self._decode(source_N, source, target_M, target)[0]

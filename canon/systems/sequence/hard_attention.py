@@ -26,6 +26,7 @@ from torch import Tensor
 from canon.config import settings
 from canon.contracts import LearnsByDrawing
 from canon.nn.ragged import Layout
+from canon.nn.without_dynamo import uncompiled
 from canon.systems.sequence.luong import Attentive, Luong
 from canon.systems.settings import Share
 
@@ -86,7 +87,7 @@ class HardAttention(Luong, LearnsByDrawing):
         drawn_BQS = _one_hot(chosen_BQ, weights_BQS)
         return drawn_BQS if self.reinforces else drawn_BQS + weights_BQS - weights_BQS.detach()
 
-    @torch.compiler.disable  # as Luong's
+    @uncompiled  # as Luong's
     def forward(
         self,
         source_N: Tensor,

@@ -31,6 +31,7 @@ from canon.nn.decoding import EncoderDecoder
 from canon.nn.ragged import Layout
 from canon.nn.recurrence import Recurrent, full_precision
 from canon.nn.states import POSITION, State
+from canon.nn.without_dynamo import uncompiled
 from canon.systems.sequence.recurrent_parts import (
     Gated,
     RecurrentConfig,
@@ -96,7 +97,7 @@ class Luong(nn.Module, EncoderDecoder, Attends):
                 "memory_mask": source.mask,
             }
 
-    @torch.compiler.disable  # as many steps as the longest target has: every length would be compiled again
+    @uncompiled  # as many steps as the longest target has: every length would be compiled again
     def forward(self, source_N: Tensor, source: Layout, target_M: Tensor, target: Layout) -> Tensor:
         """Logits [M, V] of what follows each target token."""
         return self.output(self.dropout(self._decode(source_N, source, target_M, target)[0]))

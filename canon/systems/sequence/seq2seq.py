@@ -22,6 +22,7 @@ from canon.nn.decoding import EncoderDecoder
 from canon.nn.ragged import Layout
 from canon.nn.recurrence import Recurrent
 from canon.nn.states import State
+from canon.nn.without_dynamo import uncompiled
 from canon.systems.sequence.recurrent_parts import (
     Gated,
     RecurrentConfig,
@@ -64,7 +65,7 @@ class Seq2Seq(nn.Module, EncoderDecoder):
         x_ND = self.dropout(self.source_embedding(source_N))
         return self.encoder(x_ND, source)[1]
 
-    @torch.compiler.disable  # what takes time is one call of cuDNN or oneDNN, and every length would be compiled again
+    @uncompiled  # what takes time is one call of cuDNN or oneDNN, and every length would be compiled again
     def forward(self, source_N: Tensor, source: Layout, target_M: Tensor, target: Layout) -> Tensor:
         """Logits [M, V] of what follows each target token."""
         state = self.init_state(self.encode(source_N, source), target.max_length)

@@ -34,7 +34,7 @@ from canon.nn.attention.block import (
     TransformerDecoder,
     TransformerEncoder,
 )
-from canon.nn.attention.compiled import CompiledDecoder, CompiledEncoder, compiles
+from canon.nn.attention.compiled import CompiledStack, compiled_states, compiles
 from canon.nn.attention.embedding import TokenEmbedding
 from canon.nn.attention.multihead import MultiHead
 from canon.nn.attention.sparse import Sparse, windows
@@ -129,14 +129,12 @@ class Transformer(nn.Module, EncoderDecoder, Attends, GraphRecordable):
 
     def encode(self, source_N: Tensor, source: Layout) -> State:
         """What the decoder attends to: memory [B, S, D] and memory_mask [B, S]."""
-        compiled = compiles(self.encoder)
-        with own_threads(compiled):
-            x_ND = self._embed(source_N, source, self.source_embedding)
-            if compiled:
-                memory_BSD = once(CompiledEncoder, self.encoder)(x_ND, source)
-            else:
-                memory_BSD = source.pad(self.encoder(x_ND, source))
-        return {"memory": memory_BSD, "memory_mask": source.mask}
+        x_ND = self._embed(source_N, source, self.source_embedding)
+        if compiles(self.encoder):  # for few tokens too: steps need the kernels anyway
+            memory_ND = compiled_states(self.encoder, x_ND, source, False, 1)[0]
+        else:
+            memory_ND = self.encoder(x_ND, source)
+        return {"memory": source.pad(memory_ND), "memory_mask": source.mask}
 
     @torch.no_grad()
     def init_state(self, memory: State, capacity: int) -> State:
@@ -155,7 +153,8 @@ class Transformer(nn.Module, EncoderDecoder, Attends, GraphRecordable):
         self.positions.table(capacity, device)  # one that is too short is reported now, not in the middle
         if compiles(self):
             with own_threads():
-                return once(_compiled, self).init_state(memory["memory"], memory["memory_mask"], capacity)
+                seen = memory["memory"], memory["memory_mask"]
+                return once(_compiled, self).init_state(len(seen[0]), capacity, seen)
         kept = torch.stack([block.cross.remember(memory["memory"]) for block in self._blocks], 1)
         state = {"memory": kept, "position": torch.tensor(0)}
         seen_BS = memory["memory_mask"]
@@ -190,5 +189,5 @@ class Transformer(nn.Module, EncoderDecoder, Attends, GraphRecordable):
         return list(self.decoder.blocks)  # type: ignore[arg-type]
 
 
-def _compiled(network: Transformer) -> CompiledDecoder:
-    return CompiledDecoder(network.decoder, (network.output or network._target).weight)
+def _compiled(network: Transformer) -> CompiledStack:
+    return CompiledStack(network.decoder, (network.output or network._target).weight)

@@ -10,22 +10,21 @@ Shapes: N places of the corpus, V words, D dimensions.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from canon.contracts import AdoptsVectors, Context, KeepsVectors, Learner
 from canon.data.corpus.store import Corpus
 from canon.data.schema import Columns, Data
 from canon.data.text.words import Words
 from canon.errors import CanonError
-from canon.kernels.cpu.lanes import LINE
+from canon.kernels import LINE
+from canon.kernels.number import threads
 
 T = TypeVar("T")
 
@@ -62,13 +61,14 @@ class VectorLearner(Learner, KeepsVectors, AdoptsVectors):
     def __init__(self, config: Any, context: Context) -> None:
         super().__init__(config, context)
         self.words: Words | None = None  # set with the corpus, or with what was learned from it
+        self._prepared_for: Words | None = None
         self.seed = context.seed
         self.arrays: dict[str, np.ndarray] = {}  # what is learned, by name: file "model" of a checkpoint
         self.sums: dict[str, np.ndarray] = {}  # what only learning needs: file "optimizer"
         self.threads = 1
         self.lr_now = float(config.lr)
         self._loss, self._pairs = 0.0, 0.0  # since the last log
-        self._adopted: tuple[dict[str, Tensor], Words] | None = None
+        self._adopted: tuple[Mapping[str, Any], Words] | None = None
 
     @abstractmethod
     def make(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
@@ -90,7 +90,13 @@ class VectorLearner(Learner, KeepsVectors, AdoptsVectors):
         return None if row is None else self.vectors()[row]
 
     def prepare(self) -> None:
-        """Makes what follows from `words` alone (noise, trees, n-grams); called when they become known."""
+        """Makes what follows from `words` alone (noise, trees, n-grams); called by `ready`."""
+
+    def ready(self) -> None:
+        """To be called before what `prepare` makes is used: who asks for vectors may need none of it."""
+        if self._prepared_for is not self.words:
+            self.prepare()
+            self._prepared_for = self.words
 
     @property
     def num_parameters(self) -> int:
@@ -102,9 +108,10 @@ class VectorLearner(Learner, KeepsVectors, AdoptsVectors):
         corpus: Any = data.splits["train"]["input"]
         self.tokens_N = read_only(corpus.tokens)
         self.take_words(corpus.words)
+        self.ready()
         self.batch, self.places = batch, steps * batch
         self.unit = corpus.num_words / max(len(corpus), 1), "words"
-        self.threads = max(1, torch.get_num_threads())
+        self.threads = threads()
         self.arrays, self.sums = self.make()
         if self._adopted is not None:
             self._copy_rows(*self._adopted)
@@ -112,9 +119,7 @@ class VectorLearner(Learner, KeepsVectors, AdoptsVectors):
         self._loss, self._pairs = 0.0, 0.0
 
     def take_words(self, words: Words) -> None:
-        if self.words is not words:
-            self.words = words
-            self.prepare()
+        self.words = words
 
     def rate(self, place: int) -> float:
         """lr · max(1 − place/places, least share): what kernels compute for every place."""
@@ -145,10 +150,10 @@ class VectorLearner(Learner, KeepsVectors, AdoptsVectors):
 
     # ---- keeping
 
-    def tensors(self) -> dict[str, dict[str, Tensor]]:
+    def tensors(self) -> dict[str, dict[str, np.ndarray]]:
         groups = {"model": self.arrays, "optimizer": self.sums}
         return {
-            group: {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in arrays.items()}
+            group: {name: np.ascontiguousarray(array) for name, array in arrays.items()}
             for group, arrays in groups.items()
             if arrays
         }
@@ -156,11 +161,11 @@ class VectorLearner(Learner, KeepsVectors, AdoptsVectors):
     def state(self) -> dict[str, Any]:
         return {"loss": self._loss, "pairs": self._pairs, "lr": self.lr_now}
 
-    def restore(self, tensors: dict[str, dict[str, Tensor]], state: dict[str, Any]) -> None:
+    def restore(self, tensors: Mapping[str, Mapping[str, Any]], state: dict[str, Any]) -> None:
         if self.words is None and self.context.schema is not None:
             self.take_words(self.context.schema.words)
-        self.arrays = {name: self.hold(tensor.numpy()) for name, tensor in tensors["model"].items()}
-        self.sums = {name: self.hold(tensor.numpy()) for name, tensor in tensors.get("optimizer", {}).items()}
+        self.arrays = {name: self.hold(np.asarray(each)) for name, each in tensors["model"].items()}
+        self.sums = {name: self.hold(np.asarray(each)) for name, each in tensors.get("optimizer", {}).items()}
         self._loss, self._pairs = float(state.get("loss", 0.0)), float(state.get("pairs", 0.0))
         self.lr_now = float(state.get("lr", self.lr_now))
 
@@ -168,7 +173,7 @@ class VectorLearner(Learner, KeepsVectors, AdoptsVectors):
         """A copy that may be learned on, laid out as the kernels want it."""
         return np.array(array)
 
-    def adopt(self, tensors: dict[str, Tensor], words: Words) -> None:
+    def adopt(self, tensors: Mapping[str, Any], words: Words) -> None:
         """Rows learned elsewhere, by word: those of `words` that are known here are taken, the rest stay.
 
         `tensors` is the "model" of an earlier run, or {"input": …} for vectors of other tools. Call it before or after
@@ -184,18 +189,18 @@ class VectorLearner(Learner, KeepsVectors, AdoptsVectors):
         else:
             self._adopted = tensors, words
 
-    def _copy_rows(self, tensors: dict[str, Tensor], words: Words) -> None:
+    def _copy_rows(self, tensors: Mapping[str, Any], words: Words) -> None:
         ours, theirs = shared_rows(self._known(), words)
         for name in self.by_word:
             if name in tensors:
-                source = tensors[name].detach().float().numpy()
+                source = np.asarray(tensors[name], np.float32)
                 for i in range(0, len(ours), _ROWS_AT_ONCE):  # some at a time: the copy is never whole in memory
                     part = slice(i, i + _ROWS_AT_ONCE)
                     self.arrays[name][ours[part]] = source[theirs[part]]
 
     # ---- using
 
-    def outputs(self, columns: Columns) -> dict[str, Tensor]:
+    def outputs(self, columns: Columns) -> dict[str, np.ndarray]:
         """Of a corpus: sums of losses and pairs of its parts, and the vectors; of no text, the vectors alone. Of words:
         a vector each."""
         column: Any = columns.get("input")
@@ -204,22 +209,23 @@ class VectorLearner(Learner, KeepsVectors, AdoptsVectors):
         if self.words is None and column is not None:
             self.take_words(column.words)
         tokens_N = np.zeros(0, np.int32) if column is None else read_only(column.tokens)
+        self.ready()
         starts = list(range(0, len(tokens_N), _MEASURED_AT_ONCE))
 
         def measure(start: int) -> tuple[float, float]:
             return self.measure(tokens_N, start, min(start + _MEASURED_AT_ONCE, len(tokens_N)))
 
         loss, pairs = np.array(self.in_threads(measure, starts), dtype=np.float64).reshape(-1, 2).T.copy()
-        vectors = torch.from_numpy(self.vectors())
-        return {"loss": torch.from_numpy(loss), "pairs": torch.from_numpy(pairs), "vectors": vectors}
+        vectors = self.vectors()
+        return {"loss": loss, "pairs": pairs, "vectors": vectors}
 
-    def _looked_up(self, words: list[str]) -> dict[str, Tensor]:
+    def _looked_up(self, words: list[str]) -> dict[str, np.ndarray]:
         rows_ND, known_N = np.zeros((len(words), self.config.dim), np.float32), np.zeros(len(words), bool)
         for row, word in enumerate(words):
             vector_D = self.vector(word)
             if vector_D is not None:
                 rows_ND[row], known_N[row] = vector_D, True
-        return {"vectors": torch.from_numpy(rows_ND), "known": torch.from_numpy(known_N)}
+        return {"vectors": rows_ND, "known": known_N}
 
     def _known(self) -> Words:
         assert self.words is not None, "words are set by begin, by restore or by take_words"

@@ -14,25 +14,24 @@ Shapes: n documents, V words, B buckets, L labels, D dimensions, K labels predic
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Annotated, Any, Literal
 
 import numpy as np
-import torch
 from pydantic import Field
-from torch import Tensor
 
 from canon.config import settings
 from canon.contracts import AdoptsVectors, Context, Learner, Suggests
 from canon.data.batching.documents import Distinct, Documents, LabelLists
-from canon.data.batching.loader import generator
+from canon.data.batching.epochs import generator
 from canon.data.schema import Columns, Data
 from canon.data.text.words import Words
 from canon.errors import CanonError
+from canon.kernels import LINE
 from canon.kernels.cpu import classifier as kernels
-from canon.kernels.cpu.lanes import LINE
+from canon.kernels.number import threads
 from canon.systems.settings import Classes, Natural, Positive
 from canon.systems.words.base import CorpusSpan, shared_rows, spans
 from canon.systems.words.classifier_features import DocumentFeatures, label_tree
@@ -50,7 +49,7 @@ class Config:
     dim: Positive = Field(default=100, description="dimensions of a feature")
     lr: Annotated[float, Field(gt=0)] = Field(default=0.1, description="learning rate; falls linearly to 0")
     loss: Literal["softmax", "hierarchical-softmax", "one-vs-all", "negative-sampling"] = Field(
-        default="softmax", description="over labels; one-vs-all for examples with several"
+        default="softmax", description="what the objective is; one-vs-all for examples with several labels"
     )
     word_ngrams: Positive = Field(default=1, description="most words of a word n-gram; 1: words alone")
     minn: Natural = Field(default=0, description="least letters of a letter n-gram")
@@ -100,7 +99,7 @@ class Classifier(Learner, AdoptsVectors, Suggests):
         self.threads = 1
         self.lr_now = config.lr
         self._loss, self._learned = 0.0, 0  # since the last log
-        self._adopted: tuple[dict[str, Tensor], Words] | None = None
+        self._adopted: tuple[Mapping[str, Any], Words] | None = None
         self._epoch, self._order_n = -1, np.empty(0, np.int64)
         self._pool: ThreadPoolExecutor | None = None
         self._lock = np.zeros(1, np.int32)  # of what threads exchange
@@ -118,7 +117,7 @@ class Classifier(Learner, AdoptsVectors, Suggests):
         assert isinstance(documents, Documents)
         self.seed, self.batch, self.total = self.context.seed, batch, steps * batch
         self.unit = documents.num_words / max(len(documents), 1), "words"
-        self.threads = max(1, torch.get_num_threads())
+        self.threads = threads()
         self.label_counts = np.bincount(labels.flat, minlength=self.config.num_classes)
         self.features.keep(self.features.used(documents))
         self._texts, self._sizes_n = self.features.of(documents)
@@ -219,11 +218,11 @@ class Classifier(Learner, AdoptsVectors, Suggests):
         )
 
     def _in_threads(self, work: Callable[..., Any], items: list[Any]) -> list[Any]:
-        threads = max(1, torch.get_num_threads())
-        if threads == 1 or len(items) == 1:
+        number = threads()
+        if number == 1 or len(items) == 1:
             return [work(item) for item in items]
         if self._pool is None:
-            self._pool = ThreadPoolExecutor(threads)
+            self._pool = ThreadPoolExecutor(number)
         others = [self._pool.submit(work, item) for item in items[1:]]
         first = work(items[0])  # in this thread: one less to wake
         return [first, *(other.result() for other in others)]
@@ -238,7 +237,7 @@ class Classifier(Learner, AdoptsVectors, Suggests):
 
     # Keeping
 
-    def tensors(self) -> dict[str, dict[str, Tensor]]:
+    def tensors(self) -> dict[str, dict[str, np.ndarray]]:
         dim = self.config.dim
         model: dict[str, np.ndarray] = {
             "input": np.ascontiguousarray(self.inputs_RS[:, :dim]),
@@ -247,13 +246,13 @@ class Classifier(Learner, AdoptsVectors, Suggests):
         }
         if self.features.kept is not None:
             model |= {"buckets": self.features.kept, "seed": np.array([self.seed], np.int64)}
-        return {"model": {name: torch.from_numpy(array) for name, array in model.items()}}
+        return {"model": model}
 
     def state(self) -> dict[str, Any]:
         return {"loss": self._loss, "learned": self._learned, "lr": self.lr_now}
 
-    def restore(self, tensors: dict[str, dict[str, Tensor]], state: dict[str, Any]) -> None:
-        model = {name: tensor.numpy() for name, tensor in tensors["model"].items()}
+    def restore(self, tensors: Mapping[str, Mapping[str, Any]], state: dict[str, Any]) -> None:
+        model = {name: np.asarray(each) for name, each in tensors["model"].items()}
         self._hold(len(model["input"]))
         self.inputs_RS[:, : self.config.dim] = model["input"]
         self.outputs_LS = np.zeros((len(model["output"]), self.stride), np.float32)
@@ -278,7 +277,7 @@ class Classifier(Learner, AdoptsVectors, Suggests):
         whole_RD[vocab_size + kept_P] = self.inputs_RS[vocab_size:, :dim]
         return whole_RD
 
-    def adopt(self, tensors: dict[str, Tensor], words: Words) -> None:
+    def adopt(self, tensors: Mapping[str, Any], words: Words) -> None:
         """Pre-trained vectors: the rows of "input" of words that are known here; all else has its first weights."""
         width = tensors["input"].shape[1]
         if width != self.config.dim:
@@ -290,19 +289,18 @@ class Classifier(Learner, AdoptsVectors, Suggests):
         if len(self.inputs_RS):
             self._copy_rows(tensors, words, self._distinct)
 
-    def _copy_rows(self, tensors: dict[str, Tensor], words: Words, distinct: Distinct) -> None:
+    def _copy_rows(self, tensors: Mapping[str, Any], words: Words, distinct: Distinct) -> None:
         own = {row: word.decode() for row, word in zip(distinct.ids.tolist(), distinct.words, strict=True) if row >= 0}
         ours = Words([own[row] for row in range(self.config.vocab_size)], np.zeros(len(own), np.int64), 0)
         here, there = shared_rows(ours, words)
-        self.inputs_RS[here, : self.config.dim] = tensors["input"].detach().float().numpy()[there]
+        self.inputs_RS[here, : self.config.dim] = np.asarray(tensors["input"], np.float32)[there]
 
     # Answering
 
-    def outputs(self, columns: Columns) -> dict[str, Tensor]:
+    def outputs(self, columns: Columns) -> dict[str, np.ndarray]:
         """Labels [n, K] by falling probability, those probabilities and, where labels are given, losses [n]."""
         documents = columns["input"]
         assert isinstance(documents, Documents)
-        threads = max(1, torch.get_num_threads())
         texts, sizes_n = self.features.of(documents)
         size, count = self.config.num_classes, len(documents)
         most = min(size, _MOST_LABELS)
@@ -323,10 +321,10 @@ class Classifier(Learner, AdoptsVectors, Suggests):
             if given is not None:
                 losses_n[first:last] = self._losses(shares_BL, given.take(np.arange(first, last)))
 
-        at_once = max(min(_AT_ONCE // size, -(-count // threads)), 1)
+        at_once = max(min(_AT_ONCE // size, -(-count // threads())), 1)
         self._in_threads(work, list(range(0, count, at_once)))
-        outputs = {"labels": torch.from_numpy(labels_nK), "probabilities": torch.from_numpy(shares_nK)}
-        return outputs | ({"loss": torch.from_numpy(losses_n)} if given is not None else {})
+        outputs: dict[str, np.ndarray] = {"labels": labels_nK, "probabilities": shares_nK}
+        return outputs | ({"loss": losses_n} if given is not None else {})
 
     def _losses(self, shares_BL: np.ndarray, labels: LabelLists) -> np.ndarray:
         """What learning minimises, its chances replaced by their means: of the label drawn, and of the noise."""

@@ -12,25 +12,24 @@ Shapes: N places, V words, B buckets of n-grams, S rows of all words together, D
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field
-from torch import Tensor
 
 from canon.config import settings
 from canon.contracts import Context
 from canon.data.text.words import Words
 from canon.errors import CanonError
-from canon.kernels.cpu import fasttext as kernels
-from canon.kernels.cpu.lanes import LINE
-from canon.kernels.cpu.subwords import mean_rows
+from canon.kernels import LINE, Later
 from canon.systems.settings import Natural, Positive
 from canon.systems.words.base import CorpusSpan, VectorLearner, flat, in_lines
 from canon.systems.words.sampling import Tree, alias_table, keep_limits, noise_shares
 from canon.systems.words.subwords import output_tree, subword_ids, subword_table
 
+kernels, subwords = Later("cpu.fasttext"), Later("cpu.subwords")
 _ROWS_AT_ONCE = 1 << 14
 NOISE_POWER = 0.5
 
@@ -42,7 +41,7 @@ class Config:
         default="skip-gram", description="a word predicts each context, or their mean predicts the word"
     )
     loss: Literal["negative-sampling", "hierarchical-softmax"] = Field(
-        default="negative-sampling", description="a word against noise words, or turns on its way down a Huffman tree"
+        default="negative-sampling", description="what the objective is: noise words, or a Huffman tree"
     )
     dim: Positive = Field(default=100, description="size of a vector")
     window: Positive = Field(default=5, description="words to either side, at most")
@@ -102,6 +101,7 @@ class FastText(VectorLearner):
     def _read(
         self, tokens_N: np.ndarray, span: CorpusSpan, seed: int, places: int, learning: bool
     ) -> tuple[float, float]:
+        self.ready()
         config, output = self.config, self.arrays["output"]
         loss, pairs = kernels.read_span(
             tokens_N, span.start, span.stop, self._keep_V, *self._noise, *self._tree, self._starts_V, self._rows_S,
@@ -114,14 +114,14 @@ class FastText(VectorLearner):
 
     # ---- keeping
 
-    def restore(self, tensors: dict[str, dict[str, Tensor]], state: dict[str, Any]) -> None:
+    def restore(self, tensors: Mapping[str, Mapping[str, Any]], state: dict[str, Any]) -> None:
         super().restore({"model": {}}, state)
         for name, made in (("input", _close_together), ("output", in_lines)):
-            source = tensors["model"][name].numpy()
+            source = np.asarray(tensors["model"][name])
             self.arrays[name] = made(*source.shape)
             self.arrays[name][:] = source
 
-    def _copy_rows(self, tensors: dict[str, Tensor], words: Words) -> None:
+    def _copy_rows(self, tensors: Mapping[str, Any], words: Words) -> None:
         """Rows by word, and those of all n-grams where there are as many."""
         super()._copy_rows(tensors, words)
         source, size = tensors["input"], self._known().size
@@ -132,18 +132,19 @@ class FastText(VectorLearner):
                 f"set system.buckets={buckets}, or start without them."
             )
         for row in range(0, buckets, _ROWS_AT_ONCE):
-            part = source[words.size + row : words.size + row + _ROWS_AT_ONCE].detach().float().numpy()
+            part = np.asarray(source[words.size + row : words.size + row + _ROWS_AT_ONCE], np.float32)
             self.arrays["input"][size + row : size + row + len(part)] = part
 
     # ---- using
 
     def vectors(self) -> np.ndarray:
+        self.ready()
         size, dim = self._known().size, self.config.dim
         means_VD = np.empty((size, dim), np.float32)
         edges = np.linspace(0, size, self.threads + 1).astype(np.int64).tolist()
         inputs, starts_V, rows_S = self.arrays["input"], self._starts_V, self._rows_S
         self.in_threads(
-            lambda part: mean_rows(inputs, starts_V, rows_S, part[0], part[1], means_VD), list(pairwise(edges))
+            lambda part: subwords.mean_rows(inputs, starts_V, rows_S, part[0], part[1], means_VD), list(pairwise(edges))
         )
         return means_VD
 
@@ -151,6 +152,7 @@ class FastText(VectorLearner):
         """The mean of a word's rows; of a word that is not known, that of its n-grams, where it has any."""
         row = self._known().index.get(word)
         if row is not None:
+            self.ready()
             rows = self._rows_S[self._starts_V[row] : self._starts_V[row + 1]]
         else:
             rows = subword_ids(word, self.config.minn, self.config.maxn, self.buckets, self._known().size)

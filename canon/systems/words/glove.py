@@ -16,13 +16,12 @@ Shapes: N places of the text, V words, D dimensions, W the width of a row (kerne
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
-import torch
 from pydantic import Field
-from torch import Tensor
 
 from canon.config import settings
 from canon.contracts import Context
@@ -32,10 +31,11 @@ from canon.data.corpus.store import Corpus
 from canon.data.schema import Columns, Data
 from canon.data.text.words import Words
 from canon.errors import CanonError
-from canon.kernels.cpu import glove as kernels
+from canon.kernels import Later
 from canon.systems.settings import Positive
 from canon.systems.words.base import CorpusSpan, VectorLearner, flat, in_lines, read_only, spans
 
+kernels = Later("cpu.glove")
 _AT_ONCE = 1 << 18  # pairs that are measured together
 
 
@@ -133,21 +133,21 @@ class GloVe(VectorLearner):
     def state(self) -> dict[str, Any]:
         return {**super().state(), "size": self.size}
 
-    def restore(self, tensors: dict[str, dict[str, Tensor]], state: dict[str, Any]) -> None:
+    def restore(self, tensors: Mapping[str, Mapping[str, Any]], state: dict[str, Any]) -> None:
         super().restore({"model": {}}, state)
         self.size = int(state.get("size", self.size))
         self.arrays, sums = (
-            {name: tensor.numpy() for name, tensor in tensors.get(group, {}).items()}
+            {name: np.asarray(each) for name, each in tensors.get(group, {}).items()}
             for group in ("model", "optimizer")
         )
         self.table = None
         if sums:
             self._lay_out(self.arrays, sums)
 
-    def adopt(self, tensors: dict[str, Tensor], words: Words) -> None:
+    def adopt(self, tensors: Mapping[str, Any], words: Words) -> None:
         """Rows of an earlier run by word; vectors of other tools are halved, since the sum of two is used."""
         if "input" in tensors:
-            half = tensors["input"].detach().float() / 2
+            half = np.asarray(tensors["input"], np.float32) / 2
             tensors = {"word": half, "context": half}
         super().adopt(tensors, words)
 
@@ -160,17 +160,13 @@ class GloVe(VectorLearner):
         row = self._known().index.get(word)
         return None if row is None else self.arrays["word"][row] + self.arrays["context"][row]
 
-    def outputs(self, columns: Columns) -> dict[str, Tensor]:
+    def outputs(self, columns: Columns) -> dict[str, np.ndarray]:
         column: Any = columns.get("input")
         if not isinstance(column, Corpus):
             return super().outputs(columns)
         self.take_words(self.words or column.words)
         loss, count = self.measure(read_only(column.tokens), 0, len(column))
-        losses = {
-            "loss": torch.tensor([loss], dtype=torch.float64),
-            "pairs": torch.tensor([count], dtype=torch.float64),
-        }
-        return {**losses, "vectors": torch.from_numpy(self.vectors())}
+        return {"loss": np.array([loss], np.float64), "pairs": np.array([count], np.float64), "vectors": self.vectors()}
 
     def measure(self, tokens_N: np.ndarray, start: int, stop: int) -> tuple[float, float]:
         """f(x) difference² of the entries that were learned from, or of those of another text, and how many there are.

@@ -18,12 +18,11 @@ Shapes: N words of a text, M k-grams, K contexts of k − 1 words, V words of th
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
-import torch
 from pydantic import Field
-from torch import Tensor
 
 from canon.config import settings
 from canon.contracts import Context, Learner
@@ -240,12 +239,12 @@ class NGram(Learner):
             p_V[self.keys[k][low:high] % self.vocab_size] += self.tables[k].value[low:high]
         return p_V
 
-    def outputs(self, columns: Columns) -> dict[str, Tensor]:
+    def outputs(self, columns: Columns) -> dict[str, np.ndarray]:
         text = _windows(columns)
         p_N, best_N = self.probabilities(text.tokens)
         window_N = np.arange(len(text.tokens) - 1) // text.window  # the first word is given
         sums = {"loss": -np.log(p_N[1:]), "right": (best_N[1:] == text.tokens[1:]).astype(float), "count": None}
-        return {name: torch.from_numpy(np.bincount(window_N, x_N, len(text)) * 1.0) for name, x_N in sums.items()}
+        return {name: np.bincount(window_N, x_N, len(text)) * 1.0 for name, x_N in sums.items()}
 
     # What a checkpoint holds
 
@@ -254,16 +253,16 @@ class NGram(Learner):
             return {"loss": self._loss}
         return dict(zip(("discount_1", "discount_2", "discount_3"), discounts(self.counts[-1]), strict=True))
 
-    def tensors(self) -> dict[str, dict[str, Tensor]]:
+    def tensors(self) -> dict[str, dict[str, np.ndarray]]:
         tables = {f"keys_{k + 1}": keys for k, keys in enumerate(self.keys)}
         tables |= {f"counts_{k + 1}": counts for k, counts in enumerate(self.counts)}
-        return {"model": {name: torch.from_numpy(x.copy()) for name, x in {**tables, "weights": self.weights}.items()}}
+        return {"model": {name: x.copy() for name, x in {**tables, "weights": self.weights}.items()}}
 
     def state(self) -> dict[str, Any]:
         return {"num_counted": self.num_counted, "loss": self._loss if math.isfinite(self._loss) else None}
 
-    def restore(self, tensors: dict[str, dict[str, Tensor]], state: dict[str, Any]) -> None:
-        model = {name: tensor.numpy().copy() for name, tensor in tensors["model"].items()}
+    def restore(self, tensors: Mapping[str, Mapping[str, Any]], state: dict[str, Any]) -> None:
+        model = {name: np.array(each) for name, each in tensors["model"].items()}
         self.keys = [model[f"keys_{k + 1}"] for k in range(self.order)]
         self.counts = [model[f"counts_{k + 1}"] for k in range(self.order)]
         self.weights, self.num_counted = model["weights"], state["num_counted"]

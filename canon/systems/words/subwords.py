@@ -17,9 +17,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from canon.kernels.cpu.subwords import hash_bytes, put_subwords, put_table, put_word_ngrams
+from canon.kernels import Later
 from canon.systems.words.sampling import Tree, huffman
 
+kernels = Later("cpu.subwords")
 LINE_END = b"</s>"
 
 
@@ -30,7 +31,7 @@ def to_bytes(word: str | bytes) -> bytes:
 
 def hash_word(word: bytes) -> int:
     """fastText's hash of a word or n-gram, an unsigned number of 32 bits; word n-grams take it as a signed one."""
-    return int(hash_bytes(np.frombuffer(word, np.uint8), 0, len(word)))
+    return int(kernels.hash_bytes(np.frombuffer(word, np.uint8), 0, len(word)))
 
 
 def subword_ids(word: str | bytes, minn: int, maxn: int, buckets: int, offset: int = 0) -> np.ndarray:
@@ -40,7 +41,7 @@ def subword_ids(word: str | bytes, minn: int, maxn: int, buckets: int, offset: i
         return np.zeros(0, np.int32)
     marked = np.frombuffer(b"<" + content + b">", np.uint8)
     out = np.empty(len(marked) * (maxn - max(minn, 1) + 1), np.int32)
-    return out[: put_subwords(marked, 0, len(marked), minn, maxn, buckets, offset, out, 0)].copy()
+    return out[: kernels.put_subwords(marked, 0, len(marked), minn, maxn, buckets, offset, out, 0)].copy()
 
 
 def subword_table(words: Sequence[str | bytes], minn: int, maxn: int, buckets: int) -> tuple[np.ndarray, np.ndarray]:
@@ -56,7 +57,7 @@ def subword_table(words: Sequence[str | bytes], minn: int, maxn: int, buckets: i
     plain_V = np.array([word == LINE_END for word in content])
     most = len(text) * (maxn - max(minn, 1) + 1) + len(content)
     rows_S = np.empty(most, np.int32)
-    starts = put_table(text, ends_V, plain_V, minn, maxn, buckets, rows_S)
+    starts = kernels.put_table(text, ends_V, plain_V, minn, maxn, buckets, rows_S)
     return starts, rows_S[: starts[-1]].copy()
 
 
@@ -66,7 +67,7 @@ def word_ngram_ids(hashes: Sequence[int] | np.ndarray, most: int, buckets: int, 
     if not buckets or most < 2:
         return np.zeros(0, np.int32)
     out = np.empty(len(hashes_T) * (most - 1), np.int32)
-    return out[: put_word_ngrams(hashes_T, len(hashes_T), most, buckets, offset, out, 0)].copy()
+    return out[: kernels.put_word_ngrams(hashes_T, len(hashes_T), most, buckets, offset, out, 0)].copy()
 
 
 def output_tree(counts_V: np.ndarray) -> Tree:

@@ -16,19 +16,17 @@ Shapes: V words, D dimensions, L the sum of all codes' lengths.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
-import torch
 from pydantic import Field
-from torch import Tensor
 
 from canon.config import settings
 from canon.contracts import Context
 from canon.data.schema import Columns
 from canon.errors import CanonError
-from canon.kernels import enabled
-from canon.kernels.cpu import word2vec as kernels
+from canon.kernels import Later, enabled
 from canon.systems.settings import Positive
 from canon.systems.words.base import CorpusSpan, VectorLearner, flat, in_lines, spans
 from canon.systems.words.sampling import Tree, alias_table, huffman, keep_limits, noise_shares
@@ -36,6 +34,7 @@ from canon.systems.words.sampling import Tree, alias_table, huffman, keep_limits
 if TYPE_CHECKING:
     from canon.kernels.cuda.skip_gram import OnDevice
 
+kernels = Later("cpu.word2vec")
 _ROWS_AT_ONCE = 1 << 14
 _LONG = 1 << 20  # tokens from which on thousands of words at once seldom meet in the same rows
 
@@ -47,7 +46,7 @@ class Config:
         default="skip-gram", description="each context predicts the word, or their mean does"
     )
     loss: Literal["negative-sampling", "hierarchical-softmax"] = Field(
-        default="negative-sampling", description="the word against noise words, or turns on its way down a Huffman tree"
+        default="negative-sampling", description="what the objective is: noise words, or a Huffman tree"
     )
     update: Literal["window", "pair"] = Field(
         default="window", description="skip-gram: one set of noise for all contexts of a word, or one for each"
@@ -102,8 +101,11 @@ class Word2Vec(VectorLearner):
     def on_gpu(self) -> bool:
         config = self.config
         able = enabled() and config.architecture == "skip-gram" and config.update == "window" and not self.hierarchical
-        exact = torch.are_deterministic_algorithms_enabled()
-        return able and not exact and self.context.world.device.type == "cuda" and len(self.tokens_N) >= _LONG
+        if not able or self.context.world.kind != "cuda" or len(self.tokens_N) < _LONG:
+            return False
+        import torch
+
+        return not torch.are_deterministic_algorithms_enabled()
 
     def step(self, number: int) -> bool:
         if not self.on_gpu():
@@ -135,7 +137,7 @@ class Word2Vec(VectorLearner):
         self._tally()
         return super().logs()
 
-    def tensors(self) -> dict[str, dict[str, Tensor]]:
+    def tensors(self) -> dict[str, dict[str, np.ndarray]]:
         self._fetch()
         return super().tensors()
 
@@ -143,11 +145,11 @@ class Word2Vec(VectorLearner):
         self._tally()
         return super().state()
 
-    def restore(self, tensors: dict[str, dict[str, Tensor]], state: dict[str, Any]) -> None:
+    def restore(self, tensors: Mapping[str, Mapping[str, Any]], state: dict[str, Any]) -> None:
         self._there = None
         super().restore(tensors, state)
 
-    def outputs(self, columns: Columns) -> dict[str, Tensor]:
+    def outputs(self, columns: Columns) -> dict[str, np.ndarray]:
         self._fetch()
         return super().outputs(columns)
 
@@ -162,6 +164,7 @@ class Word2Vec(VectorLearner):
     def _read(
         self, tokens_N: np.ndarray, span: CorpusSpan, seed: int, places: int, learning: bool
     ) -> tuple[float, float]:
+        self.ready()
         config = self.config
         ways = {("skip-gram", "window"): kernels.SKIP_GRAM, ("skip-gram", "pair"): kernels.PAIRWISE}
         loss, pairs = kernels.read_span(

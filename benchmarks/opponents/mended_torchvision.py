@@ -1,0 +1,17 @@
+"""To be imported before what imports torchvision: one of another build than torch's lacks operators that its own import
+asks for, of which the opponents here use none."""
+
+# mypy: ignore-errors
+
+from __future__ import annotations
+
+import importlib
+from contextlib import suppress
+
+try:
+    with suppress(ImportError):
+        importlib.import_module("torchvision")
+except RuntimeError:
+    from tests.parity.torchvision_models import torchvision_models
+
+    torchvision_models()

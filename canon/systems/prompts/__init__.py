@@ -1,0 +1,1 @@
+"""Prompts: a pre-trained network answers in its own words."""

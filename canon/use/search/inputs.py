@@ -1,0 +1,44 @@
+"""Rows to encode, one at a time: lines of texts, rows of tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from canon.data.corpus.text_blocks import TextStream
+from canon.data.formats.files import lines
+from canon.data.formats.tables import is_table
+from canon.data.paths import find_path
+from canon.errors import CanonError
+
+
+class _Reading:
+    """What decides that a file is a table."""
+
+    encoding, delimiter = "utf-8", ""
+
+
+def rows_of(files: Sequence[str | Path], column: str = "") -> Iterator[dict[str, Any]]:
+    """{"text": …} of each line that is not empty, or of each row of a table, with its "id" where it has one."""
+    for name in files:
+        path = find_path(name, named=False)
+        if path.is_dir():
+            raise CanonError(f"{path} is a folder; name the files to encode.")
+        if not is_table(path, _Reading):
+            if column:
+                raise CanonError(f"{path} is a text without columns: leave --column out.")
+            yield from ({"text": text} for line in lines(path) if (text := line.strip()))
+            continue
+        stream = TextStream((path,), tables=True)
+        chosen = stream.choose_column((column,) if column else _usual(stream), "")
+        for _, row in stream.numbered(path):
+            cell = row.get(chosen)
+            known = {"id": row["id"]} if row.get("id") not in (None, "") else {}
+            yield {**known, "text": "" if cell is None else str(cell)}
+
+
+def _usual(stream: TextStream) -> tuple[str, ...]:
+    """The column text, where there is one."""
+    head = stream.first_rows(1)
+    return ("text",) if head and "text" in head[0] else ()

@@ -1,0 +1,44 @@
+"""Checkpoints that would take a good part of the time wait: the run and what is left of it are the same."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from canon.runs import checkpoint
+from canon.training import trainer
+from canon.training.trainer import train
+
+DIGITS = {"train.steps": 60, "train.batch": 50, "data.limit": 300, "train.evaluate_every": 5}
+
+
+def tensors(run: Any, link: str) -> dict[str, Any]:
+    groups, _ = checkpoint.load((run.path / link).resolve())
+    return {f"{group}/{name}": tensor.tolist() for group, rows in groups.items() for name, tensor in rows.items()}
+
+
+def test_slow_checkpoints_wait_and_the_best_is_still_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = train("digits-softmax", out=tmp_path / "plain", changes=DIGITS, quiet=True)
+    written = []
+    save = checkpoint.save
+    monkeypatch.setattr(checkpoint, "save", lambda *given: (written.append(given[1]), save(*given))[1])
+    monkeypatch.setattr(trainer, "_NOTICED", -1.0)
+    monkeypatch.setattr(trainer, "_TIMES", 1e9)  # as if the first one had taken hours
+    slow = train("digits-softmax", out=tmp_path / "slow", changes=DIGITS, quiet=True)
+    assert len(written) <= 3 and written[-1] == 60
+    for link in ("best", "last"):
+        assert tensors(plain, link) == tensors(slow, link)
+    assert plain.result["scores"] == slow.result["scores"]
+    lines = [[json.loads(line) for line in (run.path / "metrics.jsonl").open()] for run in (plain, slow)]
+    assert lines[0] == lines[1]
+
+
+def test_a_users_own_interval_is_kept_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trainer, "_NOTICED", -1.0)
+    monkeypatch.setattr(trainer, "_TIMES", 1e9)
+    changes = {**DIGITS, "train.checkpoint_every": 20, "train.keep": 9}
+    run = train("digits-softmax", out=tmp_path / "run", changes=changes, quiet=True)
+    assert {20, 40, 60} <= {checkpoint.step_of(path) for path in checkpoint.newest_first(run.checkpoints)}

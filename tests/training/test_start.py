@@ -1,0 +1,76 @@
+"""What a command imports: its fixed cost. Systems that need no torch train, report and answer without it.
+
+Counted by sys.modules in a process of its own, since other tests import everything.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from canon.registry import SYSTEMS
+
+BATTERY = Path(__file__).parent.parent / "battery"
+TEXT, SENTENCES = str(BATTERY / "text.txt"), str(BATTERY / "sentences.csv")
+_WATCHED = (
+    *("torch", "torch._dynamo", "torch._inductor", "torch.distributed.fsdp", "sympy"),
+    *("matplotlib.pyplot", "sklearn", "scipy", "pandas"),
+)
+_PROGRAM = f"""
+import json, sys
+from canon.command import run
+for line in json.loads(sys.argv[1]):
+    sys.argv = ["canon", *line]
+    code = run()
+    assert code == 0, line
+print("\\n" + json.dumps([name for name in {_WATCHED} if name in sys.modules]))
+"""
+# The data of a system, and how a run of it answers.
+PLAIN = {
+    "word2vec": (TEXT, ("neighbors", "run", "six")),
+    "glove": (TEXT, ("neighbors", "run", "six")),
+    "fasttext": (TEXT, ("neighbors", "run", "six", "sixths")),
+    "ngram": (TEXT, ("predict", "run", "--text", "one two three")),
+    "fasttext-classifier": (SENTENCES, ("predict", "run", "--text", "twenty one")),
+    "adaboost": ("rows.csv", ("predict", "run", "rows.csv")),
+}
+
+
+def imported(folder: Path, *lines: tuple[str, ...]) -> set[str]:
+    """Of what is watched, what commands have imported that one process carries out."""
+    done = subprocess.run(
+        [sys.executable, "-c", _PROGRAM, json.dumps(lines)], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return set(json.loads(done.stdout.splitlines()[-1]))
+
+
+def test_these_are_all_that_need_no_torch() -> None:
+    assert {system.name for system in SYSTEMS if system.torch != "always"} == set(PLAIN)
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> str:
+    """A table of two numbers and a class."""
+    lines = "".join(f"{i % 7},{i % 5},{'ab'[i % 2]}\n" for i in range(60))
+    (tmp_path / "rows.csv").write_text(f"x,y,label\n{lines}")
+    return "rows.csv"
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_trained_reported_and_asked_without_torch(name: str, tmp_path: Path, rows: str) -> None:
+    """scipy is imported by numba."""
+    data, answer = PLAIN[name]
+    train = ("train", f"{name}:tiny", "--data", data, "--out", "run", "--set", "train.epochs=1", "--quiet")
+    assert imported(tmp_path, train, answer) <= {"scipy"}
+    assert (tmp_path / "run" / "report.html").is_file()
+
+
+def test_a_network_is_trained_with_torch_alone(tmp_path: Path, rows: str) -> None:
+    """Nothing of torch that `import torch` leaves out: no compiler, no FSDP."""
+    train = ("train", "mlp", "--data", rows, "--out", "run", "--set", "train.epochs=1", "--quiet")
+    assert imported(tmp_path, train, ("predict", "run", rows)) == {"torch"}

@@ -1,0 +1,334 @@
+"""Encoding and search: against brute force, bm25s and pytrec_eval; files that survive a kill; what is refused."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import canon
+from canon.errors import CanonError
+from canon.metrics.retrieval import retrieval_scores
+from canon.training.trainer import train
+from canon.use.encoder import Encoder
+from canon.use.search import folder as folders
+from canon.use.search import precision as bits
+from canon.use.search.bm25 import BM25, words_of
+from canon.use.search.exact import exact
+from canon.use.search.folder import VectorFolder, encode
+from tests.battery.runs import SOURCE
+
+NONE = np.empty(0, dtype=np.int64)
+
+
+def texts() -> list[str]:
+    rows = list(csv.reader(Path(SOURCE["retrieval"]).read_text().splitlines()))[1:]
+    return list(dict.fromkeys(text for row in rows for text in row))
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("runs") / "embed"
+    train("embed:tiny", out=out, quiet=True, changes={"data.source": SOURCE["retrieval"], "train.steps": 2})
+    return out
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    file = tmp_path / "corpus.txt"
+    file.write_text("\n".join(texts()) + "\n")
+    return file
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in sorted(folder.iterdir()) if file.is_file()}
+
+
+# ---- parts
+
+
+def vectors(n: int, dim: int = 24, seed: int = 0) -> np.ndarray:
+    x = np.random.default_rng(seed).normal(size=(n, dim)).astype(np.float32)
+    return x / np.linalg.norm(x, axis=1, keepdims=True)
+
+
+def test_exact_search_is_a_sort(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("canon.use.search.exact._BLOCK", 70)
+    monkeypatch.setattr("canon.use.search.exact._QUERIES", 3)
+    x, queries = vectors(500), vectors(8, seed=1)
+    x[200] = x[100]  # ties go by row
+    gone = np.array([3, 77, 499])
+    rows, scores = exact(x, queries, 9, removed=gone)
+    every = queries @ x.T
+    every[:, gone] = -np.inf
+    expected = np.argsort(-every, axis=1, kind="stable")[:, :9]
+    assert np.array_equal(rows, expected)
+    assert np.allclose(scores, np.take_along_axis(every, expected, 1), atol=1e-6)
+    few, _ = exact(x[:4], queries, 9)
+    assert few.shape == (8, 4) and sorted(few[0]) == [0, 1, 2, 3]
+
+
+def test_int8_rounds_clips_and_comes_back() -> None:
+    x = vectors(300)
+    ranges = bits.ranges_of(x[:200])
+    stored = bits.to_stored(x, "int8", ranges)
+    step = (ranges[1] - ranges[0]) / 255
+    inside = (x >= ranges[0]) & (x <= ranges[1])
+    back = bits.restored(stored, "int8", 24, ranges)
+    assert np.all(np.abs(back - x)[inside] <= (step / 2 + 1e-6)[None].repeat(300, 0)[inside])
+    high = bits.to_stored(np.full((1, 24), 9, dtype=np.float32), "int8", ranges)
+    low = bits.to_stored(np.full((1, 24), -9, dtype=np.float32), "int8", ranges)
+    assert set(high[0]) == {127} and set(low[0]) == {-128}  # never wrapped round
+
+
+def test_binary_search_is_hamming_and_then_the_float_query() -> None:
+    x, queries = vectors(300, 20), vectors(5, 20, seed=1)
+    stored = bits.to_stored(x, "binary")
+    rows, scores = exact(stored, queries, 3, "binary")
+    signs = np.where(x > 0, 1, -1)
+    for query in range(5):
+        distance = (np.where(queries[query] > 0, 1, -1) != signs).sum(1)
+        first = np.argsort(distance, kind="stable")[:12]
+        by_query = sorted(first, key=lambda row: (-(signs[row] @ queries[query]), row))[:3]
+        assert rows[query].tolist() == by_query
+        assert scores[query] == pytest.approx([signs[row] @ queries[query] for row in by_query], abs=1e-5)
+
+
+def test_bm25_is_that_of_bm25s() -> None:
+    bm25s = pytest.importorskip("bm25s")
+    rows = [*texts(), "", "the three, THREE nine!", "three"]
+    ours = BM25.of(rows)
+    theirs = bm25s.BM25(k1=1.5, b=0.75, method="lucene")
+    theirs.index([words_of(row) for row in rows], show_progress=False)
+    for query in ("three nine", "zero one two zero", "unknown five"):
+        known = [word for word in words_of(query) if word in ours.words]
+        assert ours.scores(query) == pytest.approx(theirs.get_scores(known), rel=1e-5, abs=1e-6)
+    assert words_of("Ein Haus, 2 Häuser! 你好 world") == ["ein", "haus", "2", "häuser", "你", "好", "world"]
+
+
+def test_retrieval_scores_are_those_of_trec_eval() -> None:
+    pytrec = pytest.importorskip("pytrec_eval")
+    rng = np.random.default_rng(0)
+    scores = rng.normal(size=(12, 40))
+    relevant = rng.random((12, 40)) < 0.1
+    relevant[3] = False
+    relevant[5, 7] = True
+    order = np.argsort(-scores, axis=1)
+    ours = retrieval_scores(np.take_along_axis(relevant, order, 1)[:, :10], relevant.sum(1), (1, 10))
+    qrels = {str(q): {str(d): 1 for d in np.flatnonzero(relevant[q])} for q in range(12) if relevant[q].any()}
+    results = {q: {str(d): float(scores[int(q), d]) for d in range(40)} for q in qrels}
+    judge = pytrec.RelevanceEvaluator(qrels, {"recall.1,10", "success.1,10", "ndcg_cut.1,10", "map_cut.10"})
+    theirs = list(judge.evaluate(results).values())
+    for name, other in {"recall@10": "recall_10", "hit@10": "success_10", "ndcg@10": "ndcg_cut_10"}.items():
+        assert ours[name] == pytest.approx(np.mean([row[other] for row in theirs])), name
+    assert ours["recall@1"] == pytest.approx(np.mean([row["recall_1"] for row in theirs]))
+    # trec_eval's MAP divides by all relevant rows, ours by those that fit into ten.
+    most = np.array([len(qrels[q]) for q in qrels])
+    scaled = [row["map_cut_10"] * n / min(n, 10) for row, n in zip(theirs, most, strict=True)]
+    assert ours["map@10"] == pytest.approx(np.mean(scaled))
+    assert ours["unanswered"] == (~relevant.any(1)).sum()
+
+
+# ---- folders
+
+
+def test_vectors_do_not_depend_on_batch_or_order(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder, rows = Encoder.open(run), texts()
+    together = encoder.encode(rows).vectors
+    backward = encoder.encode(rows[::-1]).vectors[::-1]
+    monkeypatch.setattr("canon.use.encoder._TOKENS", 1)
+    alone = encoder.encode(rows).vectors
+    assert np.abs(together - backward).max() < 1e-6 and np.abs(together - alone).max() < 1e-6
+    predicted = np.array([row["vector"] for row in canon.load(run).predict(rows, text=True)])
+    predicted /= np.linalg.norm(predicted, axis=1, keepdims=True)
+    assert np.abs(together - predicted).max() < 1e-6
+
+
+def test_a_folder_is_in_the_order_of_its_input(run: Path, corpus: Path, tmp_path: Path) -> None:
+    folder = canon.encode(run, corpus, tmp_path / "v")
+    assert np.array_equal(np.load(tmp_path / "v" / "vectors.npy"), folder.store.vectors)
+    assert np.abs(folder.store.vectors - Encoder.open(run).encode(texts()).vectors).max() < 1e-6
+    lines = [json.loads(line) for line in (tmp_path / "v" / "rows.jsonl").read_text().splitlines()]
+    assert [(row["id"], row["text"]) for row in lines] == list(enumerate(texts()))
+    assert folder.store.row(7) == lines[7] and len(folder) == len(texts())
+    meta = json.loads((tmp_path / "v" / "meta.json").read_text())
+    assert meta["sha256"] == Encoder.open(run).digest and meta["pooling"] == ["mean"]
+
+
+def test_killed_and_resumed_is_never_killed(
+    run: Path, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folders, "_CHUNK", 16)
+    canon.encode(run, corpus, tmp_path / "whole")
+    work = Encoder.encode
+    calls = iter(range(100))
+
+    def dies(self: Encoder, some: Any, prompt: str = "") -> Any:
+        if next(calls) == 3:
+            raise KeyboardInterrupt
+        return work(self, some, prompt)
+
+    monkeypatch.setattr(Encoder, "encode", dies)
+    with pytest.raises(KeyboardInterrupt):
+        canon.encode(run, corpus, tmp_path / "parts")
+    with (tmp_path / "parts" / "rows.jsonl").open("ab") as file:
+        file.write(b'{"half a row')  # of a chunk that was not finished
+    with pytest.raises(CanonError, match="is half done"):
+        canon.search(tmp_path / "parts", "three")
+    monkeypatch.setattr(Encoder, "encode", work)
+    said: list[str] = []
+    canon.encode(run, corpus, tmp_path / "parts", say=said.append)
+    assert said[0].endswith("goes on after 48 rows.")
+    assert files_of(tmp_path / "parts") == files_of(tmp_path / "whole")
+
+
+def test_rows_are_added_removed_and_compacted(run: Path, corpus: Path, tmp_path: Path) -> None:
+    more = tmp_path / "more.jsonl"
+    more.write_text('{"id": "x1", "text": "nine nine nine"}\n{"id": "x2", "text": "zero zero seven"}\n')
+    folder = canon.encode(run, corpus, tmp_path / "v")
+    folder.bm25()
+    with pytest.raises(CanonError, match="already exists: add --add"):
+        canon.encode(run, more, tmp_path / "v")
+    folder = canon.encode(run, more, tmp_path / "v", add=True)
+    n = len(texts())
+    assert len(folder) == n + 2 and folder.store.row(n)["id"] == "x1"
+    for method in ("vectors", "bm25", "hybrid"):
+        best = canon.search(tmp_path / "v", "zero zero seven", 2, method=method)[0]
+        assert best[0]["id"] == "x2" and [row["rank"] for row in best] == [1, 2], method
+    assert folder.remove(["x2", "5"]) == 2
+    for method in ("vectors", "bm25", "hybrid"):
+        ids = [row["id"] for row in canon.search(tmp_path / "v", "zero zero seven", n, method=method)[0]]
+        assert not {"x2", 5} & set(ids), method
+    with pytest.raises(CanonError, match="has no row with the id x2"):
+        folder.remove(["x2"])
+    before = canon.search(tmp_path / "v", "three one", 5)
+    assert folder.compact() == 2
+    folder = VectorFolder.open(tmp_path / "v")
+    assert len(folder) == n == len(folder.store) and canon.search(tmp_path / "v", "three one", 5) == before
+    assert [row["id"] for row in folder.store.rows()] == [*range(5), *range(6, n), "x1"]
+
+
+def test_the_graph_finds_what_all_rows_have(run: Path, corpus: Path, tmp_path: Path) -> None:
+    pytest.importorskip("faiss")
+    canon.encode(run, corpus, tmp_path / "v")
+    said: list[str] = []
+    graph = canon.search(tmp_path / "v", ["three one", "nine"], 5, index="hnsw", say=said.append)
+    assert said[0].startswith("hnsw: recall@10 ") and float(said[0].split()[2]) > 0.98
+    whole = canon.search(tmp_path / "v", ["three one", "nine"], 5)
+    assert [[row["id"] for row in rows] for rows in graph] == [[row["id"] for row in rows] for rows in whole]
+    folder = VectorFolder.open(tmp_path / "v")
+    folder.remove([str(whole[0][0]["id"])])
+    less = canon.search(tmp_path / "v", "three one", 4, index="hnsw")[0]
+    assert [row["id"] for row in less] == [row["id"] for row in whole[0][1:]]
+
+
+@pytest.mark.parametrize("kind", ["float16", "int8", "binary"])
+def test_fewer_bits_find_nearly_the_same(kind: str, run: Path, corpus: Path, tmp_path: Path) -> None:
+    said: list[str] = []
+    folder = canon.encode(run, corpus, tmp_path / "v", precision=kind, say=said.append)
+    assert said[0].startswith(f"{kind}: ") and folder.store.meta["overlap"] > (0.2 if kind == "binary" else 0.9)
+    sizes = {"float16": 32, "int8": 16, "binary": 2}
+    assert folder.store.vectors.nbytes == sizes[kind] * len(texts())
+    assert len(canon.search(tmp_path / "v", "three one", 5)[0]) == 5
+
+
+def test_ranks_are_put_together() -> None:
+    lists = [
+        (np.array([[4, 2, 9]]), np.zeros((1, 3))),
+        (np.array([[2, 7, -1]]), np.zeros((1, 3))),
+    ]
+    rows, scores = folders._fused(lists, 3)
+    assert rows.tolist() == [[2, 4, 7]]
+    assert scores[0] == pytest.approx([1 / 62 + 1 / 61, 1 / 61, 1 / 62])
+
+
+def test_hard_negatives_score_less_than_the_pair(run: Path, corpus: Path, tmp_path: Path) -> None:
+    folder = canon.encode(run, corpus, tmp_path / "v")
+    rows = list(csv.reader(Path(SOURCE["retrieval"]).read_text().splitlines()))[1:]
+    pairs = [(row[0], row[1]) for row in rows[:12]]
+    mined = folder.mine(pairs, 3, margin=0.05)
+    assert mined
+    encoder = Encoder.open(run)
+    for row in mined:
+        a, p, *negatives = encoder.encode(list(row.values())).vectors
+        assert list(row) == ["anchor", "positive", "negative_1", "negative_2", "negative_3"]
+        assert all(a @ negative <= a @ p - 0.05 + 1e-6 for negative in negatives)
+        assert not {row["anchor"], row["positive"]} & {row[f"negative_{k}"] for k in (1, 2, 3)}
+
+
+# ---- the command line
+
+
+def test_the_commands_print_what_python_returns(
+    run: Path, corpus: Path, tmp_path: Path, canon: Callable[..., Any]
+) -> None:
+    result = canon("encode", run, corpus, "--out", tmp_path / "v", "--json")
+    assert result.code == 0, result.err
+    assert json.loads(result.out)["rows"] == len(texts())
+    found = canon("search", tmp_path / "v", "three one", "--top", "3", "--json")
+    assert found.code == 0, found.err
+    expected = VectorFolder.open(tmp_path / "v").search(["three one"], 3)
+    assert [row["id"] for row in json.loads(found.out)[0]["results"]] == [row["id"] for row in expected[0]]
+    plain = canon("search", tmp_path / "v", "three one", "nine", "--method", "bm25")
+    assert plain.code == 0 and "three one" in plain.out
+    mined = canon("search", tmp_path / "v", SOURCE["retrieval"], "--mine", "2", "--out", tmp_path / "hard.jsonl")
+    assert mined.code == 0, mined.err
+    assert set(json.loads((tmp_path / "hard.jsonl").read_text().splitlines()[0])) == {
+        "anchor",
+        "positive",
+        "negative_1",
+        "negative_2",
+    }
+    gone = canon("encode", tmp_path / "v", "--remove", "3", "--compact", "--json")
+    assert gone.code == 0 and json.loads(gone.out)["compacted"] == 1
+
+
+def test_bm25_needs_no_torch(run: Path, corpus: Path, tmp_path: Path) -> None:
+    import subprocess
+    import sys
+
+    encode(run, [corpus], tmp_path / "v")
+    code = (
+        "import sys\nfrom canon.use.search.folder import VectorFolder\n"
+        f"print(len(VectorFolder.open({str(tmp_path / 'v')!r}).search(['three'], 3, method='bm25')[0]))\n"
+        "print('torch' in sys.modules)"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert result.split() == ["3", "False"]
+
+
+def test_mistakes_are_sentences(run: Path, corpus: Path, tmp_path: Path, canon: Callable[..., Any]) -> None:
+    encode(run, [corpus], tmp_path / "v")
+    other = tmp_path / "other"
+    train(
+        "embed:tiny",
+        out=other,
+        quiet=True,
+        changes={"data.source": SOURCE["retrieval"], "train.steps": 1, "train.seed": 5},
+    )
+    empty = tmp_path / "empty.txt"
+    empty.write_text("\n")
+    cases = {
+        ("search", tmp_path / "none", "x"): "does not exist; canon encode MODEL FILE --out",
+        ("search", tmp_path / "v", "x", "--method", "tfidf"): "No method (--method)",
+        ("search", tmp_path / "v", "x", "--index", "flat"): "No index (--index)",
+        ("search", tmp_path / "v", " "): "A query is empty",
+        ("search", tmp_path / "v", "x", "--prompt", "query"): "has no prompts: leave --prompt out",
+        ("search", tmp_path / "v", "x", "--margin", "0.1"): "--margin and --out belong to --mine",
+        ("search", tmp_path / "v", corpus, "--mine", "2", "--out", tmp_path / "m"): "has one text in each row",
+        ("encode", run, corpus): "needs files of texts and --out V",
+        ("encode", run, empty, "--out", tmp_path / "w"): "there is no text to encode",
+        ("encode", run, corpus, "--out", tmp_path / "w2", "--precision", "int4"): "No precision",
+        ("encode", run, corpus, "--out", tmp_path / "w3", "--pooling", "cls"): "pools in its own way",
+        ("encode", run, corpus, "--out", tmp_path / "w4", "--column", "text"): "leave --column out",
+        ("encode", other, corpus, "--out", tmp_path / "v", "--add"): "was encoded by",
+        ("encode", tmp_path / "v", "--remove", "nobody"): "has no row with the id nobody",
+    }
+    for command, sentence in cases.items():
+        result = canon(*command)
+        assert result.code == 2 and sentence in result.err, (command, result.err)
