@@ -7,6 +7,7 @@
 | dates and times | day count, month, weekday, day of the month, hour: those that vary |
 | more texts that repeat | of each text the mean of the label over its training rows; an unseen text is all zeros |
 | sentences | which of the most frequent words are there |
+| two columns of sentences | how alike they are (canon/data/likeness.py) |
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
+from itertools import chain
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -22,6 +24,7 @@ import numpy as np
 from canon.data.checking.measure import HAN
 from canon.data.formats import dates
 from canon.data.formats.tables import Table
+from canon.data.likeness import WIDTH, likeness, weights_of
 
 MOST_WORDS = 1000  # of a column of sentences
 _MOST_CELLS = 1 << 27  # of the words of all rows: half a gigabyte
@@ -58,6 +61,11 @@ class ColumnEncoder:
     @property
     def width(self) -> int:
         return 1
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Those of the table that it reads."""
+        return (self.name,)
 
     def write(self, table: Table, features: np.ndarray) -> None:
         """The features of all rows, into zeros float32 [N, width]."""
@@ -230,7 +238,52 @@ class WordsColumn(ColumnEncoder):
             features[row, [place[word] for word in _words(text) if word in place]] = 1.0
 
 
-_KINDS: tuple[type[ColumnEncoder], ...] = (NumberColumn, CategoryColumn, DateColumn, MeansColumn, WordsColumn)
+@dataclass(frozen=True)
+class LikenessColumns(ColumnEncoder):
+    """How alike the texts of two columns are: numbers in units of their standard deviations over the training rows."""
+
+    kind = "likeness"
+    other: str = ""  # the second column
+    idf: tuple[float, ...] = ()  # of each word in `categories`
+    rarest: float = 1.0
+    means: tuple[float, ...] = ()
+    stds: tuple[float, ...] = ()
+
+    @property
+    def width(self) -> int:
+        return WIDTH
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.name, self.other
+
+    @classmethod
+    def fit(cls, table: Table, name: str, other: str, rows: np.ndarray) -> LikenessColumns:
+        order = np.sort(rows)
+        idf, rarest = weights_of(chain(table.stream(name, order), table.stream(other, order)), _words)
+        encoder = cls(name, 0.0, 1.0, tuple(idf), other, tuple(idf.values()), rarest)
+        numbers = encoder._numbers(table, order)
+        stds = numbers.std(axis=0)
+        scales = np.where(stds > 0, stds, 1.0).round(6)
+        return replace(encoder, means=tuple(numbers.mean(axis=0).round(6).tolist()), stds=tuple(scales.tolist()))
+
+    def _numbers(self, table: Table, rows: np.ndarray) -> np.ndarray:
+        idf = dict(zip(self.categories, self.idf, strict=True))
+        pairs = zip(table.stream(self.name, rows), table.stream(self.other, rows), strict=True)
+        return likeness(pairs, idf, self.rarest, _words)
+
+    def write(self, table: Table, features: np.ndarray) -> None:
+        features[:] = (self._numbers(table, np.arange(len(table))) - np.array(self.means)) / np.array(self.stds)
+
+
+_KINDS: tuple[type[ColumnEncoder], ...] = (
+    NumberColumn,
+    CategoryColumn,
+    DateColumn,
+    MeansColumn,
+    WordsColumn,
+    LikenessColumns,
+)
 BY_KIND: Mapping[str, type[ColumnEncoder]] = {cls.kind: cls for cls in _KINDS}
 
 

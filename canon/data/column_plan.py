@@ -5,6 +5,7 @@ say so. `canon check` prints what `canon train` will do, and a run keeps its enc
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import chain, combinations
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +16,7 @@ from canon.data.column_encoders import (
     CentredLabels,
     ColumnEncoder,
     DateColumn,
+    LikenessColumns,
     MeansColumn,
     NumberColumn,
     WordsColumn,
@@ -28,6 +30,7 @@ from canon.errors import CanonError
 IDS = ("id", "uuid", "guid", "index", "rowid", "row_id", "unnamed: 0")  # names of columns that number the rows
 _ID = "id"
 _MOSTLY = 0.9  # numbers of a column whose other cells are slips; different texts of a column that are ids
+_COMPARED = 3  # columns of sentences that are compared with each other
 _LEAST_COUNTED = 20  # rows from which on consecutive whole numbers are taken for a count of the rows
 
 
@@ -60,9 +63,11 @@ def plan(
     missing: str,
     labels: CentredLabels | None,
     asked: bool = False,
+    words_alone: bool = False,
 ) -> PlannedColumns:
     """Fits the columns on training rows. labels: None where nothing is predicted, so that only numbers and categories
-    are read. asked: whether the user named the columns, so that none is left out for its looks."""
+    are read. asked: whether the user named the columns, so that none is left out for its looks. words_alone: whether
+    a single column of sentences is enough."""
     chosen: dict[str, ColumnChoice] = {}
     trained: dict[str, np.ndarray] = {}
     encoders: list[ColumnEncoder] = []
@@ -74,9 +79,11 @@ def plan(
                 encoders.append(encoder)
             elif choice.fit is not None:
                 encoders.append(choice.fit())
-    if not any(encoder.width and not isinstance(encoder, WordsColumn) for encoder in encoders):
+    texts = [encoder.name for encoder in encoders if isinstance(encoder, WordsColumn)]
+    encoders += [LikenessColumns.fit(table, *pair, rows) for pair in combinations(texts[:_COMPARED], 2)]
+    if not any(encoder.width and (words_alone or not isinstance(encoder, WordsColumn)) for encoder in encoders):
         if not asked and any(choice.kind == _ID for choice in chosen.values()):
-            return plan(table, names, rows, missing, labels, asked=True)  # there is nothing better
+            return plan(table, names, rows, missing, labels, True, words_alone)  # there is nothing better
         raise _nothing(table, chosen)
     return PlannedColumns(tuple(encoders), _notes(chosen, encoders), {n: c.kind for n, c in chosen.items()}, trained)
 
@@ -148,6 +155,7 @@ def _notes(chosen: dict[str, ColumnChoice], encoders: Sequence[ColumnEncoder]) -
     read = [f"{text} ({e.form}: {', '.join(e.parts)})" for e, text in kinds if isinstance(e, DateColumn)]
     means = [f"{text} ({len(e.categories):,} texts)" for e, text in kinds if isinstance(e, MeansColumn)]
     words = [f"{text} ({e.width:,} words)" for e, text in kinds if isinstance(e, WordsColumn)]
+    compared = [f'"{e.name}" with "{e.other}"' for e in encoders if isinstance(e, LikenessColumns)]
     sentences = {
         "Left out: {}; data.features can name them.": left,
         "Read as dates: {}.": read,
@@ -157,6 +165,7 @@ def _notes(chosen: dict[str, ColumnChoice], encoders: Sequence[ColumnEncoder]) -
         "Texts among numbers count as missing: {}.": slips,
         "Each of many texts is the mean label of its training rows: {}.": means,
         "Sentences are read by which frequent words they have: {}.": words,
+        "Texts of a row are compared by their words and letters: {}.": compared,
     }
     return tuple(sentence.format(listed(names)) for sentence, names in sentences.items() if names)
 
@@ -177,7 +186,8 @@ def apply(table: Table, encoders: Sequence[ColumnEncoder], missing: str) -> np.n
 
 def refuse(table: Table, encoders: Sequence[ColumnEncoder], missing: str) -> None:
     """Raises if a table lacks a column, or if one that was numbers in training has something else."""
-    absent = next((encoder.name for encoder in encoders if encoder.name not in table), None)
+    names = chain.from_iterable(encoder.columns for encoder in encoders)
+    absent = next((name for name in names if name not in table), None)
     if absent is not None:
         raise CanonError(f'{table.path} has no column "{absent}", which the training data had.')
     for encoder in encoders:

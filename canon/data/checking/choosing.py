@@ -33,7 +33,7 @@ def choose_system(config: Any, targets_of: Callable[[str], Targets]) -> SystemCh
         return suitability.outcome(system, asked_of(system, targets_of))
 
     reason: CanonError | None = None
-    for kind in (kind for kind in KINDS if kind is home or (kind.chosen and accepts(kind, config))):
+    for kind in (kind for kind in KINDS if kind is home or (accepts(kind, config) and kind.is_chosen(config))):
         for system in (system for system in registry.SYSTEMS if kind.name in system.first_for):
             taken, target = outcome(system)
             if isinstance(target, CanonError):

@@ -181,7 +181,8 @@ def _plan(source: Source, config: Any, ask: Ask) -> TablePlan:
         target = counted(target, targets["train"][chosen["train"][1]])
     rows = chosen["train"][1]
     labels = CentredLabels.of(targets["train"][rows], len(target.classes)) if targets else None
-    columns = column_plan.plan(train, names, rows, config.missing, labels, bool(config.features or source.features))
+    asked = bool(config.features or source.features)
+    columns = column_plan.plan(train, names, rows, config.missing, labels, asked, kind is Number)
     return TablePlan(columns, target, note, targets, chosen, rule)
 
 

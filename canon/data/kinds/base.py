@@ -41,8 +41,6 @@ class Kind(ABC):
     settings: ClassVar[type[Common]]
     formats: ClassVar[tuple[str, ...]]  # of data.format
     untrained: ClassVar[str] = ", which no system of canon is trained on"  # where that is so
-    # Whether a system may be chosen for it, where a user names none, on data that is of another kind at home.
-    chosen: ClassVar[bool] = True
 
     @abstractmethod
     def sniff(self, path: Path, config: Any) -> str:
@@ -63,6 +61,10 @@ class Kind(ABC):
     def sniff_kind(self, name: str, home: Kind) -> str:
         """The same for data of another kind, neither a table nor a path of text; `name` is what it is called."""
         return ""
+
+    def is_chosen(self, config: Any) -> bool:
+        """Whether a system may be chosen for it, where a user names none, on data that is of another kind at home."""
+        return True
 
     def is_running(self, path: Path, config: Any) -> bool:
         """Whether a path of this kind is running text as well."""

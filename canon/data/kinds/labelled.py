@@ -18,18 +18,19 @@ from canon.config import settings
 from canon.data.catalogue import Dataset
 from canon.data.checking.counts import count_labelled
 from canon.data.checking.report import CheckReport
-from canon.data.columns import TextColumns, choose_columns
+from canon.data.columns import TextColumns, choose_columns, choose_label, is_number, texts_of
 from canon.data.formats.fasttext_lines import is_labelled, read_lines
 from canon.data.formats.files import ending
 from canon.data.formats.names import COLA, NUMBERS, SEVERAL
 from canon.data.formats.rows import TextRows
 from canon.data.formats.tables import ENDINGS as TABLES
 from canon.data.formats.tables import Table, is_table, read_table
-from canon.data.kinds.base import holds_tables, records_of, text_column
+from canon.data.kinds.base import holds_tables, peeked, records_of, text_column
 from canon.data.kinds.class_files import class_files, read_classes
 from canon.data.kinds.examples import ExampleKind, ExampleSource, usable
 from canon.data.kinds.parts import leading_file
 from canon.data.kinds.table import TABLE, read_tables
+from canon.data.paths import find_path, named_set
 from canon.data.settings import Columns
 from canon.data.source import Source, TableSource
 from canon.data.targets import Class, Labels, Number
@@ -79,6 +80,18 @@ class LabelledKind(ExampleKind):
 
     def sniff_set(self, record: Dataset) -> str:
         return f"{record.name} has the text {', '.join(record.features)}" if record.features else ""
+
+    def is_chosen(self, config: Any) -> bool:
+        """Not where a table's own features do better without a pre-trained network: two texts of a row, which they
+        compare, and texts with a number."""
+        if named_set(config.source) is not None or not holds_tables(path := find_path(config.source), config):
+            return True
+        table = peeked(path, config)
+        texts = config.features or texts_of(table, config.label)
+        if len(texts) != 1:
+            return len(texts) < 2
+        label, _ = choose_label(table, config.label)
+        return not is_number(table, label)
 
     def holds(self, path: Path, config: Any) -> bool:
         """Whether a file has fastText's lines."""

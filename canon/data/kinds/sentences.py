@@ -88,7 +88,9 @@ class SentenceKind(Kind):
     plural_zh = "句子、句对和三元组"
     settings = SentenceSettings
     formats = ("sentences",)
-    chosen = False
+
+    def is_chosen(self, config: Any) -> bool:
+        return False
 
     def sniff(self, path: Path, config: Any) -> str:
         """A table with names that only such data has."""
