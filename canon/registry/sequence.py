@@ -162,6 +162,7 @@ SYSTEMS: tuple[System, ...] = (
         module="canon.systems.sequence.transformer:Transformer",
         objective_settings={"label_smoothing": 0.1},
         recipe="sequence/pronounce",
+        data_recipe="sequence/pairs",
         first_for=("pairs",),
         presets={
             "tiny": {"dim": 16, "num_layers": 1, "num_heads": 2, "hidden": 32, "dropout": 0.0},
