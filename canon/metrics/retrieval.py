@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from canon.errors import CanonError
+from canon.metrics._checks import classes, numbers
 
 CUTS = (1, 10, 100)
 
@@ -26,11 +27,10 @@ def retrieval_scores(relevant_QK: ArrayLike, totals_Q: ArrayLike, ks: Sequence[i
     """The measures at each k, as means over queries with relevant rows.
 
     relevant_QK: whether the result at each rank is relevant; totals_Q: relevant rows of each query in all."""
-    try:
-        hits_QK, totals = np.asarray(relevant_QK, dtype=bool), np.asarray(totals_Q, dtype=np.int64)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise CanonError(f"Retrieval takes numbers: relevance [queries, ranks] and whole totals ({error}).") from error
-    if hits_QK.ndim != 2 or totals.shape != hits_QK.shape[:1]:
+    hits_QK, totals = numbers("relevant_QK", relevant_QK, dims=2) > 0, classes("totals_Q", totals_Q)
+    if totals.dtype.kind == "U":
+        raise CanonError("totals_Q must be whole numbers, got texts.")
+    if totals.shape != hits_QK.shape[:1]:
         raise CanonError(f"Retrieval takes [queries, ranks] and [queries], got {hits_QK.shape} and {totals.shape}.")
     if (hits_QK.sum(1) > totals).any():
         raise CanonError("A query has more relevant results than relevant rows.")

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from canon.training.trainer import train
+from canon.use.search.folder import encode
 
 WORDS = ("the", "cat", "dog", "sees", "a", "red", "big", "house")
 SHORT = {"train.steps": 2, "train.batch": 8, "train.threads": 1}
@@ -17,6 +18,8 @@ RUNS = {
     "ring": ("gan:tiny", "points.csv", {}),
     "pairs": ("transformer:tiny", "pairs.tsv", {"data.tokenizer": "word", "data.max_length": 20, "train.tokens": 0}),
     "story": ("rnn-lm:tiny", "text.txt", {"data.tokenizer": "word", "data.window": 8}),
+    "likeness": ("embed:tiny", "alike.csv", {}),
+    "kinds": ("finetune:tiny", "kinds.csv", {}),
     "words": ("word2vec:tiny", "text.txt", {"data.min_count": 1, "data.test": 0.0}),
 }
 
@@ -34,8 +37,11 @@ def make(folder: Path) -> Path:
         Path("pairs.tsv").write_text("".join(f"{text}\t{text.upper()}\n" for text in texts))
         Path("vectors.txt").write_text("".join(f"{word} {i} {i % 3} 1\n" for i, word in enumerate(WORDS)))
         Path("similar.tsv").write_text("cat\tdog\t3\nred\tbig\t1\nthe\ta\t9\n")
+        Path("alike.csv").write_text("anchor,positive\n" + "".join(f"{text},{text[::-1]}\n" for text in texts))
+        Path("kinds.csv").write_text("text,label\n" + "".join(f"{text},{'ab'[i % 2]}\n" for i, text in enumerate(texts)))
         for name, (system, data, more) in RUNS.items():
             train(system, data, name, changes={**SHORT, **more}, quiet=True)
+        encode("likeness", ["text.txt"], "vectors")
     return folder
 
 

@@ -9,7 +9,7 @@ Shapes: n rows, Q queries, K results, D features.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -66,7 +66,10 @@ def encode(
     path, encoder = Path(out), Encoder.open(model, pooling)
     records = [FileRecord.of(Path(file)) for file in files if Path(file).is_file()]
     job = {"files": [[record.name, record.sha256] for record in records], "prompt": prompt, "column": column}
-    text = encoder.prompt(prompt)
+    text, rows = encoder.prompt(prompt), rows_of(files, column)
+    first = next(rows, None)
+    if first is None:
+        raise CanonError(f"{', '.join(map(str, files))}: there is no text to encode.")
     dtype, width = bits.width(precision, encoder.dim)
     if not path.exists():
         meta = {
@@ -102,12 +105,10 @@ def encode(
             store.meta["pending"] = {**job, "base": len(store)}
             store.save()
     folder = VectorFolder(store)
-    _fill(folder, encoder, rows_of(files, column), text, say)
+    _fill(folder, encoder, chain([first], rows), text, say)
     store.meta["sources"].append({key: value for key, value in store.meta.pop("pending").items() if key != "base"})
     store.meta["pending"] = None
     store.save()
-    if not len(store):
-        raise CanonError(f"{', '.join(map(str, files))}: there is no text to encode.")
     for name, what in (("truncated", f"longer than {encoder.schema.limit} tokens and cut"), ("empty", "empty")):
         if store.meta[name]:
             say(f"{store.meta[name]:,} of {len(store):,} texts are {what}.")

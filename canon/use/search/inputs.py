@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -20,22 +21,28 @@ class _Reading:
 
 
 def rows_of(files: Sequence[str | Path], column: str = "") -> Iterator[dict[str, Any]]:
-    """{"text": …} of each line that is not empty, or of each row of a table, with its "id" where it has one."""
-    for name in files:
-        path = find_path(name, named=False)
-        if path.is_dir():
-            raise CanonError(f"{path} is a folder; name the files to encode.")
-        if not is_table(path, _Reading):
-            if column:
-                raise CanonError(f"{path} is a text without columns: leave --column out.")
-            yield from ({"text": text} for line in lines(path) if (text := line.strip()))
-            continue
-        stream = TextStream((path,), tables=True)
-        chosen = stream.choose_column((column,) if column else _usual(stream), "")
-        for _, row in stream.numbered(path):
-            cell = row.get(chosen)
-            known = {"id": row["id"]} if row.get("id") not in (None, "") else {}
-            yield {**known, "text": "" if cell is None else str(cell)}
+    """{"text": …} of each line that is not empty, or of each row of a table, with its "id" where it has one.
+
+    Every file is opened before the first row is given, so that a mistake costs nothing."""
+    return chain.from_iterable([_rows(find_path(name, named=False), column) for name in files])
+
+
+def _rows(path: Path, column: str) -> Iterator[dict[str, Any]]:
+    if path.is_dir():
+        raise CanonError(f"{path} is a folder; name the files to encode.")
+    if not is_table(path, _Reading):
+        if column:
+            raise CanonError(f"{path} is a text without columns: leave --column out.")
+        return ({"text": text} for line in lines(path) if (text := line.strip()))
+    stream = TextStream((path,), tables=True)
+    return _cells(stream, path, stream.choose_column((column,) if column else _usual(stream), ""))
+
+
+def _cells(stream: TextStream, path: Path, column: str) -> Iterator[dict[str, Any]]:
+    for _, row in stream.numbered(path):
+        cell = row.get(column)
+        known = {"id": row["id"]} if row.get("id") not in (None, "") else {}
+        yield {**known, "text": "" if cell is None else str(cell)}
 
 
 def _usual(stream: TextStream) -> tuple[str, ...]:
