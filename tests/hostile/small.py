@@ -38,7 +38,7 @@ def make(folder: Path) -> Path:
         Path("vectors.txt").write_text("".join(f"{word} {i} {i % 3} 1\n" for i, word in enumerate(WORDS)))
         Path("similar.tsv").write_text("cat\tdog\t3\nred\tbig\t1\nthe\ta\t9\n")
         Path("alike.csv").write_text("anchor,positive\n" + "".join(f"{text},{text[::-1]}\n" for text in texts))
-        Path("kinds.csv").write_text("text,label\n" + "".join(f"{text},{'ab'[i % 2]}\n" for i, text in enumerate(texts)))
+        Path("kinds.csv").write_text("text,label\n" + "".join(f"{t},{'ab'[i % 2]}\n" for i, t in enumerate(texts)))
         for name, (system, data, more) in RUNS.items():
             train(system, data, name, changes={**SHORT, **more}, quiet=True)
         encode("likeness", ["text.txt"], "vectors")
