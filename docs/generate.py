@@ -1,8 +1,8 @@
 """Writes the generated tables of the docs from the records: `python docs/generate.py`; --check lists the old ones.
 
 A table stands between `<!-- generated: NAME -->` and `<!-- end -->`. Names: systems, systems-zh, recipes, metrics,
-train, data, datasets, optimizer, schedule, groups, objectives, objective-settings, first-hour, and for a system
-settings-NAME, logged-NAME, deviations-NAME.
+train, data, datasets, optimizer, schedule, groups, objectives, objective-settings, first-hour, logged, and for a
+system settings-NAME, logged-NAME, deviations-NAME.
 """
 
 from __future__ import annotations
@@ -164,36 +164,40 @@ def first_hour_table(page: Path) -> str:
 
 
 def logged(system: System) -> str:
-    """Every number in the files of a run of the system."""
-    task = TASK_RECORDS[system.task]
+    """The numbers in the files of a run of the system that not every run has, or that mean something of their own."""
     gradient = system.loop == "gradient"
-    metrics = dict(run_records.PROGRESS)
+    metrics: run_records.Meanings = {}
     for phase, formula in phases_of(system).items() if gradient else ():
         ending = f"/{phase}" if phase else ""
-        rate = f"`optimizers.{phase}.lr`, else `optimizer.lr`" if phase else "`optimizer.lr`"
         without = "; without the penalty" if system.penalty else ""
         metrics[f"train/loss{ending}",] = f"{formula}; over all examples since the last line, in training mode{without}"
-        for (name,), meaning in run_records.GRADIENT.items():
-            metrics[name + ending,] = meaning.format(rate)
+        for (name,), meaning in run_records.GRADIENT.items() if phase else ():
+            metrics[name + ending,] = meaning.format(f"`optimizers.{phase}.lr`, else `optimizer.lr`")
     metrics |= {(f"train/{name}",): formula for name, formula in system.logs.items()}
-    if gradient:
-        metrics |= run_records.SKIPPED
-    same = ", ".join(filter(None, ["the same on the validation set", task.scoring]))
+    same = ", ".join(filter(None, ["the same on the validation set", TASK_RECORDS[system.task].scoring]))
     metrics["valid/loss",] = same if gradient and "" in phases_of(system) else loss_of(system)
     scores = [score for name in system.tasks for score in TASK_RECORDS[name].scores]
     metrics |= {(f"valid/{score.metric}",): str(score) for score in scores}
-    timing, result = dict(run_records.TIMING), dict(run_records.RESULT)
-    if not gradient:
-        timing["share_of_peak",] = "0: its operations are not counted"
-    most = tasks.of(system).risk_examples
-    if most < 1 << 60:
-        result["scores.train", ".valid", ".test"] += f"; train: of {most:,} examples at most"
-    penalty = f" + {system.penalty}" if system.penalty else "; this system has no penalty, so the same number"
-    result["risk.structural",] = f"the empirical risk{penalty}"
+    result: run_records.Meanings = {}
+    if (most := tasks.of(system).risk_examples) < 1 << 60:
+        result["scores.train",] = f"of {most:,} examples at most"
+    if system.penalty:
+        result["risk.structural",] = f"the empirical risk + {system.penalty}"
+    if PASSAGES.name in system.encodings:
+        result |= run_records.PASSAGES
     result["cost.parameters",] = system.parameters
-    if PASSAGES.name not in system.encodings:
-        del result["protocol.max_length",]
-    files = {"metrics.jsonl": metrics, "timing.jsonl": timing, "result.json": result}
+    return _logged_table({"metrics.jsonl": metrics, "result.json": result})
+
+
+def logged_by_all(page: Path) -> str:
+    """The numbers that every run has, or every run that learns by gradients."""
+    gradient = {names: meaning.format("`optimizer.lr`") for names, meaning in run_records.GRADIENT.items()}
+    metrics = run_records.PROGRESS | gradient | run_records.SKIPPED
+    files = {"metrics.jsonl": metrics, "timing.jsonl": run_records.TIMING, "result.json": run_records.RESULT}
+    return _logged_table(files)
+
+
+def _logged_table(files: Mapping[str, run_records.Meanings]) -> str:
     rows = [
         [file, ", ".join(f"`{name}`" for name in names), meaning]
         for file, meanings in files.items()
@@ -268,6 +272,7 @@ def blocks() -> dict[str, Callable[[Path], str]]:
         "groups": lambda page: settings_table(Group, "optimizer.groups."),
         "objectives": objective_table,
         "objective-settings": objective_settings,
+        "logged": logged_by_all,
     }
 
     def settings(page: Path, system: System) -> str:

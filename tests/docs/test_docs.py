@@ -121,8 +121,9 @@ def test_commands_run_in_page_order(page: Path, canon: Callable[..., Any]) -> No
         assert outcome.code == 0, f"{line}\n{outcome.err}"
         assert outcome.out.strip(), f"{line} printed nothing"
     if page.parent.name == "systems":
-        section = TEXTS[page].split("## Logged numbers")[1].split("\n## ")[0]
-        reported_names = set(re.findall(r"`([^`]+)`", section))
+        pages = TEXTS[page], TEXTS[ROOT / "docs" / "training.md"]
+        sections = [text.split("## Logged numbers")[1].split("\n## ")[0] for text in pages]
+        reported_names = set(re.findall(r"`([^`]+)`", " ".join(sections)))
         own = [run for run in sorted(Path("runs").iterdir()) if (run / "result.json").is_file()]
         assert own, "a page trains its system"
         for name in {name for run in own for name in logged(run)}:
