@@ -1,8 +1,8 @@
 """Writes the generated tables of the docs from the records: `python docs/generate.py`; --check lists the old ones.
 
-A table stands between `<!-- generated: NAME -->` and `<!-- end -->`. Names: systems, systems-zh, recipes, metrics,
-train, data, datasets, optimizer, schedule, groups, objectives, objective-settings, first-hour, logged, and for a
-system settings-NAME, logged-NAME, deviations-NAME.
+A table stands between `<!-- generated: NAME -->` and `<!-- end -->`. Names: systems, chapters and peers (-zh in
+Chinese), recipes, metrics, train, data, datasets, optimizer, schedule, groups, objectives, objective-settings,
+first-hour, logged, and for a system settings-NAME, logged-NAME, deviations-NAME.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from canon.objectives.table import OBJECTIVES, by_name
 from canon.optim.schedules import Schedule
 from canon.optim.settings import OPTIMIZERS
 from canon.registry import System
+from canon.registry.chapters import CHAPTERS
 from canon.registry.recipes import recipe_records
 from canon.runs import records as run_records
 from canon.tasks import table as tasks
@@ -39,6 +40,19 @@ from canon.tasks.records import TASK_RECORDS
 from canon.train_config import Group, TrainConfig
 
 ROOT = Path(__file__).parent.parent
+# What is measured, the same in Chinese, beside what, the file of results, and where the ratio stands in it.
+PEERS = (
+    ("skip-gram vectors", "skip-gram 词向量", "gensim", "word2vec", ("ratios", "window / gensim skip-gram")),
+    ("fastText vectors, the whole command", "fastText 词向量，整条命令", "fastText", "fasttext_vectors",
+     ("speed", "ratios", "skip-gram, whole: canon / fasttext")),
+    ("GloVe, the whole command", "GloVe，整条命令", "Stanford's GloVe", "glove", ("ratios", "total")),
+    ("training a Transformer", "训练 Transformer", "torch.nn.Transformer", "translation", ("ratio",)),
+    ("training a Transformer", "训练 Transformer", "torch.nn.Transformer", "translation-cuda", ("ratio",)),
+    ("pre-training BERT-base", "预训练 BERT-base", "transformers, compiled", "pretraining-cuda", ("bert-128", "ratio")),
+    ("translating 32 sentences", "翻译 32 个句子", "transformers", "decoding",
+     ("results", "greedy, batch 32", "ratio")),
+    ("encoding sentences with MiniLM", "用 MiniLM 编码句子", "sentence-transformers", "encoding", ("ratio",)),
+)  # fmt: skip
 _BLOCK = re.compile(r"(<!-- generated: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -63,6 +77,30 @@ def system_table(page: Path, chinese: bool) -> str:
         title = (chinese and system.title_zh) or system.title
         predicts = task.predicts_zh if chinese else task.predicts
         rows.append([_link(page, system, system.name), title, reads, predicts, system.paper])
+    return _table(heads, rows)
+
+
+def chapter_table(page: Path, chinese: bool) -> str:
+    rows = []
+    for name, chapter in CHAPTERS.items():
+        links = [_link(page, system, system.name) for system in registry.SYSTEMS if system.chapter == name]
+        if links:
+            rows.append([chapter.title_zh if chinese else chapter.title, " · ".join(links)])
+    return _table(("章", "系统") if chinese else ("chapter", "systems"), rows)
+
+
+def peer_table(page: Path, chinese: bool) -> str:
+    """The ratios that benchmarks printed, from their results."""
+    rows = []
+    for title, title_zh, peer, file, at in PEERS:
+        result = json.loads((ROOT / "benchmarks" / "results" / f"{file}.json").read_text(encoding="utf-8"))
+        ratio = result
+        for key in at:
+            ratio = ratio[key]
+        machine = result.get("device", "cpu").replace("cpu", "") or f"{result['machine']['cores']} CPU cores"
+        where = machine.replace("CPU cores", "核 CPU") if chinese else machine
+        rows.append([title_zh if chinese else title, peer, f"{ratio:.1f} ×", where, f"`{result['command']}`"])
+    heads = ("工作", "对照", "canon 快", "机器", "命令") if chinese else ("work", "beside", "canon", "on", "command")
     return _table(heads, rows)
 
 
@@ -261,6 +299,10 @@ def blocks() -> dict[str, Callable[[Path], str]]:
     writers: dict[str, Callable[[Path], str]] = {
         "systems": partial(system_table, chinese=False),
         "systems-zh": partial(system_table, chinese=True),
+        "chapters": partial(chapter_table, chinese=False),
+        "chapters-zh": partial(chapter_table, chinese=True),
+        "peers": partial(peer_table, chinese=False),
+        "peers-zh": partial(peer_table, chinese=True),
         "recipes": recipe_table,
         "metrics": metric_table,
         "first-hour": first_hour_table,
