@@ -48,9 +48,11 @@ def choose_system(config: Any, targets_of: Callable[[str], Targets]) -> SystemCh
 
 
 def _suits(outcome: tuple[Kind | None, Target | CanonError], kind: Kind, target: Target) -> bool:
-    """Whether the same kind of data is read to predict the same sort of thing: classes, or none."""
+    """Whether the same kind of data is read to predict the same sort of thing: classes, something else, or nothing."""
     kind_read, other = outcome
-    return kind_read is kind and isinstance(other, Target) and bool(other.classes) == bool(target.classes)
+    if kind_read is not kind or not isinstance(other, Target):
+        return False
+    return bool(other.classes) == bool(target.classes) and isinstance(other, Nothing) == isinstance(target, Nothing)
 
 
 def _sentence(source: str, kind: Kind, target: Target, system: registry.System, others: list[registry.System]) -> str:
