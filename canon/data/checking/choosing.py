@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from canon import registry
 from canon.data.checking.check import Suitability, Targets, asked_of
-from canon.data.kinds import KINDS, Kind, accepts, kind_of
+from canon.data.kinds import KINDS, Kind, kind_of
 from canon.data.targets import Nothing, Target
 from canon.errors import CanonError
 
@@ -33,7 +33,7 @@ def choose_system(config: Any, targets_of: Callable[[str], Targets]) -> SystemCh
         return suitability.outcome(system, asked_of(system, targets_of))
 
     reason: CanonError | None = None
-    for kind in (kind for kind in KINDS if kind is home or (accepts(kind, config) and kind.is_chosen(config))):
+    for kind in (kind for kind in KINDS if kind is home or (suitability.accepts(kind) and kind.is_chosen(config))):
         for system in (system for system in registry.SYSTEMS if kind.name in system.first_for):
             taken, target = outcome(system)
             if isinstance(target, CanonError):
