@@ -29,6 +29,7 @@ SOURCE = {
     "fine-tuning": str(HERE / "sentences.csv"),  # the same with one label each
     "prompting": str(HERE / "sentences.csv"),
     "future-steps": str(HERE / "documents.txt"),
+    "ranking": str(HERE / "queries.letor"),  # grades by three features of four
     "retrieval": str(HERE / "triples.csv"),  # numbers in words, backwards, and others
 }
 # Of text: whole words, so that vocabularies are small; tokens and windows so that an epoch has about ten steps.
