@@ -37,7 +37,7 @@ SYSTEMS: tuple[System, ...] = (
         title_zh="多层排序网络（RankNet、ListNet、LambdaRank 等）",
         paper="Burges et al. 2005, Learning to rank using gradient descent",
         module="mlp:MLPRanker",
-        objective="ranknet",
+        objective="lambdarank",
         recipe="ranking/lambdarank",
         first_for=("queries",),
         presets={"tiny": {"hidden": [16]}, "base": {"hidden": [256, 128, 64], "dropout": 0.2}},
@@ -49,7 +49,7 @@ SYSTEMS: tuple[System, ...] = (
         title_zh="自注意力排序网络",
         paper="Pobrotyn et al. 2020, Context-aware learning to rank with self-attention (arXiv:2005.10084)",
         module="attention:AttentionRanker",
-        objective="ranknet",
+        objective="approxndcg",
         recipe="ranking/attention",
         presets={
             "tiny": {"dim": 16, "num_layers": 1, "hidden": 32},

@@ -169,10 +169,17 @@ def _tiles(first_N: Tensor, count_N: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
 
 def tie_keys(item_N: Tensor, seed: int) -> Tensor:
     """[N] a random number for each document: the same for the same seed, whatever else is in the batch."""
-    x = item_N * _FIRST + (seed ^ (seed >> 31)) % (1 << 62)
+    x = (item_N + 1) * _FIRST + (seed ^ (seed >> 31)) % (1 << 62)
     for shift in (30, 27, 31):
         x = (x ^ (x >> shift)) * _SECOND
     return x ^ (x >> 32)
+
+
+def uniforms(key_N: Tensor, count: int) -> Tensor:
+    """[N, count] random numbers of (0, 1), float64, decided by the documents' own."""
+    place = torch.arange(1, count + 1, device=key_N.device)
+    bits = tie_keys(key_N[:, None] ^ (place * _FIRST), 0) & ((1 << 31) - 1)
+    return (bits.double() + 0.5) / (1 << 31)
 
 
 class RankLoss(ABC, Generic[Settings]):

@@ -83,4 +83,59 @@ RANKING: tuple[Objective, ...] = (
         settings=own.Mixed,
         module="pairwise:Mix",
     ),
+    _of_order(
+        name="listnet",
+        title="ListNet",
+        formula="−Σ P_l log P_s over the orders π of the first k documents, P_x = Π_t e^{x_π(t)} / Σ_{not taken} e^x; "
+        "k = 1: −Σ softmax(l) log softmax(s)",
+        paper="Cao, Qin, Liu, Tsai and Li 2007, Learning to rank: from pairwise approach to listwise approach",
+        settings=own.TopK,
+        module="listwise:ListNet",
+    ),
+    _of_order(
+        name="listmle",
+        title="ListMLE",
+        formula="Σ_i w_i (log Σ_{j ≥ i} e^{s_j} − s_i), documents in the order of their grades, equal ones at random",
+        paper="Xia, Liu, Wang, Zhang and Li 2008, Listwise approach to learning to rank: theory and algorithm; "
+        "weights: Lan, Zhu, Guo, Niu and Cheng 2014, Position-aware ListMLE",
+        settings=own.Permutation,
+        module="listwise:ListMLE",
+    ),
+    _of_order(
+        name="softrank",
+        title="SoftRank",
+        formula="1 − Σ_i (2^{l_i} − 1) Σ_{r ≤ T} p_i(r) / log₂(1 + r) / IDCG@T, p_i the distribution of the rank where "
+        "scores are N(s, ς²)",
+        paper="Taylor, Guiver, Robertson and Minka 2008, SoftRank: optimizing non-smooth rank metrics",
+        settings=own.ScoreNoise,
+        module="measured:SoftRank",
+    ),
+    _of_order(
+        name="approxndcg",
+        title="ApproxNDCG",
+        formula="−Σ_i (2^{l_i} − 1) / log₂(1 + r_i) / IDCG, r_i = 1 + Σ_{j ≠ i} σ(α(s_j − s_i))",
+        paper="Qin, Liu and Li 2010, A general approximation framework for direct optimization of information "
+        "retrieval measures",
+        settings=own.Sharpness,
+        module="measured:ApproxNDCG",
+    ),
+    _of_order(
+        name="lambdarank",
+        title="LambdaRank",
+        formula="Σ Δ log(1 + e^(−σ₀d)) over pairs l_i > l_j of which one is among the first T by score, Δ = |change of "
+        "NDCG@T if they changed places|, a constant for the gradient",
+        paper="Burges, Ragno and Le 2006, Learning to rank with nonsmooth cost functions; Burges 2010, From RankNet to "
+        "LambdaRank to LambdaMART: an overview",
+        settings=own.Lambda,
+        module="measured:LambdaRank",
+    ),
+    _of_order(
+        name="boltzrank",
+        title="BoltzRank",
+        formula="1 − Σ_R P(R) NDCG(R) over drawn rankings R, P ∝ e^{−E/T}, E = 2/(n(n − 1)) Σ_{R_j > R_i} (R_j − "
+        "R_i)(s_j − s_i)",
+        paper="Volkovs and Zemel 2009, BoltzRank: learning to maximize expected ranking gain",
+        settings=own.Sampled,
+        module="listwise:BoltzRank",
+    ),
 )

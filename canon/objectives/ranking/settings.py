@@ -77,6 +77,7 @@ class Permutation:
 @settings
 class ScoreNoise:
     noise: Positive = Field(default=1.0, description="ς: standard deviation of each score")
+    truncation: Cut = Field(default=30, description="T: ranks that count")
 
 
 @settings
