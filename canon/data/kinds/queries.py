@@ -20,10 +20,11 @@ import numpy as np
 from canon.config import settings
 from canon.data.catalogue import Dataset
 from canon.data.checking.report import CheckReport
-from canon.data.columns import number_targets
+from canon.data.columns import PEEK, number_targets
+from canon.data.formats.files import ending
 from canon.data.formats.images import visible
 from canon.data.formats.letor import QueryRows, grouped, is_letor, joined, read_letor
-from canon.data.formats.tables import Table, is_table, read_table
+from canon.data.formats.tables import Table, is_table, load_parquet, read_table
 from canon.data.kinds.base import Kind, holds_tables, once, peeked, records_of
 from canon.data.kinds.parts import files_in, leading_file, parts_of
 from canon.data.settings import Columns, Folds, Name, layout
@@ -70,7 +71,7 @@ class QueryKind(Kind):
     def sniff_table(self, path: Path, config: Any) -> str:
         if not holds_tables(path, config):
             return ""
-        table = peeked(path, config)
+        table = _first_rows(path, config)
         name = config.query if config.query in table else _named(table, _QUERY)
         if not name or not _grades(table, config):
             return ""
@@ -127,6 +128,20 @@ class QueryKind(Kind):
 
 
 QUERIES = QueryKind()
+
+
+def _first_rows(path: Path, config: Any) -> Table:
+    """Of the table by which a path is recognised."""
+    file = leading_file(path)
+    if file is None or ending(file) != ".parquet":
+        return peeked(path, config)
+    pa, parquet = load_parquet(file)
+    try:
+        batch = next(parquet.ParquetFile(file).iter_batches(PEEK), None)
+    except (pa.ArrowException, OSError):  # reading it says so
+        batch = None
+    table = pa.table({}) if batch is None else pa.Table.from_batches([batch])
+    return Table(file, dict(zip(table.column_names, table.columns, strict=True)))
 
 
 def _fold(

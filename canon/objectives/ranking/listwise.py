@@ -1,9 +1,9 @@
 """Losses of whole lists by the probability of their order.
 
 Cao, Qin, Liu, Tsai and Li 2007, Learning to rank: from pairwise approach to listwise approach, section 4 → `ListNet`;
-Xia, Liu, Wang, Zhang and Li 2008, Listwise approach to learning to rank, section 4.3, and weights of places by Lan, Zhu,
-Guo, Niu and Cheng 2014, Position-aware ListMLE → `ListMLE`; Volkovs and Zemel 2009, BoltzRank: learning to maximize
-expected ranking gain, equations 2 to 6 → `BoltzRank`.
+Xia, Liu, Wang, Zhang and Li 2008, Listwise approach to learning to rank, section 4.3 → `ListMLE`, with weights of
+places by Lan, Zhu, Guo, Niu and Cheng 2014, Position-aware ListMLE; Volkovs and Zemel 2009, BoltzRank: learning to
+maximize expected ranking gain, equations 2 to 6 → `BoltzRank`.
 Deviations: ListNet's top-k probabilities are exact, of as many places as have at most 10⁵ orders; equal grades are in
 another random order at each step in ListMLE; BoltzRank's energy has g(x) = x, its rankings are drawn with the odds 2^l
 and the best one is among them, and the likelihood that the paper adds is left out.
