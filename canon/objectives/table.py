@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from canon.data.batching import settings as pretraining
+from canon.objectives.ranking.plain_records import PLAIN
 from canon.objectives.ranking.records import RANKING
 from canon.objectives.record import Objective
 from canon.objectives.settings import (
@@ -363,6 +364,7 @@ OBJECTIVES: tuple[Objective, ...] = (
         outputs=("loss",),
     ),
     *RANKING,
+    *PLAIN,
 )
 
 

@@ -55,6 +55,7 @@ OF_TASK = {
 OF_SYSTEM = {
     "nadaraya-watson": {"system.width": 5.0, "optimizer.lr": 0.1},  # far too narrow at first
     "hard-prompt": {"data.template": "{text} {trigger:2} {mask}"},
+    "prank": {"train.batch": 1},  # one query is enough to learn much of what there is
     "ngram": {"train.batch": 2},  # some of the text is still to be counted at the last of few steps
 }
 
