@@ -43,7 +43,8 @@ class RankingScores(Task, OfLists):
             best = [
                 {"document": names[query][place] or str(place + 1), "score": float(scores[place])} for place in order
             ]
-            rows.append({"prediction": best[0]["document"], "top": best})
+            name = str(columns["query"][query])  # type: ignore[index]
+            rows.append({"query": name, "prediction": best[0]["document"], "top": best})
         return rows
 
 
