@@ -43,14 +43,14 @@ def measured(
     counted_N = place_N < (settings.cutoff or len(labels_N))
     if settings.measure == "map":
         hit_N = sorted_N >= 1
-        total_Q = np.add.reduceat(hit_N, starts_Q, dtype=np.int64)
+        total_Q = sums(hit_N, offsets_Q).astype(np.int64)
         before_Q = np.cumsum(total_Q) - total_Q
         precision_N = (np.cumsum(hit_N) - before_Q[query_N]) / (place_N + 1)
-        return np.asarray(np.add.reduceat(precision_N * hit_N * counted_N, starts_Q) / np.maximum(total_Q, 1))
+        return np.asarray(sums(precision_N * hit_N * counted_N, offsets_Q) / np.maximum(total_Q, 1))
     discount_N = counted_N / np.log2(place_N + 2)
-    gained_Q = np.add.reduceat((np.exp2(sorted_N) - 1) * discount_N, starts_Q)
+    gained_Q = sums((np.exp2(sorted_N) - 1) * discount_N, offsets_Q)
     best_N = labels_N[np.lexsort((-labels_N, query_N))]
-    ideal_Q = np.add.reduceat((np.exp2(best_N) - 1) * discount_N, starts_Q)
+    ideal_Q = sums((np.exp2(best_N) - 1) * discount_N, offsets_Q)
     return np.asarray(gained_Q / np.where(ideal_Q > 0, ideal_Q, 1))
 
 
@@ -78,6 +78,12 @@ def _rising(values: list[float]) -> np.ndarray:
         sums.append(total)
         counts.append(count)
     return np.repeat(np.array(sums) / counts, counts)
+
+
+def sums(values_N: np.ndarray, offsets_Q: np.ndarray) -> np.ndarray:
+    """[Q] by query."""
+    sizes_Q = np.diff(offsets_Q)
+    return np.bincount(np.repeat(np.arange(len(sizes_Q)), sizes_Q), weights=values_N, minlength=len(sizes_Q))
 
 
 def spans(offsets_Q: np.ndarray) -> Iterator[tuple[int, int]]:
@@ -173,7 +179,7 @@ class RankError(PlainRankLoss[NoSettings]):
     def plain(self, logits_N: np.ndarray, labels_N: np.ndarray, offsets_Q: np.ndarray) -> np.ndarray:
         sign_NK = np.where(labels_N[:, None] > np.arange(logits_N.shape[1]), 1.0, -1.0)
         wrong_N = (sign_NK * logits_N <= 0).sum(axis=1)
-        return np.asarray(np.add.reduceat(wrong_N, offsets_Q[:-1]) / np.diff(offsets_Q))
+        return sums(wrong_N, offsets_Q) / np.maximum(np.diff(offsets_Q), 1)
 
     def scores(self, logits_N: Tensor) -> Tensor:
         return logits_N.mean(dim=-1)
@@ -183,11 +189,11 @@ class Disorder(PlainRankLoss[NoSettings]):
     """Σ (s − t)² / Σ (s − s̄)² over a query's documents; 1 where all scores are equal."""
 
     def plain(self, logits_N: np.ndarray, labels_N: np.ndarray, offsets_Q: np.ndarray) -> np.ndarray:
-        starts_Q, sizes_Q = offsets_Q[:-1], np.diff(offsets_Q)
+        sizes_Q = np.diff(offsets_Q)
         lost_N = (logits_N - in_order(labels_N, logits_N, offsets_Q)) ** 2
-        mean_Q = np.add.reduceat(logits_N, starts_Q) / sizes_Q
-        spread_Q = np.add.reduceat((logits_N - np.repeat(mean_Q, sizes_Q)) ** 2, starts_Q)
-        return np.divide(np.add.reduceat(lost_N, starts_Q), spread_Q, out=np.ones(len(sizes_Q)), where=spread_Q > 0)
+        mean_Q = sums(logits_N, offsets_Q) / np.maximum(sizes_Q, 1)
+        spread_Q = sums((logits_N - np.repeat(mean_Q, sizes_Q)) ** 2, offsets_Q)
+        return np.divide(sums(lost_N, offsets_Q), spread_Q, out=np.ones(len(sizes_Q)), where=spread_Q > 0)
 
 
 class Structured(PlainRankLoss[Settings]):

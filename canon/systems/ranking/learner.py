@@ -32,12 +32,12 @@ class TrainingLists:
 
     @classmethod
     def of(cls, columns: Columns, seed: int) -> TrainingLists:
-        """All documents of a split, shuffled within their queries."""
+        """All documents of a split, shuffled within their queries; queries without documents are left out."""
         values, target = columns["input"], columns["target"]
         assert isinstance(values, Lists) and isinstance(target, Lists)
         order_N = np.lexsort((Draws(seed, 0).bits(0, np.arange(len(values.values))), values.rows))
         labels_N = np.asarray(target.values[order_N], np.float64)
-        return cls(np.asarray(values.values[order_N], np.float32), labels_N, values.offsets)
+        return cls(np.asarray(values.values[order_N], np.float32), labels_N, np.unique(values.offsets))
 
     def informative(self) -> TrainingLists:
         """Those of queries that have documents of two labels."""

@@ -54,8 +54,8 @@ class RankProp(RankingLearner):
         else:
             scores_N = self._centred_NF @ self.weights_F
             targets_N = in_order(labels_N, scores_N, self.documents.offsets)
-            moved = float(((targets_N - scores_N) ** 2).sum() / ((scores_N - scores_N.mean()) ** 2).sum())
-            self._logged = {"moved": moved}
+            moved = float(((targets_N - scores_N) ** 2).mean())
+            self._logged = {"moved": moved / max(float(scores_N.var()), 1e-300)}
         spread = targets_N.std()
         if not spread:
             return False
