@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from math import isfinite
 from pathlib import Path
 from typing import NamedTuple, NoReturn
@@ -23,6 +24,7 @@ from canon.data.batching.sequences import offsets_of, places_of
 from canon.data.formats.files import COMPRESSIONS, lines, utf8
 from canon.data.formats.layout import first_lines
 from canon.errors import CanonError
+from canon.kernels import enabled
 
 SIDES = (".query", ".group")
 _LOOKED = 50  # lines
@@ -30,6 +32,7 @@ _SPARSE = re.compile(r"[-+]?[\d.]+(?P<query>\s+qid:\S+)?(\s+\d+:[-+.\deE]+)+\s*(
 _DOCUMENT = re.compile(r"doc(?:ument)?_?id\s*[=:]\s*(\S+)", re.IGNORECASE)
 _MOST_NUMBERS = 1 << 33  # of the matrix of all documents' features
 _PART = 1 << 24  # bytes of a file read at once
+_LARGE = 1 << 20  # bytes from which on the compiled reader pays
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,6 +196,37 @@ def _parts(path: Path, encoding: str) -> Iterator[tuple[int, bytes]]:
 
 
 def _read_part(text: bytes, path: Path, first: int) -> _Part:
+    compiled = _compiled(text, first) if len(text) > _LARGE and find_spec("numba") and enabled() else None
+    return _plain(text, path, first) if compiled is None else compiled
+
+
+def _compiled(text: bytes, first: int) -> _Part | None:
+    """The same by compiled loops; None where a line is not as it should be."""
+    from canon.kernels.cpu.letor import read_lines
+
+    most = text.count(b"\n") + 1
+    labels, numbers = np.empty(most, dtype=np.float32), np.empty(text.count(b":"), dtype=np.float32)
+    queries, comments = (np.empty((most, 2), dtype=np.int64) for _ in range(2))
+    counts, places = (np.empty(most, dtype=np.int64) for _ in range(2))
+    columns = np.empty(len(numbers), dtype=np.int64)
+    raw = np.frombuffer(text, dtype=np.uint8)
+    documents, features = read_lines(raw, labels, queries, counts, columns, numbers, comments, places)
+    if documents < 0 or not np.isfinite(numbers[:features]).all():
+        return None
+    names = [text[start:stop].decode("utf-8", "replace") for start, stop in queries[:documents].tolist()]
+    said = [document_name(text[start:stop]) if start < stop else "" for start, stop in comments[:documents].tolist()]
+    return _Part(
+        labels[:documents],
+        names,
+        counts[:documents],
+        columns[:features],
+        numbers[:features],
+        said,
+        places[:documents] + (first - 1),
+    )
+
+
+def _plain(text: bytes, path: Path, first: int) -> _Part:
     labels, queries, counts, documents, places = [], [], [], [], []
     columns: list[int] = []
     numbers: list[float] = []
