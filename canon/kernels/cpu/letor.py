@@ -2,8 +2,8 @@
 
 It reads lines as they should be: a plain number, qid, numbered features that rise, a comment. At anything else it
 stops, and the plain version (canon/data/formats/letor.py) reads the part again and says what is wrong; both give the
-same numbers (tests/kernels/test_letor.py). A number is its digits as a whole number times a power of ten: exact in float64
-up to 15 digits, so that a float32 of more may differ in its last bit.
+same numbers (tests/kernels/test_letor.py). A number is its digits as a whole number times a power of ten: exact in
+float64 up to 15 digits, so that a float32 of more may differ in its last bit.
 Shapes: B bytes, N lines, M features of all lines.
 """
 
