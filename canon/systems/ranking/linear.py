@@ -33,4 +33,5 @@ class LinearRanker(nn.Module, Penalized):
         return self.head(input_NF)
 
     def penalty(self) -> Tensor:
-        return 0.5 * self.decay * self.head.output.weight.square().sum()
+        weight = self.head.output.weight
+        return 0.5 * self.decay * weight.square().sum() if self.decay else weight.new_zeros(())
