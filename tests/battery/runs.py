@@ -30,6 +30,7 @@ SOURCE = {
     "prompting": str(HERE / "sentences.csv"),
     "future-steps": str(HERE / "documents.txt"),
     "retrieval": str(HERE / "triples.csv"),  # numbers in words, backwards, and others
+    "recommendation": str(HERE / "interactions.csv"),  # users who mostly take every third item
 }
 # Of text: whole words, so that vocabularies are small; tokens and windows so that an epoch has about ten steps.
 TEXT = {"data.tokenizer": "split", "data.target_tokenizer": "split", "train.tokens": 70, "optimizer.lr": 0.03}
@@ -54,6 +55,7 @@ OF_TASK = {
 OF_SYSTEM = {
     "nadaraya-watson": {"system.width": 5.0, "optimizer.lr": 0.1},  # far too narrow at first
     "hard-prompt": {"data.template": "{text} {trigger:2} {mask}"},
+    "popular": {"train.batch": 2},
     "ngram": {"train.batch": 2},  # some of the text is still to be counted at the last of few steps
 }
 

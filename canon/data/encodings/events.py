@@ -56,8 +56,8 @@ def _protocol(value: Any) -> Any:
 class EventSettings(Common):
     holdout: Literal["auto", "leave-one-out", "time", "user", "given"] = Field(
         default="auto",
-        description="what is tested: the last item of each user, the last share of all interactions, a share of the users, "
-        "or what the test file gives; auto: the test file, else the last item of each user",
+        description="what is tested: the last item of each user, the last share of all interactions, a share of the "
+        "users, or what the test file gives; auto: the test file, else the last item of each user",
     )
     protocol: Annotated[str, PlainValidator(_protocol)] = Field(
         default="auto",
