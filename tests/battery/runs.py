@@ -56,6 +56,7 @@ OF_SYSTEM = {
     "nadaraya-watson": {"system.width": 5.0, "optimizer.lr": 0.1},  # far too narrow at first
     "hard-prompt": {"data.template": "{text} {trigger:2} {mask}"},
     "popular": {"train.batch": 2},
+    "item-knn": {"train.batch": 4},
     "ngram": {"train.batch": 2},  # some of the text is still to be counted at the last of few steps
 }
 

@@ -22,10 +22,11 @@ import math
 import numpy as np
 
 from canon.kernels.cpu.compiler import GOLDEN, mixed, njit, part
-from canon.kernels.cpu.lanes import LANES, LINE, fetch, fused, lanes, put, same, total
+from canon.kernels.cpu.lanes import LANES, LINE, fetch, fetch_to_read, fused, lanes, put, same, total
 from canon.kernels.cpu.word2vec import noise_word
 
-_AHEAD = 8  # draws that are made before their turn
+_STAGES = 8  # draws between the stages of a draw: its event, its items, what is known of them
+_RING = 32  # draws that are under way, at least three times as many
 _MOST_DRAWS = 1000  # of one item; a user who has nearly all of them is passed over
 _LARGEST = np.float32(30.0)  # of x, beyond which σ is 0 or 1 to rounding
 _AT_ONCE = 8  # losses whose logarithm is taken once
@@ -63,15 +64,25 @@ def has(items_N, first, last, item):
 
 
 @part
-def unseen(bits, turn, num_items, items_N, first, last, threshold_I, other_I):
-    """An item that the range has not, the first of the draws from number `turn` on; −1 where none comes."""
-    for _ in range(_MOST_DRAWS):
-        turn += 1
-        more = mixed(bits + np.uint64(turn) * GOLDEN)
-        item = noise_word(more, threshold_I, other_I) if len(threshold_I) else scaled(more, num_items)
-        if not has(items_N, first, last, item):
-            return item, turn
-    return np.int64(-1), turn
+def is_seen(marks, width, items_N, starts_U, user, item):
+    """Whether a user has an item: by its bit, where there are bits, else by the user's rising list."""
+    if len(marks):
+        return (marks[user * width + (item >> 6)] >> np.uint64(item & 63)) & np.uint64(1) != 0
+    return has(items_N, starts_U[user], starts_U[user + 1], item)
+
+
+@_compiled
+def mark(marks, width, users_N, items_N):
+    """Sets the bits of all events."""
+    for n in range(len(users_N)):
+        marks[np.int64(users_N[n]) * width + (items_N[n] >> 6)] |= np.uint64(1) << np.uint64(items_N[n] & 63)
+
+
+@part
+def other_item(bits, turn, num_items, threshold_I, other_I):
+    """The item of draw `turn` of an event's own series."""
+    more = mixed(bits + np.uint64(turn) * GOLDEN)
+    return noise_word(more, threshold_I, other_I) if len(threshold_I) else scaled(more, num_items)
 
 
 @part
@@ -87,88 +98,136 @@ def _likely(x):
     return np.float32(1) / (np.float32(1) + np.exp(-x))
 
 
-@_compiled
-def draw_pairs(key, first, count, users_N, items_N, starts_U, num_items, threshold_I, other_I):
-    """The user, the item and the unseen item of draws [first, first + count), as `learn_pairs` has them."""
-    drawn_n3 = np.empty((count, 3), np.int64)
-    for n in range(count):
-        bits = bits_at(key, first + n)
+@part
+def _advance(
+    n, last, key, users_N, items_N, starts_U, marks, width, num_items, threshold_I, other_I, users, items, stride, room,
+    ring_bits, ring_event, ring_user, ring_item,
+):  # fmt: skip
+    """Takes draw n to its first stage, and those before it to theirs: the event; user, items and what tells whether
+    they are seen; unseen items. Each asks for what the next one reads. A draw without unseen items has −1."""
+    if n < last:
+        bits = bits_at(key, n)
+        place = n % _RING
         event = scaled(bits, len(users_N))
-        user = np.int64(users_N[event])
-        other, _ = unseen(
-            bits, 0, num_items, items_N, starts_U[user], starts_U[user + 1], threshold_I, other_I
+        ring_bits[place], ring_event[place] = bits, event
+        fetch_to_read(users_N, event)
+        fetch_to_read(items_N, event)
+    if n - _STAGES >= 0 and ring_event[(n - _STAGES) % _RING] >= 0:
+        place = (n - _STAGES) % _RING
+        user, item = np.int64(users_N[ring_event[place]]), np.int64(items_N[ring_event[place]])
+        ring_user[place], ring_item[place * room] = user, item
+        _ask(users, user, stride)
+        _ask(items, item, stride)
+        for k in range(1, room):
+            other = other_item(ring_bits[place], k, num_items, threshold_I, other_I)
+            ring_item[place * room + k] = other
+            if len(marks):
+                fetch_to_read(marks, user * width + (other >> 6))
+        if len(marks) == 0:
+            fetch_to_read(items_N, (starts_U[user] + starts_U[user + 1]) >> 1)
+        ring_event[place] = -1
+    if n - 2 * _STAGES >= 0 and ring_user[(n - 2 * _STAGES) % _RING] >= 0:
+        place = (n - 2 * _STAGES) % _RING
+        user, turn = ring_user[place], room - 1
+        for k in range(1, room):
+            other = ring_item[place * room + k]
+            tries = 0
+            while is_seen(marks, width, items_N, starts_U, user, other):
+                turn, tries = turn + 1, tries + 1
+                if tries == _MOST_DRAWS:
+                    other = np.int64(-1)
+                    break
+                other = other_item(ring_bits[place], turn, num_items, threshold_I, other_I)
+            ring_item[place * room + k] = other
+            _ask(items, max(other, 0), stride)
+
+
+@_compiled
+def draw_items(
+    key, first, count, users_N, items_N, starts_U, marks, width, num_items, threshold_I, other_I, users, items, stride,
+    room,
+):  # fmt: skip
+    """User and items of draws [first, first + count), int64 [count, 1 + room], as they are learned from."""
+    drawn = np.empty((count, 1 + room), np.int64)
+    ring_bits, ring_event = np.zeros(_RING, np.uint64), np.full(_RING, -1, np.int64)
+    ring_user, ring_item = np.full(_RING, -1, np.int64), np.zeros(_RING * room, np.int64)
+    for n in range(first, first + count + 3 * _STAGES):
+        _advance(
+            n, first + count, key, users_N, items_N, starts_U, marks, width, num_items, threshold_I, other_I, users,
+            items, stride, room, ring_bits, ring_event, ring_user, ring_item,
         )  # fmt: skip
-        drawn_n3[n, 0], drawn_n3[n, 1], drawn_n3[n, 2] = user, items_N[event], other
-    return drawn_n3
+        done = n - 3 * _STAGES
+        if done >= first:
+            drawn[done - first, 0] = ring_user[done % _RING]
+            drawn[done - first, 1:] = ring_item[done % _RING * room : (done % _RING + 1) * room]
+            ring_user[done % _RING] = -1
+    return drawn
 
 
 @_compiled
 def learn_pairs(
-    key, first, last, users_N, items_N, starts_U, num_items, threshold_I, other_I, users, items, bias_I, stride, lr,
-    falls, draws, decay,
+    key, first, last, users_N, items_N, starts_U, marks, width, num_items, threshold_I, other_I, users, items, bias_I,
+    stride, lr, falls, draws, decay,
 ):  # fmt: skip
     """Learns from draws [first, last) of `draws`; the sum of losses, and how many draws were learned from.
 
     falls: by which share the rate has fallen at the last draw."""
-    ring_u, ring_i = np.zeros(_AHEAD, np.int64), np.zeros(_AHEAD, np.int64)
-    ring_j = np.zeros(_AHEAD, np.int64)
+    ring_bits, ring_event = np.zeros(_RING, np.uint64), np.full(_RING, -1, np.int64)
+    ring_user, ring_item = np.full(_RING, -1, np.int64), np.zeros(_RING * 2, np.int64)
     loss, count, product, kept = np.float64(0.0), 0, np.float64(1.0), 0
-    for n in range(first, last + _AHEAD):
-        place = n % _AHEAD
-        if n >= first + _AHEAD:
-            u, i, j = ring_u[place], ring_i[place], ring_j[place]
-            if j >= 0:
-                rate = np.float32(lr * (1.0 - falls * (n - _AHEAD) / draws))
-                shrink = np.float32(1.0) - rate * np.float32(decay)
-                at_u, at_i, at_j = u * stride, i * stride, j * stride
-                sums = same(0.0)
-                for d in range(0, stride, LANES):
-                    sums = fused(lanes(users, at_u + d), lanes(items, at_i + d) - lanes(items, at_j + d), sums)
-                likely = _likely(total(sums) + bias_I[i] - bias_I[j])
-                product = np.float64(product * likely)
-                kept += 1
-                if kept == _AT_ONCE:
-                    loss -= math.log(product)
-                    product, kept = np.float64(1.0), 0
-                count += 1
-                moved = rate * (np.float32(1) - likely)
-                step, keep = same(moved), same(shrink)
-                for d in range(0, stride, LANES):
-                    p, q, r = lanes(users, at_u + d), lanes(items, at_i + d), lanes(items, at_j + d)
-                    change = step * p
-                    put(users, at_u + d, fused(step, q - r, keep * p))
-                    put(items, at_i + d, fused(keep, q, change))
-                    put(items, at_j + d, keep * r - change)
-                bias_I[i] = shrink * bias_I[i] + moved
-                bias_I[j] = shrink * bias_I[j] - moved
-        if n < last:
-            bits = bits_at(key, n)
-            event = scaled(bits, len(users_N))
-            user, item = np.int64(users_N[event]), np.int64(items_N[event])
-            other, _ = unseen(
-                bits, 0, num_items, items_N, starts_U[user], starts_U[user + 1], threshold_I, other_I
-            )  # fmt: skip
-            ring_u[place], ring_i[place], ring_j[place] = user, item, other
-            _ask(users, user, stride)
-            _ask(items, item, stride)
-            _ask(items, max(other, 0), stride)
+    for n in range(first, last + 3 * _STAGES):
+        _advance(
+            n, last, key, users_N, items_N, starts_U, marks, width, num_items, threshold_I, other_I, users, items,
+            stride, 2, ring_bits, ring_event, ring_user, ring_item,
+        )  # fmt: skip
+        now = n - 3 * _STAGES
+        if now < first:
+            continue
+        place = now % _RING
+        u, i, j = ring_user[place], ring_item[place * 2], ring_item[place * 2 + 1]
+        ring_user[place] = -1
+        if j < 0:
+            continue
+        rate = np.float32(lr * (1.0 - falls * now / draws))
+        shrink = np.float32(1.0) - rate * np.float32(decay)
+        at_u, at_i, at_j = u * stride, i * stride, j * stride
+        sums = same(0.0)
+        for d in range(0, stride, LANES):
+            sums = fused(lanes(users, at_u + d), lanes(items, at_i + d) - lanes(items, at_j + d), sums)
+        likely = _likely(total(sums) + bias_I[i] - bias_I[j])
+        product = np.float64(product * likely)
+        kept += 1
+        if kept == _AT_ONCE:
+            loss -= math.log(product)
+            product, kept = np.float64(1.0), 0
+        count += 1
+        moved = rate * (np.float32(1) - likely)
+        step, keep = same(moved), same(shrink)
+        for d in range(0, stride, LANES):
+            p, q, r = lanes(users, at_u + d), lanes(items, at_i + d), lanes(items, at_j + d)
+            change = step * p
+            put(users, at_u + d, fused(step, q - r, keep * p))
+            put(items, at_i + d, fused(keep, q, change))
+            put(items, at_j + d, keep * r - change)
+        bias_I[i] = shrink * bias_I[i] + moved
+        bias_I[j] = shrink * bias_I[j] - moved
     return loss - math.log(product), count
 
 
 @part
 def _point(users, at_u, items, at_i, stride, bias_U, u, bias_I, i, bias_1, target, squared, rate, shrink):
-    """One step for a user and an item; the loss before it."""
+    """One step for a user and an item; the squared error before it, or the probability of what is right."""
     sums = same(0.0)
     for d in range(0, stride, LANES):
         sums = fused(lanes(users, at_u + d), lanes(items, at_i + d), sums)
     x = total(sums) + bias_1[0] + bias_U[u] + bias_I[i]
     if squared:
         error = target - x
-        loss = np.float64(error) * np.float64(error)
+        judged = error * error
     else:
         likely = _likely(x)
         error = target - likely
-        loss = -math.log(np.float64(likely)) if target > 0 else -math.log(1.0 - np.float64(likely))
+        judged = likely if target > 0 else np.float32(1) - likely
     moved = rate * error
     step, keep = same(moved), same(shrink)
     for d in range(0, stride, LANES):
@@ -178,50 +237,53 @@ def _point(users, at_u, items, at_i, stride, bias_U, u, bias_I, i, bias_1, targe
     bias_U[u] = shrink * bias_U[u] + moved
     bias_I[i] = shrink * bias_I[i] + moved
     bias_1[0] += moved
-    return loss
+    return judged
 
 
 @_compiled
 def learn_points(
-    key, first, last, users_N, items_N, ratings_N, starts_U, num_items, negatives, users, items, bias_U, bias_I,
-    bias_1, stride, lr, falls, draws, decay,
+    key, first, last, users_N, items_N, ratings_N, starts_U, marks, width, num_items, negatives, users, items, bias_U,
+    bias_I, bias_1, stride, lr, falls, draws, decay,
 ):  # fmt: skip
     """Learns from draws [first, last), each of an event and `negatives` unseen items; with ratings from these alone.
     The sum of losses, and of how many."""
     squared = len(ratings_N) > 0
     no_threshold, no_other = np.empty(0, np.uint32), np.empty(0, np.int32)
     room = negatives + 1
-    ring_u, ring_i = np.zeros(_AHEAD, np.int64), np.zeros(_AHEAD * room, np.int64)
-    ring_y = np.ones(_AHEAD, np.float32)
-    loss, count = 0.0, 0
-    for n in range(first, last + _AHEAD):
-        place = n % _AHEAD
-        if n >= first + _AHEAD:
-            u = ring_u[place]
-            rate = np.float32(lr * (1.0 - falls * (n - _AHEAD) / draws))
-            shrink = np.float32(1.0) - rate * np.float32(decay)
-            for k in range(room):
-                i = ring_i[place * room + k]
-                if i >= 0:
-                    target = ring_y[place] if k == 0 else np.float32(0)
-                    loss += _point(
-                        users, u * stride, items, i * stride, stride, bias_U, u, bias_I, i, bias_1, target, squared,
-                        rate, shrink,
-                    )  # fmt: skip
-                    count += 1
-        if n < last:
-            bits = bits_at(key, n)
-            event = scaled(bits, len(users_N))
-            user, turn = np.int64(users_N[event]), 0
-            ring_u[place], ring_i[place * room] = user, items_N[event]
+    ring_bits, ring_event = np.zeros(_RING, np.uint64), np.full(_RING, -1, np.int64)
+    ring_user, ring_item = np.full(_RING, -1, np.int64), np.zeros(_RING * room, np.int64)
+    loss, count, product, kept = np.float64(0.0), 0, np.float64(1.0), 0
+    for n in range(first, last + 3 * _STAGES):
+        _advance(
+            n, last, key, users_N, items_N, starts_U, marks, width, num_items, no_threshold, no_other, users, items,
+            stride, room, ring_bits, ring_event, ring_user, ring_item,
+        )  # fmt: skip
+        now = n - 3 * _STAGES
+        if now < first:
+            continue
+        place = now % _RING
+        u = ring_user[place]
+        ring_user[place] = -1
+        rate = np.float32(lr * (1.0 - falls * now / draws))
+        shrink = np.float32(1.0) - rate * np.float32(decay)
+        for k in range(room):
+            i = ring_item[place * room + k]
+            if i < 0:
+                continue
+            target = np.float32(1) if k == 0 else np.float32(0)
             if squared:
-                ring_y[place] = ratings_N[event]
-            _ask(users, user, stride)
-            _ask(items, np.int64(items_N[event]), stride)
-            for k in range(1, room):
-                item, turn = unseen(
-                    bits, turn, num_items, items_N, starts_U[user], starts_U[user + 1], no_threshold, no_other
-                )  # fmt: skip
-                ring_i[place * room + k] = item
-                _ask(items, max(item, 0), stride)
-    return loss, count
+                target = ratings_N[scaled(ring_bits[place], len(users_N))]
+            judged = _point(
+                users, u * stride, items, i * stride, stride, bias_U, u, bias_I, i, bias_1, target, squared, rate,
+                shrink,
+            )  # fmt: skip
+            count += 1
+            if squared:
+                loss += judged
+                continue
+            product = np.float64(product * judged)
+            kept += 1
+            if kept == _AT_ONCE:
+                loss -= math.log(product)
+                product, kept = np.float64(1.0), 0
+    return loss - math.log(product), count

@@ -52,6 +52,7 @@ class BPR(FactorLearner):
         if self.config.negatives == "popular":
             alias = alias_table(noise_shares(np.bincount(self.items_N, minlength=self.num_items), self.config.beta))
             self.threshold_I, self.other_I = (np.ascontiguousarray(each) for each in alias)
+        self.mark()
         self.make()
 
     def step(self, number: int) -> bool:
@@ -59,9 +60,9 @@ class BPR(FactorLearner):
 
         def learn(part: tuple[int, int]) -> tuple[float, int]:
             return kernels.learn_pairs(
-                self.key, *part, self.users_N, self.items_N, self.seen.offsets, self.num_items, self.threshold_I,
-                self.other_I, self.flat_users, self.flat_items, self.arrays["bias"], self.stride, config.lr,
-                config.falls, self.draws, config.decay,
+                self.key, *part, self.users_N, self.items_N, self.seen.offsets, self.marks, self.width, self.num_items,
+                self.threshold_I, self.other_I, self.flat_users, self.flat_items, self.arrays["bias"], self.stride,
+                config.lr, config.falls, self.draws, config.decay,
             )  # fmt: skip
 
         for loss, count in self.in_threads(learn, self.ranges((number - 1) * self.batch, number * self.batch)):

@@ -21,6 +21,7 @@ from canon.systems.recommendation.base import Recommender, in_lines
 from canon.systems.settings import Positive
 
 kernels = Later("cpu.factors")
+_MARKS = 64 << 20  # bytes
 _NEWTON = 12  # steps, at most
 _NEGATIVES = 20  # of a fold-in, for each item: more than in training, where each is drawn again in every epoch
 
@@ -40,8 +41,17 @@ class FactorLearner(Recommender):
     def __init__(self, config: Any, context: Context) -> None:
         super().__init__(config, context)
         self.more: dict[str, int] = {}  # names and lengths of other arrays
-        self.stride = 0
+        self.stride = self.width = 0
+        self.marks = np.zeros(0, np.uint64)
         self.flat_users = self.flat_items = np.zeros(0, np.float32)
+
+    def mark(self) -> None:
+        """One bit for each user and item, where that takes little memory: whether the user has the item."""
+        self.width = -(-self.num_items // 64)
+        fits = self.num_users * self.width <= _MARKS // 8
+        self.marks = np.zeros(self.num_users * self.width if fits else 0, np.uint64)
+        if fits:
+            kernels.mark(self.marks, self.width, self.users_N, self.items_N)
 
     def make(self) -> None:
         """First factors: normal, as wide as system.spread."""

@@ -52,6 +52,7 @@ class MF(FactorLearner):
     def begin(self, data: Data, batch: int, steps: int) -> None:
         super().begin(data, batch, steps)
         self.key = kernels.key_of(self.context.seed, 0)
+        self.mark()
         self.make()
         if not self.squared:
             self.ratings_N = np.zeros(0, np.float32)
@@ -66,9 +67,10 @@ class MF(FactorLearner):
 
         def learn(part: tuple[int, int]) -> tuple[float, int]:
             return kernels.learn_points(
-                self.key, *part, self.users_N, self.items_N, self.ratings_N, self.seen.offsets, self.num_items,
-                0 if self.squared else config.negatives, self.flat_users, self.flat_items, arrays["user_bias"],
-                arrays["item_bias"], arrays["bias"], self.stride, config.lr, config.falls, self.draws, config.decay,
+                self.key, *part, self.users_N, self.items_N, self.ratings_N, self.seen.offsets, self.marks, self.width,
+                self.num_items, 0 if self.squared else config.negatives, self.flat_users, self.flat_items,
+                arrays["user_bias"], arrays["item_bias"], arrays["bias"], self.stride, config.lr, config.falls,
+                self.draws, config.decay,
             )  # fmt: skip
 
         for loss, count in self.in_threads(learn, self.ranges((number - 1) * self.batch, number * self.batch)):
