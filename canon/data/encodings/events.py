@@ -154,7 +154,10 @@ class EventEncoding(Encoding):
             keys = np.where(coded.users >= 0, coded.users, len(users) + held.pairs.users)
             asked = held.asked & known
             if not asked.any():
-                raise CanonError(f"{source.name}: no item to be found in the {name} split is in training.")
+                raise CanonError(
+                    f"{source.name}: no item to be found in the {name} split is in training, as where every item comes "
+                    "once; give more interactions, or name other columns by data.user and data.item."
+                )
             columns = _asked(keys, coded.items, coded.ratings, asked, known & ~held.asked, seen, len(users))
             splits[name] = _with_candidates(columns, name, protocol, source, config, user_code, item_code)
             seen = (np.append(seen[0], coded.users[asked]), np.append(seen[1], coded.items[asked]))

@@ -10,7 +10,8 @@ ratings y and e = y − x (`learn_points`):
 Draw n is a function of the key and n alone: an event evenly of all, then items until one is unseen, evenly or by an
 alias table. Rows of the draws to come are asked for, so that they are near when their turn comes. Threads may work on
 ranges of draws side by side (Hogwild: Recht, Ré, Wright and Niu 2011).
-Plain version: the same code uncompiled with NumPy for lanes, equal but for rounding in tests/kernels/test_factors.py;
+Plain version: the same code uncompiled with NumPy for lanes, equal but for rounding in
+tests/kernels/test_recommendation.py;
 the equations one by one in tests/systems/test_bpr.py and test_mf.py.
 Shapes: N events by user and item, S numbers of a row (a multiple of LINE); users and items are flat.
 """

@@ -5,7 +5,8 @@ Zhang and Koren 2022 (arXiv:2110.14037), equation 4; steps of conjugate gradient
 Applications of the conjugate gradient method for implicit feedback collaborative filtering:
   (Σ_{i ∈ S} q_i q_iᵀ + α₀ QᵀQ + λ_u 1) p = Σ_{i ∈ S} q_i
 A step costs D² + 2 |S| D, where solving would cost |S| D² + D³/3.
-Plain version: the same code uncompiled with NumPy for lanes, and NumPy's `solve`, in tests/systems/test_ials.py.
+Plain version: the same code uncompiled with NumPy for lanes, equal but for rounding in
+tests/kernels/test_recommendation.py; NumPy's `solve` in tests/systems/test_ials.py.
 Shapes: rows of S floats (whole lanes, zeros after D), flat; the items of row u are others[starts[u] : starts[u + 1]].
 """
 

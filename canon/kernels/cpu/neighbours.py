@@ -3,7 +3,8 @@
 Sarwar, Karypis, Konstan and Riedl 2001, Item-based collaborative filtering recommendation algorithms:
   s_ij = c_ij / (√(c_i c_j) + shrink), c_ij users who have both       x_ui = Σ s_ij, j of u's and of i's K nearest
 Items are counted for one item at a time, through the items of its users: never a matrix of all pairs.
-Plain version: the same code uncompiled, equal to a dense matrix product in tests/systems/test_item_knn.py.
+Plain version: the same code uncompiled, equal in tests/kernels/test_recommendation.py; a dense matrix product in
+tests/systems/test_item_knn.py.
 Shapes: I items, K neighbours; lists end to end, those of row r from starts[r] on.
 """
 

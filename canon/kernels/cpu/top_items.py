@@ -2,7 +2,7 @@
 
 Equal scores are ordered by a number that the user and the item decide (`mixed` of both), never by the order of items,
 which may be that of their popularity. Items that a user has already are not ranked.
-Plain version: the same code uncompiled, equal to sorting with NumPy in tests/kernels/test_top_items.py.
+Plain version: the same code uncompiled, equal to sorting with NumPy in tests/kernels/test_recommendation.py.
 Shapes: B users of a block, I items, K best ones; lists of users end to end, those of user b from starts[b] on.
 """
 
