@@ -88,7 +88,7 @@ class EventSchema(Schema):
         return {name: vars(self)[name] for name in ("users", "items", "counts", "protocol", "rated")}
 
 
-class Pairs(NamedTuple):
+class EventPairs(NamedTuple):
     """Different interactions by user, then item; of a pair that comes again the latest is kept."""
 
     users: np.ndarray
@@ -96,14 +96,14 @@ class Pairs(NamedTuple):
     ratings: np.ndarray | None
     times: np.ndarray | None
 
-    def where(self, mask: np.ndarray) -> Pairs:
-        return Pairs(*(None if each is None else each[mask] for each in self))  # type: ignore[arg-type]
+    def where(self, mask: np.ndarray) -> EventPairs:
+        return EventPairs(*(None if each is None else each[mask] for each in self))  # type: ignore[arg-type]
 
 
 class Held(NamedTuple):
     """What a split asks: its pairs, and which of them are only known, not asked."""
 
-    pairs: Pairs
+    pairs: EventPairs
     asked: np.ndarray
 
 
@@ -245,7 +245,7 @@ def _protocol_for(config: Any, source: InteractionSource, parts: dict[str, Held]
     return chosen
 
 
-def _pairs(rows: Interactions, num_items: int) -> tuple[Pairs, int]:
+def _pairs(rows: Interactions, num_items: int) -> tuple[EventPairs, int]:
     """Sorted, each once; and how many came again."""
     keys_N = rows.users.astype(np.int64) * num_items + rows.items
     later = [each for each in (rows.ratings, rows.times) if each is not None]
@@ -253,7 +253,7 @@ def _pairs(rows: Interactions, num_items: int) -> tuple[Pairs, int]:
     keys_N = keys_N[order_N]
     last_N = order_N[np.append(keys_N[1:] != keys_N[:-1], True)]
     ratings, times = (None if each is None else each[last_N] for each in (rows.ratings, rows.times))
-    return Pairs(rows.users[last_N], rows.items[last_N], ratings, times), len(rows) - len(last_N)
+    return EventPairs(rows.users[last_N], rows.items[last_N], ratings, times), len(rows) - len(last_N)
 
 
 def _split(source: InteractionSource, config: Any) -> tuple[dict[str, Held], list[str], dict[str, str]]:
@@ -293,7 +293,7 @@ def _split(source: InteractionSource, config: Any) -> tuple[dict[str, Held], lis
 
 
 def _parts_of(
-    source: InteractionSource, config: Any, pairs: Pairs, valid: float, test: float, rule: dict[str, str]
+    source: InteractionSource, config: Any, pairs: EventPairs, valid: float, test: float, rule: dict[str, str]
 ) -> np.ndarray:
     """The part of each pair of the training file."""
     chance = "" if pairs.times is not None else " one drawn by data.seed, for there are no times:"

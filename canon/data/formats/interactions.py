@@ -7,57 +7,24 @@ hundred megabytes. Whatever pyarrow refuses is read again by Python, to name the
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from canon.data.formats import json_lines
 from canon.data.formats.arrow_csv import Utf8Stream
-from canon.data.formats.cells import MISSING, csv_rows, parse_number, unknown_in
+from canon.data.formats.cells import MISSING, csv_rows, parse_number
 from canon.data.formats.dates import form_of, moments
-from canon.data.formats.files import ending, whole_lines
-from canon.data.formats.layout import first_lines, layout_of
+from canon.data.formats.files import whole_lines
+from canon.data.formats.interaction_columns import PAIRS, PEEK, TIME, InteractionColumns
 from canon.errors import CanonError, reason
 
-ROLES = ("user", "item", "rating", "time")
-PATTERNS = {
-    "user": r"(user|customer|visitor|member|reviewer|session|uid)([-_ ]?(id|no|name))?",
-    "item": r"(item|movie|product|song|track|artist|book|isbn|business|video|anime|game|article|iid|mid|asin)"
-    r"([-_ ]?(id|no))?",
-    "rating": r"(rating|score|star|count|play|weight)s?|play[-_ ]?count|overall",
-    "time": r"time|timestamp|date|unix(review)?time|datetime",
-}
-_OTHER = r"event|action"  # columns that interactions may have and that are not read
-_PAIRS = "::"
-_PEEK = 50  # lines
-_FEWEST_ITEMS = 10  # different numbers of users and of items by which columns without names are recognised
-_MOST_RATINGS = 11  # different ratings
-_TIME = 1e8  # seconds since 1970 are more
 _BLOCK = 1 << 24  # bytes that are read at once
 _UNITS = (("seconds", 1e11, 1.0), ("milliseconds", 1e14, 1e3), ("microseconds", 1e17, 1e6))  # name, below, per second
-
-
-class InteractionColumns(NamedTuple):
-    """How a file is laid out: the place (or name) of each column in it; "" and −1 where there is none."""
-
-    names: tuple[str, ...]
-    roles: dict[str, str]  # role: column
-    delimiter: str = ","  # ":" for "::", between whose halves is an empty column
-    header: bool = True
-    form: str = "text"  # text, json, parquet
-
-    @property
-    def doubled(self) -> bool:
-        return self.delimiter == _PAIRS
-
-    @property
-    def unread(self) -> list[str]:
-        return [name for name in self.names if name not in self.roles.values()]
 
 
 @dataclass(frozen=True)
@@ -76,117 +43,6 @@ class Interactions:
     def take(self, rows: np.ndarray) -> Interactions:
         ratings, times = (None if each is None else each[rows] for each in (self.ratings, self.times))
         return Interactions(self.path, self.users[rows], self.items[rows], ratings, times)
-
-
-# ---- layout
-
-
-def columns_of(path: Path, config: Any) -> InteractionColumns | None:
-    """The columns of a file that holds users and items by its names or its first lines; None of any other."""
-    given = {role: value for role in ROLES if (value := vars(config)[role])}
-    laid = _laid_out(path, config)
-    if laid is None:
-        return None
-    names, delimiter, header, form = laid
-    if given:
-        return InteractionColumns(names, _chosen(given, names, path) | _by_name(names, given), delimiter, header, form)
-    if header:
-        roles = _by_name(names)
-        return InteractionColumns(names, roles, delimiter, header, form) if {"user", "item"} <= roles.keys() else None
-    rows = [line.split(delimiter) for line in first_lines(path, config.encoding) if line.strip()]
-    roles = _by_place(rows, names)
-    return InteractionColumns(names, roles, delimiter, header, form)
-
-
-def is_interactions(path: Path, config: Any) -> bool:
-    """Whether a file is recognised without being named: all its columns are known, or its numbers look alike."""
-    laid = _laid_out(path, config)
-    if laid is None or not 2 <= len(laid[0]) <= 5:
-        return False
-    names, delimiter, header, _ = laid
-    if not header:
-        return _are_numbered([line.split(delimiter) for line in first_lines(path, config.encoding) if line.strip()])
-    known = re.compile("|".join((*PATTERNS.values(), _OTHER)))
-    return {"user", "item"} <= _by_name(names).keys() and all(known.fullmatch(_plain(name)) for name in names)
-
-
-def _laid_out(path: Path, config: Any) -> tuple[tuple[str, ...], str, bool, str] | None:
-    """Names, delimiter, whether a line has the names, and the form."""
-    kind = ending(path)
-    if kind == ".parquet":
-        import pyarrow.parquet as parquet
-
-        return tuple(parquet.read_schema(path).names), "", True, "parquet"
-    if kind in json_lines.ENDINGS:
-        first = json_lines.first_object(path, config.encoding)
-        return (tuple(first), "", True, "json") if first else None
-    lines = [line for line in first_lines(path, config.encoding)[:_PEEK] if line.strip()]
-    if lines and all(line.count(_PAIRS) == lines[0].count(_PAIRS) > 0 for line in lines):
-        cells = lines[0].split(_PAIRS)
-        header = parse_number(cells[0]) is None and bool(_by_name(cells))
-        return tuple(cells) if header else _numbers(len(cells)), _PAIRS, header, "text"
-    layout = layout_of(path, config.encoding, config.delimiter)
-    if layout is None or len(layout.names) < 2:
-        return None
-    return _numbers(len(layout.names)) if layout.bare else layout.names, layout.delimiter, not layout.bare, "text"
-
-
-def _numbers(count: int) -> tuple[str, ...]:
-    return tuple(str(place + 1) for place in range(count))
-
-
-def _plain(name: str) -> str:
-    """A name as it is compared; RecBole writes user_id:token."""
-    return re.sub(r"([a-z])([A-Z])", r"\1_\2", name.partition(":")[0].strip()).lower()
-
-
-def _by_name(names: Sequence[str], but: Any = ()) -> dict[str, str]:
-    roles: dict[str, str] = {}
-    for role, pattern in PATTERNS.items():
-        fit = [name for name in names if re.fullmatch(pattern, _plain(name))]
-        if fit and role not in but:
-            roles[role] = fit[0]
-    return roles
-
-
-def _chosen(given: dict[str, str], names: tuple[str, ...], path: Path) -> dict[str, str]:
-    roles = {}
-    for role, name in given.items():
-        if name not in names and name.isdecimal() and 0 < int(name) <= len(names):
-            name = names[int(name) - 1]
-        if name not in names:
-            raise unknown_in(f"data.{role}", "column", name, names, path)
-        roles[role] = name
-    return roles
-
-
-def _by_place(rows: list[list[str]], names: tuple[str, ...]) -> dict[str, str]:
-    """User, item, rating, time; the third of three is a time where its numbers are."""
-    roles = dict(zip(ROLES, names, strict=False))
-    thirds = [value for row in rows if len(row) > 2 and (value := parse_number(row[2])) is not None]
-    if len(names) == 3 and thirds and min(thirds) > _TIME:
-        roles["time"] = roles.pop("rating")
-    return roles
-
-
-def _are_numbered(rows: list[list[str]]) -> bool:
-    """Whether columns without names are users, items and perhaps ratings and times, all numbers: both repeat, ratings
-    are few, times are seconds. Two features with a class are alike but for the order, so users must come in order."""
-    columns = [[parse_number(cell) for cell in column] for column in zip(*rows, strict=False)]
-    if not 2 <= len(columns) <= 4 or any(value is None for column in columns for value in column):
-        return False
-    numbers = [[value for value in column if value is not None] for column in columns]
-    users, items, *rest = numbers
-    if not all(value.is_integer() and value >= 0 for value in (*users, *items)):
-        return False
-    timed = bool(rest) and min(rest[-1]) > _TIME
-    few = not rest or len(set(rest[0])) <= _MOST_RATINGS or (timed and len(rest) == 1)
-    if len(set(items)) < _FEWEST_ITEMS or not few:
-        return False
-    if len(rest) == 2 or timed:
-        return timed
-    once = len(set(zip(users, items, strict=True))) == len(users)
-    return once and users == sorted(users) and 2 * len(set(users)) <= len(users)
 
 
 # ---- ids
@@ -321,7 +177,7 @@ def _batches(path: Path, laid: InteractionColumns, config: Any, types: dict[str,
     yield from arrow.open_csv(
         source,
         arrow.ReadOptions(column_names=names, skip_rows=int(laid.header), block_size=_BLOCK, use_threads=False),
-        arrow.ParseOptions(delimiter=laid.delimiter[0], quote_char=False if laid.delimiter in ("\t", _PAIRS) else '"'),
+        arrow.ParseOptions(delimiter=laid.delimiter[0], quote_char=False if laid.delimiter in ("\t", PAIRS) else '"'),
         arrow.ConvertOptions(column_types=types, include_columns=list(types)),
     )
 
@@ -357,7 +213,7 @@ def _form_of_times(path: Path, laid: InteractionColumns, config: Any) -> str:
     """The form of dates in the column of times (canon/data/formats/dates.py); "" where it has numbers."""
     if "time" not in laid.roles:
         return ""
-    texts = [cells[laid.roles["time"]] for _, cells in islice(_cells(path, laid, config), _PEEK)]
+    texts = [cells[laid.roles["time"]] for _, cells in islice(_cells(path, laid, config), PEEK)]
     if all(parse_number(text) is not None for text in texts):
         return ""
     if not (form := form_of(texts)):
@@ -388,7 +244,7 @@ def _in_seconds(path: Path, laid: InteractionColumns, config: Any, times: np.nda
     """Divides times in milli- or microseconds, in place; a note on it. Times in two units are an error."""
     below = np.array([limit for _, limit, _ in _UNITS])
     unit = np.searchsorted(below, times, side="right")
-    counted = times > _TIME  # less may be anything, as days since a start
+    counted = times > TIME  # less may be anything, as days since a start
     if not counted.any():
         return ""
     first = int(np.argmax(counted))
@@ -424,7 +280,7 @@ def _cells(path: Path, laid: InteractionColumns, config: Any) -> Iterator[tuple[
             yield f"line {number}", {name: "" if value is None else str(value) for name, value in row.items()}
     else:
         lines = (
-            ((n, line.rstrip("\n").split(_PAIRS)) for n, line in enumerate(whole_lines(path, config.encoding), 1))
+            ((n, line.rstrip("\n").split(PAIRS)) for n, line in enumerate(whole_lines(path, config.encoding), 1))
             if laid.doubled
             else csv_rows(path, config.encoding, laid.delimiter)
         )

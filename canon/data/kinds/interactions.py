@@ -22,13 +22,8 @@ from canon.data.batching.sequences import Uneven
 from canon.data.catalogue import Dataset
 from canon.data.checking.report import CheckReport
 from canon.data.formats.files import lines
-from canon.data.formats.interactions import (
-    InteractionColumns,
-    Interactions,
-    columns_of,
-    is_interactions,
-    read_interactions,
-)
+from canon.data.formats.interaction_columns import InteractionColumns, columns_of, is_interactions
+from canon.data.formats.interactions import Interactions, read_interactions
 from canon.data.kinds.base import Kind, records_of
 from canon.data.kinds.parts import Parts, files_in, leading_file, parts_of
 from canon.data.paths import find_path

@@ -20,13 +20,13 @@ from pydantic import Field
 from canon.config import settings
 from canon.contracts import Context
 from canon.data.schema import Data
-from canon.systems.recommendation.factors import Decay, FactorLearner, Rate, Sizes, checked, kernels, newton
+from canon.systems.recommendation.factors import Decay, EventSizes, FactorLearner, Rate, checked, kernels, newton
 from canon.systems.settings import Positive
 from canon.systems.words.sampling import alias_table, noise_shares
 
 
 @settings
-class Config(Sizes):
+class Config(EventSizes):
     dim: Positive = Field(default=64, description="D: factors of a user and of an item")
     lr: Rate = Field(default=0.05, description="η at first")
     falls: Annotated[float, Field(ge=0, le=1)] = Field(

@@ -30,7 +30,7 @@ Decay = Annotated[float, Field(ge=0)]
 
 
 @settings
-class Sizes:
+class EventSizes:
     num_users: Positive = Field(default=1000, description="the data decides")
     num_items: Positive = Field(default=1000, description="the data decides")
 

@@ -23,14 +23,14 @@ from canon.data.batching.sequences import Uneven
 from canon.data.schema import Data
 from canon.kernels import Later
 from canon.systems.recommendation.base import in_lines
-from canon.systems.recommendation.factors import Decay, FactorLearner, Rate, Sizes
+from canon.systems.recommendation.factors import Decay, EventSizes, FactorLearner, Rate
 from canon.systems.settings import Positive
 
 solver = Later("cpu.least_squares")
 
 
 @settings
-class Config(Sizes):
+class Config(EventSizes):
     dim: Positive = Field(default=64, description="D: factors of a user and of an item")
     unobserved: Rate = Field(default=0.1, description="α₀: weight of a pair, beside 1 more where it is an event")
     decay: Decay = Field(default=0.003, description="λ")

@@ -22,14 +22,14 @@ from canon.data.batching.sequences import Uneven
 from canon.data.schema import Data
 from canon.kernels import Later
 from canon.systems.recommendation.base import Recommender
-from canon.systems.recommendation.factors import Decay, Sizes
+from canon.systems.recommendation.factors import Decay, EventSizes
 from canon.systems.settings import Positive
 
 kernels = Later("cpu.neighbours")
 
 
 @settings
-class Config(Sizes):
+class Config(EventSizes):
     neighbours: Positive = Field(default=100, description="K: the nearest items that count")
     shrink: Decay = Field(default=10.0, description="how many users two items must share to be surely alike")
 

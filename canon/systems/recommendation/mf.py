@@ -22,12 +22,12 @@ from canon.config import settings
 from canon.contracts import Context
 from canon.data.schema import Data
 from canon.errors import CanonError
-from canon.systems.recommendation.factors import Decay, FactorLearner, Rate, Sizes, checked, kernels, newton
+from canon.systems.recommendation.factors import Decay, EventSizes, FactorLearner, Rate, checked, kernels, newton
 from canon.systems.settings import Positive
 
 
 @settings
-class Config(Sizes):
+class Config(EventSizes):
     dim: Positive = Field(default=64, description="D: factors of a user and of an item")
     loss: Literal["logistic", "squared"] = Field(
         default="logistic", description="of items that a user has or not, or of ratings"

@@ -15,11 +15,11 @@ from canon.config import settings
 from canon.contracts import Context
 from canon.data.batching.sequences import Uneven
 from canon.systems.recommendation.base import Recommender
-from canon.systems.recommendation.factors import Sizes
+from canon.systems.recommendation.factors import EventSizes
 
 
 @settings
-class Config(Sizes):
+class Config(EventSizes):
     pass
 
 
