@@ -22,7 +22,7 @@ PATTERNS = {
     "item": r"(item|movie|product|song|track|artist|book|isbn|business|video|anime|game|article|iid|mid|asin)"
     r"([-_ ]?(id|no))?",
     "rating": r"(rating|score|star|count|play|weight)s?|play[-_ ]?count|overall",
-    "time": r"time|timestamp|date|unix(review)?time|datetime",
+    "time": r"time|timestamp|date|datetime|unix[-_ ]?(review[-_ ]?)?time",
 }
 _OTHER = r"event|action"  # columns that interactions may have and that are not read
 PAIRS = "::"
@@ -57,10 +57,8 @@ def columns_of(path: Path, config: Any) -> InteractionColumns | None:
     if laid is None:
         return None
     names, delimiter, header, form = laid
-    if given:
-        return InteractionColumns(names, _chosen(given, names, path) | _by_name(names, given), delimiter, header, form)
-    if header:
-        roles = _by_name(names)
+    if given or header:
+        roles = _chosen(given, names, path) | _by_name(names, given)
         return InteractionColumns(names, roles, delimiter, header, form) if {"user", "item"} <= roles.keys() else None
     rows = [line.split(delimiter) for line in first_lines(path, config.encoding) if line.strip()]
     roles = _by_place(rows, names)

@@ -93,7 +93,7 @@ class InteractionKind(Kind):
     def read(self, path: Path, config: Any, like: Source | None = None) -> Source:
         if path.is_file():
             return self._read(path.name, Parts({"train": path}, []), None, config)
-        parts = parts_of(path, lambda file: not _NEGATIVE.search(file.name) and _holds(file, config), "interactions")
+        parts = parts_of(path, lambda file: _is_part(file, config), "interactions")
         beside = [file for file in files_in(path) if _NEGATIVE.search(file.name)]
         notes = [note for note in parts.notes if not any(file.name in note for file in beside)]
         return self._read(path.name, Parts(parts.files, notes), beside[0] if len(beside) == 1 else None, config)
@@ -168,6 +168,13 @@ def _holds(file: Path, config: Any) -> bool:
         return columns_of(file, config) is not None if named else is_interactions(file, config)
     except (CanonError, OSError, ValueError):  # not text; opening it says so
         return False
+
+
+def _is_part(file: Path, config: Any) -> bool:
+    """Of a folder: a file that is recognised, or a small one that is named as a part."""
+    if _NEGATIVE.search(file.name):
+        return False
+    return _holds(file, config) or (split_of(file) in ("valid", "test") and columns_of(file, config) is not None)
 
 
 def _said(path: Path, laid: InteractionColumns) -> str:
