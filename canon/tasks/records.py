@@ -306,6 +306,18 @@ RECORDS = (
         (Class,),
         scoring="without hidden tokens; with demonstrations the mean over all draws",
     ),
+    TaskRecord(
+        "click-prediction",
+        "Click prediction",
+        "the probability of a click",
+        "点击概率",
+        (
+            TaskScore("auc", best=True),
+            TaskScore("user_auc", where="where a column says who the user is"),
+            TaskScore("ece"),
+        ),
+        (Class,),
+    ),
 )
 
 TASK_RECORDS: dict[str, TaskRecord] = {record.name: record for record in RECORDS}

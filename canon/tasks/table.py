@@ -45,12 +45,14 @@ TASKS: Mapping[str, type[Task]] = _Imported(
         **dict.fromkeys(("retrieval", "similarity", "inference", "sentence-views"), "sentences:SentenceTask"),
         _FINE_TUNING: "finetune:FineTuningTask",
         "prompting": "prompting:PromptTask",
+        "click-prediction": "clicks:ClickTask",
     }
 )
 # Of systems that need no torch, where their outputs are judged by another class.
 PLAIN: Mapping[str, type[Task]] = _Imported(
     {
         "classification": "classes:PlainClasses",
+        "click-prediction": "clicks_plain:PlainClicks",
         "language-model": "next_tokens:NextTokens",
     }
 )

@@ -30,6 +30,7 @@ SOURCE = {
     "prompting": str(HERE / "sentences.csv"),
     "future-steps": str(HERE / "documents.txt"),
     "retrieval": str(HERE / "triples.csv"),  # numbers in words, backwards, and others
+    "click-prediction": str(HERE / "clicks.csv"),  # who, when, what and whether there was a click
 }
 # Of text: whole words, so that vocabularies are small; tokens and windows so that an epoch has about ten steps.
 TEXT = {"data.tokenizer": "split", "data.target_tokenizer": "split", "train.tokens": 70, "optimizer.lr": 0.03}

@@ -430,7 +430,6 @@ def test_pictures_beside_text_do_not_make_it_images(canon: Canon) -> None:
     ("name", "lines", "what"),
     [
         ("train.txt", [f"{n % 3} qid:{n // 9} 1:0.{n} 2:1.0 # d{n}" for n in range(30)], "ranking data (LETOR"),
-        ("a.libfm", [f"{n % 2} {n}:1 {40 + n}:0.5" for n in range(30)], "sparse features (svmlight"),
         (
             "u.data",
             [f"{n % 7}\t{n % 13}\t{1 + n % 5}\t{881250949 + n}" for n in range(60)],

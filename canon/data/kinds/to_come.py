@@ -1,4 +1,4 @@
-"""Kinds of data that canon recognises but has no system for yet: rankings, sparse features and interactions.
+"""Kinds of data that canon recognises but has no system for yet: rankings and interactions.
 
 Each is recognised by its lines, so that such a file is not taken for a table of numbers or a text. A chapter that
 brings systems for one gives its kind a file of its own here, which reads it.
@@ -93,19 +93,6 @@ class RankingKind(Unread):
         return bool(lines) and all(match["query"] for match in lines)
 
 
-class SparseKind(Unread):
-    name = "sparse"
-    singular = f"sparse features (svmlight or libFM: a label, then number:value); {NO_SYSTEM}"
-    plural = "sparse features"
-    plural_zh = "稀疏特征"
-    formats = ("svmlight",)
-    example = "1 4:1 13:0.5"
-
-    def holds(self, path: Path, encoding: str) -> bool:
-        lines = _sparse(path, encoding)
-        return bool(lines) and not any(match["query"] for match in lines)
-
-
 class InteractionKind(Unread):
     name = "interactions"
     singular = f"interaction data (user, item, and perhaps rating and time); {NO_SYSTEM}"
@@ -151,4 +138,4 @@ def _are_numbered(rows: list[list[str]]) -> bool:
     return once and users == sorted(users) and 2 * len(set(users)) <= len(users)
 
 
-RANKINGS, SPARSE, INTERACTIONS = RankingKind(), SparseKind(), InteractionKind()
+RANKINGS, INTERACTIONS = RankingKind(), InteractionKind()
