@@ -37,6 +37,7 @@ from canon.errors import CanonError
 CLICKED = re.compile(r"(is|has|was)?[-_ ]?(clicks?|clicked|clk|ctr)([-_ ]?(label|flag|yn))?")
 USERS = re.compile(r"(user|customer|visitor|member|reviewer|uid)([-_ ]?(id|no|name))?")
 TIMES = re.compile(r"(event|click|log|view)?[-_ ]?(time|timestamp|datetime|ts)([-_ ]?(stamp|ms))?")
+_RATINGS = re.compile(r"ratings?|scores?|stars")
 _POSITIVE = re.compile(r"\s*(>=|<=|>|<|==|!=)\s*(\S.*?)\s*")
 _COMPARE = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt}
 _YES = ("1", "true", "yes", "y", "t", "click", "clicked", "positive")
@@ -90,7 +91,11 @@ class ClickKind(Kind):
             return f"{path.name} has lines such as 1 4:1 13:0.5"
         if leading is not None and _criteo(leading, config.encoding):
             return f"{path.name} has Criteo's columns: 13 counts and 26 categories"
-        if leading is None or config.label or not holds_tables(path, config):
+        if leading is None or not holds_tables(path, config):
+            return ""
+        if config.positive:
+            return f"data.positive says which rows of {path.name} are clicks"
+        if config.label:
             return ""
         return self._clicked(path, config)
 
@@ -230,7 +235,8 @@ def _described(source: ClickSource, config: Any, like: Source | None) -> ClickSo
         return replace(source, label=like.label, user=like.user, time=like.time)
     train: Table = source.parts["train"]
     notes = []
-    if label := config.label or source.label or _named(train.names, CLICKED):
+    named = _named(train.names, CLICKED) or (_named(train.names, _RATINGS) if source.positive else "")
+    if label := config.label or source.label or named:
         label = train.require(label, "data.label")
         if not (config.label or source.label):
             notes.append(f'The label is the column "{label}"; data.label chooses another.')
