@@ -19,8 +19,8 @@ from canon.optim import settings as s
 from canon.systems.clicks import deepfm, fm, linear, wide_and_deep
 
 B, WIDTHS, ROWS, DIM = 5, (1, 2, 1), 12, 3
-SIZES = {"num_rows": ROWS, "widths": WIDTHS}
-DEEP = {**SIZES, "dim": DIM, "hidden": (6, 4), "activation": "sigmoid", "init_std": 0.5}
+SIZES: dict[str, Any] = {"num_rows": ROWS, "widths": WIDTHS}
+DEEP: dict[str, Any] = {**SIZES, "dim": DIM, "hidden": (6, 4), "activation": "sigmoid", "init_std": 0.5}
 
 
 def batch(crosses: int = 0) -> tuple[Tensor, Tensor, Tensor | None]:
@@ -128,7 +128,7 @@ def trained(settings: Any, sparse: bool, rows: bool, steps: int = 100) -> tuple[
     torch.manual_seed(0)
     table, weight = RowTable(40, 3, 0.1).double(), torch.nn.Parameter(torch.ones(3, dtype=torch.float64))
     table.sparse = sparse
-    groups = [{"params": [table.weight], **({"rows": True} if rows else {})}, {"params": [weight]}]
+    groups: list[dict[str, Any]] = [{"params": [table.weight], **({"rows": True} if rows else {})}, {"params": [weight]}]
     optimizer = optim.create(settings, groups)
     draw = torch.Generator().manual_seed(1)
     for _ in range(steps):
