@@ -9,14 +9,21 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from safetensors.numpy import load_file
 from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import OneHotEncoder
 from torch import Tensor
 
 from canon import optim
+from canon.contracts import World
 from canon.errors import CanonError
 from canon.nn.rows import RowTable, pairwise
 from canon.optim import settings as s
 from canon.systems.clicks import deepfm, fm, linear, wide_and_deep
+from canon.systems.clicks.gbdt_lr import GBDTLR
+from canon.training.data import read_data
+from canon.training.plan import build
+from canon.training.trainer import train
 
 B, WIDTHS, ROWS, DIM = 5, (1, 2, 1), 12, 3
 SIZES: dict[str, Any] = {"num_rows": ROWS, "widths": WIDTHS}
@@ -128,7 +135,10 @@ def trained(settings: Any, sparse: bool, rows: bool, steps: int = 100) -> tuple[
     torch.manual_seed(0)
     table, weight = RowTable(40, 3, 0.1).double(), torch.nn.Parameter(torch.ones(3, dtype=torch.float64))
     table.sparse = sparse
-    groups: list[dict[str, Any]] = [{"params": [table.weight], **({"rows": True} if rows else {})}, {"params": [weight]}]
+    groups: list[dict[str, Any]] = [
+        {"params": [table.weight], **({"rows": True} if rows else {})},
+        {"params": [weight]},
+    ]
     optimizer = optim.create(settings, groups)
     draw = torch.Generator().manual_seed(1)
     for _ in range(steps):
@@ -140,9 +150,8 @@ def trained(settings: Any, sparse: bool, rows: bool, steps: int = 100) -> tuple[
 
 
 def test_adagrad_of_rows_is_dense_adagrad() -> None:
-    for own, dense in zip(
-        trained(s.AdaGrad(lr=0.1), True, True), trained(s.AdaGrad(lr=0.1), False, False), strict=True
-    ):
+    settings = s.AdaGrad(lr=0.1)
+    for own, dense in zip(trained(settings, True, True), trained(settings, False, False), strict=True):
         torch.testing.assert_close(own, dense, rtol=1e-12, atol=1e-12)
 
 
@@ -215,3 +224,51 @@ def test_field_lr_finds_the_weights_of_scikit_learn(tmp_path: Path) -> None:
     oracle = LogisticRegression(C=1.0, tol=1e-10, max_iter=1000).fit(one_hot, target)
     ours = torch.sigmoid(network(torch.from_numpy(rows))[:, 0]).detach().numpy()
     np.testing.assert_allclose(ours, oracle.predict_proba(one_hot)[:, 1], atol=1e-5)
+
+
+# ---- trees and regression
+
+
+def test_leaves_and_regression_are_those_of_lightgbm_and_scikit_learn(tmp_path: Path) -> None:
+    """The outputs of a run are scikit-learn's regression over LightGBM's own leaves of the other half of the rows."""
+    source = Path(__file__).parents[1] / "battery" / "clicks.csv"
+    changes = {"train.steps": 5, "data.valid": 0.0, "train.threads": 1, "train.evaluate_every": 5}
+    run = train("gbdt-lr", str(source), tmp_path / "run", changes=changes, quiet=True)
+    data = read_data(run.recipe)
+    learner, _ = build(run.recipe.fitted(data.schema.sizes()), data.schema, World())
+    assert isinstance(learner, GBDTLR)
+    learner.restore({"model": load_file(run.path / "last" / "model.safetensors")}, {})
+    assert len(learner.trees) == 5
+    columns = data.splits["train"]
+    matrix, target = learner._matrix(columns), np.asarray(columns["target"])
+    half = np.random.RandomState(run.recipe.train.seed).permutation(len(target))[len(target) // 2 :]
+    leaves = np.stack([np.asarray(tree.predict(matrix, pred_leaf=True)).reshape(-1) for tree in learner.trees], axis=1)
+    encoder = OneHotEncoder(categories=[np.arange(31)] * 5).fit(leaves)
+    oracle = LogisticRegression(C=0.1, tol=1e-8, max_iter=1000).fit(encoder.transform(leaves[half]), target[half])
+    ours = learner.outputs(columns)["logits"][:, 0]
+    np.testing.assert_allclose(ours, oracle.decision_function(encoder.transform(leaves)), atol=1e-3)
+
+
+def test_trees_grow_on_the_scores_of_those_before(tmp_path: Path) -> None:
+    """Trees that are grown one a step are those that LightGBM grows at once."""
+    import lightgbm
+
+    source = Path(__file__).parents[1] / "battery" / "clicks.csv"
+    changes = {"train.steps": 4, "data.valid": 0.0, "train.threads": 1, "system.halves": "same"}
+    run = train("gbdt-lr", str(source), tmp_path / "run", changes=changes, quiet=True)
+    data = read_data(run.recipe)
+    learner, _ = build(run.recipe.fitted(data.schema.sizes()), data.schema, World())
+    assert isinstance(learner, GBDTLR)
+    learner.restore({"model": load_file(run.path / "last" / "model.safetensors")}, {})
+    columns = data.splits["train"]
+    matrix, target = learner._matrix(columns), np.asarray(columns["target"])
+    order = np.random.RandomState(run.recipe.train.seed).permutation(len(target))
+    parameters = {"objective": "binary", "verbosity": -1, "num_threads": 1, "deterministic": True, "seed": 1}
+    at_once = lightgbm.train(
+        parameters,
+        lightgbm.Dataset(matrix[order], target[order], categorical_feature=learner._categories()),
+        num_boost_round=4,
+    )
+    share = target.mean()
+    ours = np.log(share / (1 - share)) + sum(np.asarray(tree.predict(matrix, raw_score=True)) for tree in learner.trees)
+    np.testing.assert_allclose(ours, at_once.predict(matrix, raw_score=True), atol=1e-6)

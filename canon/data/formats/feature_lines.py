@@ -104,7 +104,8 @@ def read_lines(path: Path, encoding: str) -> FeatureLines:
         labels.append(numbers[starts])
         rest = np.delete(numbers, starts).reshape(-1, parts or 2)
         features.append(rest[:, -2].astype(np.int64))
-        values.append(rest[:, -1].astype(np.float32))
+        with np.errstate(over="ignore"):  # what is too large is refused below
+            values.append(rest[:, -1].astype(np.float32))
         if parts == 3:
             fields.append(rest[:, 0].astype(np.int64))
         lengths.append(counts)

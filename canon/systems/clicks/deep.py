@@ -13,7 +13,8 @@ from torch import Tensor, nn
 
 from canon.config import settings
 from canon.nn.initialization import initialize
-from canon.systems.clicks.fields import FieldConfig, Std
+from canon.systems.clicks.fields import Std
+from canon.systems.clicks.settings import FieldConfig
 from canon.systems.linear.mlp import hidden_layer
 from canon.systems.settings import Positive, Share, Units
 

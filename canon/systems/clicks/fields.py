@@ -14,23 +14,12 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from canon.config import settings
 from canon.contracts import Pace, Paced
 from canon.errors import CanonError
 from canon.nn.rows import RowTable
-from canon.systems.settings import Classes, Natural, Positive
+from canon.systems.clicks.settings import FieldConfig
 
 Std = Annotated[float, Field(ge=0, le=1)]
-
-
-@settings
-class FieldConfig:
-    num_rows: Positive = Field(default=100, description="rows of the table; the data decides")
-    widths: tuple[Positive, ...] = Field(default=(1, 1), description="places of each field; the data decides")
-    apart: bool = Field(default=False, description="whether features belong to no fields; the data decides")
-    crosses: Natural = Field(default=0, description="crosses of fields; the data decides (data.crosses)")
-    cross_rows: Positive = Field(default=1, description="weights that crosses share; the data decides")
-    num_classes: Classes = Field(default=2, description="the data decides")
 
 
 class FieldNetwork(nn.Module, Paced):

@@ -12,7 +12,8 @@ from torch import Tensor
 
 from canon.config import settings
 from canon.nn.rows import pairwise
-from canon.systems.clicks.fields import FieldConfig, FieldNetwork, Std
+from canon.systems.clicks.fields import FieldNetwork, Std
+from canon.systems.clicks.settings import FieldConfig
 from canon.systems.settings import Positive
 
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 from torch import Tensor
 
 from canon.config import settings
-from canon.systems.clicks.fields import FieldConfig, FieldNetwork
+from canon.systems.clicks.fields import FieldNetwork
+from canon.systems.clicks.settings import FieldConfig
 
 
 @settings
