@@ -15,7 +15,6 @@ from sklearn.datasets import load_svmlight_file
 from canon.data.config import DataConfig
 from canon.data.encodings import FIELDS
 from canon.data.encodings.base import Ask
-from canon.data.encodings.fields import FieldSchema
 from canon.data.encodings.field_columns import (
     FIRST,
     MISSING,
@@ -26,6 +25,7 @@ from canon.data.encodings.field_columns import (
     SeveralField,
     SquaredLogField,
 )
+from canon.data.encodings.fields import FieldSchema
 from canon.data.formats.feature_lines import read_lines
 from canon.data.formats.tables import Table
 from canon.data.kinds import kind_of
