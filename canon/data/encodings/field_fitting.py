@@ -70,17 +70,16 @@ def _of_table(
     for name in names:
         if name == source.time and name not in config.features:
             continue
-        column = _column(train, name, source, config, taken)
-        if column is None:
+        own = _columns(train, name, source, config, taken)
+        columns += own
+        if not own:
             left.append(f'"{name}"')
-        else:
-            columns.append(column)
     if not columns:
         raise CanonError(
             f"{train.path} has no column that can be a field beside its label; name some in data.features."
         )
     notes = [f"Left out, since almost every row has another value: {listed(left)}."] if left else []
-    numbers = [f'"{c.name}"' for c in columns if not isinstance(c, CategoryField | HashedField)]
+    numbers = list(dict.fromkeys(f'"{c.name}"' for c in columns if not isinstance(c, CategoryField | HashedField)))
     if numbers:
         notes.append(f"Numbers ({config.numbers}; data.numeric, data.categories): {listed(numbers)}.")
     several = [f'"{c.name}"' for c in columns if isinstance(c, SeveralField)]
@@ -89,25 +88,26 @@ def _of_table(
     return tuple(columns), notes
 
 
-def _column(train: Table, name: str, source: ClickSource, config: Any, taken: np.ndarray) -> FieldColumn | None:
-    """The field that a column is; None where it says nothing, because it is different in every row."""
+def _columns(train: Table, name: str, source: ClickSource, config: Any, taken: np.ndarray) -> list[FieldColumn]:
+    """The fields that a column is; none where it says nothing, because it is different in every row."""
     if source.numbers is not None and not config.numeric:
         as_number = name in source.numbers
     else:
         as_number = name in config.numeric or (not _is_coded(name) and is_number(train, name))
     if as_number and name not in config.categories:
-        return number_field(train, name, taken, config.numbers, config.buckets)
+        how = ("quantile", "z") if config.numbers == "both" else (config.numbers,)
+        return [number_field(train, name, taken, each, config.buckets) for each in how]
     texts, codes = train.factor(name)
     separator = separator_of(train, name)
     if separator:
-        return _several(name, separator, texts, codes[taken], config)
+        return [_several(name, separator, texts, codes[taken], config)]
     asked = name in (*config.features, *config.categories, source.user)
     filled = sum(bool(text.strip()) for text in texts)
     if not asked and len(train) >= _FEWEST and filled > _UNIQUE * len(train):
-        return None
+        return []
     if config.hash_bits:
-        return HashedField(name, config.hash_bits, config.seed)
-    return CategoryField(name, frequent(texts, codes[taken], config.min_count or 1))
+        return [HashedField(name, config.hash_bits, config.seed)]
+    return [CategoryField(name, frequent(texts, codes[taken], config.min_count or 1))]
 
 
 def _is_coded(name: str) -> bool:
@@ -192,7 +192,7 @@ def read_rows(path: Path, columns: Sequence[FieldColumn], known: Sequence[str], 
 
 def crosses(columns: Sequence[FieldColumn], config: Any) -> tuple[tuple[int, ...], ...]:
     """The fields of each of data.crosses, by their places."""
-    places = {column.name: place for place, column in enumerate(columns)}
+    places = {column.name: place for place, column in reversed([*enumerate(columns)])}  # of a number its buckets
     for cross in config.crosses:
         for name in cross:
             if name not in places:
