@@ -366,12 +366,20 @@ class Penalized(Protocol):
     def penalty(self) -> Tensor: ...
 
 
+class Pace(NamedTuple):
+    """How a parameter learns that does not learn like the rest."""
+
+    share: float = 1.0  # of the rate
+    decays: bool = True
+    rows: bool = False  # whether only those of its rows learn that a batch has looked up (canon.optim.rows)
+
+
 @runtime_checkable
 class Paced(Protocol):
     """A network whose parameters do not all learn alike."""
 
-    def paces(self) -> dict[str, tuple[float, bool]]:
-        """By a parameter's name the share of the rate that it learns with, and whether it decays."""
+    def paces(self) -> dict[str, Pace]:
+        """By a parameter's name."""
 
 
 @runtime_checkable

@@ -75,6 +75,25 @@ RECORDS = (
     Metric("recall@1", "Recall at 1", "likeliest labels that are right / labels of all examples", _HIGH),
     Metric("precision@5", "Precision at 5", "right ones among the five likeliest / (5 n)", _HIGH),
     Metric("recall@5", "Recall at 5", "right ones among the five likeliest / labels of all examples", _HIGH),
+    Metric(
+        "user_auc",
+        "AUC per user",
+        "of clicks Σ n_u AUC_u / Σ n_u over users with a click and without one, n_u their examples; of items mean over "
+        "users of P(an item to be found comes before another that is ranked)",
+        _HIGH,
+        "grouped_auc",
+        "Zhou et al. 2018 (arXiv:1706.06978), equation 6; Rendle et al. 2009 (arXiv:1205.2618), section 4.1",
+        "scikit-learn, user by user",
+    ),
+    Metric(
+        "ece",
+        "Expected calibration error",
+        "Σ_b (n_b/n) abs(share of clicks in b − mean probability in b), b ten bins of equally many examples",
+        _LOW,
+        "expected_calibration_error",
+        "Naeini, Cooper and Hauskrecht 2015",
+        "scikit-learn's calibration_curve",
+    ),
     # Numbers.
     Metric("mse", "Mean squared error", "(1/n) Σ (ŷ − y)²", _LOW, "mean_squared_error", oracle="scikit-learn"),
     Metric("mae", "Mean absolute error", "(1/n) Σ abs(ŷ − y)", _LOW, "mean_absolute_error", oracle="scikit-learn"),
@@ -162,15 +181,6 @@ RECORDS = (
     Metric("ndcg@20", "NDCG at 20", _RETRIEVAL[3][2].format(k=20), _HIGH, "retrieval_scores", oracle="pytrec_eval"),
     Metric("full_hit@10", "Hit rate at 10 of all items", "`hit@10` with all items ranked that a user has not", _HIGH),
     Metric("full_ndcg@10", "NDCG at 10 of all items", "`ndcg@10` with all items ranked that a user has not", _HIGH),
-    Metric(
-        "user_auc",
-        "AUC by user",
-        "mean over users of P(an item to be found comes before another that is ranked)",
-        _HIGH,
-        "user_auc",
-        "Rendle et al. 2009 (arXiv:1205.2618), section 4.1",
-        "scikit-learn",
-    ),
     Metric(
         "coverage",
         "Coverage",

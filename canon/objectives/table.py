@@ -62,8 +62,9 @@ OBJECTIVES: tuple[Objective, ...] = (
         title="Logistic loss",
         formula="log(1 + e^(−y f)), y = ±1" + _REST,
         paper="Cox 1958, The regression analysis of binary sequences",
-        tasks={"classification": Decided},
+        tasks={"classification": Decided, "click-prediction": Decided},
         module="canon.objectives.margin:Logistic",
+        plain="canon.objectives.plain:PlainLogistic",
     ),
     Objective(
         name="hinge",

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from canon.errors import unknown
 from canon.registry import (
+    clicks,
     embeddings,
     linear,
     pretrained,
@@ -37,6 +38,7 @@ SYSTEMS: tuple[System, ...] = (
     *ranking.SYSTEMS,
     *ranking_learners.SYSTEMS,
     *recommendation.SYSTEMS,
+    *clicks.SYSTEMS,
 )
 
 

@@ -357,6 +357,18 @@ RECORDS = (
         "that the user has not, the same in every run",
         scoring="the protocol (`data.protocol`) says which items are ranked",
     ),
+    TaskRecord(
+        "click-prediction",
+        "Click prediction",
+        "the probability of a click",
+        "点击概率",
+        (
+            TaskScore("auc", best=True),
+            TaskScore("user_auc", where="where a column says who the user is"),
+            TaskScore("ece"),
+        ),
+        (Class,),
+    ),
 )
 
 TASK_RECORDS: dict[str, TaskRecord] = {record.name: record for record in RECORDS}

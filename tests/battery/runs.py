@@ -32,6 +32,7 @@ SOURCE = {
     "ranking": str(HERE / "queries.letor"),  # grades by three features of four
     "retrieval": str(HERE / "triples.csv"),  # numbers in words, backwards, and others
     "recommendation": str(HERE / "interactions.csv"),  # users who mostly take every third item
+    "click-prediction": str(HERE / "clicks.csv"),  # who, when, what and whether there was a click
 }
 # Of text: whole words, so that vocabularies are small; tokens and windows so that an epoch has about ten steps.
 TEXT = {"data.tokenizer": "split", "data.target_tokenizer": "split", "train.tokens": 70, "optimizer.lr": 0.03}
