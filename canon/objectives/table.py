@@ -45,6 +45,20 @@ def _of_sentences(*, module: str, **more: Any) -> Objective:
     return Objective(module=f"canon.objectives.sentences:{module}", **more)
 
 
+def _of_acting(**more: Any) -> Objective:
+    """What an agent computes of its own experience."""
+    return Objective(columns=(), outputs=(), **{"tasks": {"control": NoSettings}, **more})
+
+
+_CONTROL = (
+    _of_acting(
+        name="bellman",
+        title="Bellman's optimality equation",
+        formula="abs(V(s) − max_a Σ p (r + γ (1 − terminated) V(s')))",
+        paper="Bellman 1957, Dynamic programming",
+    ),
+)
+
 OBJECTIVES: tuple[Objective, ...] = (
     Objective(
         name="cross-entropy",
@@ -361,6 +375,7 @@ OBJECTIVES: tuple[Objective, ...] = (
         tasks={"language-model": NoSettings},
         outputs=("loss",),
     ),
+    *_CONTROL,
 )
 
 

@@ -76,6 +76,7 @@ _CORRELATED = (
 )
 _GROUPS = "in groups of at most 256 rows; metrics of all rows together"
 _ENTITIES = "tags that mark entities"
+_TABLE = "states, where the environment has a table P"
 _UNANSWERABLE = "spans, where some questions have no answer"
 
 RECORDS = (
@@ -305,6 +306,23 @@ RECORDS = (
         ),
         (Class,),
         scoring="without hidden tokens; with demonstrations the mean over all draws",
+    ),
+    TaskRecord(
+        "control",
+        "Control",
+        "an action",
+        "动作",
+        (
+            TaskScore("return", best=True),
+            *map(TaskScore, ("return_std", "return_median", "return_low", "return_high")),
+            *map(TaskScore, ("length", "truncated", "discounted")),
+            TaskScore("predicted", where="where the agent predicts it"),
+            *(TaskScore(name, where=_TABLE) for name in ("exact_return", "value", "best_value")),
+            TaskScore("q_error", where="tables of Q"),
+        ),
+        (Nothing,),
+        loss="planning: max over states of abs(V(s) − max_a Σ p (r + γ (1 − terminated) V(s'))); else none",
+        scoring="episodes of an environment of their own, greedily, from seeds that training never uses",
     ),
 )
 

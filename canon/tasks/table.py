@@ -45,6 +45,7 @@ TASKS: Mapping[str, type[Task]] = _Imported(
         **dict.fromkeys(("retrieval", "similarity", "inference", "sentence-views"), "sentences:SentenceTask"),
         _FINE_TUNING: "finetune:FineTuningTask",
         "prompting": "prompting:PromptTask",
+        "control": "control:Control",
     }
 )
 # Of systems that need no torch, where their outputs are judged by another class.

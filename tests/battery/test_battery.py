@@ -26,12 +26,13 @@ from canon.tasks import table as tasks
 from canon.tasks.base import Composes, NetworkTask, Turn, composer
 from canon.training.data import read_data
 from canon.training.run import Run
-from tests.battery.runs import BY_NAME, NAMES, TWELVE, built_in_recipes, fit, in_float64, short
+from tests.battery.runs import BY_NAME, NAMES, OF_EXAMPLES, TWELVE, built_in_recipes, fit, in_float64, short
 
 ROOT = Path(__file__).parent.parent.parent
 GRADIENT = [name for name in NAMES if BY_NAME[name].loop == "gradient"]
 
 each_system = pytest.mark.parametrize("name", NAMES)
+each_of_examples = pytest.mark.parametrize("name", OF_EXAMPLES)
 each_network = pytest.mark.parametrize("name", GRADIENT)
 
 
@@ -90,7 +91,7 @@ def test_every_parameter_gets_a_gradient(name: str) -> None:
         assert parameter.grad is not None and parameter.grad.abs().sum() > 0, key
 
 
-@each_system
+@each_of_examples
 def test_loss_falls(name: str, tmp_path: Path) -> None:
     """The loss on the training set after 60 steps against that after 5."""
     split = "test" if name == "nadaraya-watson" else "train"  # whose network holds the training rows themselves
@@ -210,7 +211,7 @@ def one_process(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Pat
 
 
 @pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
-@each_system
+@each_of_examples
 def test_two_processes_learn_as_one(
     name: str, parallel: str, two_processes: Path, one_process: Callable[[str], Path]
 ) -> None:

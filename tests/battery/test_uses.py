@@ -186,6 +186,12 @@ def of_words(folder: Path) -> Given:
     return Given(write(folder / "words.txt", [" ".join(WORDS[:2]), *WORDS[2:]]), WORDS)
 
 
+def of_states(folder: Path) -> Given:
+    files = [write(folder / f"state-{state}.txt", [str(state)]) for state in range(5)]
+    same = SOURCE["control"]
+    return Given(write(folder / "states.txt", [str(state) for state in range(5)]), files, same, same)
+
+
 MADE: dict[str, Callable[[Path], Given]] = {
     **dict.fromkeys(IMAGE_TASKS, of_images),
     **dict.fromkeys(TEXT_TASKS, of_text),
@@ -198,6 +204,7 @@ MADE: dict[str, Callable[[Path], Given]] = {
     "prompting": of_sentences,
     "retrieval": of_triples,
     "word-vectors": of_words,
+    "control": of_states,
 }
 
 
@@ -263,7 +270,7 @@ def judged(task: str, predictions: list[Any], right: list[Any]) -> dict[str, flo
     return {"accuracy": float(np.mean(hits))}
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if BY_NAME[name].task not in EMBEDS])
+@pytest.mark.parametrize("name", [name for name in NAMES if BY_NAME[name].task not in (*EMBEDS, "control")])
 def test_what_is_predicted_is_what_is_scored(
     name: str, model: Callable[[str], Model], given: Callable[[str], Given]
 ) -> None:
