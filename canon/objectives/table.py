@@ -57,6 +57,13 @@ _CONTROL = (
         formula="abs(V(s) − max_a Σ p (r + γ (1 − terminated) V(s')))",
         paper="Bellman 1957, Dynamic programming",
     ),
+    _of_acting(
+        name="temporal-difference",
+        title="Temporal difference",
+        formula="(y − Q(s, a))², y = r + γ (1 − terminated) max_a Q(s', a); SARSA: Q(s', a') with the a' that is taken",
+        paper="Sutton 1988, Learning to predict by the methods of temporal differences; Watkins 1989, Learning from "
+        "delayed rewards",
+    ),
 )
 
 OBJECTIVES: tuple[Objective, ...] = (

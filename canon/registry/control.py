@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from functools import partial
 
-from canon.registry.record import System
+from canon.registry.record import Range, System
 
+_EPISODES = {
+    "episodes": "that ended since the last line",
+    "return": "mean of their returns, exploring included",
+    "length": "mean of their lengths",
+}
 _planner = partial(
     System,
     chapter="control",
@@ -18,9 +23,26 @@ _planner = partial(
     logs={
         "change": "max over states of abs(V after the step − V before)",
         "start_value": "Σ_s p(start s) V(s)",
-        "episodes": "that ended since the last line",
+        **_EPISODES,
     },
     parameters="states",
+)
+
+_table = partial(
+    System,
+    chapter="control",
+    encodings=("states",),
+    task="control",
+    objective="temporal-difference",
+    loop="environment",
+    torch="never",
+    logs={
+        "td_error": "mean of abs(y − Q(s, a)) before each update since the last line",
+        "epsilon": "ε now",
+        "mean_q": "mean of Q over all states and actions",
+        **_EPISODES,
+    },
+    parameters="states · actions",
 )
 
 SYSTEMS: tuple[System, ...] = (
@@ -45,5 +67,29 @@ SYSTEMS: tuple[System, ...] = (
         module="canon.systems.control.planning:ValueIteration",
         recipe="control/dynamic-sweeps",
         deviations=("at γ = 1 it ends when V changes by less than `tol` in a sweep",),
+    ),
+    _table(
+        name="q-learning",
+        title="Q-learning",
+        title_zh="Q 学习",
+        paper="Watkins 1989, Learning from delayed rewards",
+        module="canon.systems.control.tabular:QLearning",
+        recipe="control/frozenlake",
+        first_for=("environments",),
+        presets={
+            "tiny": {},
+            "uniform": {"epsilon": 1.0, "alpha_power": 0.7},
+        },
+        space={"alpha": Range(0.01, 1.0), "epsilon": Range(0.01, 1.0)},
+    ),
+    _table(
+        name="sarsa",
+        title="SARSA",
+        paper="Rummery and Niranjan 1994, On-line Q-learning using connectionist systems; van Seijen, van Hasselt, "
+        "Whiteson and Wiering 2009, A theoretical and empirical analysis of Expected Sarsa",
+        module="canon.systems.control.sarsa:Sarsa",
+        recipe="control/cliff-sarsa",
+        presets={"tiny": {}, "expected": {"expected": True}},
+        space={"alpha": Range(0.01, 1.0), "epsilon": Range(0.01, 1.0)},
     ),
 )
