@@ -81,6 +81,11 @@ class Context:
 # ---- what learns
 
 
+class Unchanging(dict[str, Any]):
+    """A group of `Learning.tensors` that is the same in every checkpoint that has a group of its name: it is written
+    once, and later checkpoints link to that file."""
+
+
 class Learning(ABC):
     """Something that learns in steps and whose whole state is arrays and JSON: what learners and agents share."""
 
@@ -291,7 +296,8 @@ class StateTable(NamedTuple):
 class Tabular(Protocol):
     """An agent of states that can be listed."""
 
-    def table(self) -> StateTable: ...
+    def table(self) -> StateTable | None:
+        """None where states cannot be listed."""
 
 
 # ---- abilities of networks and learners

@@ -63,6 +63,15 @@ _CONTROL = (
         formula="(y − Q(s, a))², y = r + γ (1 − terminated) max_a Q(s', a); SARSA: Q(s', a') with the a' that is taken",
         paper="Sutton 1988, Learning to predict by the methods of temporal differences; Watkins 1989, Learning from "
         "delayed rewards",
+        decides={"loss": "squared"},
+    ),
+    _of_acting(
+        name="huber-temporal-difference",
+        title="Huber's loss of a temporal difference",
+        formula="½ e² where abs(e) < 1, else abs(e) − ½, e = y − Q(s, a)",
+        paper="Huber 1964, Robust estimation of a location parameter; Mnih et al. 2015, Human-level control through "
+        "deep reinforcement learning",
+        decides={"loss": "huber"},
     ),
 )
 

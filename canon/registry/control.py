@@ -92,4 +92,40 @@ SYSTEMS: tuple[System, ...] = (
         presets={"tiny": {}, "expected": {"expected": True}},
         space={"alpha": Range(0.01, 1.0), "epsilon": Range(0.01, 1.0)},
     ),
+    System(
+        name="dqn",
+        title="Deep Q-network",
+        title_zh="深度 Q 网络（DQN）",
+        chapter="control",
+        paper="Mnih et al. 2015, Human-level control through deep reinforcement learning; van Hasselt, Guez and "
+        "Silver 2016, Deep reinforcement learning with double Q-learning (arXiv:1509.06461); Wang et al. 2016, Dueling "
+        "network architectures (arXiv:1511.06581)",
+        module="canon.systems.control.dqn:DQN",
+        encodings=("observations",),
+        task="control",
+        objective="temporal-difference",
+        objectives=("huber-temporal-difference",),
+        loop="environment",
+        recipe="control/cartpole",
+        first_for=("environments",),
+        presets={
+            "tiny": {"hidden": [16], "learn_from": 32, "minibatch": 16, "learn_every": 2, "epsilon_steps": 200},
+            "double": {"double": True},
+            "dueling": {"dueling": True},
+        },
+        logs={
+            "loss": "mean over updates since the last line of the mean loss of their transitions",
+            "mean_q": "mean of Q(s, a) over their transitions and all actions",
+            "gradient_norm": "mean norm of their gradients, before clipping",
+            "epsilon": "ε now",
+            "ring": "transitions in the ring / its capacity",
+            "lr": "the optimiser's rate now",
+            **_EPISODES,
+        },
+        deviations=(
+            "observations of a few numbers and a perceptron in place of Atari's frames and convolutions",
+            "Adam in place of RMSProp; errors are not clipped unless the objective is Huber's",
+        ),
+        space={"minibatch": (32, 64, 128), "learn_every": (1, 4, 10), "target_every": (100, 500, 2000)},
+    ),
 )
