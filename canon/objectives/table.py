@@ -63,7 +63,6 @@ _CONTROL = (
         formula="(y − Q(s, a))², y = r + γ (1 − terminated) max_a Q(s', a); SARSA: Q(s', a') with the a' that is taken",
         paper="Sutton 1988, Learning to predict by the methods of temporal differences; Watkins 1989, Learning from "
         "delayed rewards",
-        decides={"loss": "squared"},
     ),
     _of_acting(
         name="huber-temporal-difference",
@@ -72,6 +71,20 @@ _CONTROL = (
         paper="Huber 1964, Robust estimation of a location parameter; Mnih et al. 2015, Human-level control through "
         "deep reinforcement learning",
         decides={"loss": "huber"},
+    ),
+    _of_acting(
+        name="policy-gradient",
+        title="Policy gradient",
+        formula="−(1/E) Σ_t [(G_t − b_t) log π(a_t given s_t) + β H(π(· given s_t))] over E episodes",
+        paper="Williams 1992, Simple statistical gradient-following algorithms for connectionist reinforcement "
+        "learning",
+    ),
+    _of_acting(
+        name="importance-sampling",
+        title="Importance sampling",
+        formula="ρ G, ρ = Π π(a_t given s_t)/b(a_t given s_t)",
+        paper="Precup, Sutton and Singh 2000, Eligibility traces for off-policy policy evaluation",
+        tasks={"policy-evaluation": NoSettings},
     ),
 )
 

@@ -32,6 +32,7 @@ SOURCE = {
     "future-steps": str(HERE / "documents.txt"),
     "retrieval": str(HERE / "triples.csv"),  # numbers in words, backwards, and others
     "control": "FrozenLake8x8-v1",
+    "policy-evaluation": "five-state-walk",
 }
 # Of text: whole words, so that vocabularies are small; tokens and windows so that an epoch has about ten steps.
 TEXT = {"data.tokenizer": "split", "data.target_tokenizer": "split", "train.tokens": 70, "optimizer.lr": 0.03}

@@ -43,6 +43,7 @@ from canon.use.translate import translate
 from tests.battery.runs import BY_NAME, NAMES, SOURCE, fit
 
 EMBEDS = ("word-vectors", "contrastive", "retrieval", "future-steps")  # what is predicted are vectors
+ACTING = ("control", "policy-evaluation")  # what is scored are episodes
 IMAGE_TASKS = ("classification", "contrastive", "generation")
 TEXT_TASKS = ("language-model", "bidirectional-language-model")
 CAUSAL = ["gpt", "gpt2", "gpt3"]  # whose loss of a text is decided by the text; others hide some of it by its place
@@ -188,8 +189,7 @@ def of_words(folder: Path) -> Given:
 
 def of_states(folder: Path) -> Given:
     files = [write(folder / f"state-{state}.txt", [str(state)]) for state in range(5)]
-    same = SOURCE["control"]
-    return Given(write(folder / "states.txt", [str(state) for state in range(5)]), files, same, same)
+    return Given(write(folder / "states.txt", [str(state) for state in range(5)]), files)
 
 
 MADE: dict[str, Callable[[Path], Given]] = {
@@ -204,7 +204,7 @@ MADE: dict[str, Callable[[Path], Given]] = {
     "prompting": of_sentences,
     "retrieval": of_triples,
     "word-vectors": of_words,
-    "control": of_states,
+    **dict.fromkeys(ACTING, of_states),
 }
 
 
@@ -270,7 +270,7 @@ def judged(task: str, predictions: list[Any], right: list[Any]) -> dict[str, flo
     return {"accuracy": float(np.mean(hits))}
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if BY_NAME[name].task not in (*EMBEDS, "control")])
+@pytest.mark.parametrize("name", [name for name in NAMES if BY_NAME[name].task not in (*EMBEDS, *ACTING)])
 def test_what_is_predicted_is_what_is_scored(
     name: str, model: Callable[[str], Model], given: Callable[[str], Given]
 ) -> None:

@@ -66,12 +66,12 @@ def value_of(model: Dynamics, policy_SA: np.ndarray, gamma: float) -> np.ndarray
     return value_S
 
 
-def return_within(model: Dynamics, policy_SA: np.ndarray, steps: int) -> np.ndarray:
-    """[S] the mean undiscounted return of episodes that are cut off after so many steps."""
+def return_within(model: Dynamics, policy_SA: np.ndarray, steps: int, gamma: float = 1.0) -> np.ndarray:
+    """[S] the mean return of episodes that are cut off after so many steps."""
     reward_S, going = (policy_SA * model.rewards()).sum(axis=1), model.matrix(policy_SA)
     value_S = np.zeros(model.num_states)
     for _ in range(steps):
-        value_S = reward_S + going @ value_S
+        value_S = reward_S + gamma * (going @ value_S)
     return value_S
 
 
