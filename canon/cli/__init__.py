@@ -20,6 +20,7 @@ _VERBS = {
     "Use a run": (
         *("predict:predict", "evaluate:evaluate", "translate:translate", "generate:generate"),
         *("encode:encode", "search:search"),
+        "play:play",
         *("neighbors:neighbors", "neighbors:analogy", "convert:convert", "distill:distill"),
     ),
     "Look inside": (

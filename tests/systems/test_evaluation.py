@@ -101,7 +101,7 @@ def test_estimates_by_loops() -> None:
 
 
 def test_infinite_variance() -> None:
-    """Sutton and Barto 2018, example 5.5: one state; π goes left, b left or right; left goes on with p 0.9, else ends at
+    """Sutton and Barto 2018, example 5.5: one state; π goes left, b left or right; left goes on with p 0.9 or ends at
     1; right ends at 0. The weighted estimate is the truth, 1, as soon as π could have made an episode; the ordinary one
     is still off."""
     random = np.random.default_rng(0)
