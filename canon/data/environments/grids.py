@@ -32,9 +32,9 @@ def grid_of(env: EnvironmentCopy) -> Grid | None:
         return None
     if isinstance(desc := known.get("desc"), np.ndarray) and desc.size == size and desc.ndim == 2:
         letters = "".join(cell.decode() if isinstance(cell, bytes) else str(cell) for cell in desc.ravel())
-        return Grid(*desc.shape, letters.replace("F", " "))
+        return Grid(desc.shape[0], desc.shape[1], letters.replace("F", " "))
     if isinstance(shape := known.get("shape"), tuple) and len(shape) == 2 and shape[0] * shape[1] == size:
-        return Grid(*shape, _lettered(env.model, known.get("_cliff"), size))
+        return Grid(shape[0], shape[1], _lettered(env.model, known.get("_cliff"), size))
     if isinstance(names := known.get("names"), str) and len(names) == size:
         return Grid(1, size, names)
     return None
