@@ -186,8 +186,8 @@ def test_check_says_what_it_is(canon: Callable[..., Any]) -> None:
     assert "dqn" in report["suits"] and "q-learning" not in report["suits"]
     report = json.loads(canon("check", f"{FILE}:Secret", "--json").out)
     assert any("cannot be resumed exactly" in warning for warning in report["warnings"])
-    report = json.loads(canon("check", f"{FILE}:Broken", "--set", "data.arguments.how=nan", "--json").out)
-    assert any("is not finite" in warning for warning in report["warnings"])
+    report = json.loads(canon("check", f"{FILE}:Broken", "--set", "data.arguments.how=outside", "--json").out)
+    assert any("is outside of its observation space" in warning for warning in report["warnings"])
     for source, system in (("MountainCar-v0", "policy-iteration"), ("CartPole-v1", "q-learning"), ("iris", "dqn")):
         answer = canon("train", system, "--data", source, "--out", "nowhere")
         assert answer.code == 2 and answer.err.count("\n") == 1, answer.err
