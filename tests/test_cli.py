@@ -17,11 +17,12 @@ from canon import recipe as recipes
 from canon.data.catalogue import CATALOGUE
 from canon.optim import OPTIMIZERS
 from canon.registry import SYSTEMS
+from canon.registry.recipes import pipeline_tables
 from canon.training.trainer import train
 
 VERBS = (
     *("train", "check", "evaluate", "predict", "translate", "generate", "neighbors", "analogy"),
-    *("encode", "search"),
+    *("encode", "search", "features"),
     *("compare", "tune", "list", "describe", "plot"),
     *("inspect filters", "inspect features", "inspect attention", "inspect gradients", "convert", "distill"),
     *("tokenizer train", "data fetch"),
@@ -29,6 +30,7 @@ VERBS = (
 LISTS = {
     "systems": ("system", [system.name for system in SYSTEMS]),
     "recipes": ("recipe", recipes.names()),
+    "pipelines": ("pipeline", list(pipeline_tables())),
     "datasets": ("dataset", list(CATALOGUE)),
     "optimizers": ("optimizer", list(OPTIMIZERS)),
 }

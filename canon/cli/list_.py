@@ -42,6 +42,20 @@ def _recipes() -> Rows:
     ]
 
 
+def _pipelines() -> Rows:
+    from canon.registry.recipes import pipeline_tables
+
+    return [
+        {
+            "pipeline": name,
+            "stages": " → ".join(part for part in ("recall", "rank", "rerank") if part in table),
+            "data": table["documents"]["source"],
+            "reaches": ", ".join(f"{key} {low:.4g}–{high:.4g}" for key, (low, high) in table.get("expect", {}).items()),
+        }
+        for name, table in pipeline_tables().items()
+    ]
+
+
 def _datasets() -> Rows:
     from canon.data.catalogue import CATALOGUE, locate
 
@@ -78,6 +92,7 @@ def _objectives() -> Rows:
 _LISTS = {
     "systems": _systems,
     "recipes": _recipes,
+    "pipelines": _pipelines,
     "datasets": _datasets,
     "objectives": _objectives,
     "optimizers": _optimizers,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -31,11 +31,29 @@ def train(
     canon train reviews.csv
     canon train linear/digits-mlp --set train.epochs=5
     canon train mlp --data reviews.csv --set data.label=stars --out runs/reviews
+    canon train pipeline/pydocs
     canon train runs/reviews --resume
     """
     from canon.api import train_run
+    from canon.use.pipeline.settings import is_pipeline
 
+    if is_pipeline(recipe):
+        _build(recipe, data, out, resume, changes_of(set_), quiet, json)
+        return
     with stoppable():
         run = train_run(recipe, data=data, out=out, resume=resume, changes=changes_of(set_), quiet=quiet)
     if run is not None:  # None in a helper process of torchrun
         print_result(json, {"run": str(run.path), **(run.result or {})}, f"{run.path}/report.html")
+
+
+def _build(
+    recipe: str, data: str, out: Path | None, resume: bool, changes: dict[str, Any], quiet: bool, json: bool
+) -> None:
+    """Builds a pipeline, whose recipe has several stages."""
+    from canon.use.pipeline.build import build, lines_of
+
+    if data:
+        changes["documents.source"] = data
+    with stoppable():
+        path, result = build(recipe, out, resume, changes, quiet)
+    print_result(json, {"run": str(path), **result}, lines_of(result) or str(path))
