@@ -101,11 +101,13 @@ _LONG = {"objectives": ("formula", "paper")}  # columns that only --json has: do
 
 
 def list_(
-    what: Annotated[str, typer.Argument(help="systems, recipes, datasets, objectives or optimizers.")] = "systems",
+    what: Annotated[
+        str, typer.Argument(help="systems, recipes, pipelines, datasets, objectives or optimizers.")
+    ] = "systems",
     only: Annotated[str, typer.Argument(metavar="[WORD]", help="Show only the rows that have this word.")] = "",
     json: Json = False,
 ) -> None:
-    """List the systems, recipes, datasets, objectives or optimizers; a second word shows only rows that have it.
+    """List the systems, recipes, pipelines, datasets, objectives or optimizers; a second word shows only rows that have it.
 
     Examples:
     canon list recipes

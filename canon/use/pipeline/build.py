@@ -183,9 +183,18 @@ def _train(recipe: PipelineRecipe, path: Path, judged: Mapping[str, Judged], say
             bare = Pipeline.open(path, ranked=False)
             for split in SPLITS[:2]:
                 _write_candidates(bare, judged[split], feature_list(rank), part / f"{split}.parquet", rank.queries)
-    changes = {"data.test": 0.0, "data.valid": str(data / "valid.parquet"), **rank.set}
+    changes = {"data.test": 0.0, "data.valid": str(data / "valid.parquet"), **flat("", rank.set)}
     say(f"training {rank.recipe} on the candidates of {len(judged['train'].texts):,} queries")
     train(rank.recipe, str(data / "train.parquet"), run, resume=run.exists(), changes=changes, quiet=quiet)
+
+
+def flat(prefix: str, table: Mapping[str, Any]) -> dict[str, Any]:
+    """{"train": {"steps": 3}} as {"train.steps": 3}."""
+    parts = (
+        flat(f"{prefix}{key}.", value) if isinstance(value, dict) else {f"{prefix}{key}": value}
+        for key, value in table.items()
+    )
+    return {key: value for part in parts for key, value in part.items()}
 
 
 def _write_candidates(pipeline: Pipeline, judged: Judged, names: Sequence[str], file: Path, most: int) -> None:
