@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from canon.cli.options import AsText, Json, print_result
+from canon.cli.streams import files_of
 from canon.errors import CanonError
 
 
@@ -17,7 +18,9 @@ def search(
     folder: Annotated[
         str, typer.Argument(metavar="V|RUN", help="A folder of vectors, made by canon encode; or a pipeline's run.")
     ],
-    queries: Annotated[list[str], typer.Argument(metavar="QUERY", help="Texts, or files with one on each line.")],
+    queries: Annotated[
+        list[str], typer.Argument(metavar="QUERY", help="Texts, or files with one on each line; - for standard input.")
+    ],
     top: Annotated[int, typer.Option(min=1, max=10_000, help="How many rows to list.")] = 10,
     method: Annotated[str, typer.Option(help="vectors, bm25 (words, without the model) or hybrid (both).")] = "vectors",
     index: Annotated[str, typer.Option(help="exact, or hnsw, a graph of neighbours.")] = "exact",
@@ -55,7 +58,7 @@ def search(
             raise CanonError(
                 f"{folder} is a pipeline, whose recipe says how it searches: give --top, --explain, --now."
             )
-        _ask(folder, _texts(queries, text), top, explain, now, json)
+        _ask(folder, _asked(queries, text), top, explain, now, json)
         return
     if explain or now:
         raise CanonError(f"--explain and --now belong to pipelines; {folder} is none.")
@@ -65,7 +68,7 @@ def search(
         return
     if margin or out:
         raise CanonError("--margin and --out belong to --mine.")
-    asked = _texts(queries, text)
+    asked = _asked(queries, text)
 
     def say(sentence: str) -> None:
         print(sentence, file=sys.stderr)
@@ -107,6 +110,11 @@ def _shown(row: dict[str, Any], explain: bool) -> dict[str, str]:
     found = " ".join(f"{name}:{one['rank']}" for name, one in row["found"].items())
     stages = " → ".join(f"{name} {one['rank']}" for name, one in row["stages"].items())
     return {"found": found, "stages": stages}
+
+
+def _asked(queries: list[str], text: bool) -> list[str]:
+    with files_of([] if text else queries) as given:
+        return _texts(queries if text else given, text)
 
 
 def _texts(sources: list[str], text: bool) -> list[str]:
