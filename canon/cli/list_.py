@@ -107,7 +107,7 @@ def list_(
     only: Annotated[str, typer.Argument(metavar="[WORD]", help="Show only the rows that have this word.")] = "",
     json: Json = False,
 ) -> None:
-    """List the systems, recipes, pipelines, datasets, objectives or optimizers; a second word shows only rows that have it.
+    """List systems, recipes, pipelines, datasets, objectives or optimizers; a second word shows only rows with it.
 
     Examples:
     canon list recipes
