@@ -22,10 +22,11 @@ from canon.training.trainer import train
 
 VERBS = (
     *("train", "check", "evaluate", "predict", "translate", "generate", "neighbors", "analogy"),
-    *("encode", "search", "features"),
+    *("encode", "search"),
     *("compare", "tune", "list", "describe", "plot"),
     *("inspect filters", "inspect features", "inspect attention", "inspect gradients", "convert", "distill"),
     *("tokenizer train", "data fetch"),
+    "features",
 )
 LISTS = {
     "systems": ("system", [system.name for system in SYSTEMS]),
