@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from canon.cli.options import DataPath, Json, Sets, changes_of, print_result, recipe_names, stoppable
+from canon.cli.options import DataPath, Json, Sets, changes_of, print_result, print_table, recipe_names, stoppable
 
 
 def train(
@@ -38,7 +38,8 @@ def train(
     from canon.use.pipeline.settings import is_pipeline
 
     if is_pipeline(recipe):
-        _build(recipe, data, out, resume, changes_of(set_), quiet, json)
+        with stoppable():
+            _build(recipe, data, out, resume, changes_of(set_), quiet, json)
         return
     with stoppable():
         run = train_run(recipe, data=data, out=out, resume=resume, changes=changes_of(set_), quiet=quiet)
@@ -50,10 +51,13 @@ def _build(
     recipe: str, data: str, out: Path | None, resume: bool, changes: dict[str, Any], quiet: bool, json: bool
 ) -> None:
     """Builds a pipeline, whose recipe has several stages."""
+    from canon.report.pipeline import write_pipeline_report
     from canon.use.pipeline.build import build, lines_of
 
     if data:
         changes["documents.source"] = data
-    with stoppable():
-        path, result = build(recipe, out, resume, changes, quiet)
-    print_result(json, {"run": str(path), **result}, lines_of(result) or str(path))
+    path, result = build(recipe, out, resume, changes, quiet)
+    page = write_pipeline_report(path)
+    if not json and (stages := lines_of(result)):
+        print_table(stages)
+    print_result(json, {"run": str(path), **result}, page)

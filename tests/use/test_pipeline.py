@@ -312,6 +312,10 @@ def test_a_pipeline_is_built_searched_and_evaluated(canon: Callable[..., Any], f
     result = json.loads(Path("runs/shop/result.json").read_text())
     assert [row["stage"] for row in result["stages"]] == ["bm25", "popular", "all recalls"]
     assert result["stages"][0]["mrr@10"] > result["stages"][1]["mrr@10"]
+    gains = [row["after"] - row["before"] for row in result["moves"]]
+    assert gains == sorted(gains, reverse=True) and len(gains) == len({row["query"] for row in result["moves"]})
+    page = Path("runs/shop/report.html").read_text()
+    assert "all recalls" in page and result["moves"][0]["query"] in page and "<svg" in page
     shown = json.loads(canon("search", "runs/shop", "cake fig", "--top", "2", "--json", "--explain").out)
     assert shown[0]["results"][0]["id"] == "d9" and len(shown[0]["results"]) == 2
     assert "bm25:1" in canon("search", "runs/shop", "cake fig", "--explain").out

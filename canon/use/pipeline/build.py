@@ -72,7 +72,8 @@ def build(name: str, out: str | Path | None, resume: bool, changes: Table, quiet
     pipeline = Pipeline.open(path)
     if judged["test"].texts:
         result |= {"queries": {split: len(judged[split].texts) for split in SPLITS}}
-        result |= {"stages": evaluate(pipeline, judged["test"]), "expected": recipe.expect}
+        found = evaluate(pipeline, judged["test"])
+        result |= {"stages": found.stages, "moves": found.moves, "expected": recipe.expect}
     write_text(path / "result.json", json.dumps(result, ensure_ascii=False, indent=1) + "\n")
     return path, result
 
@@ -84,7 +85,7 @@ def evaluate_run(path: str | Path) -> list[dict[str, Any]]:
         raise CanonError(
             f"{path} was built without judged queries: give queries.source and queries.qrels to its recipe."
         )
-    return evaluate(Pipeline.open(path), judged)
+    return evaluate(Pipeline.open(path), judged).stages
 
 
 @contextmanager

@@ -25,6 +25,7 @@ from canon.use.pipeline.pipeline import Answered, Pipeline
 MEASURES = ("recall@100", "mrr@10", "ndcg@10")
 _FAR, _NEAR = 100, 10
 _ROUNDING = 1e-12
+_MOVED = 10  # queries that gained most, and as many that lost most
 
 
 @dataclass(frozen=True)
@@ -35,8 +36,13 @@ class Judged:
     grades: Sequence[Mapping[int, int]]  # of each query: document -> grade
 
 
-def evaluate(pipeline: Pipeline, judged: Judged, now: float = 0.0) -> list[dict[str, Any]]:
-    """A row for each recall alone, for all together, and after each later stage."""
+@dataclass(frozen=True)
+class Evaluated:
+    stages: list[dict[str, Any]]  # a row for each recall alone, for all together, and after each later stage
+    moves: list[dict[str, Any]]  # queries that gained or lost most, from the first recall alone to the last stage
+
+
+def evaluate(pipeline: Pipeline, judged: Judged, now: float = 0.0) -> Evaluated:
     answers = pipeline.answer(judged.texts, now)
     orders: dict[str, list[np.ndarray]] = {}
     for number, one in enumerate(pipeline.recalls):
@@ -52,7 +58,17 @@ def evaluate(pipeline: Pipeline, judged: Judged, now: float = 0.0) -> list[dict[
     for name, values in measured.items():
         means = {measure: float(values[measure].mean()) for measure in MEASURES}
         rows.append({"stage": name, **means, "p": paired_p(first, values["ndcg@10"])})
-    return rows
+    return Evaluated(rows, _moves(judged, first, list(measured.values())[-1]["ndcg@10"]))
+
+
+def _moves(judged: Judged, before: np.ndarray, after: np.ndarray) -> list[dict[str, Any]]:
+    """By falling gain."""
+    order = np.argsort(before - after, kind="stable")
+    chosen = order if len(order) <= 2 * _MOVED else np.concatenate([order[:_MOVED], order[-_MOVED:]])
+    return [
+        {"query": judged.texts[query], "before": float(before[query]), "after": float(after[query])}
+        for query in chosen.tolist()
+    ]
 
 
 def _alone(answer: Answered, number: int) -> np.ndarray:
