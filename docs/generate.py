@@ -1,14 +1,8 @@
 """Writes the generated tables of the docs from the records: `python docs/generate.py`; --check lists the old ones.
 
-<<<<<<< HEAD
-A table stands between `<!-- generated: NAME -->` and `<!-- end -->`. Names: systems, systems-zh, recipes, metrics,
-train, data, datasets, optimizer, schedule, groups, objectives, objective-settings, pipeline-settings, first-hour, and
-for a system settings-NAME, logged-NAME, deviations-NAME.
-=======
 A table stands between `<!-- generated: NAME -->` and `<!-- end -->`. Names: systems, chapters and peers (-zh in
 Chinese), recipes, metrics, train, data, datasets, optimizer, schedule, groups, objectives, objective-settings,
-first-hour, logged, and for a system settings-NAME, logged-NAME, deviations-NAME.
->>>>>>> main
+pipeline-settings, first-hour, logged, and for a system settings-NAME, logged-NAME, deviations-NAME.
 """
 
 from __future__ import annotations
@@ -345,11 +339,8 @@ def blocks() -> dict[str, Callable[[Path], str]]:
         "groups": lambda page: settings_table(Group, "optimizer.groups."),
         "objectives": objective_table,
         "objective-settings": objective_settings,
-<<<<<<< HEAD
         "pipeline-settings": pipeline_settings,
-=======
         "logged": logged_by_all,
->>>>>>> main
     }
 
     def settings(page: Path, system: System) -> str:

@@ -185,7 +185,8 @@ def _train(recipe: PipelineRecipe, path: Path, judged: Mapping[str, Judged], say
             for split in SPLITS[:2]:
                 _write_candidates(bare, judged[split], feature_list(rank), part / f"{split}.parquet", rank.queries)
     changes = {"data.test": 0.0, "data.valid": str(data / "valid.parquet"), **flat("", rank.set)}
-    say(f"training {rank.recipe} on the candidates of {len(judged['train'].texts):,} queries")
+    count = len(judged["train"].texts)
+    say(f"training {rank.recipe} on the candidates of {min(rank.queries or count, count):,} queries")
     train(rank.recipe, str(data / "train.parquet"), run, resume=run.exists(), changes=changes, quiet=quiet)
 
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from canon.data.encodings.lists import ListSchema, columns_of
+from canon.data.formats.letor import QueryRows
 from canon.errors import CanonError
 from canon.use.features.index import PRESETS
 from canon.use.pipeline.settings import RankSettings
@@ -46,9 +48,6 @@ def z_scores(scores: np.ndarray, offsets: np.ndarray) -> np.ndarray:
 
 
 def _scored(model: Model, columns: Sequence[str], values: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    from canon.data.encodings.lists import ListSchema, columns_of
-    from canon.data.formats.letor import QueryRows
-
     schema = model.schema
     assert isinstance(schema, ListSchema)
     kept = np.flatnonzero(np.diff(offsets))  # a query without candidates has nothing to rank
@@ -71,7 +70,6 @@ def open_scorer(settings: RankSettings | None, folder: Path, recalled: Sequence[
     """None where the pipeline has no ranker; recalled: names of the features that its recalls give."""
     if settings is None:
         return None
-    from canon.data.encodings.lists import ListSchema
     from canon.use.model import load
 
     paths = [(str(folder / "rank" / RUN), 1.0)] if settings.recipe else [(one.run, one.weight) for one in settings.runs]
