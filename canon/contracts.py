@@ -397,3 +397,17 @@ class AdoptsVectors(Protocol):
     """A learner that can start with vectors learned elsewhere."""
 
     def adopt(self, tensors: Mapping[str, Any], words: Any) -> None: ...
+
+
+@runtime_checkable
+class Recommends(Protocol):
+    """A learner that scores items for users; lists of items are canon.data.batching.sequences.Uneven."""
+
+    def scores(self, users: np.ndarray, histories: Any) -> np.ndarray:
+        """Of all items, float32 [users, items], for users of training with their items."""
+
+    def fold_in(self, histories: Any) -> np.ndarray:
+        """The same for users whom training has not, from their items alone."""
+
+    def alike(self, items: np.ndarray) -> np.ndarray:
+        """How alike all items are to some, float32 [some, items]."""

@@ -21,6 +21,7 @@ queries: Ranked average_precision_by_query cg_by_query dcg_by_query expected_rec
     reciprocal_rank_by_query
 ranking: CONVENTIONS Convention cg convention dcg expected_reciprocal_rank hit_rate mean_average_precision \
     mean_reciprocal_rank ndcg precision_at recall_at
+recommendation: coverage novelty user_auc
 regression: mean_absolute_error mean_squared_error pearson r2 root_mean_squared_error spearman
 retrieval: retrieval_scores
 spans: SpanScores exact_match normalize_answer span_scores token_f1

@@ -46,6 +46,7 @@ TASKS: Mapping[str, type[Task]] = _Imported(
         _FINE_TUNING: "finetune:FineTuningTask",
         "prompting": "prompting:PromptTask",
         "ranking": "ranking:Ranking",
+        "recommendation": "recommendation:Recommendation",
     }
 )
 # Of systems that need no torch, where their outputs are judged by another class.

@@ -26,7 +26,7 @@ class File:
 class Dataset:
     name: str
     title: str
-    kind: Literal["table", "images", "text", "pairs", "tests", "tagged", "questions", "choices", "queries"]
+    kind: str  # canon.data.kinds, or what it is in short
     size: str  # how many examples
     source: str
     licence: str
@@ -121,6 +121,11 @@ tnews-few | TNEWS: Chinese news titles, 15 classes, few examples (FewCLUE) | tab
     | 5 sets of 240 + 240 rows, 2,010 to test | Xu et al. 2021, FewCLUE | research; none stated
 zh-texts | Chinese news titles, reviews and short questions, one a line | text | 81,402 texts, 8 MB \
     | FewCLUE, TNEWS and ChnSentiCorp, without their test texts: benchmarks/zh_texts.py | research; none stated
+movielens-100k | MovieLens 100k: ratings of films, 1 to 5 | interactions | 100,000 ratings, 943 users, 1,682 films \
+    | Harper and Konstan 2015, GroupLens | GroupLens: research only, not to be passed on
+movielens-1m-ncf | MovieLens 1M as split by Neural Collaborative Filtering, with negatives | interactions \
+    | 994,169 + 6,040 ratings, 6,040 users, 3,706 films | Harper and Konstan 2015, GroupLens; He et al. 2017 \
+    | GroupLens: research only, not to be passed on
 word-vector-tests | Word pairs with judgements, and analogies | tests \
     | 353 and 999 pairs; 19,544, 10,177 and 7,636 analogies \
     | Finkelstein et al. 2002; Hill et al. 2015; Mikolov et al. 2013; Li et al. 2018 \
@@ -276,6 +281,12 @@ tnews-few:
     test_public.json test 19909c69baee76687f0ffeb73b5eac642e77a32a8fe661325c6f9338ca9e4c99
 zh-texts:
     train.txt train d7a3a1e1754bb044bf33a2c885367f6126eb9e9d2438893014c89864ec50cff1
+movielens-100k:
+    u.data train 06416e597f82b7342361e41163890c81036900f418ad91315590814211dca490
+movielens-1m-ncf:
+    ml-1m.train.pairs.tsv train 3936bdbc79d13e58eee5f1f82ef438d4c594b33fd4d1e06378176e54837052a2
+    ml-1m.test.rating test 231ae11eb060b643a8c58c063cd17ffc743b54f569afb073d1abb6cf126b88b5
+    ml-1m.test.negative negatives 127853228a76b7d21c0481e8ef8d00dd009cd5c88670dbdd9e9debfdb9f93de4
 word-vector-tests: https://raw.githubusercontent.com/piskvorky/gensim/develop/gensim/test/test_data/
     wordsim353.tsv wordsim353 f92a022fc2537793a15bc3a8c162ebcd74990e033a228bb6388cb71e4c0b1e1d 7186
     simlex999.txt simlex999 d5e0501971478a511430ee880bd0121e94ac701ba86d90544d83e6d2ba3db05d 18126

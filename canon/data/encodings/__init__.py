@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from canon.data.encodings.bags import BAGS
 from canon.data.encodings.base import Ask, Encoding
+from canon.data.encodings.events import EVENTS
 from canon.data.encodings.features import FEATURES
 from canon.data.encodings.framed import FRAMED
 from canon.data.encodings.lists import LISTS
@@ -23,6 +24,7 @@ from canon.errors import unknown
 __all__ = ["ENCODINGS", "Ask", "Encoding", "find"]
 
 ENCODINGS: tuple[Encoding, ...] = (
+    EVENTS,
     *(FEATURES, PIXELS, WINDOWS, SEQUENCES, PASSAGES, WORD_IDS, BAGS, FRAMED, PROMPTED, TEXTS, STEPS),
     LISTS,
 )

@@ -17,6 +17,7 @@ from canon.data.formats.images import visible
 from canon.data.kinds.base import Kind
 from canon.data.kinds.choices import CHOICES
 from canon.data.kinds.images import IMAGES
+from canon.data.kinds.interactions import INTERACTIONS
 from canon.data.kinds.labelled import LABELLED
 from canon.data.kinds.parallel import PARALLEL
 from canon.data.kinds.queries import QUERIES
@@ -25,7 +26,7 @@ from canon.data.kinds.sentences import SENTENCES
 from canon.data.kinds.table import TABLE
 from canon.data.kinds.tagged import TAGGED
 from canon.data.kinds.text import TEXT
-from canon.data.kinds.to_come import INTERACTIONS, SPARSE
+from canon.data.kinds.to_come import SPARSE
 from canon.data.kinds.word_tests import WORD_TESTS
 from canon.data.paths import find_path, named_set
 from canon.data.source import Source
