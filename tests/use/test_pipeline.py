@@ -16,7 +16,7 @@ from canon.use.pipeline import settings
 from canon.use.pipeline.documents import StoredDocuments
 from canon.use.pipeline.evaluate import measures, paired_p
 from canon.use.pipeline.pipeline import Pipeline
-from canon.use.pipeline.recall import Found, Recall, recall
+from canon.use.pipeline.recall import Found, Recall, Request, recall
 from canon.use.pipeline.rerank import Likeness, Moment, Ordered, minmax, mmr, step_of
 from canon.use.pipeline.rules import compiled
 from canon.use.search.postings import Postings
@@ -222,7 +222,9 @@ def test_a_union_keeps_every_rank_and_fuses_by_hand() -> None:
         "a": (np.array([[4, 2, 7], [1, -1, -1]]), np.array([[3.0, 2.0, 1.0], [5.0, -np.inf, -np.inf]])),
         "b": (np.array([[7, 9], [1, 3]]), np.array([[0.9, 0.8], [0.7, 0.6]])),
     }
-    found = recall([Recall(name, lambda queries, both=both: both) for name, both in lists.items()], ["x", "y"])
+    found = recall(
+        [Recall(name, lambda requests, both=both: both) for name, both in lists.items()], [Request("x"), Request("y")]
+    )
     assert found.candidates.of_query(0).tolist() == [4, 2, 7, 9] and found.candidates.of_query(1).tolist() == [1, 3]
     assert found.ranks.tolist() == [[1, 0], [2, 0], [3, 1], [0, 2], [1, 1], [0, 2]]
     assert found.scores.tolist() == [[3, 0], [2, 0], [1, 0.9], [0, 0.8], [5, 0.7], [0, 0.6]]
@@ -357,6 +359,26 @@ def test_mistakes_are_sentences(canon: Callable[..., Any], folder: Path) -> None
     assert '--now "soon" is no time' in canon("search", "run", "tea", "--now", "soon").err
     assert "whose recipe says how it searches" in canon("search", "run", "tea", "--method", "bm25").err
     assert "A query is empty" in canon("search", "run", " ", "--text").err
+
+
+def test_a_recommender_finds_for_users_and_for_items(canon: Callable[..., Any], folder: Path) -> None:
+    draw = np.random.default_rng(0)
+    events = [f"u{u},d{i}\n" for u in range(12) for i in draw.permutation(20)[:6] if i % 2 == u % 2]
+    Path("events.csv").write_text("user,item\n" + "".join(events))
+    assert canon("train", "item-knn:tiny", "--data", "events.csv", "--out", "knn", "--quiet").code == 0
+    pipeline = built(canon, "", RECIPE + '[[recall]]\nname = "recommender"\nrun = "knn"\ntop = 5\n')
+    had = {event.split(",")[1].strip() for event in events if event.startswith("u3,")}
+    answers = pipeline.search([Request(user="u3")], 20)[0]
+    assert answers and not had & {row["id"] for row in answers}
+    some = json.loads(canon("recommend", "run", "--items", "d1,d3", "--json").out)[0]
+    assert some["how"] == {"recommender": "fold-in"} and not {"d1", "d3"} & {row["id"] for row in some["results"]}
+    alone = json.loads(canon("recommend", "knn", "--items", "d1,d3", "--top", "5", "--json").out)["items"]
+    found = pipeline.answer([Request(items=("d1", "d3"))])[0].found
+    recommended = found.candidates.docs[found.ranks[:, 2] > 0]
+    assert sorted(f"d{doc}" for doc in recommended) == sorted(one["item"] for one in alone)
+    new = json.loads(canon("recommend", "run", "--user", "nobody", "--json").out)[0]
+    assert new["how"] == {"recommender": "popular"} and new["results"]
+    assert pipeline.search(["tea rose"], 1)[0][0]["id"] == "d16"
 
 
 def test_fields_of_no_candidates() -> None:

@@ -28,12 +28,19 @@ from canon.use.features.text import Candidates
 from canon.use.pipeline import recall as of_recall
 from canon.use.pipeline.documents import StoredDocuments
 from canon.use.pipeline.rank import RankScorer, open_scorer
-from canon.use.pipeline.recall import Found, Recall, feature_names, names_of, recall
+from canon.use.pipeline.recall import Found, Recall, Request, feature_names, names_of, recall
 from canon.use.pipeline.rerank import Likeness, Moment, Ordered, Step, step_of
 from canon.use.pipeline.settings import PipelineRecipe, recipe_of
 
 _CHUNK = 200  # queries at once
 _SHOWN = 200  # characters of a body
+
+
+Asked = str | Request
+
+
+def requested(query: Asked) -> Request:
+    return Request(query) if isinstance(query, str) else query
 
 
 @dataclass(frozen=True)
@@ -82,17 +89,28 @@ class Pipeline:
         scorer = open_scorer(recipe.rank, folder, feature_names([one.name for one in recalls])) if ranked else None
         return cls(recipe, rows, index, recalls, scorer, folder)
 
-    def candidates(self, queries: Sequence[str]) -> Found:
-        for query in queries:
-            if not query.strip():
+    def candidates(self, queries: Sequence[Asked]) -> Found:
+        requests = list(map(requested, queries))
+        for one in requests:
+            if not (one.text.strip() or one.user or one.items):
                 raise CanonError("A query is empty.")
-        return recall(self.recalls, queries)
+        return recall(self.recalls, requests, [self._known(one) for one in requests])
 
-    def features(self, queries: Sequence[str], found: Found, names: Sequence[str]) -> np.ndarray:
+    def _known(self, request: Request) -> np.ndarray:
+        """Documents that the user has."""
+        names = {*request.items, *(name for one in self.recalls for name in one.known(request))}
+        return np.array([self.rows.places[name] for name in names if name in self.rows.places], dtype=np.int64)
+
+    def features(self, queries: Sequence[Asked], found: Found, names: Sequence[str]) -> np.ndarray:
         """float32 [p, F]: those of text and documents by name, then those of the recalls."""
-        return np.concatenate([self.index.features(names, queries, found.candidates), found.features()], axis=1)
+        texts = [requested(query).text for query in queries]
+        return np.concatenate([self.index.features(names, texts, found.candidates), found.features()], axis=1)
 
-    def answer(self, queries: Sequence[str], now: float = 0.0) -> list[Answered]:
+    def how(self, query: Asked) -> dict[str, str]:
+        """By which knowledge of its user each recommender answers: trained, fold-in or popular."""
+        return {one.name: said for one in self.recalls if (said := one.how(requested(query)))}
+
+    def answer(self, queries: Sequence[Asked], now: float = 0.0) -> list[Answered]:
         """Each query through all stages; now: seconds since 1970, 0 for those of the clock."""
         moment = Moment(now or time.time())
         answers: list[Answered] = []
@@ -117,7 +135,7 @@ class Pipeline:
         return answers
 
     def search(
-        self, queries: Sequence[str], top: int = 10, *, now: float = 0.0, explain: bool = False
+        self, queries: Sequence[Asked], top: int = 10, *, now: float = 0.0, explain: bool = False
     ) -> list[list[dict[str, Any]]]:
         """For each query the first documents, with rank and score; explain: with what led to them."""
         return [self._results(answer, top, explain) for answer in self.answer(queries, now)]

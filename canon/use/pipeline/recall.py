@@ -4,6 +4,7 @@
 | --- | --- |
 | bm25 | documents by their words, in one field or in all |
 | vectors | documents whose vector is near to that of the query, by all of them or a graph |
+| recommender | what a run recommends to a user, or to one who has some items; nothing for a text |
 | popular | the most of a column |
 | recent | the newest |
 
@@ -22,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from canon.errors import unknown
+from canon.errors import CanonError, unknown
 from canon.storage import write_text
 from canon.use.features.index import ALL_FIELDS, FeatureIndex
 from canon.use.features.text import Candidates
@@ -34,13 +35,25 @@ from canon.use.search.folder import VectorFolder, encode
 FUSED = 60  # of reciprocal ranks
 _NONE = np.empty(0, dtype=np.int64)
 
-Find = Callable[[Sequence[str]], tuple[np.ndarray, np.ndarray]]  # rows [Q, K], −1 for none, and scores [Q, K]
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked for: a text; or for a user; or for someone who has some items, by their ids."""
+
+    text: str = ""
+    user: str = ""
+    items: tuple[str, ...] = ()
+
+
+Find = Callable[[Sequence[Request]], tuple[np.ndarray, np.ndarray]]  # rows [Q, K], −1 for none, and scores [Q, K]
 
 
 @dataclass(frozen=True)
 class Recall:
     name: str
     find: Find
+    how: Callable[[Request], str] = lambda request: ""  # trained, fold-in or popular: of a recommender
+    known: Callable[[Request], Sequence[str]] = lambda request: ()  # items that the user has
 
 
 @dataclass(frozen=True)
@@ -94,6 +107,8 @@ def build(
         (folder / "texts.jsonl").unlink()
         if config.index == "hnsw":
             found.graph(say)
+    elif isinstance(config, s.RecommenderRecall):
+        _recommender(name, config, rows)  # which must be there
     elif isinstance(config, s.PopularRecall):
         rows.numbers(config.column, f"{where}.column")
     else:
@@ -105,31 +120,88 @@ def open_recall(name: str, kind: str, config: Any, folder: Path, rows: StoredDoc
     if isinstance(config, s.Bm25Recall):
         bm25 = BM25.load(folder)
         assert bm25 is not None
-        return Recall(name, lambda queries: bm25.search(queries, config.top, _NONE))
+        return Recall(name, lambda requests: bm25.search([one.text for one in requests], config.top, _NONE))
     if isinstance(config, s.VectorRecall):
         vectors = VectorFolder.open(folder / "vectors")
-        return Recall(name, lambda queries: _nearest(vectors, queries, config))
+        return Recall(name, lambda requests: _nearest(vectors, requests, config))
+    if isinstance(config, s.RecommenderRecall):
+        return _recommender(name, config, rows)
     popular = isinstance(config, s.PopularRecall)
     read = rows.numbers if popular else rows.seconds
     values_n = np.nan_to_num(read(config.column, f"{where}.column"), nan=-np.inf)
     best = np.argsort(-values_n, kind="stable")[: config.top]
     best = best[np.isfinite(values_n[best])]
-    return Recall(name, lambda queries: (np.tile(best, (len(queries), 1)), np.tile(values_n[best], (len(queries), 1))))
+    return Recall(name, lambda requests: (_repeated(best, requests), _repeated(values_n[best], requests)))
 
 
-def _nearest(folder: VectorFolder, queries: Sequence[str], config: s.VectorRecall) -> tuple[np.ndarray, np.ndarray]:
-    vectors_QD = folder.encoder.encode(list(queries), folder.encoder.prompt("")).vectors
-    return folder.nearest(vectors_QD, config.top, config.index)
+def _repeated(values: np.ndarray, requests: Sequence[Request]) -> np.ndarray:
+    return np.tile(values, (len(requests), 1))
 
 
-def recall(recalls: Sequence[Recall], queries: Sequence[str]) -> Found:
-    """The union of what all recalls find, each document once, in the order of the recalls and of their ranks."""
-    lists = [one.find(queries) for one in recalls]
+def _nearest(
+    folder: VectorFolder, requests: Sequence[Request], config: s.VectorRecall
+) -> tuple[np.ndarray, np.ndarray]:
+    rows, scores = _nothing(len(requests), config.top)
+    asked = [place for place, one in enumerate(requests) if one.text]
+    if asked:
+        texts = [requests[place].text for place in asked]
+        vectors_QD = folder.encoder.encode(texts, folder.encoder.prompt("")).vectors
+        found, values = folder.nearest(vectors_QD, config.top, config.index)
+        rows[asked, : found.shape[1]], scores[asked, : found.shape[1]] = found, values
+    return rows, scores
+
+
+def _recommender(name: str, config: s.RecommenderRecall, rows: StoredDocuments) -> Recall:
+    from canon.contracts import Recommends
+    from canon.data.encodings.events import EventSchema
+    from canon.use.model import load
+    from canon.use.recommend import recommend
+
+    model = load(config.run)
+    schema, learner = model.schema, model.learner
+    if not isinstance(schema, EventSchema) or not isinstance(learner, Recommends):
+        raise CanonError(f"recall.recommender: {config.run} is a run that recommends nothing.")
+    if not set(schema.items) & set(rows.ids):
+        raise CanonError(
+            f"recall.recommender: no item of {config.run} ({schema.items[0]} …) is the id of a document "
+            f"({rows.ids[0]} …)."
+        )
+
+    def of(request: Request, top: int) -> dict[str, Any]:
+        return recommend(model, request.user, () if request.user else request.items, top)
+
+    def find(requests: Sequence[Request]) -> tuple[np.ndarray, np.ndarray]:
+        found, scores = _nothing(len(requests), config.top)
+        for place, request in enumerate(requests):
+            if request.user or request.items:
+                best = [one for one in of(request, config.top)["items"] if one["item"] in rows.places]
+                found[place, : len(best)] = [rows.places[one["item"]] for one in best]
+                scores[place, : len(best)] = [one["score"] for one in best]
+        return found, scores
+
+    def known(request: Request) -> Sequence[str]:
+        place = schema.users.index(request.user) if request.user in schema.users else -1
+        trained: Any = learner
+        return [schema.items[item] for item in trained.known[place]] if place >= 0 else ()
+
+    return Recall(name, find, lambda request: str(of(request, 1)["how"]), known)
+
+
+def _nothing(queries: int, top: int) -> tuple[np.ndarray, np.ndarray]:
+    return np.full((queries, top), -1, dtype=np.int64), np.full((queries, top), -np.inf)
+
+
+def recall(recalls: Sequence[Recall], requests: Sequence[Request], left_out: Sequence[np.ndarray] = ()) -> Found:
+    """The union of what all recalls find, each document once, in the order of the recalls and of their ranks; left_out:
+    of each request, documents that it is not to be answered with."""
+    lists = [one.find(requests) for one in recalls]
     docs: list[np.ndarray] = []
     ranks: list[np.ndarray] = []
     scores: list[np.ndarray] = []
-    for query in range(len(queries)):
-        kept = [(rows[query][rows[query] >= 0], values[query]) for rows, values in lists]
+    for query in range(len(requests)):
+        gone = left_out[query] if left_out else _NONE
+        wanted = [(rows[query] >= 0) & ~np.isin(rows[query], gone) for rows, _ in lists]
+        kept = [(rows[query][some], values[query][some]) for (rows, values), some in zip(lists, wanted, strict=True)]
         every = np.concatenate([rows for rows, _ in kept])
         different, first = np.unique(every, return_index=True)
         union = every[np.sort(first)]
@@ -138,7 +210,7 @@ def recall(recalls: Sequence[Recall], queries: Sequence[str]) -> Found:
         for number, (rows, values) in enumerate(kept):
             places = order[np.searchsorted(different, rows)]
             rank_kR[places, number] = np.arange(1, len(rows) + 1)
-            score_kR[places, number] = values[: len(rows)]
+            score_kR[places, number] = values
         docs.append(union)
         ranks.append(rank_kR)
         scores.append(score_kR)

@@ -51,6 +51,12 @@ class VectorRecall:
 
 
 @settings
+class RecommenderRecall:
+    run: str = Field(description="a run that recommends items, whose ids are those of documents: factors, neighbours …")
+    top: Top = Field(default=100, description="how many documents it finds")
+
+
+@settings
 class PopularRecall:
     column: str = Field(description="column of numbers: views, sales, the number of ratings")
     top: Top = Field(default=20, description="how many documents it finds")
@@ -125,6 +131,7 @@ class Cap:
 RECALLS: Mapping[str, type] = {
     "bm25": Bm25Recall,
     "vectors": VectorRecall,
+    "recommender": RecommenderRecall,
     "popular": PopularRecall,
     "recent": RecentRecall,
 }
