@@ -21,6 +21,7 @@ _VERBS = {
         *("predict:predict", "evaluate:evaluate", "translate:translate", "generate:generate"),
         *("encode:encode", "search:search", "rank:rank", "recommend:recommend", "play:play"),
         *("neighbors:neighbors", "neighbors:analogy", "convert:convert", "distill:distill"),
+        *("features:features",),
     ),
     "Look inside": (
         *("list_:list_", "describe:describe", "plot:plot", "inspect:filters", "inspect:features"),
