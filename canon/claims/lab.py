@@ -21,7 +21,7 @@ from canon.compare.compare import PlannedRecipe, ReadData, finished_run, planned
 from canon.compare.protocol import Terms, check_alike, check_budgets
 from canon.config import Table
 from canon.contracts import World
-from canon.errors import CanonError, NonFinite, unknown
+from canon.errors import CanonError, NonFinite, border, unknown
 from canon.figures import save
 from canon.report.page import can_draw, duration
 from canon.runs import files
@@ -102,7 +102,7 @@ class _Lab:
             return found["values"]
         if variant.probe:
             begun = time.perf_counter()
-            values = self.claim.function(variant.probe)(seed=seed, **changes)
+            values = self._called(variant.probe, seed=seed, **changes)
             return self._note(noted, what, self._chosen(name, values), time.perf_counter() - begun)
         plan = self._plan(name, self._start(variant.start, seed)) if variant.start else self.plans[name]
         begun = time.perf_counter()
@@ -113,8 +113,13 @@ class _Lab:
         assert finished.result is not None
         self.seconds += finished.result["cost"]["seconds"]
         self.environment = finished.env
-        looked = self.claim.function(variant.look)(finished) if variant.look else {}
+        looked = self._called(variant.look, finished) if variant.look else {}
         return self._chosen(name, looked, finished)
+
+    def _called(self, place: str, *arguments: Run, **settings: Any) -> dict[str, Any]:
+        """The values of a probe or a look; what it raises is a sentence."""
+        with border(place, "failed"):
+            return self.claim.function(place)(*arguments, **settings)
 
     def _note(self, path: Path, what: Table, values: Values, seconds: float) -> Values:
         write_text(path, json.dumps({"of": what, "values": values, "seconds": round(seconds, 3)}))

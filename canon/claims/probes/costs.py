@@ -6,14 +6,16 @@ import math
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from canon import registry
 from canon.nn.attention.attend import attend
 from canon.nn.blocks import BLOCKS
 from canon.nn.counting import summarize
-from canon.nn.recurrence import Recurrent
+from canon.nn.recurrence import Carried, rnn_cell
 from canon.systems.building import build
 
 Values = dict[str, Any]
@@ -37,7 +39,7 @@ def layer_cost(seed: int, layer: str, dim: int) -> Values:
 
 
 def _products(layer: str, n: int, dim: int) -> int:
-    with FlopCounterMode(display=False) as counter, torch.no_grad():
+    with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter, torch.no_grad():
         _run(layer, torch.randn(1, n, dim))
     return counter.get_total_flops() // 2
 
@@ -60,11 +62,12 @@ def _run(layer: str, x_BTD: Tensor) -> Tensor:
     if layer == "attention":
         x_BHTD = x_BTD[:, None]
         return attend(x_BHTD, x_BHTD, x_BHTD)[:, 0]
-    recurrence = Recurrent("rnn", x_BTD.shape[-1], x_BTD.shape[-1])
-    state = recurrence.init_state(1)
+    dim = x_BTD.shape[-1]
+    input_HD, recurrent_HH = torch.randn(dim, dim) / dim, torch.randn(dim, dim) / dim
+    state: Carried = (torch.zeros(1, dim),)
     for x_BD in x_BTD.unbind(1):
-        out_BH, state = recurrence.step(x_BD, state)
-    return out_BH[:, None]
+        state = rnn_cell(F.linear(x_BD, input_HD), F.linear(state[0], recurrent_HH), state)
+    return state[0][:, None]
 
 
 def network_cost(seed: int, system: str, side: int = 224) -> Values:
