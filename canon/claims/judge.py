@@ -4,6 +4,7 @@ Differences are paired by seed; each bound of an interval is a one-sided 95 % bo
 that a part wrongly holds with probability at most 5 %. d is the mean difference, [low, high] its interval:
 
     greater   holds if low > 0 and high ≥ effect; does not hold if high < effect
+    level     at least as large: holds if low > −margin; does not hold if high ≤ −margin
     equal     holds if −margin < low and high < margin (two one-sided tests, Schuirmann 1987); does not if low ≥ margin
               or high ≤ −margin
     counted   no chance is involved: holds if the difference is at least `effect` for every seed
@@ -114,11 +115,9 @@ def _judged(part: Part, verdict: str, text: str, effect: float, low: float, high
 def _criterion(part: Part) -> str:
     if part.kind == "often":
         return f"a share of {number(part.at_least or 0.0)} counts"
-    return (
-        f"{number(part.effect or 0.0)} counts"
-        if part.kind == "greater"
-        else f"within ± {number(part.margin or 0.0)} is equal"
-    )
+    if part.kind == "greater":
+        return f"{number(part.effect or 0.0)} counts"
+    return f"{'no less than −' if part.kind == 'level' else 'within ± '}{number(part.margin or 0.0)} is level"
 
 
 def _interval(part: Part, differences: Sequence[float]) -> tuple[float | None, float | None, str]:
@@ -150,6 +149,9 @@ def _verdict(part: Part, low: float, high: float) -> str:
     if part.kind == "greater":
         assert part.effect is not None
         return FAILS if high < part.effect else HOLDS if low > 0 else OPEN
+    if part.kind == "level":
+        assert part.margin is not None
+        return HOLDS if low > -part.margin else FAILS if high <= -part.margin else OPEN
     if part.kind == "equal":
         assert part.margin is not None
         if low >= part.margin or high <= -part.margin:

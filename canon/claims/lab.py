@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from canon.claims.figures import figure_of
-from canon.claims.record import DIVERGED, Claim, with_seeds
+from canon.claims.record import FAILED, LEARNED, Claim, with_seeds
 from canon.claims.results import DEFAULT_OUT, Curve, Measured, Result, measured, write
 from canon.compare.compare import PlannedRecipe, ReadData, finished_run, planned
 from canon.compare.protocol import Terms, check_alike, check_budgets
@@ -109,7 +109,7 @@ class _Lab:
         try:
             finished, _ = finished_run(plan, seed, self.folder / name / f"seed-{seed}")
         except NonFinite:
-            return self._note(noted, what, {DIVERGED: 1.0}, time.perf_counter() - begun)
+            return self._note(noted, what, {LEARNED: 0.0, FAILED: 1.0}, time.perf_counter() - begun)
         assert finished.result is not None
         self.seconds += finished.result["cost"]["seconds"]
         self.environment = finished.env
@@ -172,8 +172,9 @@ def _left(spent: dict[str, list[float]], later: list[str]) -> float:
 def value_of(run: Run, name: str) -> float | Curve | None:
     """A value of a finished run by its name; None if it has none."""
     result: Table = run.result or {}
-    if name == DIVERGED:
-        return 0.0
+    if name in (LEARNED, FAILED):
+        losses = [row["train/loss"] for row in run.metrics() if "train/loss" in row]
+        return float((losses[-1] < 0.9 * losses[0]) == (name == LEARNED)) if losses else None
     section, _, key = name.partition("/")
     if section == "cost":
         return result["cost"].get(key)
@@ -191,4 +192,4 @@ def values_in(run: Run) -> list[str]:
     result: Table = run.result or {}
     scores = [f"{split}/{key}" for split, of in result["scores"].items() for key in of]
     series = dict.fromkeys(key for row in run.metrics() for key in row if key not in ("step", "epoch"))
-    return [*scores, *(f"cost/{key}" for key in result["cost"]), *(f"last/{key}" for key in series), DIVERGED]
+    return [*scores, *(f"cost/{key}" for key in result["cost"]), *(f"last/{key}" for key in series), LEARNED, FAILED]

@@ -3,7 +3,8 @@
 A variant is a recipe with changes, or a probe: a function `module:function` of a seed and the settings that returns
 named values. `look` is such a function of a finished run. A value is a probe's or a look's own (`ratio`), or of a run:
 SPLIT/METRIC, cost/NAME, last/NAME, least/NAME or most/NAME of a logged series, curve/NAME for all of it, and
-`diverged`, 1 where training ended in a number that is not finite.
+`learned` and `failed`: 1 or 0 by whether the training loss has fallen by a tenth since it was first logged; a run whose
+numbers are no longer finite has failed.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from canon.storage import write_text
 
 CLAIMS = Path(__file__).parent
 BUDGETS = ("quick", "full")
-DIVERGED = "diverged"
+LEARNED, FAILED = "learned", "failed"
 Positive = Annotated[float, Field(gt=0)]
 
 
@@ -47,15 +48,15 @@ class Variant:
 class Part:
     """One comparison of the rule. The claim holds if all its parts hold."""
 
-    kind: Literal["greater", "equal", "counted", "exact", "often"]
+    kind: Literal["greater", "level", "equal", "counted", "exact", "often"]
     says: str  # what it says if it holds
     value: str
     first: str  # a variant, or a difference of two: "a - b"
     than: str = ""
     than_value: str = ""  # if it is another than `value`
     effect: Annotated[float, Field(ge=0)] | None = None  # greater, counted: the difference that counts
-    margin: Positive | None = None  # equal: the difference that does not
-    sd: Positive | None = None  # greater, equal: of the differences between seeds, for which `seeds` are enough
+    margin: Positive | None = None  # level, equal: the difference that does not
+    sd: Positive | None = None  # greater, level, equal: of the differences between seeds, for which `seeds` are enough
     expected: float | None = None  # exact
     tolerance: Annotated[float, Field(ge=0)] | None = None
     at_least: Annotated[float, Field(gt=0, lt=1)] | None = None  # often: the share of seeds
@@ -136,6 +137,7 @@ def terms(side: str) -> list[str]:
 
 _NEEDS = {
     "greater": ("than", "effect", "sd"),
+    "level": ("than", "margin", "sd"),
     "equal": ("than", "margin", "sd"),
     "counted": ("than", "effect"),
     "exact": ("expected", "tolerance"),

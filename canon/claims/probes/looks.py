@@ -1,0 +1,48 @@
+"""What claims look at in a finished run: its network's units, gradients, vectors and samples."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from canon.inspect.features import network_of
+from canon.nn.activations import activation
+from canon.runs import checkpoint
+from canon.training.data import read_data
+from canon.training.run import Run
+from canon.use.model import Model
+
+Values = dict[str, Any]
+
+
+def last(run: Run) -> Model:
+    """The run with its last weights, which need not be its best."""
+    model = Model(run)
+    tensors, state = checkpoint.load((run.path / "last").resolve(), run.recipe.system.name, groups=("model",))
+    model.learner.restore(tensors, state["learner"])
+    return model
+
+
+def dead_units(run: Run) -> Values:
+    """The share of hidden units whose input is negative for every training example: a ReLU there never fires."""
+    model = last(run)
+    network = network_of(model)
+    fired: dict[str, Tensor] = {}
+
+    def watch(name: str) -> Any:
+        def note(_layer: nn.Module, inputs: tuple[Tensor, ...], _output: Tensor) -> None:
+            fires = (inputs[0] > 0).flatten(1).any(0)
+            fired[name] = fired.get(name, torch.zeros_like(fires)) | fires
+
+        return note
+
+    kind = type(activation(run.recipe.config.activation))
+    layers = [(name, layer) for name, layer in network.named_modules() if type(layer) is kind]
+    handles = [layer.register_forward_hook(watch(name)) for name, layer in layers]
+    model.learner.outputs(read_data(run.recipe, run.path).splits["train"])
+    for handle in handles:
+        handle.remove()
+    units = torch.cat(list(fired.values()))
+    return {"dead": float(1 - units.float().mean())}
