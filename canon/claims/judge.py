@@ -21,9 +21,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from statistics import fmean, stdev
 
 from canon.claims.record import Claim, Part, terms
-from canon.compare.statistics import spread
 from canon.report.page import number
 
 HOLDS, FAILS, OPEN = "holds", "does not hold here", "inconclusive"
@@ -98,7 +99,7 @@ def decide(part: Part, differences: Sequence[float]) -> Judged:
     if low is None or high is None:
         return Judged(part.says, OPEN, f"Open whether {part.says}: {why}.", mean, seeds=n)
     verdict = _verdict(part, low, high)
-    text = f"{number(mean)}, 95 % from {number(low)} to {number(high)}, {n} seeds; {_criterion(part)}"
+    text = f"{number(mean)}, from {number(low)} to {number(high)}, {n} seeds; {_criterion(part)}"
     judged = _judged(part, verdict, text, mean, low, high, n)
     if verdict != OPEN:
         return judged
@@ -129,20 +130,21 @@ def _interval(part: Part, differences: Sequence[float]) -> tuple[float | None, f
         low = float(beta.ppf(LEVEL, hits, n - hits + 1)) if hits else 0.0
         high = float(beta.ppf(1 - LEVEL, hits + 1, n - hits)) if hits < n else 1.0
         return low, high, ""
-    of = spread(differences)
-    if of.sd is None:
+    if n == 1:
         return None, None, "one seed has no spread; add --seeds 5"
-    if of.sd <= 1e-12 * max(map(abs, differences), default=0.0) and of.mean != 0:
+    mean, sd = fmean(differences), stdev(differences)
+    if sd <= 1e-12 * max(map(abs, differences)) and mean != 0:
         # n copies of one number are not n observations.
-        return None, None, f"the difference is {number(of.mean)} for every seed"
-    margin = _margin(of.sd, n)
-    return of.mean - margin, of.mean + margin, ""
+        return None, None, f"the difference is {number(mean)} for every seed"
+    margin = _quantile(n) * sd / math.sqrt(n)
+    return mean - margin, mean + margin, ""
 
 
-def _margin(sd: float, n: int) -> float:
+@cache
+def _quantile(n: int) -> float:
     from scipy.stats import t as student
 
-    return float(student.ppf(1 - LEVEL, n - 1)) * sd / math.sqrt(n)
+    return float(student.ppf(1 - LEVEL, n - 1))
 
 
 def _verdict(part: Part, low: float, high: float) -> str:
@@ -163,16 +165,16 @@ def _verdict(part: Part, low: float, high: float) -> str:
 
 def _needed(part: Part, differences: Sequence[float]) -> int | None:
     """The least number of seeds that would settle it, if they have this mean and spread (or share)."""
-    have = len(differences)
-    of = spread(differences)
+    have, mean = len(differences), fmean(differences)
+    sd = stdev(differences) if have > 1 else 0.0
     for n in range(have + 1, _MOST_SEEDS + 1):
         if part.kind == "often":
-            hits = round(of.mean * n)
+            hits = round(mean * n)
             low, high, _ = _interval(part, [1.0] * hits + [0.0] * (n - hits))
             assert low is not None and high is not None
         else:
-            margin = _margin(of.sd or 0.0, n)
-            low, high = of.mean - margin, of.mean + margin
+            margin = _quantile(n) * sd / math.sqrt(n)
+            low, high = mean - margin, mean + margin
         if _verdict(part, low, high) != OPEN:
             return n
     return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -108,11 +108,3 @@ def shipped(name: str) -> list[Result]:
     """The results that come with canon, the full one first."""
     paths = [SHIPPED / f"{name}-{budget}.json" for budget in reversed(BUDGETS)]
     return [read(path) for path in paths if path.is_file()]
-
-
-def ship(result: Result) -> Path:
-    """Writes a result into the package, without the state of a working copy."""
-    path = SHIPPED / f"{result.name}-{result.budget}.json"
-    kept = {key: value for key, value in result.environment.items() if key != "git"}
-    write(path, replace(result, environment=kept))
-    return path
