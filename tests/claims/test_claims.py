@@ -42,7 +42,7 @@ def test_a_claim_resolves(claim: Claim) -> None:
             assert known, f"{value} of {name}"
             if section in ("train", "valid", "test"):
                 assert key in METRICS or key in ("loss", "modes", "probe_accuracy"), value
-    assert claim.claim[0].isupper() and not claim.claim.endswith(".")
+    assert claim.claim == claim.claim.strip() and not claim.claim.endswith(".")
     assert len(claim.claim) < 200 and claim.source and claim.predicts
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from canon.inspect.features import network_of
 from canon.nn.activations import activation
 from canon.runs import checkpoint
+from canon.tasks.contrastive import probe_accuracy
 from canon.training.data import read_data
 from canon.training.run import Run
 from canon.use.model import Model
@@ -46,3 +48,20 @@ def dead_units(run: Run) -> Values:
         handle.remove()
     units = torch.cat(list(fired.values()))
     return {"dead": float(1 - units.float().mean())}
+
+
+def modes(run: Run) -> Values:
+    """Whether the samples of a ring of eight Gaussians, at the end, reach fewer than all of them."""
+    result = run.result or {}
+    return {"dropped": float(result["scores"]["test"]["modes"] < 8)}
+
+
+def before_and_after(run: Run) -> Values:
+    """Accuracy of a linear classifier of h and of z, of test images as they are."""
+    model = last(run)
+    columns = read_data(run.recipe, run.path).splits["test"]
+    target_B = torch.from_numpy(np.asarray(columns["target"]))
+    features_BF = torch.from_numpy(model.learner.outputs(columns)["features"])
+    with torch.no_grad():
+        z_BD = network_of(model).get_submodule("projection")(features_BF)
+    return {"before": probe_accuracy(features_BF, target_B), "after": probe_accuracy(z_BD, target_B)}
