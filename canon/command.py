@@ -93,7 +93,8 @@ def _usage(error: BaseException) -> str:
     if not isinstance(error, usage):
         return ""
     asked = error.ctx.command_path if error.ctx else "canon"
-    return f"{error.format_message().rstrip('.')}; see {asked} --help."
+    text = error.format_message().rstrip(".")
+    return f"{text} See {asked} --help." if text.endswith("?") else f"{text}; see {asked} --help."
 
 
 def _say(text: str) -> None:

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from canon.cli.options import Json, print_result
+from canon.cli.streams import files_of, with_piped
 from canon.errors import CanonError
 
 
@@ -20,7 +21,10 @@ def encode(
         ),
     ],
     files: Annotated[
-        list[str] | None, typer.Argument(metavar="FILE", help="Texts: a line or a row of a table each.")
+        list[str] | None,
+        typer.Argument(
+            metavar="FILE", help="Texts: a line or a row of a table each; without them, or with -, standard input."
+        ),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="The folder of vectors, V.")] = None,
     add: Annotated[bool, typer.Option("--add", help="Append to V.")] = False,
@@ -40,6 +44,7 @@ def encode(
     canon encode runs/embed corpus.txt --out vectors
     canon encode all-MiniLM-L6-v2 docs.jsonl --column body --out vectors --precision int8
     canon encode all-MiniLM-L6-v2 more.jsonl --out vectors --add
+    grep volcano corpus.txt | canon encode runs/embed - --out vectors
     canon encode vectors --remove 17 --compact
     """
     from canon.use.search.folder import VectorFolder
@@ -58,10 +63,11 @@ def encode(
         if compact:
             record["compacted"] = folder.compact()
     else:
-        if not files or out is None:
+        if out is None:
             raise CanonError("canon encode needs files of texts and --out V, the folder of their vectors.")
         how = {"add": add, "precision": precision, "pooling": pooling or (), "prompt": prompt, "column": column}
-        folder = encode_files(model, files, out, say=say, **how)  # type: ignore[arg-type]
+        with files_of(with_piped(files, f"files of texts, as in canon encode {model} FILE --out {out}")) as given:
+            folder = encode_files(model, given, out, say=say, **how)  # type: ignore[arg-type]
         record = {"folder": str(out), "truncated": folder.store.meta["truncated"], "empty": folder.store.meta["empty"]}
     meta = folder.store.meta
     record |= {"rows": len(folder), "dim": meta["dim"], "precision": meta["precision"]}

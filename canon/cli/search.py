@@ -9,12 +9,15 @@ from typing import Annotated, Any
 import typer
 
 from canon.cli.options import AsText, Json, print_result
+from canon.cli.streams import files_of
 from canon.errors import CanonError
 
 
 def search(
     folder: Annotated[str, typer.Argument(metavar="V", help="A folder of vectors, made by canon encode.")],
-    queries: Annotated[list[str], typer.Argument(metavar="QUERY", help="Texts, or files with one on each line.")],
+    queries: Annotated[
+        list[str], typer.Argument(metavar="QUERY", help="Texts, or files with one on each line; - for standard input.")
+    ],
     top: Annotated[int, typer.Option(min=1, max=10_000, help="How many rows to list.")] = 10,
     method: Annotated[str, typer.Option(help="vectors, bm25 (words, without the model) or hybrid (both).")] = "vectors",
     index: Annotated[str, typer.Option(help="exact, or hnsw, a graph of neighbours.")] = "exact",
@@ -45,7 +48,8 @@ def search(
         return
     if margin or out:
         raise CanonError("--margin and --out belong to --mine.")
-    asked = _texts(queries, text)
+    with files_of([] if text else queries) as given:
+        asked = _texts(queries if text else given, text)
 
     def say(sentence: str) -> None:
         print(sentence, file=sys.stderr)

@@ -53,6 +53,18 @@ def standard_input_as_file(ending: Callable[[bytes], str]) -> Iterator[Path]:
             raise CanonError(str(mistake).replace(str(path), STANDARD_INPUT)) from mistake
 
 
+@contextmanager
+def files_of(names: Sequence[str]) -> Iterator[list[str]]:
+    """The names, with the file that holds standard input in place of -."""
+    if "-" not in names:
+        yield list(names)
+        return
+    from canon.data.encodings.texts import TEXTS
+
+    with standard_input_as_file(TEXTS.piped_ending) as path:
+        yield [str(path) if name == "-" else name for name in names]
+
+
 def format_of(format: str, out: Path | None, json: bool) -> str:
     """The form of the output: as asked for, or by the file's ending."""
     if json and format:

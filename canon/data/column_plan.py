@@ -112,6 +112,8 @@ def _choose(table: Table, name: str, rows: np.ndarray, missing: str, predicts: b
     some = list(table.stream(name, np.sort(rows)[:PEEK]))
     if predicts and dates.form_of(some) and (form := dates.form_of(_filled(table, name, rows))):
         return ColumnChoice(DateColumn.kind, lambda: DateColumn.fit(table, name, rows, form))
+    if count == 1 and predicts and not asked:
+        return ColumnChoice(CategoryColumn.kind, None, "the same in every row")
     if few:
         return ColumnChoice(CategoryColumn.kind, lambda: CategoryColumn.fit(table, name, rows))
     if facts.bad <= (1 - _MOSTLY) * len(table):

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from canon.data.checking.measure import distinct, number_digests, words
+from canon.data.formats import dates
 from canon.data.formats.cells import listed, parse_number
 from canon.data.formats.names import COUNTED, LABELS, OUTCOMES, PAIRS, TEXT_LABELS, TEXTS, TITLE
 from canon.data.formats.tables import Table, canonical
@@ -129,10 +130,13 @@ def choose_features(table: Table, wanted: Sequence[str], label: str) -> tuple[st
 
 
 def is_text(table: Table, name: str) -> bool:
-    """Whether a column has texts rather than numbers or categories: most rows are different, or have several words."""
-    if not table.facts(name).bad:
+    """Whether a column has texts rather than numbers, dates or categories: most rows are different, or have several
+    words."""
+    if not table.facts(name).bad or dates.form_of(_some(table, name)):
         return False
     count = distinct(table.digests(name))
+    if count == 1 < len(table):
+        return False
     if count > MOST_CATEGORIES or count > max(len(table) / 2, 2):
         return True
     return is_wordy(_some(table, name))

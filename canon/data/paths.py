@@ -52,8 +52,9 @@ def file_of(source: str, text: bool = False) -> Path | None:
             return None
     if path.is_dir():
         raise CanonError(f'{path} is a folder; give the files in it, or --text if "{source}" is the text itself.')
-    missing = str(missing_path(path, named=False)).removesuffix(".")
-    raise CanonError(f'{missing}; add --text if "{source}" is the text itself.')
+    missing = str(missing_path(path, named=False))
+    what = f'dd --text if "{source}" is the text itself.'
+    raise CanonError(f"{missing} A{what}" if missing.endswith("?") else f"{missing[:-1]}; a{what}")
 
 
 def _is_too_long(source: str) -> bool:

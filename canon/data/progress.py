@@ -26,7 +26,7 @@ class Bar:
                 self._progress, self._task = _rich_bar(self.text, self.total, self.unit)
             else:
                 self._next += LINE_SECONDS
-                share = f"{self.done / self.total:.0%}" if self.total else f"{self.done:,} {self.unit}".rstrip()
+                share = f"{min(self.done / self.total, 1):.0%}" if self.total else f"{self.done:,} {self.unit}".rstrip()
                 print(f"{self.text}: {share}", file=sys.stderr, flush=True)
         if self._progress is not None:
             self._progress.update(self._task, completed=self.done)

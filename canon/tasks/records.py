@@ -96,6 +96,7 @@ RECORDS = (
             TaskScore("mse", formula="(1/n) Σ (ŷ − y)² in the target's own unit", best=True),
             TaskScore("mae"),
             TaskScore("r2"),
+            TaskScore("spearman"),
         ),
         (Number,),
     ),

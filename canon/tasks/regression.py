@@ -38,7 +38,7 @@ class Regression(NetworkTask, PredictsNumbers):
         return np.asarray(self.target.restored(outputs["logits"].astype(np.float64).squeeze(1)))
 
     def names(self) -> tuple[str, ...]:
-        return ("loss", "mse", "mae", "r2")
+        return ("loss", "mse", "mae", "r2", "spearman")
 
     def score(self, outputs: Outputs, columns: Columns) -> dict[str, float]:
         target_B, predicted_B = np.asarray(columns["target"]), self.numbers(outputs)
@@ -48,6 +48,7 @@ class Regression(NetworkTask, PredictsNumbers):
             "mse": metrics.mean_squared_error(target_B, predicted_B),
             "mae": metrics.mean_absolute_error(target_B, predicted_B),
             "r2": metrics.r2(target_B, predicted_B, force_finite=False),  # of equal targets it is undefined
+            "spearman": metrics.spearman(target_B, predicted_B),
         }
 
     def floors(self, targets: np.ndarray) -> dict[str, float]:

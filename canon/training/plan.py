@@ -12,6 +12,7 @@ import numpy as np
 from canon import recipe as recipes
 from canon.config import Table, parse
 from canon.contracts import Borrows, Context, Learner, Suggests, TakesVocabulary, World
+from canon.data.batching.composer import Pretext
 from canon.data.batching.epochs import steps_per_epoch
 from canon.data.batching.passages import Passages
 from canon.data.batching.sequences import Uneven, Windows
@@ -177,6 +178,7 @@ def resolved(recipe: Recipe, data: Data) -> Recipe:
     _, cls = recipe.system.load()
     if issubclass(cls, Suggests):
         recipe = _with_defaults(recipe, cls.suggest(recipe, data.schema, size), _SUGGESTED)
+    recipe = _with_objective_for(recipe, data)
     if not size:
         if recipe.train.steps is None:
             raise CanonError(f"Set train.steps: {data.name} has no training set whose epochs could be counted.")
@@ -205,9 +207,23 @@ def _with_defaults(recipe: Recipe, values: Table, origin: str) -> Recipe:
     )
 
 
+def _with_objective_for(recipe: Recipe, data: Data) -> Recipe:
+    """Without what the text rules out of the ways of pre-training, where it is only the system's usual one."""
+    pretext, passages = recipe.objective.record.module and recipe.objective.record.load(), data.splits.get("train", {})
+    if not (isinstance(pretext, type) and issubclass(pretext, Pretext)):
+        return recipe
+    ruled_out = recipe.objective.create().suited(passages["input"])
+    new = {key: value for key, value in ruled_out.items() if recipe.origins[f"objective.{key}"].startswith("system ")}
+    objective = replace(recipe.objective, settings=replace(recipe.objective.settings, **new))
+    config = replace(recipe.config, **{key: value for key, value in new.items() if key in objective.record.shapes})
+    origins = recipe.origins | {f"objective.{key}": _SUGGESTED for key in new}
+    return replace(recipe, objective=objective, config=config, origins=origins)
+
+
 def suggestions(recipe: Recipe) -> str:
     """A sentence with the settings that the system suggested for its data; "" for none."""
     sections = {"system": recipe.config, "train": recipe.train, "optimizer": recipe.optimizer.settings}
+    sections["objective"] = recipe.objective.settings
     keys = [key for key, origin in recipe.origins.items() if origin == _SUGGESTED]
     listed = [f"{key} = {vars(sections[section])[name]}" for key in keys for section, _, name in [key.partition(".")]]
     return f"Chosen for this data: {', '.join(listed)}." if listed else ""

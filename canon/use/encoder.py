@@ -26,6 +26,7 @@ from canon.interop.formats import GivesWeights
 from canon.nn.frozen import frozen
 from canon.nn.ragged import Layout
 from canon.nn.sentence_pooling import POOLINGS
+from canon.recipe import recipe_of
 from canon.systems.building import build
 from canon.systems.contrastive.embed import Config, Embed
 from canon.use.folders import open_run
@@ -54,6 +55,11 @@ class Encoder:
         for way in pooling:
             if way not in POOLINGS:
                 raise unknown("pooling", way, POOLINGS)
+        if not Path(source).expanduser().exists() and not recipe_of(str(source)):
+            raise CanonError(
+                f"There is no run or folder {source}, and canon downloads no networks: give the folder of one, as "
+                "sentence-transformers or transformers saves it."
+            )
         origin = formats.open(source, "weights")
         if not isinstance(origin, GivesWeights):
             raise CanonError(f"{origin}, which has no network for texts.")

@@ -222,10 +222,12 @@ def test_a_mistake_in_a_process_is_one_sentence(monkeypatch: pytest.MonkeyPatch)
 def test_processes_end_with_the_one_that_started_them(number: int, tmp_path: Path) -> None:
     (tmp_path / "tokenizer.json").write_text(trained("word").to_json(), encoding="utf-8")
     script = f"""
+        import signal
         from pathlib import Path
         from canon.data.corpus import token_blocks, token_store
         from canon.data.corpus.text_blocks import TextStream
         from canon.data.text.tokenizers import Tokenizer
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it in what it starts with &
         token_blocks.BATCH, token_blocks.num_threads = 1000, lambda: 2
         class Stream:  # without end
             def __len__(self): return 1
@@ -248,10 +250,13 @@ def test_processes_end_with_the_one_that_started_them(number: int, tmp_path: Pat
             assert time.monotonic() < end
             time.sleep(0.02)
 
-    until(lambda: len(started()) == 2)
-    children = started()
-    parent.send_signal(number)
-    assert parent.wait(timeout=60) == -number
+    try:
+        until(lambda: len(started()) == 2)
+        children = started()
+        parent.send_signal(number)
+        assert parent.wait(timeout=60) == -number
+    finally:
+        parent.kill()
     until(lambda: not any(Path(f"/proc/{child}/cmdline").exists() for child in children))
 
 

@@ -182,3 +182,16 @@ def test_the_default_fits_any_data_of_its_kind(system: System) -> None:
             built = build(system, recipe.config, Context(recipe, data.schema, World("meta")))
         if system.loop == "gradient":
             summarize(built, *task.example(), run=task.trial)
+
+
+@pytest.mark.parametrize("name", ["bert", "unilm"])
+def test_next_sentences_are_left_out_where_a_text_has_none(name: str, canon: Callable[..., Any]) -> None:
+    chance = random.Random(0)
+    Path("lines.txt").write_text("".join(" ".join(chance.choices("abcdefgh", k=8)) + "\n" for _ in range(60)))
+    given = ("train", f"{name}:tiny", "--data", "lines.txt", "--set", "train.steps=2")
+    done = canon(*given, "--out", "run")
+    assert done.code == 0 and "Chosen for this data: objective.next_sentence = False." in done.err, done.err
+    assert not any("next" in key for key in json.loads(Path("run/result.json").read_text())["scores"]["test"])
+    assert canon("train", "run", "--resume").code == 0
+    asked = canon(*given, "--set", "objective.next_sentence=true")
+    assert asked.code == 2 and "but 100% of the passages have only one" in asked.err

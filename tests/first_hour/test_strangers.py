@@ -254,7 +254,10 @@ CASES = {
     ),
     "title and description": Case(
         "t.csv",
-        lambda: write("t.csv", table("Class,Title,Description", [(MOODS[m], "A title now", t) for t, m in reviews()])),
+        lambda: write(
+            "t.csv",
+            table("Class,Title,Description", [(MOODS[m], f"Title number {n % 9}", t) for n, (t, m) in NUMBERED]),
+        ),
         TEXT,
         ('The texts are the columns "Title", "Description", the label is the column "Class"',),
     ),

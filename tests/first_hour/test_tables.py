@@ -17,6 +17,10 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import LogisticRegression, RidgeCV
 from sklearn.preprocessing import OneHotEncoder
 
+from canon.data.checking.choosing import choose_system
+from canon.data.config import DataConfig
+from canon.tasks.records import TASK_RECORDS
+
 Canon = Callable[..., Any]
 GAPS = ("N/A", "?", "-", "", "null", "Unknown", "nan", "--", "#N/A", "\\N")
 
@@ -177,3 +181,26 @@ def test_columns_that_number_the_rows_are_left_out(tmp_path: Path, canon: Canon,
     assert f'Left out: "{name}" (' in canon("check", path).out
     kept = canon("check", path, "--set", f'data.features=["{name}"]')
     assert "Left out" not in kept.out
+
+
+def test_a_text_that_never_changes_is_left_out_and_dates_are_no_texts(tmp_path: Path, canon: Canon) -> None:
+    days = [f"{day} May 2021, 10:00" for day in range(1, 31)]
+    rows = [[day, "from our own store", f"{number % 7}.5", number >= 15] for number, day in enumerate(days)]
+    said = canon("check", write(tmp_path / "t.csv", "when,remark,price,label", rows)).out
+    assert 'Left out: "remark" (the same in every row)' in said and 'Read as dates: "when" (day first' in said
+    assert "The texts are" not in said and "word2vec" not in said
+
+
+@pytest.mark.parametrize(("third", "left"), [("c", 4), ("+", 0)])
+def test_a_dash_is_no_label_unless_it_is_the_opposite_of_a_plus(
+    tmp_path: Path, canon: Canon, third: str, left: int
+) -> None:
+    rows = [[f"{number % 9}.5", "-" if number % 10 == 9 else third if number % 2 else "b"] for number in range(40)]
+    said = canon("check", write(tmp_path / "t.csv", "x,label", rows)).out
+    assert (f"{left} of 40 rows have no label and are left out" in said) == bool(left)
+
+
+def test_what_predicts_nothing_is_not_named_beside_a_number(tmp_path: Path) -> None:
+    path = write(tmp_path / "t.csv", "x,z,y", [[f"{n % 9}.5", n % 4, f"{n}.25"] for n in range(60)])
+    chosen = choose_system(DataConfig(source=str(path)), lambda task: TASK_RECORDS[task].targets)
+    assert "training mlp; also: linear-regression" in chosen.sentence and "gan" not in chosen.sentence

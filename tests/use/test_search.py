@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Callable
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import Any
 
@@ -288,6 +289,32 @@ def test_the_commands_print_what_python_returns(
     assert gone.code == 0 and json.loads(gone.out)["compacted"] == 1
 
 
+def test_texts_come_by_standard_input(
+    run: Path, corpus: Path, tmp_path: Path, canon: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def pipe(text: str) -> None:
+        monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO(text.encode())))
+
+    encode(run, [corpus], tmp_path / "v")
+    for name, given in (("piped", ()), ("dash", ("-",))):
+        pipe(corpus.read_text())
+        result = canon("encode", run, *given, "--out", tmp_path / name)
+        assert result.code == 0, result.err
+        assert (tmp_path / name / "vectors.npy").read_bytes() == (tmp_path / "v" / "vectors.npy").read_bytes()
+    pipe("three one\nnine\n")
+    piped = canon("search", tmp_path / "v", "-", "--json").out
+    assert piped == canon("search", tmp_path / "v", "three one", "nine", "--json").out
+    pipe("\n")
+    assert "Standard input is empty." in canon("encode", run, "-", "--out", tmp_path / "w").err
+
+
+def test_the_column_of_text_is_said(run: Path, tmp_path: Path, canon: Callable[..., Any]) -> None:
+    (tmp_path / "t.csv").write_text("id,short,long\n7,one,three one nine\n8,two,nine three\n")
+    result = canon("encode", run, tmp_path / "t.csv", "--out", tmp_path / "v")
+    assert 't.csv: the text is the column "long" (--column).' in result.err
+    assert canon("encode", run, tmp_path / "t.csv", "--column", "short", "--out", tmp_path / "w").err == ""
+
+
 def test_bm25_needs_no_torch(run: Path, corpus: Path, tmp_path: Path) -> None:
     import subprocess
     import sys
@@ -322,6 +349,7 @@ def test_mistakes_are_sentences(run: Path, corpus: Path, tmp_path: Path, canon: 
         ("search", tmp_path / "v", "x", "--margin", "0.1"): "--margin and --out belong to --mine",
         ("search", tmp_path / "v", corpus, "--mine", "2", "--out", tmp_path / "m"): "has one text in each row",
         ("encode", run, corpus): "needs files of texts and --out V",
+        ("encode", "all-MiniLM-L6-v2", corpus, "--out", tmp_path / "w"): "canon downloads no networks",
         ("encode", run, empty, "--out", tmp_path / "w"): "there is no text to encode",
         ("encode", run, corpus, "--out", tmp_path / "w2", "--precision", "int4"): "No precision",
         ("encode", run, corpus, "--out", tmp_path / "w3", "--pooling", "cls"): "pools in its own way",

@@ -24,7 +24,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from functools import cached_property
-from typing import ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
@@ -128,6 +128,10 @@ class Pretext(ABC, Generic[Settings]):
         """Whether a sequence may be of two texts."""
         return self.paired or "next" in self.labels
 
+    def suited(self, passages: Passages) -> dict[str, Any]:
+        """Settings that a text rules out, and what they are for it."""
+        return {}
+
     @abstractmethod
     def predicted(self, length: int) -> int:
         """About how many tokens are predicted of a sequence of this length."""
@@ -142,6 +146,10 @@ class MaskedPretext(Pretext[settings.MaskedSettings]):
     @property
     def labels(self) -> tuple[str, ...]:
         return ("next",) if self.settings.next_sentence else ()
+
+    def suited(self, passages: Passages) -> dict[str, Any]:
+        lacking = self.settings.next_sentence and not NextSentenceFacts.of(passages).suffice
+        return {"next_sentence": False} if lacking else {}
 
     def predicted(self, length: int) -> int:
         return math.ceil(length * self.settings.mask_share)

@@ -68,8 +68,13 @@ class NextSentenceFacts(NamedTuple):
         """Of a foreign second text, where a passage could go on: such that half of all get one, or none if too many."""
         return max(0.0, (0.5 - self.alone) / (1.0 - self.alone)) if self.alone < 1 and self.documents > 1 else 0.0
 
+    @property
+    def suffice(self) -> bool:
+        """Whether next sentences can be learned."""
+        return self.alone <= _ALONE and self.documents > 1
+
     def require(self) -> None:
-        """Raises an error where next sentences cannot be learned."""
+        """Raises an error where too few passages have several sentences."""
         if self.alone > _ALONE:
             raise CanonError(
                 f"Next-sentence prediction needs documents of several sentences, but {self.alone:.0%} of the passages "

@@ -61,15 +61,21 @@ class Suitability:
     def __init__(self, config: Any, home: Kind, source: Source | CanonError | None = None) -> None:
         """source: the data as its own kind, `home`, where it has been opened."""
         self._config, self._home = config, home
+        self._accepted: dict[Kind, bool] = {home: True}
         self._opened: dict[Kind, Source | CanonError] = {} if source is None else {home: source}
         self._tried: dict[tuple[str, Targets], Target | CanonError] = {}
+
+    def accepts(self, kind: Kind) -> bool:
+        if kind not in self._accepted:
+            self._accepted[kind] = bool(accepts(kind, self._config, self._home))
+        return self._accepted[kind]
 
     def outcome(self, system: registry.System, targets: Targets) -> tuple[Kind | None, Target | CanonError]:
         """The kind that training would take the data for, None if the system reads no such kind; and what it would
         predict, or why it cannot."""
         ask = Ask(targets)
         encoding_of = by_kind([encodings.find(name) for name in system.encodings], ask)
-        kind = next((kind for kind in encoding_of if kind is self._home or accepts(kind, self._config)), None)
+        kind = next((kind for kind in encoding_of if self.accepts(kind)), None)
         if kind is None:
             return None, CanonError(f"{self._config.source} is {self._home.singular}.")
         encoding = encoding_of[kind]

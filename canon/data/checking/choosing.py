@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from canon import registry
 from canon.data.checking.check import Suitability, Targets, asked_of
-from canon.data.kinds import KINDS, Kind, accepts, kind_of
+from canon.data.kinds import KINDS, Kind, kind_of
 from canon.data.targets import Nothing, Target
 from canon.errors import CanonError
 
@@ -33,7 +33,7 @@ def choose_system(config: Any, targets_of: Callable[[str], Targets]) -> SystemCh
         return suitability.outcome(system, asked_of(system, targets_of))
 
     reason: CanonError | None = None
-    for kind in (kind for kind in KINDS if kind is home or (accepts(kind, config) and kind.is_chosen(config))):
+    for kind in (kind for kind in KINDS if kind is home or (suitability.accepts(kind) and kind.is_chosen(config))):
         for system in (system for system in registry.SYSTEMS if kind.name in system.first_for):
             taken, target = outcome(system)
             if isinstance(target, CanonError):
@@ -48,9 +48,11 @@ def choose_system(config: Any, targets_of: Callable[[str], Targets]) -> SystemCh
 
 
 def _suits(outcome: tuple[Kind | None, Target | CanonError], kind: Kind, target: Target) -> bool:
-    """Whether the same kind of data is read to predict the same sort of thing: classes, or none."""
+    """Whether the same kind of data is read to predict the same sort of thing: classes, something else, or nothing."""
     kind_read, other = outcome
-    return kind_read is kind and isinstance(other, Target) and bool(other.classes) == bool(target.classes)
+    if kind_read is not kind or not isinstance(other, Target):
+        return False
+    return bool(other.classes) == bool(target.classes) and isinstance(other, Nothing) == isinstance(target, Nothing)
 
 
 def _sentence(source: str, kind: Kind, target: Target, system: registry.System, others: list[registry.System]) -> str:

@@ -85,14 +85,14 @@ def header_of(path: Path, line: int, cells: list[str], delimiter: str) -> tuple[
 
 def names_of(cells: Sequence[str]) -> tuple[str, ...]:
     """The names in a header line, each once; a column without one is called as pandas calls it."""
-    names: list[str] = []
+    names: dict[str, None] = {}
     for index, cell in enumerate(cells):
         name = plain = cell.strip() or f"unnamed: {index}"
         again = 0
         while name in names:
             again += 1
             name = f"{plain}.{again}"
-        names.append(name)
+        names[name] = None
     return tuple(names)
 
 

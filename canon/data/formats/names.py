@@ -20,6 +20,7 @@ TEXT_LABELS = (
 SEVERAL = ("labels", "tags", "genres", "topics", "categories", "emotions")  # of which a cell may have several
 NUMBERS = ("score", "similarity", "relatedness_score")  # labels that are numbers, whole ones too
 TITLE = "title"  # is the text where there is no longer one
+HEADINGS = (TITLE, "headline", "heading", "subject", "summary")  # of a longer text beside it, to be read with it
 TEXTS = ("sentence", "text", "review", "content", "comment", "tweet", "text_a", "body", TITLE)
 PAIRS = (  # two texts with one label
     ("sentence1", "sentence2"),

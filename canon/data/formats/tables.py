@@ -253,11 +253,14 @@ class Table:
         return table
 
     def unlabelled(self, name: str) -> np.ndarray:
-        """Which cells of a label's column hold nothing, or in a column of numbers what stands for a missing one [N]."""
+        """Which cells of a label's column hold nothing, or in a column of numbers what stands for a missing one [N].
+        Among two classes or more a dash is none, as where annotators disagreed, unless a plus is one too."""
         if not self.facts(name).bad:
             return np.isnan(self.numbers(name)[0])
         texts, codes = self.factor(name)
-        return np.array([not text.strip() for text in texts], dtype=bool)[codes]
+        classes = {text.strip() for text in texts} - {"", "-"}
+        nothing = ("", "-") if len(classes) > 1 and "+" not in classes else ("",)
+        return np.array([text.strip() in nothing for text in texts], dtype=bool)[codes]
 
     def renamed(self, column: str, names: Mapping[str, str]) -> Table:
         """With other names for the values of a column."""

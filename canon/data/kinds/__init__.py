@@ -85,9 +85,9 @@ def _unknown(path: Path, config: Any) -> CanonError:
     return CanonError(f"{path}{wrong}; set data.format to one of {', '.join(formats)}.")
 
 
-def accepts(kind: Kind, config: Any) -> str:
-    """Why `config.source` can be read as this kind; "" if it cannot."""
-    home = _recognised(config)
+def accepts(kind: Kind, config: Any, home: Kind | None = None) -> str:
+    """Why `config.source` can be read as this kind; "" if it cannot. home: its own kind, where that is known."""
+    home = home or _recognised(config)
     if home is kind:
         return f"{config.source} is {kind.singular}"
     if (record := named_set(config.source)) is not None:

@@ -21,7 +21,7 @@ from canon.data.checking.report import CheckReport
 from canon.data.columns import TextColumns, choose_columns, choose_label, is_number, texts_of
 from canon.data.formats.fasttext_lines import is_labelled, read_lines
 from canon.data.formats.files import ending
-from canon.data.formats.names import COLA, NUMBERS, SEVERAL
+from canon.data.formats.names import COLA, HEADINGS, NUMBERS, PAIRS, SEVERAL
 from canon.data.formats.rows import TextRows
 from canon.data.formats.tables import ENDINGS as TABLES
 from canon.data.formats.tables import Table, is_table, read_table
@@ -83,12 +83,12 @@ class LabelledKind(ExampleKind):
 
     def is_chosen(self, config: Any) -> bool:
         """Not where a table's own features do better without a pre-trained network: two texts of a row, which they
-        compare, and texts with a number."""
+        compare unless one is the other's heading, and texts with a number."""
         if named_set(config.source) is not None or not holds_tables(path := find_path(config.source), config):
             return True
         table = peeked(path, config)
         texts = config.features or texts_of(table, config.label)
-        if len(texts) != 1:
+        if len(texts) != 1 and not _has_heading(texts):
             return len(texts) < 2
         label, _ = choose_label(table, config.label)
         return not is_number(table, label)
@@ -164,6 +164,12 @@ def open_table(path: Path, config: Any, columns: Sequence[str] = ()) -> Table | 
         return read_table(path, config, like=columns)
     table = read_table(path, config, like=columns) if columns and is_table(path, config) else None
     return table if table is not None and set(columns) <= set(table.names) else None
+
+
+def _has_heading(texts: Sequence[str]) -> bool:
+    """Whether two texts of a row are a heading and what it is of, rather than two to compare."""
+    names = tuple(name.strip().lower() for name in texts)
+    return len(names) == 2 and names not in PAIRS and not set(HEADINGS).isdisjoint(names)
 
 
 def _are_numbers(table: Table, label: str) -> bool:

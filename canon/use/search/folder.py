@@ -66,7 +66,7 @@ def encode(
     path, encoder = Path(out), Encoder.open(model, pooling)
     records = [FileRecord.of(Path(file)) for file in files if Path(file).is_file()]
     job = {"files": [[record.name, record.sha256] for record in records], "prompt": prompt, "column": column}
-    text, rows = encoder.prompt(prompt), rows_of(files, column)
+    text, rows = encoder.prompt(prompt), rows_of(files, column, say)
     first = next(rows, None)
     if first is None:
         raise CanonError(f"{', '.join(map(str, files))}: there is no text to encode.")

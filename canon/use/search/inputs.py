@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -20,14 +20,14 @@ class _Reading:
     encoding, delimiter = "utf-8", ""
 
 
-def rows_of(files: Sequence[str | Path], column: str = "") -> Iterator[dict[str, Any]]:
+def rows_of(files: Sequence[str | Path], column: str, say: Callable[[str], None]) -> Iterator[dict[str, Any]]:
     """{"text": …} of each line that is not empty, or of each row of a table, with its "id" where it has one.
 
     Every file is opened before the first row is given, so that a mistake costs nothing."""
-    return chain.from_iterable([_rows(find_path(name, named=False), column) for name in files])
+    return chain.from_iterable([_rows(find_path(name, named=False), column, say) for name in files])
 
 
-def _rows(path: Path, column: str) -> Iterator[dict[str, Any]]:
+def _rows(path: Path, column: str, say: Callable[[str], None]) -> Iterator[dict[str, Any]]:
     if path.is_dir():
         raise CanonError(f"{path} is a folder; name the files to encode.")
     if not is_table(path, _Reading):
@@ -35,7 +35,10 @@ def _rows(path: Path, column: str) -> Iterator[dict[str, Any]]:
             raise CanonError(f"{path} is a text without columns: leave --column out.")
         return ({"text": text} for line in lines(path) if (text := line.strip()))
     stream = TextStream((path,), tables=True)
-    return _cells(stream, path, stream.choose_column((column,) if column else _usual(stream), ""))
+    chosen = stream.choose_column((column,) if column else _usual(stream), "")
+    if not column:
+        say(f'{path}: the text is the column "{chosen}" (--column).')
+    return _cells(stream, path, chosen)
 
 
 def _cells(stream: TextStream, path: Path, column: str) -> Iterator[dict[str, Any]]:
