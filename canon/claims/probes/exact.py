@@ -217,3 +217,22 @@ def _corridor_value(right: float) -> float:
     left = 1 - right
     P = np.array([[left, right, 0.0], [right, 0.0, left], [0.0, left, 0.0]])
     return float(np.linalg.solve(np.eye(3) - P, -np.ones(3))[0])
+
+
+def policy_gradient(seed: int, baseline: bool) -> Values:
+    """Mean and summed variance of (r − b) ∇ log π(a) of a softmax policy over six actions, by going through them; b is
+    the mean reward or 0, rewards lie around 10."""
+    random = np.random.default_rng(seed)
+    reward_A, preference_A = 10 + random.standard_normal(6), random.standard_normal(6)
+    curve = []
+    for temperature in (1.0, 0.25, 0.5, 2.0, 4.0):
+        share_A = np.exp(preference_A / temperature)
+        share_A /= share_A.sum()
+        slope_AA = np.eye(6) - share_A  # row a: ∇ log π(a)
+        gradient_AA = (reward_A - (share_A @ reward_A if baseline else 0.0))[:, None] * slope_AA
+        mean_A = share_A @ gradient_AA
+        variance = float((share_A[:, None] * (gradient_AA - mean_A) ** 2).sum())
+        curve.append([temperature, variance])
+        if temperature == 1.0:
+            first = {"mean": float(np.abs(mean_A).sum()), "variance": variance}
+    return {**first, "variance by temperature": sorted(curve)}

@@ -8,7 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from canon.data.formats.word_tests import Tests
 from canon.inspect.features import network_of
+from canon.metrics.vectors import similarity_correlation
 from canon.nn.activations import activation
 from canon.runs import checkpoint
 from canon.tasks.contrastive import probe_accuracy
@@ -65,3 +67,19 @@ def before_and_after(run: Run) -> Values:
     with torch.no_grad():
         z_BD = network_of(model).get_submodule("projection")(features_BF)
     return {"before": probe_accuracy(features_BF, target_B), "after": probe_accuracy(z_BD, target_B)}
+
+
+def sum_and_parts(run: Run) -> Values:
+    """Spearman's correlation with WordSim-353 of GloVe's word vectors, its context vectors and their sum."""
+    model = last(run)
+    splits = read_data(run.recipe, run.path).splits.values()
+    tests = next(columns["tests"] for columns in splits if "tests" in columns)
+    words, arrays = model.schema.words, model.learner.arrays
+    assert isinstance(tests, Tests) and words is not None
+    forms = {word.upper() for word in words.words}
+    known = [pair for pair in tests.pairs["wordsim353"] if {pair[0].upper(), pair[1].upper()} <= forms]
+    vectors = {"word": arrays["word"], "context": arrays["context"], "sum": arrays["word"] + arrays["context"]}
+    return {
+        name: similarity_correlation(matrix_VD, words.words, known, restrict_vocab=None).spearman
+        for name, matrix_VD in vectors.items()
+    }
