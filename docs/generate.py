@@ -1,9 +1,8 @@
 """Writes the generated tables of the docs from the records: `python docs/generate.py`; --check lists the old ones.
 
-A table stands between `<!-- generated: NAME -->` and `<!-- end -->`. Names: systems, systems-zh, recipes, metrics,
-train, data, datasets, optimizer, schedule, groups, objectives, objective-settings, first-hour, claims, claims-counted,
-claims-discussed, and for a system
-settings-NAME, logged-NAME, deviations-NAME.
+A table stands between `<!-- generated: NAME -->` and `<!-- end -->`. Names: systems, chapters and peers (-zh in
+Chinese), recipes, metrics, train, data, datasets, optimizer, schedule, groups, objectives, objective-settings,
+first-hour, claims, claims-counted, claims-discussed, logged, and for a system settings-NAME, logged-NAME, deviations-NAME.
 """
 
 from __future__ import annotations
@@ -39,6 +38,7 @@ from canon.objectives.table import OBJECTIVES, by_name
 from canon.optim.schedules import Schedule
 from canon.optim.settings import OPTIMIZERS
 from canon.registry import System
+from canon.registry.chapters import CHAPTERS
 from canon.registry.recipes import recipe_records
 from canon.report.page import number
 from canon.runs import records as run_records
@@ -48,6 +48,19 @@ from canon.train_config import Group, TrainConfig
 
 ROOT = Path(__file__).parent.parent
 _MOST_EFFECTS = 3  # of a claim, in the table of claims
+# What is measured, the same in Chinese, beside what, the file of results, and where the ratio stands in it.
+PEERS = (
+    ("skip-gram vectors", "skip-gram 词向量", "gensim", "word2vec", ("ratios", "window / gensim skip-gram")),
+    ("fastText vectors, the whole command", "fastText 词向量，整条命令", "fastText", "fasttext_vectors",
+     ("speed", "ratios", "skip-gram, whole: canon / fasttext")),
+    ("GloVe, the whole command", "GloVe，整条命令", "Stanford's GloVe", "glove", ("ratios", "total")),
+    ("training a Transformer", "训练 Transformer", "torch.nn.Transformer", "translation", ("ratio",)),
+    ("training a Transformer", "训练 Transformer", "torch.nn.Transformer", "translation-cuda", ("ratio",)),
+    ("pre-training BERT-base", "预训练 BERT-base", "transformers, compiled", "pretraining-cuda", ("bert-128", "ratio")),
+    ("translating 32 sentences", "翻译 32 个句子", "transformers", "decoding",
+     ("results", "greedy, batch 32", "ratio")),
+    ("encoding sentences with MiniLM", "用 MiniLM 编码句子", "sentence-transformers", "encoding", ("ratio",)),
+)  # fmt: skip
 _BLOCK = re.compile(r"(<!-- generated: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -72,6 +85,30 @@ def system_table(page: Path, chinese: bool) -> str:
         title = (chinese and system.title_zh) or system.title
         predicts = task.predicts_zh if chinese else task.predicts
         rows.append([_link(page, system, system.name), title, reads, predicts, system.paper])
+    return _table(heads, rows)
+
+
+def chapter_table(page: Path, chinese: bool) -> str:
+    rows = []
+    for name, chapter in CHAPTERS.items():
+        links = [_link(page, system, system.name) for system in registry.SYSTEMS if system.chapter == name]
+        if links:
+            rows.append([chapter.title_zh if chinese else chapter.title, " · ".join(links)])
+    return _table(("章", "系统") if chinese else ("chapter", "systems"), rows)
+
+
+def peer_table(page: Path, chinese: bool) -> str:
+    """The ratios that benchmarks printed, from their results."""
+    rows = []
+    for title, title_zh, peer, file, at in PEERS:
+        result = json.loads((ROOT / "benchmarks" / "results" / f"{file}.json").read_text(encoding="utf-8"))
+        ratio = result
+        for key in at:
+            ratio = ratio[key]
+        machine = result.get("device", "cpu").replace("cpu", "") or f"{result['machine']['cores']} CPU cores"
+        where = machine.replace("CPU cores", "核 CPU") if chinese else machine
+        rows.append([title_zh if chinese else title, peer, f"{ratio:.1f} ×", where, f"`{result['command']}`"])
+    heads = ("工作", "对照", "canon 快", "机器", "命令") if chinese else ("work", "beside", "canon", "on", "command")
     return _table(heads, rows)
 
 
@@ -213,36 +250,40 @@ def claim_discussions(page: Path) -> str:
 
 
 def logged(system: System) -> str:
-    """Every number in the files of a run of the system."""
-    task = TASK_RECORDS[system.task]
+    """The numbers in the files of a run of the system that not every run has, or that mean something of their own."""
     gradient = system.loop == "gradient"
-    metrics = dict(run_records.PROGRESS)
+    metrics: run_records.Meanings = {}
     for phase, formula in phases_of(system).items() if gradient else ():
         ending = f"/{phase}" if phase else ""
-        rate = f"`optimizers.{phase}.lr`, else `optimizer.lr`" if phase else "`optimizer.lr`"
         without = "; without the penalty" if system.penalty else ""
         metrics[f"train/loss{ending}",] = f"{formula}; over all examples since the last line, in training mode{without}"
-        for (name,), meaning in run_records.GRADIENT.items():
-            metrics[name + ending,] = meaning.format(rate)
+        for (name,), meaning in run_records.GRADIENT.items() if phase else ():
+            metrics[name + ending,] = meaning.format(f"`optimizers.{phase}.lr`, else `optimizer.lr`")
     metrics |= {(f"train/{name}",): formula for name, formula in system.logs.items()}
-    if gradient:
-        metrics |= run_records.SKIPPED
-    same = ", ".join(filter(None, ["the same on the validation set", task.scoring]))
+    same = ", ".join(filter(None, ["the same on the validation set", TASK_RECORDS[system.task].scoring]))
     metrics["valid/loss",] = same if gradient and "" in phases_of(system) else loss_of(system)
     scores = [score for name in system.tasks for score in TASK_RECORDS[name].scores]
     metrics |= {(f"valid/{score.metric}",): str(score) for score in scores}
-    timing, result = dict(run_records.TIMING), dict(run_records.RESULT)
-    if not gradient:
-        timing["share_of_peak",] = "0: its operations are not counted"
-    most = tasks.of(system).risk_examples
-    if most < 1 << 60:
-        result["scores.train", ".valid", ".test"] += f"; train: of {most:,} examples at most"
-    penalty = f" + {system.penalty}" if system.penalty else "; this system has no penalty, so the same number"
-    result["risk.structural",] = f"the empirical risk{penalty}"
+    result: run_records.Meanings = {}
+    if (most := tasks.of(system).risk_examples) < 1 << 60:
+        result["scores.train",] = f"of {most:,} examples at most"
+    if system.penalty:
+        result["risk.structural",] = f"the empirical risk + {system.penalty}"
+    if PASSAGES.name in system.encodings:
+        result |= run_records.PASSAGES
     result["cost.parameters",] = system.parameters
-    if PASSAGES.name not in system.encodings:
-        del result["protocol.max_length",]
-    files = {"metrics.jsonl": metrics, "timing.jsonl": timing, "result.json": result}
+    return _logged_table({"metrics.jsonl": metrics, "result.json": result})
+
+
+def logged_by_all(page: Path) -> str:
+    """The numbers that every run has, or every run that learns by gradients."""
+    gradient = {names: meaning.format("`optimizer.lr`") for names, meaning in run_records.GRADIENT.items()}
+    metrics = run_records.PROGRESS | gradient | run_records.SKIPPED
+    files = {"metrics.jsonl": metrics, "timing.jsonl": run_records.TIMING, "result.json": run_records.RESULT}
+    return _logged_table(files)
+
+
+def _logged_table(files: Mapping[str, run_records.Meanings]) -> str:
     rows = [
         [file, ", ".join(f"`{name}`" for name in names), meaning]
         for file, meanings in files.items()
@@ -306,6 +347,10 @@ def blocks() -> dict[str, Callable[[Path], str]]:
     writers: dict[str, Callable[[Path], str]] = {
         "systems": partial(system_table, chinese=False),
         "systems-zh": partial(system_table, chinese=True),
+        "chapters": partial(chapter_table, chinese=False),
+        "chapters-zh": partial(chapter_table, chinese=True),
+        "peers": partial(peer_table, chinese=False),
+        "peers-zh": partial(peer_table, chinese=True),
         "recipes": recipe_table,
         "metrics": metric_table,
         "first-hour": first_hour_table,
@@ -320,6 +365,7 @@ def blocks() -> dict[str, Callable[[Path], str]]:
         "groups": lambda page: settings_table(Group, "optimizer.groups."),
         "objectives": objective_table,
         "objective-settings": objective_settings,
+        "logged": logged_by_all,
     }
 
     def settings(page: Path, system: System) -> str:

@@ -32,6 +32,6 @@ def distill(
     if json:
         print_json(done)
         return
-    counted = ", ".join(f"{count:,} {name}" for name, count in done["labels"].items())
-    print(f"{done['texts']:,} texts labelled: {counted}")
+    counted = ", ".join(f"{name} {count:,}" for name, count in done["labels"].items())
+    print(f"{done['texts']:,} texts labelled, by their likeliest class: {counted}")
     print(done["out"])

@@ -17,24 +17,24 @@ TIMING: Meanings = {
     ("seconds",): "of training, over all sittings",
     ("examples_per_second",): "examples since this sitting began / its seconds",
     ("share_of_peak",): "6 × multiply-adds of the network × examples per second / the device's peak FLOP/s; 0 where "
-    "the peak is unknown",
+    "the peak is unknown or the system learns without gradients",
     ("memory_bytes",): "most memory in use so far: the GPU's, or this process's",
 }
 RESULT: Meanings = {
     ("recipe", "system", "seed"): "what was run",
     ("steps", "best_step", "ended"): "steps made, the step whose weights are used, and why the run ended",
-    ("scores.train", ".valid", ".test"): "loss and metrics at the best weights",
+    ("scores.train", ".valid", ".test"): "loss and metrics at the best weights, or the last where nothing is validated",
     ("warnings",): "that the run is no better than a guess that looks at no input, or that its loss did not fall",
     ("threshold",): "two classes: the least probability of the second one to be predicted, where it is not ½",
     ("remarks",): "sentences beside the scores: the signature of sacreBLEU",
     ("risk.empirical",): "the loss on the training set at the best weights",
-    ("risk.structural",): "the empirical risk plus the network's penalty",
+    ("risk.structural",): "the empirical risk plus the system's penalty; without one the same number",
     ("risk.generalization",): "the loss on the test set",
     ("expected",): "the recipe's ranges; empty where a setting that decides them was changed",
     ("protocol.data", ".source", ".split", ".seed", ".sizes"): "fingerprint of the data; how it was split",
     ("protocol.python", ".languages"): "of some sets: the Python they are part of; from which to which",
-    ("protocol.max_length",): "most tokens of a passage",
     ("cost.seconds", ".examples", ".examples_per_second"): "as above; examples = steps × batch",
     ("cost.parameters",): "numbers that were learned",
     ("cost.memory_bytes", ".device", ".processes"): "as above; cpu, cuda or mps; processes of torchrun",
 }
+PASSAGES: Meanings = {("protocol.max_length",): "most tokens of a passage"}

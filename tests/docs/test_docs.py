@@ -99,8 +99,9 @@ def example_files() -> None:
 
 
 def by_language(page: Path) -> object:
-    """The Chinese README has the English one's commands, which another test says; `make test-all` runs them too."""
-    return pytest.param(page, marks=pytest.mark.slow) if page.name == "README.zh-CN.md" else page
+    """The Chinese pages have the English ones' commands, which another test says; `make test-all` runs them too."""
+    chinese = page.name == "README.zh-CN.md" or page.parent.name == "zh"
+    return pytest.param(page, marks=pytest.mark.slow) if chinese else page
 
 
 @pytest.mark.usefixtures("small_texts")
@@ -121,8 +122,9 @@ def test_commands_run_in_page_order(page: Path, canon: Callable[..., Any]) -> No
         assert outcome.code == 0, f"{line}\n{outcome.err}"
         assert outcome.out.strip(), f"{line} printed nothing"
     if page.parent.name == "systems":
-        section = TEXTS[page].split("## Logged numbers")[1].split("\n## ")[0]
-        reported_names = set(re.findall(r"`([^`]+)`", section))
+        pages = TEXTS[page], TEXTS[ROOT / "docs" / "training.md"]
+        sections = [text.split("## Logged numbers")[1].split("\n## ")[0] for text in pages]
+        reported_names = set(re.findall(r"`([^`]+)`", " ".join(sections)))
         own = [run for run in sorted(Path("runs").iterdir()) if (run / "result.json").is_file()]
         assert own, "a page trains its system"
         for name in {name for run in own for name in logged(run)}:
@@ -152,7 +154,7 @@ def test_python_runs(page: Path) -> None:
 def test_skipped_commands_say_what_they_need() -> None:
     for page, text in TEXTS.items():
         for line in text.splitlines():
-            if "# not run by the tests" in line and not line.startswith("- "):
+            if "# not run by the tests" in line and not line.lstrip().startswith(("- ", "`# not")):
                 assert re.search(r"# not run by the tests: needs \w+", line), f"{named(page)}: {line}"
 
 
@@ -237,15 +239,45 @@ def test_every_page_is_in_the_index() -> None:
         assert page.name == "index.md" or f"]({page.name})" in index, page.name
 
 
-def test_the_two_readmes_say_the_same() -> None:
-    """Equal commands, outputs and named tests; short enough to be read."""
-    english, chinese = TEXTS[ROOT / "README.md"], TEXTS[ROOT / "README.zh-CN.md"]
-    assert len(english.splitlines()) <= 130 + len(SYSTEMS)
+TWINS = [
+    (ROOT / "README.md", ROOT / "README.zh-CN.md"),
+    *((ROOT / "docs" / page.name, page) for page in PAGES if page.parent.name == "zh" and page.name != "index.md"),
+]
 
-    def bare(text: str) -> list[str]:
-        matches = re.findall(r"^```\w*\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+
+@pytest.mark.parametrize(("english", "chinese"), TWINS, ids=named)
+def test_the_two_languages_say_the_same(english: Path, chinese: Path) -> None:
+    """Equal commands, Python, named tests and numbers of headings; the words and the comments differ."""
+
+    def bare(page: Path) -> list[str]:
+        matches = [block for language in ("sh", "python") for block in blocks(TEXTS[page], language)]
         return [re.sub(r"\s+# .*", "", line) for block in matches for line in block.splitlines()]
 
     assert bare(english) == bare(chinese)
-    assert re.findall(r"tests/[\w/.:]+", english) == re.findall(r"tests/[\w/.:]+", chinese)
-    assert english.count("\n## ") == chinese.count("\n## ")
+    one, other = TEXTS[english], TEXTS[chinese]
+    assert re.findall(r"tests/[\w/.:]+", one) == re.findall(r"tests/[\w/.:]+", other)
+    assert one.count("\n## ") == other.count("\n## ")
+
+
+def test_the_readmes_are_short() -> None:
+    for page in (ROOT / "README.md", ROOT / "README.zh-CN.md"):
+        assert len(TEXTS[page].splitlines()) <= 150, named(page)
+
+
+@pytest.mark.parametrize("page", PROSE, ids=named)
+def test_lines_are_short(page: Path) -> None:
+    """Of what people write: tables, what is generated, blocks of code and long links may be longer."""
+    text = re.sub(r"^ *```.*?^ *```$|<!-- generated.*?<!-- end -->", "", TEXTS[page], flags=re.DOTALL | re.MULTILINE)
+    long = [line for line in text.splitlines() if len(line) > 120 and not line.startswith("|")]
+    assert not long, long
+
+
+def test_what_every_run_logs_is_written_once() -> None:
+    common = re.search(r"<!-- generated: logged -->(.*?)<!-- end -->", TEXTS[ROOT / "docs" / "training.md"], re.DOTALL)
+    assert common is not None
+    rows = {line for line in common[1].splitlines() if line.startswith("| ") and "---" not in line} - {
+        "| file | name | formula or meaning |"
+    }
+    for page in PAGES:
+        if page.parent.name == "systems":
+            assert not rows & set(TEXTS[page].splitlines()), named(page)

@@ -385,12 +385,13 @@ def read_all(path: Path) -> None:
             assert str(mistake) and "\n" not in str(mistake)
 
 
+@pytest.mark.parametrize("count", [15, pytest.param(40, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("form", FORMATS)
-def test_random_damages_end_in_a_sentence(form: str, tmp_path: Path) -> None:
+def test_random_damages_end_in_a_sentence(form: str, count: int, tmp_path: Path) -> None:
     draws = random.Random(form)
     (tmp_path / "good").mkdir()
     good = FORMATS[form](tmp_path / "good")
-    for number in range(40):
+    for number in range(count):
         place = tmp_path / f"{number}"
         shutil.copytree(tmp_path / "good", place)
         path = place / good.relative_to(tmp_path / "good")

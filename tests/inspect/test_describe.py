@@ -43,8 +43,9 @@ def test_lenet_layer_by_layer() -> None:
 
 
 @pytest.mark.parametrize("system", SYSTEMS, ids=lambda system: system.name)
-def test_every_system_and_preset(system) -> None:  # type: ignore[no-untyped-def]
-    for name in (system.name, *(f"{system.name}:{preset}" for preset in system.presets)):
+def test_every_system(system) -> None:  # type: ignore[no-untyped-def]
+    """With its own settings, at :tiny, and at the preset after it; the others differ in sizes alone."""
+    for name in (system.name, *(f"{system.name}:{preset}" for preset in list(system.presets)[:2])):
         result = describe(name).to_json()
         config = system.configure(name.partition(":")[2], {})
         assert {row["setting"]: row["value"] for row in result["settings"]} == {

@@ -85,7 +85,8 @@ def encode_words(
             token = tuple(map(int, tokens))
             if not word.strip() or not token or tokenizer.specials.unk in token:
                 raise CanonError(
-                    f'data.words: "{word}" of the class "{name}" is not in the tokenizer\'s vocabulary; give another.'
+                    f'data.words: "{word}" of the class "{name}" is not in the tokenizer\'s vocabulary; give another, '
+                    f'as in data.words = {{"{name}" = ["WORD"], …}}.'
                 )
             if token in taken:
                 twice = f"twice for the class {name}" if taken[token] == name else f"of {taken[token]} and of {name}"

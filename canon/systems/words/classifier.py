@@ -39,7 +39,7 @@ from canon.systems.words.classifier_features import DocumentFeatures, label_tree
 _MOST_LABELS = 1000  # labels predicted of a document: all of them, or the most likely ones
 _AT_ONCE = 1 << 22  # probabilities that are held at a time
 _TINY = 1e-45
-_VISITS = 150_000  # of documents, in all epochs; see `suggest`
+_VISITS, _FEWEST = 150_000, 50_000  # of documents, in all epochs; see `suggest`
 
 
 @settings
@@ -73,6 +73,7 @@ class Classifier(Learner, AdoptsVectors, Suggests):
         Chinese words are short and their characters mean something: n-grams of them have 1 to 3 letters.
         """
         minn, maxn = (1, 3) if schema.chinese else (3, 5)
+        most = min(max(round(_FEWEST / size), 50), 200)
         return {
             "system.dim": 50,
             "system.lr": 0.5,
@@ -80,7 +81,7 @@ class Classifier(Learner, AdoptsVectors, Suggests):
             "system.minn": minn,
             "system.maxn": maxn,
             "system.paces": "idf",
-            "train.epochs": float(min(max(round(_VISITS / size), 5), 50)),
+            "train.epochs": float(min(max(round(_VISITS / size), 5), most)),
             "train.batch": min(max(size // 10, 100), 10_000),
         }
 
