@@ -51,6 +51,17 @@ class Columns(Common):
 
 
 @settings
+class Folds(Common):
+    """Settings of data that is published in folds."""
+
+    fold: Annotated[int, Field(ge=0, le=1000)] | None = Field(
+        default=None,
+        description="of files train_0, train_1 …, dev_0, dev_1 … or folders Fold1, Fold2 …: which; default: of a named "
+        "set 0, of folders 1",
+    )
+
+
+@settings
 class Vocabulary(Common):
     """Settings of everything that cuts text into tokens or words."""
 

@@ -93,6 +93,18 @@ class Score(Target, name="score", what="how alike two texts are"):
         return (values - self.low) / (self.high - self.low)
 
 
+@dataclass(frozen=True)
+class Relevance(Target, name="relevance", what="the order of a query's documents"):
+    """Learned from grades: 0 is not relevant."""
+
+    highest: float = 0.0  # grade of the training examples
+    shift: float = 0.0  # what is taken off the grades of the files, whose least is not 0
+
+    def sizes(self) -> dict[str, Any]:
+        whole = self.highest == int(self.highest)
+        return {"grades": int(self.highest) + 1} if whole else {}
+
+
 class NextToken(Target, name="next", what="the next token"):
     """Every token of a running text, from those before it."""
 
@@ -107,7 +119,21 @@ class OtherText(Target, name="sequence", what="another text"):
 
 TARGETS: dict[str, type[Target]] = {
     target.name: target
-    for target in (Nothing, Class, Labels, Tags, Number, Span, Choice, Match, Score, NextToken, HiddenTokens, OtherText)
+    for target in (
+        Nothing,
+        Class,
+        Labels,
+        Tags,
+        Number,
+        Span,
+        Choice,
+        Match,
+        Score,
+        Relevance,
+        NextToken,
+        HiddenTokens,
+        OtherText,
+    )
 }
 
 

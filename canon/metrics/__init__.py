@@ -9,37 +9,32 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-_NAMES = {
-    "classification": (
-        "ClassScores accuracy class_scores confusion_matrix f1 log_loss matthews precision recall zero_one_loss"
-    ),
-    "clicks": "ClickMetrics click_metrics",
-    "curves": (
-        "PrCurve RocCurve auc auc_by_pairs auc_by_ranks average_precision gini ks_statistic pr_area pr_curve roc_curve"
-    ),
-    "edits": "edit_distance sequence_error_rate token_error_rate",
-    "information": "cross_entropy entropy js_divergence kl_divergence perplexity sequence_perplexity",
-    "queries": (
-        "Ranked average_precision_by_query cg_by_query dcg_by_query expected_reciprocal_rank_by_query "
-        "hit_by_query mean_over_queries ndcg_by_query precision_by_query rank recall_by_query "
-        "reciprocal_rank_by_query"
-    ),
-    "ranking": (
-        "CONVENTIONS Convention cg convention dcg expected_reciprocal_rank hit_rate mean_average_precision "
-        "mean_reciprocal_rank ndcg precision_at recall_at"
-    ),
-    "regression": "mean_absolute_error mean_squared_error pearson r2 root_mean_squared_error spearman",
-    "retrieval": "retrieval_scores",
-    "spans": "SpanScores exact_match normalize_answer span_scores token_f1",
-    "tagging": "EntityScore EntityScores entities entity_scores",
-    "text": "BleuScore bleu_tokenizer corpus_bleu sequence_bleu",
-    "two_sample": "TwoSampleResult classifier_two_sample_test",
-    "vectors": (
-        "AnalogyResult AnalogySection SimilarityResult analogy_accuracy read_analogies read_pairs "
-        "similarity_correlation"
-    ),
+# module: names
+_NAMES = """
+classification: ClassScores accuracy class_scores confusion_matrix f1 log_loss matthews precision recall zero_one_loss
+clicks: ClickMetrics click_metrics
+curves: PrCurve RocCurve auc auc_by_pairs auc_by_ranks average_precision gini ks_statistic pr_area pr_curve roc_curve
+edits: edit_distance sequence_error_rate token_error_rate
+information: cross_entropy entropy js_divergence kl_divergence perplexity sequence_perplexity
+queries: Ranked average_precision_by_query cg_by_query dcg_by_query expected_reciprocal_rank_by_query hit_by_query \
+    mean_ndcg_by_query mean_over_queries ndcg_by_query precision_by_query rank recall_by_query \
+    reciprocal_rank_by_query
+ranking: CONVENTIONS Convention cg convention dcg expected_reciprocal_rank hit_rate mean_average_precision \
+    mean_reciprocal_rank ndcg precision_at recall_at
+regression: mean_absolute_error mean_squared_error pearson r2 root_mean_squared_error spearman
+retrieval: retrieval_scores
+spans: SpanScores exact_match normalize_answer span_scores token_f1
+tagging: EntityScore EntityScores entities entity_scores
+text: BleuScore bleu_tokenizer corpus_bleu sequence_bleu
+two_sample: TwoSampleResult classifier_two_sample_test
+vectors: AnalogyResult AnalogySection SimilarityResult analogy_accuracy read_analogies read_pairs \
+    similarity_correlation
+"""
+_MODULE_OF = {
+    name: module
+    for module, names in (line.split(":") for line in _NAMES.strip().splitlines())
+    for name in names.split()
 }
-_MODULE_OF = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 __all__ = sorted(_MODULE_OF)
 

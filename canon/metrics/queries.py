@@ -33,6 +33,8 @@ from canon.metrics._checks import (
 
 TIES = ("average", "order", "document", "worst", "best")
 GAINS = ("exponential", "linear", "binary")
+DISCOUNTS = ("log2", "letor")
+SHORTS = ("list", "zero")
 
 Gain = str | Sequence[float]
 Empty = float | str
@@ -196,27 +198,72 @@ def cg_by_query(ranked: Ranked, *, k: int | None = None, gain: Gain = "linear") 
     return _sum(ranked, _shared(ranked, gains(ranked.relevance, gain)) * _top(ranked, k))
 
 
-def _discounted(ranked: Ranked, ranked_gains: FloatArray, k: int | None, base: float) -> FloatArray:
-    discount = _top(ranked, k) / logarithm(base)((ranked.position + 2).astype(np.float64))
-    return _sum(ranked, ranked_gains * discount)
+def _discount(position: IntArray, discount: str, base: float = 2) -> FloatArray:
+    """What a gain at a place is divided by: log_b(i + 1) ("log2"), or 1, 1, log2 3, log2 4 … ("letor")."""
+    choice("discount", discount, DISCOUNTS)
+    if discount == "letor":
+        return np.log2(np.maximum(position + 1, 2).astype(np.float64))
+    return logarithm(base)((position + 2).astype(np.float64))
+
+
+def _discounted(
+    ranked: Ranked, ranked_gains: FloatArray, k: int | None, base: float, discount: str = "log2"
+) -> FloatArray:
+    return _sum(ranked, ranked_gains * (_top(ranked, k) / _discount(ranked.position, discount, base)))
 
 
 def dcg_by_query(
-    ranked: Ranked, *, k: int | None = None, gain: Gain = "exponential", log_base: float = 2
+    ranked: Ranked,
+    *,
+    k: int | None = None,
+    gain: Gain = "exponential",
+    log_base: float = 2,
+    discount: str = "log2",
 ) -> FloatArray:
-    """DCG@k = Σ_{i≤k} g(l_i) / log_b(i+1); gain "linear" is the other form."""
-    return _discounted(ranked, _shared(ranked, gains(ranked.relevance, gain)), k, log_base)
+    """DCG@k = Σ_{i≤k} g(l_i) / log_b(i+1); gain "linear" is the other form; discount "letor": / 1, 1, log2 3, …"""
+    return _discounted(ranked, _shared(ranked, gains(ranked.relevance, gain)), k, log_base, discount)
 
 
 def ndcg_by_query(
-    ranked: Ranked, *, k: int | None = None, gain: Gain = "exponential", empty: Empty = 0.0
+    ranked: Ranked,
+    *,
+    k: int | None = None,
+    gain: Gain = "exponential",
+    empty: Empty = 0.0,
+    discount: str = "log2",
+    short: str = "list",
 ) -> FloatArray:
-    """DCG@k over the DCG@k of the same documents in the best order; `empty` where that is 0."""
+    """DCG@k over the DCG@k of the same documents in the best order; `empty` where that is 0. A query of fewer than k
+    documents is measured on those it has (short="list", default) or is 0 (short="zero")."""
+    choice("short", short, SHORTS)
     gained = gains(ranked.relevance, gain)
     best = gained[np.lexsort((-gained, ranked.query))]
-    ideal = _discounted(ranked, best, k, 2)
-    dcg = _discounted(ranked, _shared(ranked, gained), k, 2)
-    return fill_empty(dcg / np.where(ideal > 0, ideal, 1), ideal > 0, empty)
+    ideal = _discounted(ranked, best, k, 2, discount)
+    dcg = _discounted(ranked, _shared(ranked, gained), k, 2, discount)
+    values = dcg / np.where(ideal > 0, ideal, 1)
+    if short == "zero" and k is not None:
+        values = np.where(ranked.sizes < k, 0.0, values)
+    return fill_empty(values, ideal > 0, empty)
+
+
+def mean_ndcg_by_query(
+    ranked: Ranked, *, gain: Gain = "exponential", empty: Empty = 0.0, discount: str = "log2"
+) -> FloatArray:
+    """(1/n) Σ_k NDCG@k over k = 1 … n, n the documents of the query: MeanNDCG of LETOR's scripts."""
+    weight = 1 / _discount(ranked.position, discount)
+    gained = gains(ranked.relevance, gain)
+    best = gained[np.lexsort((-gained, ranked.query))]
+    starts = np.cumsum(ranked.sizes) - ranked.sizes
+
+    def so_far(values: FloatArray) -> FloatArray:
+        """Sums of the first 1, 2, … n of each query."""
+        total = np.concatenate([[0.0], np.cumsum(values)])
+        return total[1:] - np.repeat(total[starts], ranked.sizes)
+
+    ideal, dcg = so_far(best * weight), so_far(_shared(ranked, gained) * weight)
+    relevant = _sum(ranked, gained) > 0
+    at = np.where(relevant[ranked.query], dcg / np.where(ideal > 0, ideal, 1), 0.0)
+    return fill_empty(_sum(ranked, at) / np.maximum(ranked.sizes, 1), relevant, empty)
 
 
 def precision_by_query(

@@ -1,8 +1,9 @@
 """Ranking measures as means over queries, and the conventions under which other tools report NDCG.
 
 Papers and formulas: see `queries`, which computes each measure per query; here they are averaged.
-`CONVENTIONS` holds what LightGBM, XGBoost, scikit-learn and trec_eval each mean by "NDCG": gain, value of a query
-without a relevant document, order of equal scores, and the precision scores are kept in. Deviations: none.
+`CONVENTIONS` holds what LightGBM, XGBoost, scikit-learn, trec_eval and LETOR's Eval-Score-4.0.pl each mean by "NDCG":
+gain, value of a query without a relevant document, order of equal scores, the precision scores are kept in, discount,
+and the value of a list of fewer than k. Deviations: none.
 """
 
 from __future__ import annotations
@@ -40,10 +41,13 @@ class Convention:
     empty: Empty
     ties: str
     precision: str
+    discount: str = "log2"
+    short: str = "list"
 
     def __str__(self) -> str:
         gain = self.gain if isinstance(self.gain, str) else "table"
-        return f"{self.name}: gain={gain}, empty={self.empty}, ties={self.ties}, precision={self.precision}"
+        parts = f"gain={gain}, empty={self.empty}, ties={self.ties}, precision={self.precision}"
+        return f"{self.name}: {parts}, discount={self.discount}, short={self.short}"
 
 
 CONVENTIONS = {
@@ -54,6 +58,9 @@ CONVENTIONS = {
         Convention("xgboost", gain="exponential", empty=1.0, ties="order", precision="float32"),
         Convention("sklearn", gain="linear", empty=0.0, ties="average", precision="given"),
         Convention("trec", gain="linear", empty=0.0, ties="document", precision="float32"),
+        Convention(
+            "letor", gain="exponential", empty=0.0, ties="order", precision="given", discount="letor", short="zero"
+        ),
     )
 }
 
@@ -65,9 +72,11 @@ def convention(
     empty: Empty | None = None,
     ties: str | None = None,
     precision: str | None = None,
+    discount: str | None = None,
+    short: str | None = None,
 ) -> Convention:
     """The named record, with every given field changed (and the name marked so)."""
-    fields = {"gain": gain, "empty": empty, "ties": ties, "precision": precision}
+    fields = {"gain": gain, "empty": empty, "ties": ties, "precision": precision, "discount": discount, "short": short}
     plain = CONVENTIONS[choice("preset", preset, tuple(CONVENTIONS))]
     changed = replace(plain, **{name: value for name, value in fields.items() if value is not None})  # type: ignore[arg-type]
     return plain if changed == plain else replace(changed, name=f"{preset}, changed")
@@ -86,18 +95,23 @@ def ndcg(
     empty: Empty | None = None,
     ties: str | None = None,
     precision: str | None = None,
+    discount: str | None = None,
+    short: str | None = None,
 ) -> float:
     """Mean over queries of DCG@k / ideal DCG@k.
 
-    preset: "canon" (default: gain exponential, empty 0, ties averaged), "lightgbm", "xgboost", "sklearn" or "trec";
-    the later arguments change one field of it each. gain: "exponential" 2^l − 1, "linear" l, "binary" [l > 0], or a
-    table indexed by label. empty: the value of a query with nothing relevant, or "skip". k: None is the whole
-    list. groups, sizes, documents, ties, precision: see `queries.rank`.
+    preset: "canon" (default: gain exponential, empty 0, ties averaged), "lightgbm", "xgboost", "sklearn", "trec" or
+    "letor"; the later arguments change one field of it each. gain: "exponential" 2^l − 1, "linear" l, "binary"
+    [l > 0], or a table indexed by label. empty: the value of a query with nothing relevant, or "skip". k: None is the
+    whole list. discount, short: see `queries.ndcg_by_query`. groups, sizes, documents, ties, precision: see
+    `queries.rank`.
     """
-    how = convention(preset, gain=gain, empty=empty, ties=ties, precision=precision)
+    how = convention(preset, gain=gain, empty=empty, ties=ties, precision=precision, discount=discount, short=short)
     queries = {"groups": groups, "sizes": sizes, "documents": documents}
     ranked = rank(relevance, scores, **queries, ties=how.ties, precision=how.precision)
-    return mean_over_queries(ndcg_by_query(ranked, k=k, gain=how.gain, empty=how.empty))
+    return mean_over_queries(
+        ndcg_by_query(ranked, k=k, gain=how.gain, empty=how.empty, discount=how.discount, short=how.short)
+    )
 
 
 def _mean(name: str, measure: Callable[..., FloatArray], default_ties: str = "average") -> Callable[..., float]:

@@ -35,6 +35,8 @@ _RETRIEVAL = (
     ("ndcg", "NDCG", "Σ rel_i / log₂(i + 1) of the first {k}, over that of the best order"),
     ("map", "Average precision", "Σ P@i · rel_i of the first {k} / min({k}, relevant texts)"),
 )
+_JARVELIN = "Järvelin and Kekäläinen 2002; the gain: Burges et al. 2005"
+_LETOR = "Qin and Liu 2013, Introducing LETOR 4.0 datasets (Eval-Score-4.0.pl)"
 _LI = "Li et al. 2018 (arXiv:1805.06504)"
 
 
@@ -112,6 +114,48 @@ RECORDS = (
         "mean_reciprocal_rank",
         "Voorhees 1999",
         "pytrec_eval",
+    ),
+    # Documents of queries.
+    *(
+        Metric(
+            f"ndcg@{k}",
+            f"NDCG at {k}",
+            f"Σ (2^l_i − 1) / log₂(i + 1) of the first {k}, over that of the best order",
+            _HIGH,
+            "ndcg",
+            _JARVELIN,
+            "scikit-learn",
+        )
+        for k in (3, 5)
+    ),
+    *(
+        Metric(
+            f"letor_ndcg@{k}",
+            f"LETOR's NDCG at {k}",
+            f"as ndcg@{k} with the discounts 1, 1, log₂ 3, log₂ 4 …; 0 for queries of fewer than {k} documents; equal "
+            "scores in file order",
+            _HIGH,
+            "ndcg",
+            _LETOR,
+            "loops over documents",
+        )
+        for k in (1, 3, 5, 10)
+    ),
+    Metric(
+        "letor_ndcg",
+        "LETOR's mean NDCG",
+        "mean over k = 1 … n, n the documents of the query, of its NDCG@k with LETOR's discounts",
+        _HIGH,
+        paper=_LETOR,
+        oracle="loops over documents",
+    ),
+    Metric(
+        "precision@10",
+        "Precision at 10",
+        "relevant ones among the first 10 / 10",
+        _HIGH,
+        "precision_at",
+        oracle="pytrec_eval",
     ),
     # Tokens.
     Metric("perplexity", "Perplexity", "e^loss", _LOW, paper="Jelinek et al. 1977"),

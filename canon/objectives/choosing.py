@@ -67,9 +67,11 @@ def choose(system: System, preset: str, table: Table, origins: Origins) -> Objec
 
 
 def settings_for(system: System, name: str) -> Any:
-    """The settings of an objective; a learner without a network has those that are settings of its own too."""
+    """The settings of an objective; a learner without a network has those that are settings of its own too, or all of
+    them where its record says so."""
     record = by_name()[name]
-    return NoSettings if system.loop == "learner" and not record.shapes else record.tasks[system.task]
+    own = system.loop != "learner" or record.shapes or system.takes_objective_settings
+    return record.tasks[system.task] if own else NoSettings
 
 
 def default(system: System, config: Any) -> ObjectiveChoice:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from canon.data.batching import settings as pretraining
+from canon.objectives.ranking.plain_records import PLAIN
+from canon.objectives.ranking.records import RANKING
 from canon.objectives.record import Objective
 from canon.objectives.settings import (
     Contrast,
@@ -361,6 +363,8 @@ OBJECTIVES: tuple[Objective, ...] = (
         tasks={"language-model": NoSettings},
         outputs=("loss",),
     ),
+    *RANKING,
+    *PLAIN,
 )
 
 

@@ -9,7 +9,7 @@ Records hold names of modules, not the modules: reading the table imports no tor
 from __future__ import annotations
 
 from canon.errors import unknown
-from canon.registry import embeddings, linear, pretrained, prompts, sequence, vision, words
+from canon.registry import embeddings, linear, pretrained, prompts, ranking, ranking_learners, sequence, vision, words
 from canon.registry.ideas import no_system
 from canon.registry.record import Interop, Range, System
 
@@ -23,6 +23,8 @@ SYSTEMS: tuple[System, ...] = (
     *pretrained.SYSTEMS,
     *prompts.SYSTEMS,
     *embeddings.SYSTEMS,
+    *ranking.SYSTEMS,
+    *ranking_learners.SYSTEMS,
 )
 
 

@@ -19,9 +19,9 @@ class Idea(NamedTuple):
 IDEAS: tuple[Idea, ...] = (
     Idea(
         "learning to rank",
-        ("lambdarank", "lambdamart", "ranknet", "listnet", "listmle", "rankboost", "ranksvm", "softrank", "ranking"),
-        ("mlp", "linear-regression"),
-        "they can predict each document's grade on its own",
+        ("ranksvm", "rank", "svmrank", "xendcg", "mart", "allrank", "neuralndcg", "wassrank", "letor", "deeprank"),
+        ("mlp-ranker", "lambdamart", "linear-ranker"),
+        "canon list recipes has a method a line, such as ranking/lambdarank; objective.name chooses another loss",
     ),
     Idea(
         "click-through prediction or recommendation",

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from canon.data.batching.loader import Batch, Compose
 
-Outputs = Arrays  # one row per example
+Outputs = Arrays  # one row per example; of a task that is `OfLists`, per item
 
 
 @dataclass
@@ -146,6 +146,11 @@ class NetworkTask(Task, Training):
 
 class Carries:
     """A task whose network goes on from one batch of a stream to the next (`Turn.state`)."""
+
+
+class OfLists:
+    """A task whose examples are lists (canon.data.batching.lists) and whose outputs have one row for each item, list
+    after list."""
 
 
 class Composes(ABC):

@@ -14,6 +14,7 @@ from canon.data.targets import (
     Nothing,
     Number,
     OtherText,
+    Relevance,
     Score,
     Span,
     Tags,
@@ -306,6 +307,31 @@ RECORDS = (
         ),
         (Class,),
         scoring="without hidden tokens; with demonstrations the mean over all draws",
+    ),
+    TaskRecord(
+        "ranking",
+        "Ranking",
+        "the order of a query's documents",
+        "查询的文档排序",
+        (
+            *(
+                TaskScore(
+                    f"ndcg@{k}",
+                    formula=f"Σ (2^l_i − 1) / log₂(i + 1) of the first {k}, over that of the best order; equal scores "
+                    "averaged; 0 without a relevant document",
+                    best=k == 10,
+                )
+                for k in (1, 3, 5, 10)
+            ),
+            *(TaskScore(f"letor_ndcg@{k}") for k in (1, 3, 5, 10)),
+            TaskScore("letor_ndcg"),
+            *(TaskScore(f"precision@{k}", formula=f"relevant documents among the first {k} / {k}") for k in (5, 10)),
+            TaskScore("map", formula="mean over queries of the mean of P@i at the ranks of relevant documents"),
+            TaskScore("mrr", formula="mean over queries of 1 / rank of the first relevant document"),
+        ),
+        (Relevance,),
+        per="per query with documents of unequal grades (of some objectives: per pair, per document)",
+        scoring="metrics over all queries, those with documents of one grade too",
     ),
 )
 

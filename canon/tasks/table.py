@@ -45,6 +45,7 @@ TASKS: Mapping[str, type[Task]] = _Imported(
         **dict.fromkeys(("retrieval", "similarity", "inference", "sentence-views"), "sentences:SentenceTask"),
         _FINE_TUNING: "finetune:FineTuningTask",
         "prompting": "prompting:PromptTask",
+        "ranking": "ranking:Ranking",
     }
 )
 # Of systems that need no torch, where their outputs are judged by another class.
@@ -52,6 +53,7 @@ PLAIN: Mapping[str, type[Task]] = _Imported(
     {
         "classification": "classes:PlainClasses",
         "language-model": "next_tokens:NextTokens",
+        "ranking": "rankings:RankingScores",
     }
 )
 # Fine-tuning by what the data asks for.

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from canon.contracts import World
 from canon.data.batching.loader import Examples, shares
-from canon.tasks.base import Carries, Outputs, Training, Turn
+from canon.tasks.base import Carries, OfLists, Outputs, Training, Turn
 from canon.training.devices import shared_generator
 
 _STREAMS = 16  # of a text: one would be exact from its first word to its last, and much slower
@@ -46,9 +46,11 @@ class Evaluation:
         self, examples: Examples, parts: Iterable[Tensor], first: int, stop: int, turn: Turn
     ) -> dict[str, Tensor]:
         """The outputs of rows [first, stop), a part at a time. Filled as they come, each row in its place: a text is
-        read as streams side by side, and small outputs kept between large logits would leave holes in memory."""
+        read as streams side by side, and small outputs kept between large logits would leave holes in memory. Outputs
+        of lists have as many rows as there are items, which lie in order."""
         task, device = self._task, self._world.device
         merged: dict[str, Tensor] = {}
+        pieces: dict[str, list[Tensor]] = {}
         start = first
         for rows in parts:
             self._pause()
@@ -60,9 +62,13 @@ class Evaluation:
             turn.share, start = (start, end, examples.size), end
             with torch.autocast(device.type, self._dtype, enabled=self._dtype != torch.float32):
                 outputs = task.run(self._network, batch, turn)
+            if isinstance(task, OfLists):
+                for name, values in outputs.items():
+                    pieces.setdefault(name, []).append(values.float().cpu())
+                continue
             places = (rows - first).cpu()
             for name, values in outputs.items():
                 if name not in merged:
                     merged[name] = torch.empty((stop - first, *values.shape[1:]))
                 merged[name][places] = values.float().cpu()
-        return merged
+        return merged or {name: torch.cat(parts) for name, parts in pieces.items()}

@@ -29,6 +29,7 @@ SOURCE = {
     "fine-tuning": str(HERE / "sentences.csv"),  # the same with one label each
     "prompting": str(HERE / "sentences.csv"),
     "future-steps": str(HERE / "documents.txt"),
+    "ranking": str(HERE / "queries.letor"),  # grades by three features of four
     "retrieval": str(HERE / "triples.csv"),  # numbers in words, backwards, and others
 }
 # Of text: whole words, so that vocabularies are small; tokens and windows so that an epoch has about ten steps.
@@ -54,6 +55,7 @@ OF_TASK = {
 OF_SYSTEM = {
     "nadaraya-watson": {"system.width": 5.0, "optimizer.lr": 0.1},  # far too narrow at first
     "hard-prompt": {"data.template": "{text} {trigger:2} {mask}"},
+    "prank": {"train.batch": 1},  # one query is enough to learn much of what there is
     "ngram": {"train.batch": 2},  # some of the text is still to be counted at the last of few steps
 }
 

@@ -20,6 +20,7 @@ from safetensors.torch import load_file
 
 import canon
 from canon import recipe as recipes
+from canon.contracts import Context
 from canon.data.batching.draws import Draws
 from canon.data.batching.loader import Examples
 from canon.tasks import table as tasks
@@ -29,6 +30,7 @@ from canon.training.run import Run
 from tests.battery.runs import BY_NAME, NAMES, TWELVE, built_in_recipes, fit, in_float64, short
 
 ROOT = Path(__file__).parent.parent.parent
+SETTLED = {"adarank", "rankprop"}
 GRADIENT = [name for name in NAMES if BY_NAME[name].loop == "gradient"]
 
 each_system = pytest.mark.parametrize("name", NAMES)
@@ -90,9 +92,19 @@ def test_every_parameter_gets_a_gradient(name: str) -> None:
         assert parameter.grad is not None and parameter.grad.abs().sum() > 0, key
 
 
+def first_loss(name: str) -> float:
+    """On the training set, of a learner that has not learned."""
+    recipe = tiny_recipe(name)
+    data = read_data(recipe)
+    learner = recipe.system.load()[1](recipe.config, Context(recipe, data.schema))
+    task = tasks.create(recipe.system, recipe.config, data.schema, recipe.objective)
+    return task.score(learner.outputs(data.splits["train"]), data.splits["train"])["loss"]
+
+
 @each_system
 def test_loss_falls(name: str, tmp_path: Path) -> None:
-    """The loss on the training set after 60 steps against that after 5."""
+    """The loss on the training set after 60 steps against that after 5; of systems that are there by then, against that
+    of the first state."""
     split = "test" if name == "nadaraya-watson" else "train"  # whose network holds the training rows themselves
     losses = []
     for steps in (5, 60):
@@ -100,6 +112,8 @@ def test_loss_falls(name: str, tmp_path: Path) -> None:
         result = Run(tmp_path / str(steps)).result
         assert result is not None
         losses.append(result["scores"][split]["loss"])
+    if name in SETTLED:
+        losses[0] = first_loss(name)
     # Tokens are searched for a network that stays at its first weights: there is next to nothing to gain.
     assert losses[1] < (1.0 if name == "hard-prompt" else 0.9) * losses[0]
 

@@ -24,6 +24,7 @@ import torch
 from PIL import Image
 
 import canon as package
+from canon import metrics
 from canon.errors import CanonError
 from canon.inspect import attention, features, filters, gradients
 from canon.inspect.summary import describe_path
@@ -186,6 +187,16 @@ def of_words(folder: Path) -> Given:
     return Given(write(folder / "words.txt", [" ".join(WORDS[:2]), *WORDS[2:]]), WORDS)
 
 
+def of_queries(folder: Path) -> Given:
+    """Right are the grades of each query's documents, by name."""
+    lines = [line for line in Path(SOURCE["ranking"]).read_text().splitlines() if not line.startswith("#")]
+    queries = [[line for line in lines if line.split()[1] == f"qid:{number}"] for number in range(1, 9)]
+    alone = [write(folder / f"query-{number}.txt", query) for number, query in enumerate(queries)]
+    right = [{line.split()[-1]: int(line.split()[0]) for line in query} for query in queries]
+    file = write(folder / "queries.txt", [line for query in queries for line in query])
+    return Given(file, alone, file, alone[0], right)
+
+
 MADE: dict[str, Callable[[Path], Given]] = {
     **dict.fromkeys(IMAGE_TASKS, of_images),
     **dict.fromkeys(TEXT_TASKS, of_text),
@@ -197,6 +208,7 @@ MADE: dict[str, Callable[[Path], Given]] = {
     "fine-tuning": of_sentences,
     "prompting": of_sentences,
     "retrieval": of_triples,
+    "ranking": of_queries,
     "word-vectors": of_words,
 }
 
@@ -263,6 +275,19 @@ def judged(task: str, predictions: list[Any], right: list[Any]) -> dict[str, flo
     return {"accuracy": float(np.mean(hits))}
 
 
+def ranked_as(predictions: list[dict[str, Any]], right: list[Any]) -> dict[str, float]:
+    """Measures of the orders that are predicted."""
+    queries = list(zip(predictions, right, strict=True))
+    grades = [known[document["document"]] for row, known in queries for document in row["top"]]
+    values = [document["score"] for row, _ in queries for document in row["top"]]
+    sizes = [len(known) for known in right]
+    worst, shared = (metrics.rank(grades, values, sizes=sizes, ties=ties) for ties in ("worst", "average"))
+    return {
+        "map": float(metrics.average_precision_by_query(worst).mean()),
+        "ndcg@3": float(metrics.ndcg_by_query(shared, k=3).mean()),
+    }
+
+
 @pytest.mark.parametrize("name", [name for name in NAMES if BY_NAME[name].task not in EMBEDS])
 def test_what_is_predicted_is_what_is_scored(
     name: str, model: Callable[[str], Model], given: Callable[[str], Given]
@@ -273,6 +298,11 @@ def test_what_is_predicted_is_what_is_scored(
     scores = own.evaluate(rows.labelled)
     assert all(math.isfinite(value) for value in scores.values())
     if task == "generation":
+        return
+    if task == "ranking":
+        assert scores == scores | about(ranked_as(own.predict([rows.file], top=1000), rows.right))
+        one = own.evaluate(rows.labelled_one)
+        assert one == one | about(ranked_as(own.predict([rows.alone[0]], top=1000), rows.right[:1]))
         return
     reported = own.predict([rows.file])
     if rows.right:

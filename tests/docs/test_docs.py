@@ -86,6 +86,7 @@ def example_files() -> None:
             writer.writerows([*row, label] for row, label in zip(result.data, labels, strict=True))
     Path("pairs.tsv").write_bytes((ROOT / "tests" / "battery" / "pairs.tsv").read_bytes())
     Path("triples.csv").write_bytes((ROOT / "tests" / "battery" / "triples.csv").read_bytes())
+    Path("queries.txt").write_bytes((ROOT / "tests" / "battery" / "queries.letor").read_bytes())
     Path("book.txt").write_bytes((ROOT / "tests" / "battery" / "text.txt").read_bytes())
     lines = Path("book.txt").read_text().splitlines()
     Path("text").mkdir()

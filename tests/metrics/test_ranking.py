@@ -359,3 +359,38 @@ def test_measures_that_cannot_average_ties_say_so():
         metrics.hit_rate([1, 0], [1, 1], k=1, ties="average")
     with pytest.raises(CanonError, match="max_relevance is 1"):
         metrics.expected_reciprocal_rank([2, 0], [1, 1], max_relevance=1)
+
+
+# ---- LETOR
+
+
+def eval_score(labels: list[float], most: int) -> tuple[list[float], float]:
+    """NDCG@1 … and their mean over the query's documents, step by step as Eval-Score-4.0.pl: DCG of the first is its
+    gain, of the second too, then gain · log 2 / log r; 0 where there is nothing relevant, or no r-th document."""
+
+    def dcg(grades: list[float]) -> list[float]:
+        sums: list[float] = []
+        for place, grade in enumerate(grades, start=1):
+            worth = (2**grade - 1) * (1 if place <= 2 else math.log(2) / math.log(place))
+            sums.append((sums[-1] if sums else 0.0) + worth)
+        return sums
+
+    own, best = dcg(labels), dcg(sorted(labels, reverse=True))
+    values = [a / b if b else 0.0 for a, b in zip(own, best, strict=True)]
+    return [values[k] if k < len(values) else 0.0 for k in range(most)], sum(values) / len(values)
+
+
+def test_letor_preset_is_its_script() -> None:
+    draw = np.random.default_rng(4)
+    sizes = [1, 2, 5, 12, 30]
+    labels = [draw.integers(0, 3, size).astype(float) for size in sizes] + [np.zeros(4)]
+    scores = [draw.standard_normal(len(each)).round(1) for each in labels]  # some are equal
+    ordered = [own[np.argsort(-s, kind="stable")].tolist() for own, s in zip(labels, scores, strict=True)]
+    wanted = [eval_score(each, 10) for each in ordered]
+    flat, flat_scores = np.concatenate(labels), np.concatenate(scores)
+    lengths = [len(each) for each in labels]
+    for k in (1, 2, 3, 10):
+        found = metrics.ndcg(flat, flat_scores, sizes=lengths, k=k, preset="letor")
+        assert found == pytest.approx(np.mean([values[k - 1] for values, _ in wanted]))
+    ranked = metrics.rank(flat, flat_scores, sizes=lengths, ties="order")
+    assert metrics.mean_ndcg_by_query(ranked, discount="letor") == pytest.approx([mean for _, mean in wanted])

@@ -55,6 +55,13 @@ ORACLES = {
     "hierarchical-softmax": "tests/systems/test_word2vec.py::test_loss_is_that_of_a_direct_computation",
     "softmax": "tests/systems/test_classifier.py::test_one_step_is_the_gradients",
     "one-vs-all": "tests/systems/test_classifier.py::test_one_step_is_the_gradients",
+    "xe-ndcg": "tests/systems/test_ranking_others.py::test_xe_ndcg_is_a_cross_entropy",
+    **dict.fromkeys(
+        ("exponential-measure", "lost-measure", "rank-error", "disorder"),
+        "tests/systems/test_ranking_others.py::test_losses_by_hand",
+    ),
+    "map-hinge": "tests/systems/test_ranking_svm.py::test_svm_map_finds_the_worst_ranking_of_all",
+    "ndcg-hinge": "tests/systems/test_ranking_svm.py::test_svm_ndcg_finds_the_worst_ranking_of_all",
     "likelihood": "tests/systems/test_ngram.py::test_perplexity_and_likeliest_word_by_brute_force",
 }
 BY_NAME = by_name()

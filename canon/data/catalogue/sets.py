@@ -26,19 +26,20 @@ class File:
 class Dataset:
     name: str
     title: str
-    kind: Literal["table", "images", "text", "pairs", "tests", "tagged", "questions", "choices"]
+    kind: Literal["table", "images", "text", "pairs", "tests", "tagged", "questions", "choices", "queries"]
     size: str  # how many examples
     source: str
     licence: str
     files: tuple[File, ...] = ()
     builtin: bool = False
     folders: tuple[str, ...] = ()  # under CANON_DATA, besides its own name; absolute ones are a distribution's
-    format: Literal["table", "idx", "cifar", "text", "pairs", "conll", "squad"] = "table"
+    format: Literal["table", "idx", "cifar", "text", "pairs", "conll", "squad", "letor"] = "table"
     label: str = ""
     features: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()  # of table files without a header line
     classes: tuple[str, ...] = ()  # names for the class numbers of images
     languages: tuple[str, ...] = ()  # pairs: endings of source and target files, where data.languages names none
+    cuts: tuple[int, ...] = ()  # lines of the training file after which it is cut; the pieces and the others make folds
     tokenizers: tuple[str, ...] = ()  # kinds, where data.tokenizer names none: of the text, or of source and target
 
 
@@ -105,6 +106,9 @@ xquad-en | XQuAD, English: questions of SQuAD 1.1 | questions | 1,190 questions 
     | Artetxe, Ruder and Yogatama 2020; Rajpurkar et al. 2016 | CC BY-SA 4.0
 openbookqa | OpenBookQA: four-choice questions | choices | 4,957 + 500 + 500 questions \
     | Mihaylov et al. 2018, Allen Institute for AI | Apache-2.0
+mq2008 | LETOR 4.0, MQ2008: web pages for queries, grades 0 to 2 | queries \
+    | 784 queries, 15,211 documents, 46 features; five folds | Qin and Liu 2013, Introducing LETOR 4.0 datasets \
+    | Microsoft Research, research use
 wiki-words | English Wikipedia as bare words, by text8's rules | text | 6,786,351 words on one line, 40 MB \
     | English Wikipedia, dump of 2015; the rules of M. Mahoney's text8 | CC BY-SA 3.0, GFDL
 eprstmt | EPRSTMT: Chinese product reviews, two classes, few examples (FewCLUE) | table \
@@ -208,6 +212,10 @@ weibo-ner: https://raw.githubusercontent.com/hltcoe/golden-horse/master/data/
     weiboNER_2nd_conll.train train 4e8954c54ab33b0afc9a8abb85715c47422645cc6d1b49fdb24540f4a427e997 536039
     weiboNER_2nd_conll.dev valid e72730d83aac680505280b6301c879b3ba470d29ac308979d48cdc58ee4907cc 105881
     weiboNER_2nd_conll.test test faaf6c0ebde5348b935cfd5c89f0f22c9e0779d60667d8b5efbc647b6707d50e 108767
+mq2008:
+    train.txt train 9b98c14e9536f2a18c59670714c99defc63e74359c56cba219a61db248f27123
+    vali.txt valid a239850bc6fe960ad08c2b7b0d99db90fe976dd93a15358e98036591b4e7a2ac
+    test.txt test c68c52feb1ecae7f17b64c8e2fda2098302681bbd4ea5fad8c73a1d32a1cf2b2
 squad:
     cs224n-dev-v2.0.json train e67e5969b6dc6c1642154740806b79263b77fc048c7c11ee60d534eb48ef81e8
 xquad-en: https://raw.githubusercontent.com/google-deepmind/xquad/master/
@@ -303,6 +311,7 @@ DETAILS: dict[str, dict[str, Any]] = {
     "xquad-en": {"folders": ("squad",), "format": "squad"},
     "openbookqa": {"label": "Answer Key"},
     "wiki-words": {"folders": ("wiki-text8-style",), "format": "text", "tokenizers": ("split",)},
+    "mq2008": {"folders": ("mq2008/Fold1",), "format": "letor", "cuts": (2933, 6568)},
     "eprstmt": {"folders": ("fewclue/eprstmt",), "label": "label", "features": ("sentence",)},
     "bustm": {"folders": ("fewclue/bustm",), "label": "label", "features": ("sentence1", "sentence2")},
     "ocnli-few": {"folders": ("fewclue/ocnli",), "label": "label", "features": ("sentence1", "sentence2")},

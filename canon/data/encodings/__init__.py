@@ -9,6 +9,7 @@ from canon.data.encodings.bags import BAGS
 from canon.data.encodings.base import Ask, Encoding
 from canon.data.encodings.features import FEATURES
 from canon.data.encodings.framed import FRAMED
+from canon.data.encodings.lists import LISTS
 from canon.data.encodings.passages import PASSAGES
 from canon.data.encodings.pixels import PIXELS
 from canon.data.encodings.prompted import PROMPTED
@@ -23,6 +24,7 @@ __all__ = ["ENCODINGS", "Ask", "Encoding", "find"]
 
 ENCODINGS: tuple[Encoding, ...] = (
     *(FEATURES, PIXELS, WINDOWS, SEQUENCES, PASSAGES, WORD_IDS, BAGS, FRAMED, PROMPTED, TEXTS, STEPS),
+    LISTS,
 )
 
 

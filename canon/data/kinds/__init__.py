@@ -19,12 +19,13 @@ from canon.data.kinds.choices import CHOICES
 from canon.data.kinds.images import IMAGES
 from canon.data.kinds.labelled import LABELLED
 from canon.data.kinds.parallel import PARALLEL
+from canon.data.kinds.queries import QUERIES
 from canon.data.kinds.questions import QUESTIONS
 from canon.data.kinds.sentences import SENTENCES
 from canon.data.kinds.table import TABLE
 from canon.data.kinds.tagged import TAGGED
 from canon.data.kinds.text import TEXT
-from canon.data.kinds.to_come import INTERACTIONS, RANKINGS, SPARSE
+from canon.data.kinds.to_come import INTERACTIONS, SPARSE
 from canon.data.kinds.word_tests import WORD_TESTS
 from canon.data.paths import find_path, named_set
 from canon.data.source import Source
@@ -35,7 +36,7 @@ __all__ = ["KINDS", "Kind", "accepts", "find", "kind_for", "kind_of", "open_for"
 KINDS: tuple[Kind, ...] = (
     QUESTIONS,
     CHOICES,
-    RANKINGS,
+    QUERIES,
     SPARSE,
     TAGGED,
     SENTENCES,

@@ -136,7 +136,7 @@ class Kind(ABC):
             if path is not None and fold in ("", str(config.fold or 0)):
                 catalogue.verify(path, file)
                 files[split] = path
-        if config.fold and not any(file.split.endswith(f"_{config.fold}") for file in record.files):
+        if config.fold and not record.cuts and not any(file.split.endswith(f"_{config.fold}") for file in record.files):
             raise CanonError(f"{record.name} has no files of data.fold = {config.fold}: leave it out.")
         return replace(self.read_files(record, files, config), name=record.name, kind=self)
 

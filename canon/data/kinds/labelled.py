@@ -31,7 +31,7 @@ from canon.data.kinds.examples import ExampleKind, ExampleSource, usable
 from canon.data.kinds.parts import leading_file
 from canon.data.kinds.table import TABLE, read_tables
 from canon.data.paths import find_path, named_set
-from canon.data.settings import Columns
+from canon.data.settings import Columns, Folds
 from canon.data.source import Source, TableSource
 from canon.data.targets import Class, Labels, Number
 from canon.errors import CanonError
@@ -42,12 +42,9 @@ _UNREAD = "…"  # stands for a text where only labels are looked at
 
 
 @settings
-class LabelledSettings(Columns):
+class LabelledSettings(Columns, Folds):
     shots: Annotated[int, Field(ge=0, le=1 << 20)] = Field(
         default=0, description="few-shot: so many examples of each class, and as many others to choose by; 0: all"
-    )
-    fold: Annotated[int, Field(ge=0, le=1000)] | None = Field(
-        default=None, description="of files train_0, train_1 …, dev_0, dev_1 …: which; default: of a named set 0"
     )
     label_separator: str = Field(default="", description="separates several labels in a cell of a table, as in ;")
 

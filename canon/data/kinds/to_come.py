@@ -1,4 +1,4 @@
-"""Kinds of data that canon recognises but has no system for yet: rankings, sparse features and interactions.
+"""Kinds of data that canon recognises but has no system for yet: sparse features and interactions.
 
 Each is recognised by its lines, so that such a file is not taken for a table of numbers or a text. A chapter that
 brings systems for one gives its kind a file of its own here, which reads it.
@@ -16,6 +16,7 @@ from canon.data.checking.report import CheckReport
 from canon.data.formats.cells import parse_number
 from canon.data.formats.files import ending
 from canon.data.formats.layout import first_lines, layout_of
+from canon.data.formats.letor import sparse_lines
 from canon.data.kinds.base import Kind
 from canon.data.kinds.parts import files_in, leading_file
 from canon.data.settings import Common
@@ -24,7 +25,6 @@ from canon.errors import CanonError
 
 NO_SYSTEM = "canon has no system for it yet, which a later chapter brings"
 _LOOKED = 50  # lines
-_SPARSE = re.compile(r"[-+]?[\d.]+(?P<query>\s+qid:\S+)?(\s+\d+:[-+.\deE]+)+\s*(#.*)?")
 _USER = re.compile(r"(user|customer|visitor|member|reviewer|session|uid)([-_ ]?(id|no|name))?")
 _ITEM = re.compile(
     r"(item|movie|product|song|track|artist|book|isbn|business|video|anime|game|article|iid|mid)([-_ ]?(id|no))?"
@@ -73,26 +73,6 @@ class Unread(Kind):
         raise CanonError(f"{config.source} is {self.singular}.")
 
 
-def _sparse(path: Path, encoding: str) -> list[re.Match[str]]:
-    """The first lines, where all are numbers with numbered features; else none."""
-    filled = [line.strip() for line in first_lines(path, encoding)[:_LOOKED] if line.strip()]
-    matches = [match for line in filled if (match := _SPARSE.fullmatch(line))]
-    return matches if len(matches) == len(filled) else []
-
-
-class RankingKind(Unread):
-    name = "rankings"
-    singular = f"ranking data (LETOR: queries, and their documents' relevance and features); {NO_SYSTEM}"
-    plural = "ranking data"
-    plural_zh = "排序数据"
-    formats = ("letor",)
-    example = "2 qid:10 1:0.03 2:0.5"
-
-    def holds(self, path: Path, encoding: str) -> bool:
-        lines = _sparse(path, encoding)
-        return bool(lines) and all(match["query"] for match in lines)
-
-
 class SparseKind(Unread):
     name = "sparse"
     singular = f"sparse features (svmlight or libFM: a label, then number:value); {NO_SYSTEM}"
@@ -102,7 +82,7 @@ class SparseKind(Unread):
     example = "1 4:1 13:0.5"
 
     def holds(self, path: Path, encoding: str) -> bool:
-        lines = _sparse(path, encoding)
+        lines = sparse_lines(path, encoding)
         return bool(lines) and not any(match["query"] for match in lines)
 
 
@@ -151,4 +131,4 @@ def _are_numbered(rows: list[list[str]]) -> bool:
     return once and users == sorted(users) and 2 * len(set(users)) <= len(users)
 
 
-RANKINGS, SPARSE, INTERACTIONS = RankingKind(), SparseKind(), InteractionKind()
+SPARSE, INTERACTIONS = SparseKind(), InteractionKind()

@@ -1,0 +1,252 @@
+"""Queries with candidates: the documents of each query, their features, and grades that say how relevant they are.
+
+Read from LETOR's and LightGBM's files (canon/data/formats/letor.py) and from tables with a column that names the query
+of each document (qid, query_id …; data.query names another), in any order. A folder has the parts train, vali and test;
+folders Fold1, Fold2 … with these; or S1 … S5, of which fold k trains on three, validates on the next and tests on the
+one after (Qin and Liu 2013, LETOR 4.0). An example is a query, so that no split cuts one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from canon.config import settings
+from canon.data.catalogue import Dataset
+from canon.data.checking.report import CheckReport
+from canon.data.columns import PEEK, number_targets
+from canon.data.formats.files import ending
+from canon.data.formats.images import visible
+from canon.data.formats.letor import QueryRows, grouped, is_letor, joined, read_letor
+from canon.data.formats.tables import Table, is_table, load_parquet, read_table
+from canon.data.kinds.base import Kind, holds_tables, once, peeked, records_of
+from canon.data.kinds.parts import files_in, leading_file, parts_of
+from canon.data.settings import Columns, Folds, Name, layout
+from canon.data.source import Source, split_of
+from canon.errors import CanonError
+
+EXAMPLE = "2 qid:10 1:0.03 2:0.5"
+_QUERY = ("qid", "query_id", "queryid", "srch_id", "search_id")
+_DOCUMENT = ("docid", "doc_id", "document", "document_id", "documentid", "doc")
+_GRADE = ("relevance", "grade", "rel", "label", "target", "y")
+_FOLDER, _PIECE = re.compile(r"fold[-_ ]?(\d+)", re.IGNORECASE), re.compile(r"S([1-5])\.\w+(\.\w+)?")
+_PIECES = 5
+_TRAINED = 3  # pieces that a fold trains on
+
+
+@settings
+class QuerySettings(Columns, Folds):
+    query: Name = layout("", "column that names the query of a document; default: qid, query_id, srch_id or search_id")
+
+
+@dataclass(frozen=True)
+class QuerySource(Source):
+    """Parts are `QueryRows`."""
+
+
+class QueryKind(Kind):
+    name = "queries"
+    singular = "a set of queries with documents"
+    plural = "queries with documents"
+    plural_zh = "查询及其候选文档"
+    settings = QuerySettings
+    formats = ("letor",)
+
+    def sniff(self, path: Path, config: Any) -> str:
+        """By the file that a folder is recognised by; where none is named as a part is, any will do."""
+        if path.is_dir() and (folds := _folds(path)):
+            return self.sniff(folds[min(folds)], config)
+        files = files_in(path)
+        named = any(map(split_of, files))
+        leading = leading_file(path)
+        held = any(_holds(file, config.encoding) for file in files if file == leading or not named)
+        return f"{path.name} has lines such as {EXAMPLE}" if held else ""
+
+    def sniff_table(self, path: Path, config: Any) -> str:
+        if not holds_tables(path, config):
+            return ""
+        table = _first_rows(path, config)
+        name = config.query if config.query in table else _named(table, _QUERY)
+        if not name or not _grades(table, config):
+            return ""
+        return f'{path.name} has a column "{name}" of queries' if _numbers(table, config, name) else ""
+
+    def read(self, path: Path, config: Any, like: Source | None = None) -> QuerySource:
+        if path.is_dir() and (folds := _folds(path)):
+            number = config.fold if config.fold is not None else min(folds)
+            if number not in folds:
+                listed = ", ".join(map(str, sorted(folds)))
+                raise CanonError(f"{path} has no folder of data.fold = {number}; there is {listed}.")
+            source = self.read(folds[number], replace(config, fold=None), like)
+            note = f"{folds[number].name} is read; data.fold chooses another."
+            return replace(source, notes=(note, *source.notes), origin={**source.origin, "fold": number})
+        if path.is_dir() and len(pieces := _pieces(path)) == _PIECES:
+            read = {number: _read(file, config) for number, file in pieces.items()}
+            rows = [read[number][0] for number in sorted(pieces)]
+            notes = once({pieces[number]: own for number, (_, own) in read.items()})
+            files = {str(number): file for number, file in pieces.items()}
+            return _fold(path.name, rows, config.fold or 1, files, notes)
+        parts = parts_of(path, lambda file: _is_read(file, config), "files of queries", config.fold)
+        opened = {split: _read(file, config) for split, file in parts.files.items()}
+        notes = once({parts.files[split]: own for split, (_, own) in opened.items()})
+        rows_of = {split: rows for split, (rows, _) in opened.items()}
+        return QuerySource(path.name, rows_of, records_of(parts.files), (*parts.notes, *notes))
+
+    def read_files(self, record: Dataset, files: dict[str, Path], config: Any) -> QuerySource:
+        opened = {split: _read(file, config) for split, file in files.items()}
+        parts = {split: rows for split, (rows, _) in opened.items()}
+        if record.cuts:
+            bounds = [0, *record.cuts, np.inf]
+            train = parts["train"]
+            lines_of = train.places[train.offsets[:-1]]
+            piece = [
+                train.take(np.flatnonzero((lines_of > low) & (lines_of <= high))) for low, high in pairwise(bounds)
+            ]
+            return _fold(record.name, [*piece, parts["valid"], parts["test"]], config.fold or 1, files, ())
+        return QuerySource(record.name, parts, records_of(files))
+
+    def count(self, report: CheckReport, config: Any, source: Source) -> None:
+        report.kind = self.plural
+        for name, rows in source.parts.items():
+            report.splits[name] = len(rows)
+            sizes = np.sort(rows.sizes)
+            middle, least, most = int(sizes[len(sizes) // 2]), int(sizes[0]), int(sizes[-1])
+            report.notes.append(
+                f"{name}: {int(sizes.sum()):,} documents, {least} to {most} of a query (the median {middle}), "
+                f"{rows.values.shape[1]} features."
+            )
+            if rows.grades is not None:
+                grades, counts = np.unique(rows.grades, return_counts=True)
+                pairs = zip(grades.tolist(), counts.tolist(), strict=True)
+                report.classes[name] = {f"grade {grade:g}": count for grade, count in pairs}
+
+
+QUERIES = QueryKind()
+
+
+def _first_rows(path: Path, config: Any) -> Table:
+    """Of the table by which a path is recognised."""
+    file = leading_file(path)
+    if file is None or ending(file) != ".parquet":
+        return peeked(path, config)
+    pa, parquet = load_parquet(file)
+    try:
+        batch = next(parquet.ParquetFile(file).iter_batches(PEEK), None)
+    except (pa.ArrowException, OSError):  # reading it says so
+        batch = None
+    table = pa.table({}) if batch is None else pa.Table.from_batches([batch])
+    return Table(file, dict(zip(table.column_names, table.columns, strict=True)))
+
+
+def _fold(
+    name: str, pieces: Sequence[QueryRows], fold: int, files: dict[str, Path], notes: tuple[str, ...]
+) -> QuerySource:
+    """Fold k of five pieces: k, k + 1 and k + 2 to train on, the next to choose by, the one after to test."""
+    if not 1 <= fold <= _PIECES:
+        raise CanonError(f"{name} has no data.fold = {fold}; there is 1 to {_PIECES}.")
+    turned = [pieces[(fold - 1 + place) % _PIECES] for place in range(_PIECES)]
+    parts = {"train": joined(turned[:_TRAINED], name), "valid": turned[_TRAINED], "test": turned[_TRAINED + 1]}
+    note = f"Fold {fold} of {_PIECES}; data.fold chooses another."
+    return QuerySource(name, parts, records_of(files), (note, *notes), origin={"fold": fold})
+
+
+def _folds(path: Path) -> dict[int, Path]:
+    """The folders of folds."""
+    folders = ((item, _FOLDER.fullmatch(item.name)) for item in visible(path) if item.is_dir())
+    return {int(found[1]): item for item, found in folders if found}
+
+
+def _pieces(path: Path) -> dict[int, Path]:
+    """The files S1 … S5."""
+    files = ((item, _PIECE.fullmatch(item.name)) for item in visible(path) if item.is_file())
+    return {int(found[1]): item for item, found in files if found}
+
+
+def _holds(file: Path, encoding: str) -> bool:
+    try:
+        return is_letor(file, encoding)
+    except CanonError:  # not text
+        return False
+
+
+def _is_read(file: Path, config: Any) -> bool:
+    return _holds(file, config.encoding) or (config.format == "auto" and is_table(file, config))
+
+
+def _read(file: Path, config: Any) -> tuple[QueryRows, tuple[str, ...]]:
+    if config.format in QUERIES.formats or _holds(file, config.encoding) or not is_table(file, config):
+        return read_letor(file, config.encoding)
+    return rows_of_table(read_table(file, config), config)
+
+
+def rows_of_table(table: Table, config: Any, features: Sequence[str] = ()) -> tuple[QueryRows, tuple[str, ...]]:
+    """Queries of a table, and notes; `features` are those of a run that predicts, which needs no grades."""
+    path = str(table.path)
+    query = table.require(config.query, "data.query") if config.query else _named(table, _QUERY)
+    if not query:
+        raise CanonError(
+            f"{path} has no column that names the query of a document (qid, query_id …); set data.query to one of "
+            f"{', '.join(table.names)}."
+        )
+    label = _grades(table, config)
+    if not label and not features:
+        raise CanonError(f"{path} has no column of grades (relevance, grade, label …); set data.label to one.")
+    names = list(features) or [table.require(name, "data.features") for name in config.features]
+    notes = [*table.notes]
+    if not names:
+        names = _numbers(table, config, query)
+        others = [name for name in table.names if name not in (*names, query, label, _named(table, _DOCUMENT))]
+        notes += [f"{Path(path).name}: no numbers, so no features: {', '.join(others)}."] if others else []
+    if missing := [name for name in names if name not in table]:
+        raise CanonError(f'{path} has no column "{missing[0]}", which is a feature.')
+    if not names:
+        raise CanonError(f"{path} has no column of numbers that could be a feature of a document.")
+    values = np.stack([number_features(table, name) for name in names], axis=1)
+    document = _named(table, _DOCUMENT)
+    documents = table.texts(document) if document else np.full(len(table), "", dtype=object)
+    grades = _graded(table, label) if label and not (features and table.unlabelled(label).any()) else None
+    where = np.arange(1, len(table) + 1)
+    rows, note = grouped(path, values, grades, table.texts(query).tolist(), documents, tuple(names), where, "row")
+    return rows, (*notes, *filter(None, [note]))
+
+
+def number_features(table: Table, name: str) -> np.ndarray:
+    """A column of numbers as float32 [N]."""
+    values, bad = table.numbers(name)
+    wrong = bad | ~np.isfinite(values)
+    if wrong.any():
+        row = int(wrong.argmax())
+        raise table.mistake(row, f'the feature "{name}" must be a number, got "{table.text(name, row)[:40]}".')
+    return values.astype(np.float32)
+
+
+def _graded(table: Table, label: str) -> np.ndarray:
+    grades = number_targets(table, label)
+    if (grades < 0).any():
+        row = int((grades < 0).argmax())
+        raise table.mistake(row, f'the label (column "{label}") must be a grade from 0 on, got "{grades[row]:g}".')
+    return grades
+
+
+def _named(table: Table, known: Sequence[str]) -> str:
+    """The first of the known names that a column has; "" for none."""
+    plain = {name.strip().lower().replace("-", "_"): name for name in reversed(table.names)}
+    return next((plain[name] for name in known if name in plain), "")
+
+
+def _grades(table: Table, config: Any) -> str:
+    if config.label:
+        return table.require(config.label, "data.label")
+    return _named(table, _GRADE)
+
+
+def _numbers(table: Table, config: Any, query: str) -> list[str]:
+    """The columns of numbers beside the query, the grade and the document."""
+    other = {query, _grades(table, config), _named(table, _DOCUMENT)}
+    return [name for name in table.names if name not in other and not table.facts(name).bad]

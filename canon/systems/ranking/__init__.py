@@ -1,0 +1,1 @@
+"""Scorers of documents, and learners of an order."""
