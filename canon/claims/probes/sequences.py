@@ -47,7 +47,7 @@ def windows(draws: torch.Generator, count: int, length: int, test: bool = False)
     return text[place_BT], text[place_BT + 1]
 
 
-class Reader(nn.Module):
+class LetterModel(nn.Module):
     """An embedding, a recurrence in one or both directions, and a linear output."""
 
     def __init__(self, kind: str, hidden: int, bidirectional: bool = False) -> None:
@@ -75,7 +75,7 @@ def recurrent_model(
     """A language model; bidirectional, it reads the very letters that it is to predict."""
     torch.manual_seed(seed)
     draws = torch.Generator().manual_seed(seed)
-    network = Reader(kind, hidden, bidirectional)
+    network = LetterModel(kind, hidden, bidirectional)
     params = list(network.parameters())
     chosen = torch.optim.Adam(params, lr=lr) if optimizer == "adam" else torch.optim.SGD(params, lr=lr)
     losses, norms = [], []
@@ -110,7 +110,7 @@ def recurrent_model(
     return values
 
 
-def _back(network: Reader, draws: torch.Generator, length: int) -> list[float]:
+def _back(network: LetterModel, draws: torch.Generator, length: int) -> list[float]:
     """‖∂L_T/∂x_t‖ of the last letter's loss by the embeddings, back from the last step."""
     token_BT, next_BT = windows(draws, 64, length, test=True)
     x_BTD = network.embedding(token_BT).detach().requires_grad_()
@@ -121,7 +121,7 @@ def _back(network: Reader, draws: torch.Generator, length: int) -> list[float]:
 
 
 @torch.no_grad()
-def _with_and_without_future(network: Reader, draws: torch.Generator, length: int) -> Values:
+def _with_and_without_future(network: LetterModel, draws: torch.Generator, length: int) -> Values:
     """Loss of a letter where the window goes on after it, and where the window ends before it, as in prediction."""
     token_BT, next_BT = windows(draws, 256, length, test=True)
     seen = F.cross_entropy(network(token_BT).flatten(0, 1), next_BT.flatten())
