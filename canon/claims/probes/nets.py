@@ -1,6 +1,6 @@
 """Claims about layers, losses and optimisers on small sets, with the house's own parts and short loops of training.
 
-Data are scikit-learn's digits and tumours, split anew for every seed. Shapes: N examples, C channels, D features.
+Data are scikit-learn's digits and tumours, split again for every seed. Shapes: N examples, C channels, D features.
 """
 
 from __future__ import annotations
