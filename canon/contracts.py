@@ -366,12 +366,20 @@ class Penalized(Protocol):
     def penalty(self) -> Tensor: ...
 
 
+class Pace(NamedTuple):
+    """How a parameter learns that does not learn like the rest."""
+
+    share: float = 1.0  # of the rate
+    decays: bool = True
+    rows: bool = False  # whether only those of its rows learn that a batch has looked up (canon.optim.rows)
+
+
 @runtime_checkable
 class Paced(Protocol):
     """A network whose parameters do not all learn alike."""
 
-    def paces(self) -> dict[str, tuple[float, bool]]:
-        """By a parameter's name the share of the rate that it learns with, and whether it decays."""
+    def paces(self) -> dict[str, Pace]:
+        """By a parameter's name."""
 
 
 @runtime_checkable
@@ -397,3 +405,17 @@ class AdoptsVectors(Protocol):
     """A learner that can start with vectors learned elsewhere."""
 
     def adopt(self, tensors: Mapping[str, Any], words: Any) -> None: ...
+
+
+@runtime_checkable
+class Recommends(Protocol):
+    """A learner that scores items for users; lists of items are canon.data.batching.sequences.Uneven."""
+
+    def scores(self, users: np.ndarray, histories: Any) -> np.ndarray:
+        """Of all items, float32 [users, items], for users of training with their items."""
+
+    def fold_in(self, histories: Any) -> np.ndarray:
+        """The same for users whom training has not, from their items alone."""
+
+    def alike(self, items: np.ndarray) -> np.ndarray:
+        """How alike all items are to some, float32 [some, items]."""

@@ -27,7 +27,7 @@ _VERBS = {
     "Know your data": ("check:check", "data:fetch", "data:cache", "tokenizer:train"),
     "Use a run": (
         *("predict:predict", "evaluate:evaluate", "translate:translate", "generate:generate"),
-        *("encode:encode", "search:search", "rank:rank"),
+        *("encode:encode", "search:search", "rank:rank", "recommend:recommend"),
         *("neighbors:neighbors", "neighbors:analogy", "convert:convert", "distill:distill"),
     ),
     "Look inside": (

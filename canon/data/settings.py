@@ -42,12 +42,16 @@ class Common:
 
 
 @settings
-class Columns(Common):
+class Delimited(Common):
+    delimiter: str = layout("", "column separator of a text table, \\t for a tab; default: by the file's first lines")
+
+
+@settings
+class Columns(Delimited):
     """Settings of tables."""
 
     label: Name = layout("", "column to predict, by name or number; default: label, target, class or y, else the last")
     features: tuple[Name, ...] = layout((), "columns to predict from, or of text; default: all but the label")
-    delimiter: str = layout("", "column separator of a text table, \\t for a tab; default: by the file's first lines")
 
 
 @settings

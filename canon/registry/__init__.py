@@ -9,7 +9,19 @@ Records hold names of modules, not the modules: reading the table imports no tor
 from __future__ import annotations
 
 from canon.errors import unknown
-from canon.registry import embeddings, linear, pretrained, prompts, ranking, ranking_learners, sequence, vision, words
+from canon.registry import (
+    clicks,
+    embeddings,
+    linear,
+    pretrained,
+    prompts,
+    ranking,
+    ranking_learners,
+    recommendation,
+    sequence,
+    vision,
+    words,
+)
 from canon.registry.ideas import no_system
 from canon.registry.record import Interop, Range, System
 
@@ -25,6 +37,8 @@ SYSTEMS: tuple[System, ...] = (
     *embeddings.SYSTEMS,
     *ranking.SYSTEMS,
     *ranking_learners.SYSTEMS,
+    *recommendation.SYSTEMS,
+    *clicks.SYSTEMS,
 )
 
 

@@ -77,6 +77,7 @@ _CORRELATED = (
 )
 _GROUPS = "in groups of at most 256 rows; metrics of all rows together"
 _ENTITIES = "tags that mark entities"
+_SAMPLED = "with a protocol that ranks candidates alone"
 _UNANSWERABLE = "spans, where some questions have no answer"
 
 RECORDS = (
@@ -332,6 +333,41 @@ RECORDS = (
         (Relevance,),
         per="per query with documents of unequal grades (of some objectives: per pair, per document)",
         scoring="metrics over all queries, those with documents of one grade too",
+    ),
+    TaskRecord(
+        "recommendation",
+        "Recommendation",
+        "items for users",
+        "给用户的物品",
+        (
+            TaskScore("hit@1", formula="share of users whose first item is one to be found"),
+            TaskScore("hit@10", formula="share of users with an item to be found among the first 10"),
+            TaskScore("ndcg@10", best=True),
+            TaskScore("recall@20", formula="items to be found among the first 20 / all of them, mean over users"),
+            TaskScore("ndcg@20"),
+            TaskScore("user_auc"),
+            TaskScore("coverage"),
+            TaskScore("novelty"),
+            TaskScore("full_hit@10", where=_SAMPLED),
+            TaskScore("full_ndcg@10", where=_SAMPLED),
+            TaskScore("rmse", where="with `system.loss` squared"),
+        ),
+        (Nothing,),
+        loss="log(1 + e^(−(x̂_ui − x̂_uj))), i an item to be found (of training: one of 50,000 events at most), j one "
+        "that the user has not, the same in every run",
+        scoring="the protocol (`data.protocol`) says which items are ranked",
+    ),
+    TaskRecord(
+        "click-prediction",
+        "Click prediction",
+        "the probability of a click",
+        "点击概率",
+        (
+            TaskScore("auc", best=True),
+            TaskScore("user_auc", where="where a column says who the user is"),
+            TaskScore("ece"),
+        ),
+        (Class,),
     ),
 )
 

@@ -46,12 +46,15 @@ TASKS: Mapping[str, type[Task]] = _Imported(
         _FINE_TUNING: "finetune:FineTuningTask",
         "prompting": "prompting:PromptTask",
         "ranking": "ranking:Ranking",
+        "recommendation": "recommendation:Recommendation",
+        "click-prediction": "clicks:ClickTask",
     }
 )
 # Of systems that need no torch, where their outputs are judged by another class.
 PLAIN: Mapping[str, type[Task]] = _Imported(
     {
         "classification": "classes:PlainClasses",
+        "click-prediction": "clicks_plain:PlainClicks",
         "language-model": "next_tokens:NextTokens",
         "ranking": "rankings:RankingScores",
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -98,6 +98,12 @@ class Model:
                 taken = take(columns, rows)
                 yield self.learner.outputs(taken), taken
                 progress.advance(len(rows))
+
+    def recommend(self, user: str = "", items: Sequence[str] = (), top: int = 10) -> dict[str, Any]:
+        """The best items for a user of training, or for anyone who has these items (canon.use.recommend)."""
+        from canon.use.recommend import recommend
+
+        return recommend(self, user, items, top)
 
     def evaluate(self, data: str | Path | None = None, split: str = "test") -> dict[str, float | None]:
         """Loss and metrics on a split of the run's data, or on other labelled data; None for a metric that is undefined

@@ -31,6 +31,8 @@ SOURCE = {
     "future-steps": str(HERE / "documents.txt"),
     "ranking": str(HERE / "queries.letor"),  # grades by three features of four
     "retrieval": str(HERE / "triples.csv"),  # numbers in words, backwards, and others
+    "recommendation": str(HERE / "interactions.csv"),  # users who mostly take every third item
+    "click-prediction": str(HERE / "clicks.csv"),  # who, when, what and whether there was a click
 }
 # Of text: whole words, so that vocabularies are small; tokens and windows so that an epoch has about ten steps.
 TEXT = {"data.tokenizer": "split", "data.target_tokenizer": "split", "train.tokens": 70, "optimizer.lr": 0.03}
@@ -56,6 +58,8 @@ OF_SYSTEM = {
     "nadaraya-watson": {"system.width": 5.0, "optimizer.lr": 0.1},  # far too narrow at first
     "hard-prompt": {"data.template": "{text} {trigger:2} {mask}"},
     "prank": {"train.batch": 1},  # one query is enough to learn much of what there is
+    "popular": {"train.batch": 2},
+    "item-knn": {"train.batch": 4},
     "ngram": {"train.batch": 2},  # some of the text is still to be counted at the last of few steps
 }
 

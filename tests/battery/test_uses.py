@@ -183,6 +183,17 @@ def of_triples(folder: Path) -> Given:
     return Given(write(folder / "anchors.txt", anchors), anchors, file, write(folder / "triple.csv", lines[:2]))
 
 
+def of_users(folder: Path) -> Given:
+    """Users, and for each an item that it has not."""
+    listed = csv.DictReader(Path(SOURCE["recommendation"]).read_text(encoding="utf-8").splitlines())
+    pairs = [(row["user"], row["item"]) for row in listed]
+    users, items = sorted({user for user, _ in pairs})[:12], sorted({item for _, item in pairs})
+    right = [next(item for item in items[4:] if (user, item) not in pairs) for user in users]
+    rows = ["user,item", *(f"{user},{item}" for user, item in zip(users, right, strict=True))]
+    labelled, one = write(folder / "more.csv", rows), write(folder / "one.csv", rows[:2])
+    return Given(write(folder / "users.txt", users), users, labelled, one, right)
+
+
 def of_words(folder: Path) -> Given:
     return Given(write(folder / "words.txt", [" ".join(WORDS[:2]), *WORDS[2:]]), WORDS)
 
@@ -210,6 +221,7 @@ MADE: dict[str, Callable[[Path], Given]] = {
     "retrieval": of_triples,
     "ranking": of_queries,
     "word-vectors": of_words,
+    "recommendation": of_users,
 }
 
 
@@ -271,8 +283,9 @@ def judged(task: str, predictions: list[Any], right: list[Any]) -> dict[str, flo
         return {"mae": float(np.abs(errors).mean()), "mse": float((errors**2).mean())}
     if task == "transduction":
         return {"wer": float(np.mean([one != two for one, two in zip(predictions, right, strict=True)]))}
+    name = "hit@1" if task == "recommendation" else "accuracy"
     hits = [one in two if isinstance(two, set) else one == two for one, two in zip(predictions, right, strict=True)]
-    return {"accuracy": float(np.mean(hits))}
+    return {name: float(np.mean(hits))}
 
 
 def ranked_as(predictions: list[dict[str, Any]], right: list[Any]) -> dict[str, float]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -26,14 +26,14 @@ class File:
 class Dataset:
     name: str
     title: str
-    kind: Literal["table", "images", "text", "pairs", "tests", "tagged", "questions", "choices", "queries"]
+    kind: str  # canon.data.kinds, or what it is in short
     size: str  # how many examples
     source: str
     licence: str
     files: tuple[File, ...] = ()
     builtin: bool = False
     folders: tuple[str, ...] = ()  # under CANON_DATA, besides its own name; absolute ones are a distribution's
-    format: Literal["table", "idx", "cifar", "text", "pairs", "conll", "squad", "letor"] = "table"
+    format: str = "table"  # of canon.data.formats, as its kind reads it
     label: str = ""
     features: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()  # of table files without a header line
@@ -121,10 +121,21 @@ tnews-few | TNEWS: Chinese news titles, 15 classes, few examples (FewCLUE) | tab
     | 5 sets of 240 + 240 rows, 2,010 to test | Xu et al. 2021, FewCLUE | research; none stated
 zh-texts | Chinese news titles, reviews and short questions, one a line | text | 81,402 texts, 8 MB \
     | FewCLUE, TNEWS and ChnSentiCorp, without their test texts: benchmarks/zh_texts.py | research; none stated
+movielens-100k | MovieLens 100k: ratings of films, 1 to 5 | interactions | 100,000 ratings, 943 users, 1,682 films \
+    | Harper and Konstan 2015, GroupLens | GroupLens: research only, not to be passed on
+movielens-1m-ncf | MovieLens 1M as split by Neural Collaborative Filtering, with negatives | interactions \
+    | 994,169 + 6,040 ratings, 6,040 users, 3,706 films | Harper and Konstan 2015, GroupLens; He et al. 2017 \
+    | GroupLens: research only, not to be passed on
 word-vector-tests | Word pairs with judgements, and analogies | tests \
     | 353 and 999 pairs; 19,544, 10,177 and 7,636 analogies \
     | Finkelstein et al. 2002; Hill et al. 2015; Mikolov et al. 2013; Li et al. 2018 \
     | CC BY 4.0; research; Apache-2.0; Apache-2.0
+frappe | Frappe: which app is used when, 10 fields (validation and test parts) | clicks | 57,722 + 28,860 rows \
+    | Baltrunas et al. 2015; He and Chua 2017, in libFM's form | research only
+criteo-sample | Criteo display advertising, a sample | clicks | 7,200 + 409 + 391 rows, 39 fields \
+    | Criteo Labs 2014, Kaggle; sample of Lapis-Hong/Wide-ResDNN | the challenge's terms; research
+movielens-clicks | MovieLens 100k as clicks: a rating of 4 or more | clicks | 100,000 rows, 7 fields \
+    | Harper and Konstan 2015, GroupLens | research; not to be passed on
 """
 
 # set: address, then a file a line: name, split, sha256 of its content ("-" for both of an archive); where it can be
@@ -276,6 +287,12 @@ tnews-few:
     test_public.json test 19909c69baee76687f0ffeb73b5eac642e77a32a8fe661325c6f9338ca9e4c99
 zh-texts:
     train.txt train d7a3a1e1754bb044bf33a2c885367f6126eb9e9d2438893014c89864ec50cff1
+movielens-100k:
+    u.data train 06416e597f82b7342361e41163890c81036900f418ad91315590814211dca490
+movielens-1m-ncf:
+    ml-1m.train.pairs.tsv train 3936bdbc79d13e58eee5f1f82ef438d4c594b33fd4d1e06378176e54837052a2
+    ml-1m.test.rating test 231ae11eb060b643a8c58c063cd17ffc743b54f569afb073d1abb6cf126b88b5
+    ml-1m.test.negative negatives 127853228a76b7d21c0481e8ef8d00dd009cd5c88670dbdd9e9debfdb9f93de4
 word-vector-tests: https://raw.githubusercontent.com/piskvorky/gensim/develop/gensim/test/test_data/
     wordsim353.tsv wordsim353 f92a022fc2537793a15bc3a8c162ebcd74990e033a228bb6388cb71e4c0b1e1d 7186
     simlex999.txt simlex999 d5e0501971478a511430ee880bd0121e94ac701ba86d90544d83e6d2ba3db05d 18126
@@ -283,6 +300,17 @@ word-vector-tests: https://raw.githubusercontent.com/piskvorky/gensim/develop/ge
 word-vector-tests: https://raw.githubusercontent.com/Embedding/Chinese-Word-Vectors/master/testsets/
     CA8/morphological.txt CA8/morphological ed47740c28d5ce052f205e7ffff8e28dfefe451fcd39867bbe98ef710cc6bf4f 341904
     CA8/semantic.txt CA8/semantic aed64568e6350ce08f7b9e4af2bd8aadd7ff0498b812cd94c660638ed8ad1f4a 265603
+frappe:
+    frappe.validation.libfm train fdf4be563a7dd9b15f7a6e8b32671e90e6e7a2a2bd3af4e10bf13c5ad7e76e9e
+    frappe.test.libfm test a2ebaef3a9af8e55f8bb0d08bc4923965e42e43760ebd7635ac2f8c5db99e097
+criteo-sample:
+    train.tsv train 2b0614035f6c931dc4ac2c1a1a26fa954f2b9231703f3a77bcdd53d9d9f29872
+    dev.tsv valid 7ac8a164e43a9903be3d43e640bcd464cfa0d96d7a652ec8ef8a33fe97cac6b9
+    test.tsv test 3a7a78b694945482aede520e68300b0e2748603363072822cfbbb9f72d0dfd9a
+movielens-clicks:
+    u.data train 06416e597f82b7342361e41163890c81036900f418ad91315590814211dca490
+    u.user user f120e114da2e8cf314fd28f99417c94ae9ddf1cb6db8ce0e4b5995d40e90e62c
+    u.item item 553841ebc7de3a0fd0d6b62a204ea30c1e651aacfb2814c7a6584ac52f2c5701
 """
 
 CLOTHES = ("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot")
@@ -317,6 +345,9 @@ DETAILS: dict[str, dict[str, Any]] = {
     "ocnli-few": {"folders": ("fewclue/ocnli",), "label": "label", "features": ("sentence1", "sentence2")},
     "tnews-few": {"folders": ("fewclue/tnews",), "label": "label_desc", "features": ("sentence",)},
     "zh-texts": {"format": "text"},
+    "frappe": {"format": "libfm"},
+    "criteo-sample": {"format": "criteo"},
+    "movielens-clicks": {"folders": ("movielens-100k",), "format": "movielens", "label": "rating"},
     "word-vector-tests": {"format": "text"},
 }
 

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from canon.data.encodings.bags import BAGS
 from canon.data.encodings.base import Ask, Encoding
+from canon.data.encodings.events import EVENTS
 from canon.data.encodings.features import FEATURES
+from canon.data.encodings.fields import FIELDS
 from canon.data.encodings.framed import FRAMED
 from canon.data.encodings.lists import LISTS
 from canon.data.encodings.passages import PASSAGES
@@ -23,8 +25,10 @@ from canon.errors import unknown
 __all__ = ["ENCODINGS", "Ask", "Encoding", "find"]
 
 ENCODINGS: tuple[Encoding, ...] = (
+    EVENTS,
     *(FEATURES, PIXELS, WINDOWS, SEQUENCES, PASSAGES, WORD_IDS, BAGS, FRAMED, PROMPTED, TEXTS, STEPS),
     LISTS,
+    FIELDS,
 )
 
 

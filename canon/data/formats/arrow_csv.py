@@ -9,7 +9,7 @@ from typing import Any
 from canon.data.formats.files import CHUNK, utf8
 
 
-class _Utf8(io.RawIOBase):
+class Utf8Stream(io.RawIOBase):
     """The file as UTF-8 with \\n for every line's end, to be read by pyarrow; counts its quotes on the way."""
 
     def __init__(self, path: Path, encoding: str) -> None:
@@ -44,7 +44,7 @@ def arrow_columns(
         return None
     if delimiter == " ":  # runs of them
         return None
-    quoted, source = delimiter != "\t", _Utf8(path, encoding)
+    quoted, source = delimiter != "\t", Utf8Stream(path, encoding)
     block = max(CHUNK, len(header) << 13)  # some rows
     try:
         blocks = arrow.open_csv(

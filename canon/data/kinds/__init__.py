@@ -16,7 +16,9 @@ from canon.data.formats.files import ending, undecoded
 from canon.data.formats.images import visible
 from canon.data.kinds.base import Kind
 from canon.data.kinds.choices import CHOICES
+from canon.data.kinds.clicks import CLICKS
 from canon.data.kinds.images import IMAGES
+from canon.data.kinds.interactions import INTERACTIONS
 from canon.data.kinds.labelled import LABELLED
 from canon.data.kinds.parallel import PARALLEL
 from canon.data.kinds.queries import QUERIES
@@ -25,7 +27,6 @@ from canon.data.kinds.sentences import SENTENCES
 from canon.data.kinds.table import TABLE
 from canon.data.kinds.tagged import TAGGED
 from canon.data.kinds.text import TEXT
-from canon.data.kinds.to_come import INTERACTIONS, SPARSE
 from canon.data.kinds.word_tests import WORD_TESTS
 from canon.data.paths import find_path, named_set
 from canon.data.source import Source
@@ -37,7 +38,7 @@ KINDS: tuple[Kind, ...] = (
     QUESTIONS,
     CHOICES,
     QUERIES,
-    SPARSE,
+    CLICKS,
     TAGGED,
     SENTENCES,
     LABELLED,
@@ -94,8 +95,8 @@ def accepts(kind: Kind, config: Any, home: Kind | None = None) -> str:
     if (record := named_set(config.source)) is not None:
         return kind.sniff_set(record) if home is TABLE else kind.sniff_kind(record.name, home)  # type: ignore[arg-type]
     path = find_path(config.source)
-    if home is TABLE:
-        return kind.sniff_table(path, config)
+    if home is TABLE or (home is not None and home.is_table(path, config)):
+        return kind.sniff(path, config) if kind is TABLE else kind.sniff_table(path, config)
     running = home is None or home is TEXT or home.is_running(path, config)
     if running:
         return kind.sniff_text(path, config)

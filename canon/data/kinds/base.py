@@ -70,6 +70,10 @@ class Kind(ABC):
         """Whether a path of this kind is running text as well."""
         return False
 
+    def is_table(self, path: Path, config: Any) -> bool:
+        """Whether a path of this kind is a table as well."""
+        return False
+
     @abstractmethod
     def read(self, path: Path, config: Any, like: Source | None = None) -> Source:
         """A file or folder; `like` is the training source that a valid or test file belongs to."""

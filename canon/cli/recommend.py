@@ -1,0 +1,69 @@
+"""canon recommend RUN --user U … | --items A,B [--top K] [--titles FILE] [--out FILE]"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from canon.cli.options import Json, print_result
+from canon.errors import CanonError
+
+
+def recommend(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A run of a system that recommends.")],
+    user: Annotated[list[str] | None, typer.Option(help="A user of the training data; may be given again.")] = None,
+    items: Annotated[str, typer.Option(help="Items that a new user has, between commas.")] = "",
+    top: Annotated[int, typer.Option(min=1, max=10_000, help="How many items to list.")] = 10,
+    titles: Annotated[Path | None, typer.Option(help="A file of items' ids and titles: movies.csv, u.item.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write JSON lines to a file: one for each user.")] = None,
+    json: Json = False,
+) -> None:
+    """List the best items for users, or for anyone who has some items, and which of these they are like.
+
+    Examples:
+    canon recommend runs/bpr --user 196
+    canon recommend runs/bpr --items 50,181 --top 5
+    canon recommend runs/ials --user 196 --user 22 --titles u.item --out best.jsonl
+    """
+    from json import dumps
+
+    import canon
+    from canon.storage import write_text
+    from canon.use.model import Model
+    from canon.use.recommend import read_titles
+    from canon.use.recommend import recommend as best_items
+
+    given = [item.strip() for item in items.split(",") if item.strip()]
+    if bool(user) == bool(given):
+        raise CanonError("Give --user U, or --items A,B, one of both.")
+    model: Any = canon.load(run)
+    if not isinstance(model, Model):
+        raise CanonError(f"{run} is no run of a system that recommends.")
+    names = None if titles is None else read_titles(titles)
+    asked: list[dict[str, Any]] = [{"user": one} for one in user or []] or [{"items": given}]
+    answers = [best_items(model, **one, top=top, titles=names) for one in asked]
+    if out is not None:
+        write_text(out, "".join(dumps(answer, ensure_ascii=False) + "\n" for answer in answers))
+        print_result(json, {"file": str(out), "answers": len(answers)}, f"{out}: {len(answers)} answers")
+        return
+    shown = [
+        {
+            **({"user": answer["user"]} if len(answers) > 1 else {}),
+            **{name: row[name] for name in ("rank", "item", "title", "score") if name in row},
+            "because": ("you have " + ", ".join(row["because"])) if row["because"] else "",
+        }
+        for answer in answers
+        for row in answer["items"]
+    ]
+    if not json:
+        for answer in answers:
+            print(_said(answer))
+    print_result(json, answers if len(answers) > 1 else answers[0], shown)
+
+
+def _said(answer: dict[str, Any]) -> str:
+    who = f"user {answer['user']}" if "user" in answer else f"a user who has {', '.join(answer['given'])}"
+    how = {"trained": "as learned in training", "fold-in": "folded in", "popular": "by popularity"}[answer["how"]]
+    return f"For {who}, {how}{'; ' if answer['note'] else ''}{answer['note']}:"
