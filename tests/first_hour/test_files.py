@@ -459,3 +459,21 @@ def test_parts_that_cannot_be_kept_apart_are_one_sentence(canon: Canon) -> None:
     checked = canon("check", "d")
     assert checked.code == 2
     assert "train_0.tsv, train_1.tsv all seem to be the train part; give one file" in checked.err
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("t.xlsx", "t.xlsx is a spreadsheet: save it as CSV."),
+        ("t.zip", "t.zip is an archive: unpack it and give the folder or file in it."),
+        ("t.pdf", "t.pdf is a document: save its text as .txt."),
+        ("t.npz", "t.npz holds arrays or tables of another program: write them as CSV or Parquet."),
+        ("https://example.org/t.csv", "is an address: fetch the file first and give its path here."),
+    ],
+)
+def test_files_of_other_programs_say_what_to_do(name: str, sentence: str, canon: Canon) -> None:
+    if "/" not in name:
+        Path(name).write_bytes(b"PK\x03\x04" + bytes(range(256)))
+    for verb in ("check", "train"):
+        done = canon(verb, name)
+        assert done.code == 2 and done.err.endswith(f"{sentence}\n"), done.err
