@@ -354,6 +354,7 @@ def test_the_first_command(name: str, canon: Canon) -> None:
     assert sum(int(number.replace(",", "")) for number in re.findall(r"\d[\d,]*(?= \w)", counted[1])) == shape.examples
     suits = re.search(r"suits +(.*)", checked.out)
     assert suits and shape.system in suits[1].split(", ")
+    assert f"  first       {shape.system}, which canon train {shape.path} trains" in checked.out
     score = json.loads(Path("run/result.json").read_text())["scores"]["test"]["accuracy"]
     assert score >= (0.9 if "paraphrases" in name else baseline(shape.data) - 0.15)
 
