@@ -18,6 +18,7 @@ def plot(
     metric: Annotated[
         str, typer.Option(help="Runs: what to draw; default the losses and the metric that chose the weights.")
     ] = "",
+    by: Annotated[str, typer.Option(help="Vectors: pca, tsne or umap.")] = "pca",
     out: Annotated[Path | None, typer.Option(help="A .png, .svg or .pdf file; default NAME.png here.")] = None,
     json: Json = False,
 ) -> None:
@@ -27,9 +28,11 @@ def plot(
     canon plot activations
     canon plot runs/digits-mlp
     canon plot runs/a runs/b --metric valid/accuracy --out accuracy.svg
-    canon plot vectors --out map.svg
+    canon plot vectors --by tsne --out map.svg
     """
     pictures = ("activations", "optimizers")
+    if by != "pca" and not (Path(what[0]) / "vectors.npy").is_file():
+        raise CanonError("--by is for a folder of vectors, as canon encode makes.")
     if what[0] in pictures:
         if len(what) > 1 or metric:
             raise CanonError(f"canon plot {what[0]} takes no other argument than --out.")
@@ -37,7 +40,7 @@ def plot(
     elif len(what) == 1 and (Path(what[0]) / "vectors.npy").is_file():
         if metric:
             raise CanonError("--metric is for runs; a folder of vectors has one picture.")
-        draw, name = partial(_map, what[0]), f"{Path(what[0]).resolve().name}-map"
+        draw, name = partial(_map, what[0], by), f"{Path(what[0]).resolve().name}-map"
     else:
         if len(what) == 1 and not Path(what[0]).exists():
             raise unknown("picture or run", what[0], pictures)
@@ -53,10 +56,10 @@ def _picture(name: str) -> figures.Figure:
     return plots.activations_figure() if name == "activations" else plots.optimizers_figure()
 
 
-def _map(path: str) -> figures.Figure:
+def _map(path: str, by: str) -> figures.Figure:
     from canon.use.search.folder import VectorFolder
 
-    return VectorFolder.open(path).map()
+    return VectorFolder.open(path).map(by)
 
 
 def _curves(paths: list[str], metric: str) -> figures.Figure:

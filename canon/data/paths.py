@@ -77,6 +77,8 @@ def _looks_like_a_path(source: str) -> bool:
 
 def missing_path(path: Path, named: bool = True) -> CanonError:
     """The error for a path that does not exist, with the nearest name in its folder or in the catalogue."""
+    if re.match(r"https?:/", str(path)):
+        return CanonError(f"{path} is an address: fetch the file first and give its path here.")
     siblings = (
         {item.name: str(path.with_name(item.name)) for item in path.parent.iterdir()} if path.parent.is_dir() else {}
     )

@@ -354,6 +354,7 @@ def test_the_first_command(name: str, canon: Canon) -> None:
     assert sum(int(number.replace(",", "")) for number in re.findall(r"\d[\d,]*(?= \w)", counted[1])) == shape.examples
     suits = re.search(r"suits +(.*)", checked.out)
     assert suits and shape.system in suits[1].split(", ")
+    assert f"  first       {shape.system}, which canon train {shape.path} trains" in checked.out
     score = json.loads(Path("run/result.json").read_text())["scores"]["test"]["accuracy"]
     assert score >= (0.9 if "paraphrases" in name else baseline(shape.data) - 0.15)
 
@@ -448,3 +449,21 @@ def test_parts_that_cannot_be_kept_apart_are_one_sentence(canon: Canon) -> None:
     checked = canon("check", "d")
     assert checked.code == 2
     assert "train_0.tsv, train_1.tsv all seem to be the train part; give one file" in checked.err
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("t.xlsx", "t.xlsx is a spreadsheet: save it as CSV."),
+        ("t.zip", "t.zip is an archive: unpack it and give the folder or file in it."),
+        ("t.pdf", "t.pdf is a document: save its text as .txt."),
+        ("t.npz", "t.npz holds arrays or tables of another program: write them as CSV or Parquet."),
+        ("https://example.org/t.csv", "is an address: fetch the file first and give its path here."),
+    ],
+)
+def test_files_of_other_programs_say_what_to_do(name: str, sentence: str, canon: Canon) -> None:
+    if "/" not in name:
+        Path(name).write_bytes(b"PK\x03\x04" + bytes(range(256)))
+    for verb in ("check", "train"):
+        done = canon(verb, name)
+        assert done.code == 2 and done.err.endswith(f"{sentence}\n"), done.err

@@ -15,7 +15,7 @@ from canon.data.encodings.texts import SentenceSchema
 from canon.data.targets import Match, Nothing, Score
 from canon.errors import CanonError
 from canon.registry import find
-from canon.tasks.sentence_pictures import main_directions
+from canon.tasks.sentence_pictures import main_directions, neighbourhoods, sentence_map
 from canon.tasks.sentences import SentenceTask
 from canon.training.trainer import train
 from tests.objectives.choices import choice
@@ -102,6 +102,19 @@ def test_the_map_is_pca() -> None:
     theirs = PCA(2, svd_solver="full").fit(x)
     assert share == pytest.approx(theirs.explained_variance_ratio_)
     assert np.abs(place) == pytest.approx(np.abs(theirs.transform(x)), abs=1e-9)
+
+
+def test_neighbourhoods_stay_together() -> None:
+    """Of two groups far apart, a text's nearest ones in the map are of its own group."""
+    draws = np.random.RandomState(0)
+    x = np.repeat(np.eye(8)[:2], 12, axis=0) + 0.05 * draws.randn(24, 8)
+    place = neighbourhoods(x, "tsne")
+    apart = np.linalg.norm(place[:, None] - place[None], axis=2) + 1e9 * np.eye(24)
+    assert (apart.argmin(1) // 12 == np.arange(24) // 12).all()
+    with pytest.raises(CanonError, match=r"needs 5 texts at least, and there are 3"):
+        neighbourhoods(x[:3], "tsne")
+    with pytest.raises(CanonError, match=r"No map \(--by\)"):
+        sentence_map(x, by="mds")
 
 
 def test_views_without_dropout_are_remarked() -> None:

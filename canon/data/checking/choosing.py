@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from canon import registry
-from canon.data.checking.check import Suitability, Targets, asked_of
+from canon.data.checking.suitability import Suitability, Targets, asked_of
 from canon.data.kinds import KINDS, Kind, kind_of
 from canon.data.targets import Nothing, Target
 from canon.errors import CanonError
@@ -26,8 +26,12 @@ class SystemChoice(NamedTuple):
 
 def choose_system(config: Any, targets_of: Callable[[str], Targets]) -> SystemChoice:
     """The system for `config.source`; `targets_of` says what a task (System.task) can predict."""
-    home = kind_of(config)
-    suitability = Suitability(config, home)
+    return first_choice(config, Suitability(config, kind_of(config)), targets_of)
+
+
+def first_choice(config: Any, suitability: Suitability, targets_of: Callable[[str], Targets]) -> SystemChoice:
+    """The same where what suits the data has been judged already."""
+    home = suitability.home
 
     def outcome(system: registry.System) -> tuple[Kind | None, Target | CanonError]:
         return suitability.outcome(system, asked_of(system, targets_of))

@@ -29,6 +29,7 @@ class CheckReport:
     vocabulary: int = 0  # distinct words of the training part
     unknown_words: float | None = None  # share of the test part's words that the training part does not have
     suits: list[str] = field(default_factory=list)
+    first: str = ""  # the system that `canon train DATA` trains
     notes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
@@ -64,6 +65,7 @@ class CheckReport:
         rows.append(("duplicates", [f"{count:,} in {split}" for split, count in self.duplicates.items()]))
         rows.append(("overlap", [f"{count:,} of {split} are in train" for split, count in self.overlap.items()]))
         rows.append(("suits", self.suits or ["no system"]))
+        rows.append(("first", [f"{self.first}, which canon train {self.name} trains"] if self.first else []))
         rows += [("note", [note]) for note in self.notes]
         rows += [("warning", [warning]) for warning in self.warnings[:MOST_LINES]]
         rows.append(("warning", _rest(self.warnings)))

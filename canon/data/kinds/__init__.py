@@ -53,6 +53,18 @@ KINDS: tuple[Kind, ...] = (
 )
 
 
+# What to do with files that people have and no kind reads.
+_CONVERT = {
+    "is a spreadsheet: save it as CSV": (".xlsx", ".xls", ".xlsm", ".ods", ".numbers"),
+    "is an archive: unpack it and give the folder or file in it": (".zip", ".7z", ".rar"),
+    "is a document: save its text as .txt": (".pdf", ".doc", ".docx", ".odt", ".rtf", ".html", ".htm", ".epub"),
+    "holds arrays or tables of another program: write them as CSV or Parquet": (
+        *(".npz", ".mat", ".h5", ".hdf5", ".pkl", ".pickle", ".rds", ".rdata", ".feather", ".arff", ".sav", ".dta"),
+        *(".db", ".sqlite"),
+    ),
+}
+
+
 def find(name: str) -> Kind:
     by_name = {kind.name: kind for kind in KINDS}
     if name not in by_name:
@@ -95,6 +107,8 @@ def _unknown(path: Path, config: Any) -> CanonError:
         return CanonError(f"{path} is an empty folder.")
     if path.is_file() and (mistake := undecoded(path, config.encoding)) is not None:
         return mistake
+    if instead := next((what for what, endings in _CONVERT.items() if ending(path) in endings and path.is_file()), ""):
+        return CanonError(f"{path} {instead}.")
     wrong = f': the ending "{ending(path)}" is unknown' if path.is_file() else " has no files of a known format"
     return CanonError(f"{path}{wrong}; set data.format to one of {', '.join(formats)}.")
 

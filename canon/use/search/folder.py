@@ -305,8 +305,9 @@ class VectorFolder:
         if BM25.load(folder) is not None:
             self.bm25(say)
 
-    def map(self) -> Figure:
-        """A picture of the rows along the two directions of most variance, with some of their texts."""
+    def map(self, by: str = "pca") -> Figure:
+        """A picture of the rows along the two directions of most variance (pca), or by their neighbourhoods (tsne,
+        umap), with some of their texts."""
         from canon.tasks.sentence_pictures import sentence_map
 
         kept = np.setdiff1d(np.arange(len(self.store)), self.store.removed)
@@ -315,7 +316,7 @@ class VectorFolder:
         kept = kept[np.linspace(0, len(kept) - 1, min(len(kept), _MAPPED)).astype(int)]
         how = self.precision, self.store.meta["dim"], self.ranges
         texts = [str(self.store.row(int(row))["text"]) for row in kept]
-        return sentence_map(bits.restored(self.store.vectors[kept], *how), None, texts)
+        return sentence_map(bits.restored(self.store.vectors[kept], *how), None, texts, by)
 
     # ---- rows
 
