@@ -11,7 +11,7 @@ from collections import Counter
 from typing import TypedDict
 
 from canon.config import Table
-from canon.contracts import Attends
+from canon.contracts import Attends, WeighsFeatures
 from canon.data.encodings.features import FeatureSchema
 from canon.data.encodings.prompted import PromptedSchema
 from canon.data.schema import Data
@@ -24,6 +24,8 @@ from canon.training.data import read_data
 from canon.training.plan import floors_of
 from canon.training.run import Run
 from canon.use.model import Model
+
+_MOST_FEATURES = 20
 
 
 class SystemFacts(TypedDict):
@@ -90,6 +92,7 @@ class RunFacts(TypedDict):
     predictions: Predictions | None
     prompt: list[Table]  # canon.use.prompts: the tokens that a prompt's vectors are nearest to
     attention: Table | None  # canon.inspect.attention, of one text
+    importances: list[Table]  # canon.inspect.importances: the features that count most
     pictures: list[Picture]
     cost: Cost | None
     settings: dict[str, list[Setting]]  # by section of the recipe
@@ -133,6 +136,7 @@ def gather(run: Run, data: Data | None = None) -> RunFacts:
         "predictions": shown["predictions"],
         "prompt": shown["prompt"],
         "attention": shown["attention"],
+        "importances": shown["importances"],
         "pictures": _pictures(run, int(result.get("best_step", 0))),
         "cost": _cost(run.timings(), result.get("cost", {}), step * recipe.train.batch),
         "settings": {
@@ -194,7 +198,7 @@ def _pictures(run: Run, best_step: int) -> list[Picture]:
 def _from_weights(run: Run, data: Data | None, finished: bool) -> Table:
     """What the data and the best weights add to the files of a run, or why they cannot be read."""
     shown: Table = {"unshown": [], "floors": {}, "guess": None, "predictions": None, "attention": None, "use": []}
-    shown["prompt"] = []
+    shown["prompt"] = shown["importances"] = []
     try:
         data = data or read_data(run.recipe, run.path)
         run.check_same_data(data)
@@ -203,6 +207,10 @@ def _from_weights(run: Run, data: Data | None, finished: bool) -> Table:
         return shown | {"unshown": [str(mistake)]}
     shown |= {"floors": floors_of(model.task, data), "guess": guess_of(model.task, data)}
     shown["use"] = use_commands(model, data)
+    if isinstance(model.learner, WeighsFeatures):
+        from canon.inspect.importances import importances
+
+        shown["importances"] = importances(model).rows[:_MOST_FEATURES]
     if isinstance(model.schema, PromptedSchema):
         from canon.use.prompts import nearest
 

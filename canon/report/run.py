@@ -61,6 +61,7 @@ def render(facts: RunFacts, draw: bool) -> str:
             ),
             "Scores": _scores(facts),
             "Predictions on the test set": _predictions(facts, draw),
+            "Features that count most": page.table(facts["importances"]),
             "Tokens of the prompt": _prompt(facts),
             "Use it": _uses(facts),
             "Data": _data(facts),
