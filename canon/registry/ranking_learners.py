@@ -77,9 +77,7 @@ SYSTEMS: tuple[System, ...] = (
             "violated": "share of the pairs with d < m, by their weights",
         },
         parameters="weights",
-        deviations=(
-            "objective.per = query weighs pairs so that queries count alike; per = pair is the papers' sum",
-        ),
+        deviations=("objective.per = query weighs pairs so that queries count alike; per = pair is the papers' sum",),
         space={"system.c": Range(1e-6, 1e1)},
     ),
     _learner(
@@ -115,9 +113,7 @@ SYSTEMS: tuple[System, ...] = (
             "loss": "mean of e^(−E) over the training queries",
         },
         parameters="2 numbers per round: feature, α",
-        deviations=(
-            "a round that changes no query's measure is left out, and the next best feature taken",
-        ),
+        deviations=("a round that changes no query's measure is left out, and the next best feature taken",),
     ),
     _learner(
         name="prank",
