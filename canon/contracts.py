@@ -464,6 +464,14 @@ class KeepsVectors(Protocol):
 
 
 @runtime_checkable
+class WeighsFeatures(Protocol):
+    """A learner that knows how much each feature counts."""
+
+    def importances(self) -> dict[str, np.ndarray]:
+        """[F] by the name of what is measured; features are ordered by the first."""
+
+
+@runtime_checkable
 class AdoptsVectors(Protocol):
     """A learner that can start with vectors learned elsewhere."""
 

@@ -33,12 +33,12 @@ _VERBS = {
     ),
     "Look inside": (
         *("list_:list_", "describe:describe", "plot:plot", "inspect:filters", "inspect:features"),
-        *("inspect:attention", "inspect:gradients"),
+        *("inspect:attention", "inspect:gradients", "inspect:importances"),
     ),
 }
 # Modules whose verbs are of two words, as in canon data fetch.
 _GROUPS = {
-    "inspect": "Look into a trained network: filters, features, attention, gradients.",
+    "inspect": "Look into a trained network: filters, features, attention, gradients, importances.",
     "tokenizer": "Learn vocabularies from your text.",
     "data": "Fetch named data sets; see and empty the cache.",
     "claims": "What papers and notes assert, as experiments: list, run and judge them.",

@@ -1,4 +1,4 @@
-"""canon inspect filters RUN · features RUN IMAGE… · attention RUN TEXT · gradients RUN"""
+"""canon inspect filters RUN · features RUN IMAGE… · attention RUN TEXT · gradients RUN · importances RUN"""
 
 from __future__ import annotations
 
@@ -113,6 +113,19 @@ def gradients(
     from canon.use.model import load
 
     _output(run, "gradients", gradients_of(load(run), split, length), gradients_figure, out, json)
+
+
+def importances(run: RunDirectory, out: Out = None, json: Json = False) -> None:
+    """Draw how much each feature counts: gains of trees, weights, votes.
+
+    Examples:
+    canon inspect importances runs/lambdamart --json
+    """
+    from canon.inspect.importances import importances as importances_of
+    from canon.inspect.importances import importances_figure
+    from canon.use.model import load
+
+    _output(run, "importances", importances_of(load(run)), importances_figure, out, json)
 
 
 def _output(

@@ -38,7 +38,7 @@ SYSTEMS: tuple[System, ...] = (
         paper="Burges et al. 2005, Learning to rank using gradient descent",
         module="mlp:MLPRanker",
         objective="lambdarank",
-        recipe="ranking/lambdarank",
+        recipe="ranking/neural",
         first_for=("queries",),
         presets={"tiny": {"hidden": [16]}, "base": {"hidden": [256, 128, 64], "dropout": 0.2}},
         deviations=("ReLU, dropout and norms in place of the paper's sigmoid units",),
@@ -52,7 +52,7 @@ SYSTEMS: tuple[System, ...] = (
         objective="approxndcg",
         recipe="ranking/attention",
         presets={
-            "tiny": {"dim": 16, "num_layers": 1, "hidden": 32},
+            "tiny": {"dim": 16, "num_layers": 1, "hidden": 32, "dropout": 0.0},
             "base": {"dim": 256, "num_layers": 4, "num_heads": 4, "hidden": 512},
         },
     ),

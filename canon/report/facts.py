@@ -11,7 +11,7 @@ from collections import Counter
 from typing import TypedDict
 
 from canon.config import Table
-from canon.contracts import Attends
+from canon.contracts import Attends, WeighsFeatures
 from canon.data.encodings.features import FeatureSchema
 from canon.data.encodings.prompted import PromptedSchema
 from canon.data.schema import Data
@@ -25,6 +25,8 @@ from canon.training.data import read_data
 from canon.training.plan import floors_of
 from canon.training.run import Run
 from canon.use.model import Model
+
+_MOST_FEATURES = 20
 
 
 class SystemFacts(TypedDict):
@@ -92,6 +94,7 @@ class RunFacts(TypedDict):
     prompt: list[Table]  # canon.use.prompts: the tokens that a prompt's vectors are nearest to
     attention: Table | None  # canon.inspect.attention, of one text
     policy: Table | None  # canon.report.policy: of an agent
+    importances: list[Table]  # canon.inspect.importances: the features that count most
     pictures: list[Picture]
     cost: Cost | None
     settings: dict[str, list[Setting]]  # by section of the recipe
@@ -136,6 +139,7 @@ def gather(run: Run, data: Data | None = None) -> RunFacts:
         "prompt": shown["prompt"],
         "attention": shown["attention"],
         "policy": shown["policy"],
+        "importances": shown["importances"],
         "pictures": _pictures(run, int(result.get("best_step", 0))),
         "cost": _cost(run.timings(), result.get("cost", {}), step * recipe.train.batch),
         "settings": {
@@ -197,7 +201,7 @@ def _pictures(run: Run, best_step: int) -> list[Picture]:
 def _from_weights(run: Run, data: Data | None, finished: bool) -> Table:
     """What the data and the best weights add to the files of a run, or why they cannot be read."""
     shown: Table = {"unshown": [], "floors": {}, "guess": None, "predictions": None, "attention": None, "use": []}
-    shown["prompt"], shown["policy"] = [], None
+    shown["prompt"], shown["importances"], shown["policy"] = [], [], None
     try:
         data = data or read_data(run.recipe, run.path)
         run.check_same_data(data)
@@ -207,6 +211,10 @@ def _from_weights(run: Run, data: Data | None, finished: bool) -> Table:
     shown |= {"floors": floors_of(model.task, data), "guess": guess_of(model.task, data)}
     shown["use"] = use_commands(model, data)
     shown["policy"] = policy_of(model, data)
+    if isinstance(model.learner, WeighsFeatures):
+        from canon.inspect.importances import importances
+
+        shown["importances"] = importances(model).rows[:_MOST_FEATURES]
     if isinstance(model.schema, PromptedSchema):
         from canon.use.prompts import nearest
 

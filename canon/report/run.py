@@ -62,6 +62,7 @@ def render(facts: RunFacts, draw: bool) -> str:
             "Scores": _scores(facts),
             "Policy": policy.section(facts["policy"], draw),
             "Predictions on the test set": _predictions(facts, draw),
+            "Features that count most": page.table(facts["importances"]),
             "Tokens of the prompt": _prompt(facts),
             "Use it": _uses(facts),
             "Data": _data(facts),

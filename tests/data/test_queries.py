@@ -17,6 +17,7 @@ from canon.data.encodings.lists import within_queries
 from canon.data.formats.letor import read_letor
 from canon.data.kinds import kind_of, open_for
 from canon.data.kinds.queries import QUERIES
+from canon.data.records import Records
 from canon.data.schema import Data, take
 from canon.data.targets import Relevance
 from canon.errors import CanonError
@@ -172,6 +173,19 @@ def test_a_column_of_queries_may_have_any_name(tmp_path: Path) -> None:
     config = DataConfig(source=str(path), query="who", label="stars")
     assert QUERIES.sniff_table(path, config)
     assert QUERIES.read(path, config).parts["train"].queries.tolist() == ["ann", "bob"]
+    schema = fit(path, query="who", label="stars", valid=0.0, test=0.0).schema
+    (tmp_path / "b.csv").write_text("x,who\n0.5,eve\n0.1,eve\n")
+    columns, names = LISTS.inputs(schema, [str(tmp_path / "b.csv")], config, False)
+    assert names == ["query eve"] and "target" not in columns
+    rows = Records.of_dicts([{"who": "eve", "x": 0.5}, {"who": "ann", "x": 0.25}])
+    assert LISTS.inputs(schema, [rows], config, False)[1] == ["query eve", "query ann"]
+
+
+def test_parts_of_tables_have_the_same_features(tmp_path: Path) -> None:
+    (tmp_path / "train.csv").write_text("qid,relevance,x,y\n1,1,0.5,1\n1,0,0.1,2\n")
+    (tmp_path / "test.csv").write_text("qid,relevance,x\n2,1,0.5\n2,0,0.1\n")
+    with pytest.raises(CanonError, match=r'test\.csv has no column "y" of numbers'):
+        fit(tmp_path)
 
 
 def test_splits_never_cut_a_query(tmp_path: Path) -> None:

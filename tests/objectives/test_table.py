@@ -22,6 +22,7 @@ from canon.registry import SYSTEMS, find
 from canon.tasks.table import TASKS
 
 ROOT = Path(__file__).parents[2]
+RANKS = "tests/objectives/test_rank_losses.py"
 # Of every objective, a test that compares it with another implementation, a closed form or brute force.
 ORACLES = {
     "cross-entropy": "tests/objectives/test_classification.py::test_cross_entropy_equals_a_loop_and_torch",
@@ -55,6 +56,15 @@ ORACLES = {
     "hierarchical-softmax": "tests/systems/test_word2vec.py::test_loss_is_that_of_a_direct_computation",
     "softmax": "tests/systems/test_classifier.py::test_one_step_is_the_gradients",
     "one-vs-all": "tests/systems/test_classifier.py::test_one_step_is_the_gradients",
+    **dict.fromkeys(("grade-squared", "grade-logistic"), f"{RANKS}::test_pointwise_losses"),
+    "mcrank": f"{RANKS}::test_mcrank_ranks_by_the_expected_grade",
+    "cumulative-logit": f"{RANKS}::test_cumulative_logits_are_chances_of_grades",
+    **dict.fromkeys(("ranknet", "pair-hinge", "pair-exponential", "rank-mix"), f"{RANKS}::test_pairwise_losses"),
+    "listnet": f"{RANKS}::test_listnet_over_all_orders_of_the_first_places",
+    "listmle": f"{RANKS}::test_listmle_is_the_likelihood_of_the_best_order",
+    "boltzrank": f"{RANKS}::test_boltzrank_weighs_rankings_by_all_pairs",
+    **dict.fromkeys(("softrank", "approxndcg"), f"{RANKS}::test_approxndcg_and_softrank"),
+    "lambdarank": f"{RANKS}::test_lambdarank_weighs_pairs_by_what_their_exchange_changes",
     "xe-ndcg": "tests/systems/test_ranking_others.py::test_xe_ndcg_is_a_cross_entropy",
     **dict.fromkeys(
         ("exponential-measure", "lost-measure", "rank-error", "disorder"),

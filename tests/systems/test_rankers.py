@@ -117,9 +117,9 @@ def test_a_run_ranks_documents(tmp_path: Path, canon: Callable[..., Any]) -> Non
 
 
 def test_equal_scores_are_ranked_as_they_come(tmp_path: Path) -> None:
-    from canon.use.ranking import Ranked, trec_lines
+    from canon.use.ranking import RankedDocument, trec_lines
 
-    rows = [Ranked("1", "query 1", rank, f"d {rank}", 0.5) for rank in (1, 2, 3)]
+    rows = [RankedDocument("1", "query 1", rank, f"d {rank}", 0.5) for rank in (1, 2, 3)]
     found = [line.split() for line in trec_lines(iter(rows), "x")]
     assert [cells[2] for cells in found] == ["d_1", "d_2", "d_3"]
     values = [float(cells[4]) for cells in found]

@@ -112,7 +112,7 @@ def cases(count: int) -> list[tuple[np.ndarray, np.ndarray]]:
 
 
 def test_svm_map_finds_the_worst_ranking_of_all() -> None:
-    for score_n, labels in cases(60):
+    for score_n, labels in cases(30):
         weights_n, missed = worst_by_precision(score_n, labels)
         orders = list(permutations(range(len(labels))))
         if (labels >= 1).any() and (labels < 1).any():
@@ -125,7 +125,7 @@ def test_svm_map_finds_the_worst_ranking_of_all() -> None:
 
 @pytest.mark.parametrize("cutoff", [0, 2])
 def test_svm_ndcg_finds_the_worst_ranking_of_all(cutoff: int) -> None:
-    for score_n, labels in cases(60):
+    for score_n, labels in cases(30):
         weights_n, missed = worst_by_ndcg(score_n, labels, cutoff)
         orders = list(permutations(range(len(labels))))
         if labels.any():

@@ -198,10 +198,15 @@ def fitted(rows: QueryRows, features: tuple[str, ...]) -> QueryRows:
         return rows
     known = {name: place for place, name in enumerate(features)}
     strange = [name for name in rows.features if name not in known]
-    if strange and len(known) + len(strange) > len(known) and rows.unit == "line":
+    lacking = [name for name in features if name not in rows.features]
+    if rows.unit == "line" and strange:
         raise CanonError(
             f"{rows.path} has the feature {strange[0]}, but the training data has {len(features)} (the last: "
             f"{features[-1]}); give files of the same features."
+        )
+    if rows.unit == "row" and lacking:
+        raise CanonError(
+            f'{rows.path} has no column "{lacking[0]}" of numbers, which is a feature of the training data.'
         )
     values = np.zeros((len(rows.values), len(features)), dtype=np.float32)
     for place, name in enumerate(rows.features):

@@ -194,7 +194,7 @@ def rows_of_table(table: Table, config: Any, features: Sequence[str] = ()) -> tu
             f"{path} has no column that names the query of a document (qid, query_id …); set data.query to one of "
             f"{', '.join(table.names)}."
         )
-    label = _grades(table, config)
+    label = "" if features and config.label and config.label not in table else _grades(table, config)
     if not label and not features:
         raise CanonError(f"{path} has no column of grades (relevance, grade, label …); set data.label to one.")
     names = list(features) or [table.require(name, "data.features") for name in config.features]

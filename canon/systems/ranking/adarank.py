@@ -67,6 +67,10 @@ class AdaRank(RankingLearner):
             return bool(wrong > 1e-10)
         return False
 
+    def importances(self) -> dict[str, np.ndarray]:
+        features, weights = list(zip(*self.rounds, strict=True)) or [(), ()]
+        return {"weight": np.bincount(np.array(features, np.int64), weights, self.config.shape[0])}
+
     def scores(self, values_NF: np.ndarray) -> np.ndarray:
         scores_N = np.zeros(len(values_NF))
         for feature, weight in self.rounds:

@@ -13,8 +13,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from canon.config import settings
-from canon.contracts import Attends
-from canon.nn.attention.block import Activation, NormPlace, Record, Sizes, TransformerEncoder
+from canon.nn.attention.block import Activation, NormPlace, Sizes, TransformerEncoder
 from canon.nn.ragged import Layout
 from canon.systems.ranking.head import Head, Scorer
 from canon.systems.settings import Depth, Positive, Share
@@ -31,7 +30,7 @@ class Config(Scorer):
     dropout: Share = Field(default=0.1, description="share dropped of each sublayer's output")
 
 
-class AttentionRanker(nn.Module, Attends):
+class AttentionRanker(nn.Module):
     def __init__(self, config: Config) -> None:
         super().__init__()
         sizes = Sizes(
@@ -48,6 +47,3 @@ class AttentionRanker(nn.Module, Attends):
 
     def forward(self, input_NF: Tensor, layout: Layout) -> Tensor:
         return self.head(self.encoder(self.embed(input_NF), layout))
-
-    def attention(self, input_NF: Tensor, layout: Layout) -> Record:
-        return self.encoder.attention(self.embed(input_NF), layout)[0]

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from canon.contracts import Context, Learner
+from canon.contracts import Context, Learner, WeighsFeatures
 from canon.data.batching.draws import Draws
 from canon.data.batching.lists import Lists
 from canon.data.schema import Columns, Data
@@ -84,7 +84,7 @@ class TrainingLists:
         return np.asarray(self.pairs.mean() / self.pairs)
 
 
-class RankingLearner(Learner):
+class RankingLearner(Learner, WeighsFeatures):
     """A learner whose model scores each document by its features."""
 
     documents: TrainingLists
@@ -104,6 +104,9 @@ class RankingLearner(Learner):
 
     def start(self) -> None:
         """Called once the documents are there."""
+
+    @abstractmethod
+    def importances(self) -> dict[str, np.ndarray]: ...
 
     @abstractmethod
     def scores(self, values_NF: np.ndarray) -> np.ndarray:

@@ -27,25 +27,25 @@ def least(gram_TT: np.ndarray, gains_T: np.ndarray) -> np.ndarray:
         gap = float(a @ z) / size
         if gap < 1e-15 and np.abs(dual).max() < 1e-13 and abs(a.sum() - 1) < 1e-13:
             break
-        matrix = gram + np.diag(z / a)
-        with_ones = np.linalg.solve(matrix, np.ones(size))
-
-        def move(target: np.ndarray) -> tuple[np.ndarray, float, np.ndarray]:
-            """The Newton step to a_i z_i = target_i."""
-            right = -dual + (target - a * z) / a  # noqa: B023   used within its own turn
-            step = np.linalg.solve(matrix, right)  # noqa: B023
-            dy = (1 - a.sum() - step.sum()) / with_ones.sum()  # noqa: B023
-            da = step + dy * with_ones  # noqa: B023
-            return da, float(dy), (target - a * z - z * da) / a  # noqa: B023
-
-        da, dy, dz = move(np.zeros(size))
-        far, fall = _reach(a, da), _reach(z, dz)
-        ahead = float((a + far * da) @ (z + fall * dz)) / size
-        da, dy, dz = move((ahead / gap) ** 3 * gap - da * dz)
+        system = np.linalg.inv(gram + np.diag(z / a))
+        # Towards a_i z_i = 0 first; how far that leads says what to aim for.
+        da, _, dz = _newton(system, a, z, dual, np.zeros(size))
+        ahead = float((a + _reach(a, da) * da) @ (z + _reach(z, dz) * dz)) / size
+        da, dy, dz = _newton(system, a, z, dual, (ahead / gap) ** 3 * gap - da * dz)
         length = 0.995 * min(_reach(a, da), _reach(z, dz))
         a, z, y = a + length * da, z + length * dz, y + length * dy
     a = np.where(a > 1e-9, a, 0.0)
     return np.asarray(a / a.sum())
+
+
+def _newton(
+    system: np.ndarray, a: np.ndarray, z: np.ndarray, dual: np.ndarray, target: np.ndarray
+) -> tuple[np.ndarray, float, np.ndarray]:
+    """The step to a_i z_i = target_i, Σ a = 1 and dual = 0."""
+    with_ones, step = system.sum(axis=1), system @ (-dual + (target - a * z) / a)
+    dy = (1 - a.sum() - step.sum()) / with_ones.sum()
+    da = step + dy * with_ones
+    return da, float(dy), (target - a * z - z * da) / a
 
 
 def _reach(at: np.ndarray, step: np.ndarray) -> float:

@@ -82,6 +82,9 @@ class PRank(RankingLearner):
         scores_N = super().outputs(columns)["scores"]
         return {"scores": scores_N, "logits": scores_N[:, None] - self.thresholds_MK.mean(axis=0)}
 
+    def importances(self) -> dict[str, np.ndarray]:
+        return {"weight": self.weights_MF.mean(axis=0)}
+
     def scores(self, values_NF: np.ndarray) -> np.ndarray:
         return values_NF.astype(np.float64) @ self.weights_MF.mean(axis=0)
 

@@ -70,6 +70,11 @@ class RankBoost(RankingLearner):
         self._logged = {"r": r, "alpha": weight, "loss": potentials(self.documents, self.scores_N, self._weights_Q)[1]}
         return True
 
+    def importances(self) -> dict[str, np.ndarray]:
+        """Σ|α| of each feature's votes."""
+        features, _, weights = list(zip(*self.votes, strict=True)) or [(), (), ()]
+        return {"votes": np.bincount(np.array(features, np.int64), np.abs(weights), self.config.shape[0])}
+
     def scores(self, values_NF: np.ndarray) -> np.ndarray:
         scores_N = np.zeros(len(values_NF))
         for feature, threshold, weight in self.votes:

@@ -164,6 +164,11 @@ class RankGP(RankingLearner):
         """The fittest of some; they are sorted by fitness."""
         return self.formulas[int(draw.integers(len(self.formulas), size=self.config.tournament).min())]
 
+    def importances(self) -> dict[str, np.ndarray]:
+        """How often each feature is in the formula."""
+        codes = np.array([code for each in self.formulas[:1] for code in each.codes if code >= 0], np.int64)
+        return {"occurrences": np.bincount(codes, minlength=self.config.shape[0]).astype(np.float64)}
+
     def scores(self, values_NF: np.ndarray) -> np.ndarray:
         if not self.formulas:
             return np.zeros(len(values_NF))

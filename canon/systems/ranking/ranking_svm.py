@@ -108,6 +108,9 @@ class RankingSVM(RankingLearner):
     def penalty(self) -> float:
         return 0.5 * float(self.weights_F @ self.weights_F)
 
+    def importances(self) -> dict[str, np.ndarray]:
+        return {"weight": self.weights_F}
+
     def scores(self, values_NF: np.ndarray) -> np.ndarray:
         return values_NF.astype(np.float64) @ self.weights_F
 

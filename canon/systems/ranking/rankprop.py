@@ -64,6 +64,9 @@ class RankProp(RankingLearner):
         self.bias = float(labels_N.mean() - self._mean_F @ self.weights_F)
         return True
 
+    def importances(self) -> dict[str, np.ndarray]:
+        return {"weight": self.weights_F}
+
     def scores(self, values_NF: np.ndarray) -> np.ndarray:
         return values_NF.astype(np.float64) @ self.weights_F + self.bias
 

@@ -71,6 +71,9 @@ class StructuredSVM(RankingLearner):
         self.planes.add(slope_F, gain)
         return True
 
+    def importances(self) -> dict[str, np.ndarray]:
+        return {"weight": self.weights_F}
+
     def scores(self, values_NF: np.ndarray) -> np.ndarray:
         return values_NF.astype(np.float64) @ self.weights_F
 

@@ -101,6 +101,9 @@ class Trees(RankingLearner):
         leaves = float(splits_F.sum()) + self.trees.num_trees
         return {"leaves": leaves, "features_used": float((splits_F > 0).sum()), "first_feature": share}
 
+    def importances(self) -> dict[str, np.ndarray]:
+        return {"gain": self.trees.importances("gain"), "splits": self.trees.importances("split")}
+
     def scores(self, values_NF: np.ndarray) -> np.ndarray:
         return self.trees.predict(values_NF)
 
