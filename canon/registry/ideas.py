@@ -24,6 +24,23 @@ IDEAS: tuple[Idea, ...] = (
         "they can predict each document's grade on its own",
     ),
     Idea(
+        "recommendation",
+        (
+            "recommend",
+            "collaborative",
+            "ncf",
+            "neumf",
+            "lightgcn",
+            "svdpp",
+            "slim",
+            "ease",
+            "wrmf",
+            "multvae",
+            "toppop",
+        ),
+        ("ials", "bpr", "mf", "item-knn"),
+    ),
+    Idea(
         "click-through prediction or recommendation",
         ("deepfm", "factorization", "libfm", "ffm", "widedeep", "dlrm", "bpr", "ials", "recommend", "ncf", "ctr"),
         ("logistic-regression", "mlp"),

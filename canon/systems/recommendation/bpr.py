@@ -30,7 +30,7 @@ class Config(EventSizes):
     dim: Positive = Field(default=64, description="D: factors of a user and of an item")
     lr: Rate = Field(default=0.05, description="η at first")
     falls: Annotated[float, Field(ge=0, le=1)] = Field(
-        default=0.0, description="by which share η has fallen at the end"
+        default=0.9, description="by which share η has fallen at the end"
     )
     decay: Decay = Field(default=0.01, description="λ")
     spread: Rate = Field(default=0.1, description="standard deviation of the first factors")
