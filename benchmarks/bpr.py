@@ -2,10 +2,10 @@
 
     CANON_DATA=… python benchmarks/bpr.py [--data movielens-1m-ncf] [--rounds 3] [--epochs 30] [--dim 64] [--quick]
 
-Both learn from the same training events with two threads at a constant rate of 0.05 and λ = 0.01, from factors of
+Both learn from the same training events with two threads, a constant rate of 0.05 and λ = 0.01, from factors of
 their own; an epoch is as many draws as there are events, those counted that fall on an item which the user has already
-(implicit passes these over; canon draws again). Timed is learning alone: of canon its steps, of
-implicit `fit`, whose first factors it draws too. implicit draws negatives by popularity; canon evenly, and by popularity
+(implicit passes these over; canon draws again). Timed is learning alone: of canon its steps, of implicit `fit`, which
+draws its first factors too. implicit draws negatives by popularity; canon evenly, and by popularity
 for comparison. Quality is NDCG@20 and recall@20 by the same code, all items ranked that a user has not; a random fifth
 of all training interactions of the data set is held out.
 Targets: 1.2 × the interactions per second and 1.5 × the NDCG@20 of implicit.

@@ -31,7 +31,8 @@ def loss(p: np.ndarray, q: np.ndarray, r: np.ndarray, b: float, c: float, decay:
 
 @pytest.mark.parametrize("dim", [5, 16, 40])
 def test_a_step_is_the_gradient_by_finite_differences(dim: int) -> None:
-    learner = learner_of("bpr", data_of(*events()), batch=1, steps=100, dim=dim, lr=0.1, falls=0.0, decay=0.03, spread=0.5)
+    settings = {"dim": dim, "lr": 0.1, "falls": 0.0, "decay": 0.03, "spread": 0.5}
+    learner = learner_of("bpr", data_of(*events()), batch=1, steps=100, **settings)
     learner.arrays["bias"][:] = np.random.default_rng(2).normal(0, 0.3, learner.num_items)
     (u, i, j) = drawn(learner, 1)[0]
     before = {name: array.astype(np.float64).copy() for name, array in learner.arrays.items()}
