@@ -116,6 +116,17 @@ def test_lists_and_bits_say_the_same_of_what_is_seen() -> None:
     np.testing.assert_array_equal(drawn(learner, 500), by_bits)
 
 
+def test_every_seed_gives_a_key() -> None:
+    """Half of the keys are above what a signed number holds."""
+    data = data_of(*events())
+    first = []
+    for seed in range(6):
+        learner = learner_of("bpr", data, batch=4, dim=4, seed=seed)
+        learner.step(1)
+        first.append(tuple(drawn(learner, 3).ravel()))
+    assert len(set(first)) == 6
+
+
 def test_a_user_who_has_everything_is_passed_over() -> None:
     users, items = np.array([0, 1, 1], np.int32), np.array([0, 0, 1], np.int32)
     learner = learner_of("bpr", data_of(users, items), batch=64, steps=1, dim=4)

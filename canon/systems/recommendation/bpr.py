@@ -48,7 +48,7 @@ class BPR(FactorLearner):
 
     def begin(self, data: Data, batch: int, steps: int) -> None:
         super().begin(data, batch, steps)
-        self.key = kernels.key_of(self.context.seed, 0)
+        self.key = np.uint64(kernels.key_of(self.context.seed, 0))  # Python has no unsigned numbers
         if self.config.negatives == "popular":
             alias = alias_table(noise_shares(np.bincount(self.items_N, minlength=self.num_items), self.config.beta))
             self.threshold_I, self.other_I = (np.ascontiguousarray(each) for each in alias)

@@ -51,7 +51,7 @@ class MF(FactorLearner):
 
     def begin(self, data: Data, batch: int, steps: int) -> None:
         super().begin(data, batch, steps)
-        self.key = kernels.key_of(self.context.seed, 0)
+        self.key = np.uint64(kernels.key_of(self.context.seed, 0))  # Python has no unsigned numbers
         self.mark()
         self.make()
         if not self.squared:
