@@ -44,7 +44,7 @@ _DEVIATIONS = 5
 _FREE = {"train.seed", "train.init", "train.device", "train.threads", "train.compile"}
 _CURVES = (
     *("train/loss", "train/weighted_error", "valid/accuracy", "valid/probe_accuracy", "valid/wer", "valid/bleu"),
-    *("valid/perplexity", "valid/two_sample_accuracy"),
+    *("valid/perplexity", "valid/two_sample_accuracy", "valid/ndcg@10", "train/found", "train/counted"),
 )
 # What a metric can be, by the first pattern that is in its name; of the others, at least 0.
 _LIMITS = {

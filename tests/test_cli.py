@@ -23,6 +23,7 @@ from canon.training.trainer import train
 VERBS = (
     *("train", "check", "evaluate", "predict", "translate", "generate", "neighbors", "analogy"),
     *("encode", "search"),
+    "recommend",
     *("compare", "tune", "list", "describe", "plot"),
     *("inspect filters", "inspect features", "inspect attention", "inspect gradients", "convert", "distill"),
     *("tokenizer train", "data fetch"),

@@ -24,6 +24,23 @@ IDEAS: tuple[Idea, ...] = (
         "canon list recipes has a method a line, such as ranking/lambdarank; objective.name chooses another loss",
     ),
     Idea(
+        "recommendation",
+        (
+            "recommend",
+            "collaborative",
+            "ncf",
+            "neumf",
+            "lightgcn",
+            "svdpp",
+            "slim",
+            "ease",
+            "wrmf",
+            "multvae",
+            "toppop",
+        ),
+        ("ials", "bpr", "mf", "item-knn"),
+    ),
+    Idea(
         "click-through prediction or recommendation",
         (
             "factorization",

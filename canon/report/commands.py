@@ -7,7 +7,7 @@ from pathlib import Path
 from shlex import quote
 from typing import TypedDict
 
-from canon.contracts import KeepsVectors, NetworkLearner
+from canon.contracts import KeepsVectors, NetworkLearner, Recommends
 from canon.data import encodings
 from canon.data.encodings.observations import ObservationSchema
 from canon.data.encodings.pixels import PixelSchema
@@ -60,6 +60,10 @@ def use_commands(model: Model, data: Data) -> list[Command]:
     if isinstance(model.learner, KeepsVectors) and isinstance(schema.target, Nothing) and schema.words is not None:
         word = quote(schema.words.words[len(schema.words.words) // 20])
         commands.insert(0, {"use": "words like another", "command": f"canon neighbors {path} {word}"})
+    elif isinstance(model.learner, Recommends):
+        user = _example(model, data)
+        commands.insert(0, {"use": "items for a user", "command": f"canon recommend {path} --user {user}"})
+        commands.insert(1, {"use": "items like others", "command": f"canon recommend {path} --items A,B"})
     else:
         example = _example(model, data)
         if isinstance(schema.target, OtherText):

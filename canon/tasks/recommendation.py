@@ -20,6 +20,7 @@ from canon.objectives.record import ObjectiveChoice
 from canon.tasks.base import Outputs, Remarks, Task
 
 LIST = 10  # places of the lists that coverage and novelty are of
+_MOST_COMPARED = 1 << 26  # pairs of an item to be found and one that its user has
 _SCORED = {1: ("hit",), 10: ("hit", "ndcg"), 20: ("recall", "ndcg")}
 
 
@@ -31,6 +32,7 @@ class Recommendation(Task, Remarks):
         assert isinstance(schema, EventSchema)
         self.items, self.counts, self.num_users = schema.items, np.array(schema.counts), len(schema.users)
         self.protocol, self.rates = schema.protocol, choice.name == "squared-ratings"
+        self.is_guess = choice.name == "popularity"
 
     def names(self) -> tuple[str, ...]:
         ranked = tuple(f"{name}@{k}" for k, names in _SCORED.items() for name in names)
@@ -66,6 +68,39 @@ class Recommendation(Task, Remarks):
         if self.rates and isinstance(ratings, Uneven):
             beside["rmse"] = metrics.root_mean_squared_error(ratings.tokens, outputs["guess"].astype(np.float64))
         return {**loss, **ranked, "user_auc": auc, **beside}
+
+    def shortfall(self, outputs: Outputs, columns: Columns) -> str:
+        history, targets, chosen = (columns.get(name) for name in ("history", "target", "candidates"))
+        if self.is_guess or not isinstance(history, Uneven) or not isinstance(targets, Uneven):
+            return ""
+        others = chosen if isinstance(chosen, Uneven) else None
+        guess = self._popular(history, targets, others)
+        own = self.score(outputs, columns)[self.monitor]
+        said = f"no better than the items that most users have ({self.monitor} {own:.4f}, theirs {guess:.4f})"
+        return said if own <= guess else ""
+
+    def _popular(self, history: Uneven, targets: Uneven, chosen: Uneven | None) -> float:
+        """`ndcg@10` of the order by popularity, of equal items half before; -1 where it would take long to find."""
+        if int(history.lengths @ targets.lengths) > _MOST_COMPARED:
+            return -1.0
+        owner_T = np.repeat(np.arange(len(targets)), targets.lengths)
+        count_T = self.counts[targets.tokens]
+
+        def before(lists: Uneven) -> np.ndarray:
+            """For each target how many items of its user's list come before it."""
+            own = lists.take(owner_T)
+            place = np.repeat(np.arange(len(owner_T)), own.lengths)
+            more = self.counts[own.tokens] - count_T[place]
+            same = 0.5 * ((more == 0) & (own.tokens != targets.tokens[place]))
+            return np.bincount(place, (more > 0) + same, minlength=len(owner_T))
+
+        if chosen is not None:
+            above_T = before(chosen)
+        else:
+            rising = np.sort(self.counts)
+            low, high = (np.searchsorted(rising, count_T, side=side) for side in ("left", "right"))
+            above_T = len(rising) - high + 0.5 * (high - low - 1) - before(history)
+        return _ranked(above_T.astype(np.int64), owner_T, targets.lengths)[self.monitor]
 
     def rows(self, outputs: Outputs, columns: Columns, top: int) -> list[dict[str, Any]]:
         """The best items of each user, which the user has not; of an unknown user the most popular ones, said so."""

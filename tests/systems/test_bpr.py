@@ -31,7 +31,8 @@ def loss(p: np.ndarray, q: np.ndarray, r: np.ndarray, b: float, c: float, decay:
 
 @pytest.mark.parametrize("dim", [5, 16, 40])
 def test_a_step_is_the_gradient_by_finite_differences(dim: int) -> None:
-    learner = learner_of("bpr", data_of(*events()), batch=1, steps=100, dim=dim, lr=0.1, decay=0.03, spread=0.5)
+    settings = {"dim": dim, "lr": 0.1, "falls": 0.0, "decay": 0.03, "spread": 0.5}
+    learner = learner_of("bpr", data_of(*events()), batch=1, steps=100, **settings)
     learner.arrays["bias"][:] = np.random.default_rng(2).normal(0, 0.3, learner.num_items)
     (u, i, j) = drawn(learner, 1)[0]
     before = {name: array.astype(np.float64).copy() for name, array in learner.arrays.items()}
@@ -115,6 +116,17 @@ def test_lists_and_bits_say_the_same_of_what_is_seen() -> None:
     np.testing.assert_array_equal(drawn(learner, 500), by_bits)
 
 
+def test_every_seed_gives_a_key() -> None:
+    """Half of the keys are above what a signed number holds."""
+    data = data_of(*events())
+    first = []
+    for seed in range(6):
+        learner = learner_of("bpr", data, batch=4, dim=4, seed=seed)
+        learner.step(1)
+        first.append(tuple(drawn(learner, 3).ravel()))
+    assert len(set(first)) == 6
+
+
 def test_a_user_who_has_everything_is_passed_over() -> None:
     users, items = np.array([0, 1, 1], np.int32), np.array([0, 0, 1], np.int32)
     learner = learner_of("bpr", data_of(users, items), batch=64, steps=1, dim=4)
@@ -140,7 +152,7 @@ def test_the_update_is_that_of_implicit() -> None:
     theirs.user_factors, theirs.item_factors = first_users.copy(), first_items.copy()
     theirs.fit(csr_matrix((np.ones(3, np.float32), (users, items))), show_progress=False)
     assert np.abs(theirs.user_factors[0] - first_users[0]).max() > 0.05
-    ours = learner_of("bpr", data_of(users, items), batch=1, steps=1000, dim=5, lr=0.1, decay=0.05)
+    ours = learner_of("bpr", data_of(users, items), batch=1, steps=1000, dim=5, lr=0.1, falls=0.0, decay=0.05)
     ours.take_arrays(
         {"users": first_users[:, :5], "items": first_items[:, :5], "bias": np.ascontiguousarray(first_items[:, 5])}
     )

@@ -34,7 +34,7 @@ def test_a_step_is_the_gradient_by_finite_differences(squared: bool) -> None:
     ratings = rated(users, items)
     settings = {"loss": "squared"} if squared else {"negatives": 1}
     data = data_of(users, items, ratings)
-    learner = learner_of("mf", data, batch=1, steps=1000, dim=9, lr=0.05, decay=0.03, spread=0.5, **settings)
+    learner = learner_of("mf", data, batch=1, steps=1000, dim=9, lr=0.05, falls=0.0, decay=0.03, spread=0.5, **settings)
     u, i, *others = drawn(learner, 1, 0 if squared else 1)[0]
     target = float(ratings[(users == u) & (items == i)][0]) if squared else 1.0
 

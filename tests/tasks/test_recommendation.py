@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,29 @@ def test_scores_are_those_of_sorting(sampled: bool) -> None:
     if sampled:
         assert scores["full_hit@10"] == pytest.approx(np.mean([each["hit@10"] for each in whole]))
         assert scores["full_ndcg@10"] == pytest.approx(np.mean([each["ndcg@10"] for each in whole]))
+
+
+@pytest.mark.parametrize("sampled", [False, True])
+def test_the_guess_is_the_order_by_popularity(sampled: bool) -> None:
+    """Of items with different counts, so that no order is by chance."""
+    random = np.random.default_rng(2)
+    counts = random.permutation(40) + 1
+    data = data_of(*events(30, 40, 8))
+    data = replace(data, schema=replace(data.schema, counts=tuple(counts.tolist())))
+    learner = learner_of("bpr", data, dim=4)
+    rows = [random.permutation(40) for _ in range(25)]
+    seen = [set(row[:9].tolist()) for row in rows]
+    asked = [row[9 : 10 + user % 3].tolist() for user, row in enumerate(rows)]
+    chosen = [{*row[9:25].tolist()} for row in rows]
+
+    def lists(of: list[Any]) -> Uneven:
+        return Uneven(np.array([i for row in of for i in sorted(row)], np.int32), np.array(list(map(len, of))))
+
+    task = tasks.create(registry.find("bpr")[0], learner.config, data.schema)
+    guess = task._popular(lists(seen), lists(asked), lists(chosen) if sampled else None)  # type: ignore[attr-defined]
+    scores = counts.astype(float)
+    wanted = [by_hand(scores, *row) for row in zip(seen, asked, chosen if sampled else [None] * 25, strict=True)]
+    assert guess == pytest.approx(np.mean([each["ndcg@10"] for each in wanted]))
 
 
 def test_unlike_protocols_are_not_compared(tmp_path: Path) -> None:

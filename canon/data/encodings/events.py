@@ -151,7 +151,7 @@ class EventEncoding(Encoding):
                 of = f"{lost:,} of {int(held.asked.sum()):,} items to be found in the {name} split"
                 notes.append(f"{of} are not in training, so no system can find them: they are left out.")
             # Users that training does not have come after those that it has.
-            keys = np.where(coded.users >= 0, coded.users, len(users) + held.pairs.users)
+            keys = np.where(coded.users >= 0, coded.users, len(users) + held.pairs.users).astype(np.int32)
             asked = held.asked & known
             if not asked.any():
                 raise CanonError(
@@ -277,7 +277,8 @@ def _split(source: InteractionSource, config: Any) -> tuple[dict[str, Held], lis
     valid = config.valid if isinstance(config.valid, float) and "valid" not in given else 0.0
     test = 0.0 if "test" in given else test
     part_N = _parts_of(source, config, pairs, valid, test, rule)
-    parts = {"train": Held(pairs.where(part_N == TRAIN), np.zeros(0, bool))}
+    train = pairs._replace(times=None).where(part_N == TRAIN)  # whose times are not asked for again
+    parts = {"train": Held(train, np.zeros(0, bool))}
     for name, code in (("valid", VALID), ("test", TEST)):
         if name in given:
             parts[name] = Held(given[name], np.ones(len(given[name].users), bool))
@@ -337,14 +338,14 @@ def _asked(
 
     shown: what is known of them beside. seen: users and items of what came before."""
     users, row = np.unique(keys[asked], return_inverse=True)
-    row_of = np.full(int(max(keys.max(), num_users)) + 1, -1, np.int64)
+    row_of = np.full(int(max(keys.max(), num_users)) + 1, -1, np.int32)
     row_of[users] = np.arange(len(users))
 
     def lists(of: np.ndarray, values: np.ndarray) -> Uneven:
         rows = row_of[of]
-        order = np.lexsort((values, rows))
-        order = order[rows[order] >= 0]
-        return Uneven(values[order], np.bincount(rows[order], minlength=len(users)))
+        if (rows < 0).any():
+            rows, values = rows[rows >= 0], values[rows >= 0]
+        return Uneven(values[np.lexsort((values, rows))], np.bincount(rows, minlength=len(users)))
 
     targets = lists(keys[asked], items[asked])
     known = seen[0] >= 0

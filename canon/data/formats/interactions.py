@@ -89,6 +89,8 @@ def read_interactions(
     files: dict[str, tuple[Path, InteractionColumns]], config: Any
 ) -> tuple[dict[str, Interactions], list[str], list[str], list[str]]:
     """The interactions of each file, the users and the items of all, and notes on times."""
+    import pyarrow as pa
+
     ids = Ids(), Ids()
     parts, notes = {}, []
     for name, (path, laid) in files.items():
@@ -97,6 +99,7 @@ def read_interactions(
         parts[name], note = _read(path, laid, config, *ids)
         notes += [note] * bool(note)
     (users, user_codes), (items, item_codes) = (each.sorted() for each in ids)
+    pa.default_memory_pool().release_unused()
     read = {
         name: Interactions(files[name][0], user_codes[place], item_codes[place], part.get("rating"), part.get("time"))
         for place, (name, part) in enumerate(parts.items())

@@ -43,8 +43,8 @@ def key_of(seed, stream):
 
 @part
 def bits_at(key, number):
-    """64 random bits of a draw; a key comes back from Python as a signed number where it fits."""
-    return mixed(np.uint64(key) + np.uint64(number) * GOLDEN)
+    """64 random bits of a draw."""
+    return mixed(key + np.uint64(number) * GOLDEN)
 
 
 @part

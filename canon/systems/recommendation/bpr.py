@@ -30,7 +30,7 @@ class Config(EventSizes):
     dim: Positive = Field(default=64, description="D: factors of a user and of an item")
     lr: Rate = Field(default=0.05, description="η at first")
     falls: Annotated[float, Field(ge=0, le=1)] = Field(
-        default=0.0, description="by which share η has fallen at the end"
+        default=0.9, description="by which share η has fallen at the end"
     )
     decay: Decay = Field(default=0.01, description="λ")
     spread: Rate = Field(default=0.1, description="standard deviation of the first factors")
@@ -48,7 +48,7 @@ class BPR(FactorLearner):
 
     def begin(self, data: Data, batch: int, steps: int) -> None:
         super().begin(data, batch, steps)
-        self.key = kernels.key_of(self.context.seed, 0)
+        self.key = np.uint64(kernels.key_of(self.context.seed, 0))  # Python has no unsigned numbers
         if self.config.negatives == "popular":
             alias = alias_table(noise_shares(np.bincount(self.items_N, minlength=self.num_items), self.config.beta))
             self.threshold_I, self.other_I = (np.ascontiguousarray(each) for each in alias)

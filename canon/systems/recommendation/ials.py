@@ -32,8 +32,8 @@ solver = Later("cpu.least_squares")
 @settings
 class Config(EventSizes):
     dim: Positive = Field(default=64, description="D: factors of a user and of an item")
-    unobserved: Rate = Field(default=0.1, description="α₀: weight of a pair, beside 1 more where it is an event")
-    decay: Decay = Field(default=0.003, description="λ")
+    unobserved: Rate = Field(default=0.3, description="α₀: weight of a pair, beside 1 more where it is an event")
+    decay: Decay = Field(default=0.01, description="λ")
     exponent: Annotated[float, Field(ge=0, le=2)] = Field(
         default=1.0, description="ν: how λ grows with what a row is learned from"
     )

@@ -30,7 +30,7 @@ kernels = Later("cpu.neighbours")
 
 @settings
 class Config(EventSizes):
-    neighbours: Positive = Field(default=100, description="K: the nearest items that count")
+    neighbours: Positive = Field(default=200, description="K: the nearest items that count")
     shrink: Decay = Field(default=10.0, description="how many users two items must share to be surely alike")
 
 

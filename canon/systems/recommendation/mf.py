@@ -37,9 +37,9 @@ class Config(EventSizes):
     )
     lr: Rate = Field(default=0.02, description="η at first")
     falls: Annotated[float, Field(ge=0, le=1)] = Field(
-        default=0.0, description="by which share η has fallen at the end"
+        default=0.9, description="by which share η has fallen at the end"
     )
-    decay: Decay = Field(default=0.005, description="λ")
+    decay: Decay = Field(default=0.01, description="λ")
     spread: Rate = Field(default=0.1, description="standard deviation of the first factors")
 
 
@@ -51,7 +51,7 @@ class MF(FactorLearner):
 
     def begin(self, data: Data, batch: int, steps: int) -> None:
         super().begin(data, batch, steps)
-        self.key = kernels.key_of(self.context.seed, 0)
+        self.key = np.uint64(kernels.key_of(self.context.seed, 0))  # Python has no unsigned numbers
         self.mark()
         self.make()
         if not self.squared:
