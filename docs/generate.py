@@ -193,6 +193,8 @@ def logged(system: System) -> str:
     result["cost.parameters",] = system.parameters
     if PASSAGES.name not in system.encodings:
         del result["protocol.max_length",]
+    if system.loop != "environment":
+        del result["protocol.arguments", ".max_steps"]
     files = {"metrics.jsonl": metrics, "timing.jsonl": timing, "result.json": result}
     rows = [
         [file, ", ".join(f"`{name}`" for name in names), meaning]

@@ -75,6 +75,7 @@ SYSTEMS: tuple[System, ...] = (
         paper="Watkins 1989, Learning from delayed rewards",
         module="canon.systems.control.tabular:QLearning",
         recipe="control/frozenlake",
+        data_recipe="control/taxi",
         first_for=("environments",),
         presets={
             "tiny": {},

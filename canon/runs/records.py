@@ -34,6 +34,7 @@ RESULT: Meanings = {
     ("protocol.data", ".source", ".split", ".seed", ".sizes"): "fingerprint of the data; how it was split",
     ("protocol.python", ".languages"): "of some sets: the Python they are part of; from which to which",
     ("protocol.max_length",): "most tokens of a passage",
+    ("protocol.arguments", ".max_steps"): "the environment's arguments; its limit of steps",
     ("cost.seconds", ".examples", ".examples_per_second"): "as above; examples = steps × batch",
     ("cost.parameters",): "numbers that were learned",
     ("cost.memory_bytes", ".device", ".processes"): "as above; cpu, cuda or mps; processes of torchrun",
