@@ -23,7 +23,8 @@ from pydantic import Field
 from torch.nn import functional as F
 
 from canon.config import settings
-from canon.contracts import Agent, Context, Environments, Foresees, Measures, StateTable, Tabular
+from canon.contracts import Agent, Context, Environments
+from canon.data.environments.abilities import Foresees, Measures, StateTable, Tabular
 from canon.errors import CanonError, NonFinite
 from canon.nn.limits import require_memory
 from canon.systems.control import exact

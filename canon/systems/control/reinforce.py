@@ -22,7 +22,8 @@ import torch
 from pydantic import Field
 
 from canon.config import settings
-from canon.contracts import Agent, Context, Environments, Foresees, Measures, SamplesActions, StateTable, Tabular
+from canon.contracts import Agent, Context, Environments
+from canon.data.environments.abilities import Foresees, Measures, SamplesActions, StateTable, Tabular
 from canon.errors import NonFinite
 from canon.systems.control import exact
 from canon.systems.control.episodes import Played, of_each, places, play
