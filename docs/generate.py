@@ -280,6 +280,8 @@ def logged(system: System) -> str:
         result["risk.structural",] = f"the empirical risk + {system.penalty}"
     if PASSAGES.name in system.encodings:
         result |= run_records.PASSAGES
+    if system.loop == "environment":
+        result |= run_records.ENVIRONMENTS
     result["cost.parameters",] = system.parameters
     return _logged_table({"metrics.jsonl": metrics, "result.json": result})
 

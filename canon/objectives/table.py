@@ -49,7 +49,7 @@ def _of_sentences(*, module: str, **more: Any) -> Objective:
 
 def _of_acting(**more: Any) -> Objective:
     """What an agent computes of its own experience."""
-    return Objective(columns=(), outputs=(), **{"tasks": {"control": NoSettings}, **more})
+    return Objective(columns=(), outputs=("return",), **{"tasks": {"control": NoSettings}, **more})
 
 
 _CONTROL = (

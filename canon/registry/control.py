@@ -45,6 +45,19 @@ _table = partial(
     parameters="states · actions",
 )
 
+# RL Baselines3 Zoo's settings for CartPole, which the recipe has too
+_ZOO = {
+    "hidden": [256, 256],
+    "capacity": 100_000,
+    "minibatch": 64,
+    "learn_from": 1000,
+    "learn_every": 256,
+    "updates": 128,
+    "target_every": 10,
+    "epsilon_steps": 8000,
+    "epsilon_end": 0.04,
+}
+
 SYSTEMS: tuple[System, ...] = (
     _planner(
         name="policy-iteration",
@@ -75,6 +88,7 @@ SYSTEMS: tuple[System, ...] = (
         paper="Watkins 1989, Learning from delayed rewards",
         module="canon.systems.control.tabular:QLearning",
         recipe="control/frozenlake",
+        data_recipe="control/taxi",
         first_for=("environments",),
         presets={
             "tiny": {},
@@ -110,8 +124,8 @@ SYSTEMS: tuple[System, ...] = (
         first_for=("environments",),
         presets={
             "tiny": {"hidden": [16], "learn_from": 32, "minibatch": 16, "learn_every": 2, "epsilon_steps": 200},
-            "double": {"double": True},
-            "dueling": {"dueling": True},
+            "double": {**_ZOO, "double": True},
+            "dueling": {**_ZOO, "dueling": True},
         },
         logs={
             "loss": "mean over updates since the last line of the mean loss of their transitions",

@@ -97,7 +97,11 @@ IDEAS: tuple[Idea, ...] = (
     ),
     Idea("text classification", ("textcnn", "sentiment", "textclass"), ("fasttext-classifier", "finetune")),
     Idea("contrastive learning of images", ("moco", "byol", "dino", "barlow"), ("simclr",)),
-    Idea("reinforcement learning", ("dqn", "ppo", "qlearning", "sarsa", "reinforce", "actorcritic", "policy")),
+    Idea(
+        "reinforcement learning",
+        ("deepq", "ddqn", "rainbow", "ppo", "actorcritic", "ddpg", "trpo", "policygradient"),
+        ("dqn", "reinforce", "q-learning"),
+    ),
     Idea("clustering or reduction of dimensions", ("kmeans", "pca", "tsne", "umap", "cluster", "lda")),
 )
 

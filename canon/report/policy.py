@@ -9,8 +9,8 @@ import numpy as np
 
 from canon import figures
 from canon.config import Table
-from canon.contracts import Tabular
 from canon.data.encodings.observations import EnvironmentData
+from canon.data.environments.abilities import Tabular
 from canon.data.environments.copy import EnvironmentCopy
 from canon.data.environments.grids import arrows_of, grid_of
 from canon.data.schema import Data

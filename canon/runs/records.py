@@ -38,3 +38,4 @@ RESULT: Meanings = {
     ("cost.memory_bytes", ".device", ".processes"): "as above; cpu, cuda or mps; processes of torchrun",
 }
 PASSAGES: Meanings = {("protocol.max_length",): "most tokens of a passage"}
+ENVIRONMENTS: Meanings = {("protocol.arguments", ".max_steps"): "the environment's arguments; its limit of steps"}

@@ -14,18 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from canon.contracts import (
-    Agent,
-    Context,
-    Environment,
-    Episodes,
-    Foresees,
-    Learner,
-    MakesEnvironment,
-    Measures,
-    SamplesActions,
-    Transitions,
-)
+from canon.contracts import Agent, Context, Environment, Episodes, Learner, MakesEnvironment, Transitions
+from canon.data.environments.abilities import Foresees, Measures, SamplesActions
 from canon.data.schema import Columns, Data
 from canon.errors import CanonError
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from canon.data.environments.copy import EnvironmentCopy
-from canon.data.environments.grids import Grid, grid_of
+from canon.data.environments.grids import CellGrid, grid_of
 from canon.errors import CanonError, reason
 from canon.storage import write_bytes
 
@@ -63,7 +63,7 @@ def _by_itself(env: EnvironmentCopy) -> Image:
     return drawn
 
 
-def _of_grid(grid: Grid, state: int) -> Image:
+def _of_grid(grid: CellGrid, state: int) -> Image:
     image, pencil = pillow()
     picture: Image = image.new("RGB", (grid.cols * _CELL + 1, grid.rows * _CELL + 1), _PAPER)
     draw = pencil.Draw(picture)

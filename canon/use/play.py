@@ -8,8 +8,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from canon.contracts import Agent, Episodes, SamplesActions
+from canon.contracts import Agent, Episodes
 from canon.data.encodings.observations import EnvironmentData
+from canon.data.environments.abilities import SamplesActions
 from canon.data.environments.copy import EnvironmentCopy
 from canon.data.environments.grids import grid_of
 from canon.errors import CanonError

@@ -130,7 +130,7 @@ def test_the_cache_is_shown_and_emptied(tmp_path: Path, canon: Callable[..., Any
         ("ranksvm", "(learning to rank); nearest: mlp-ranker, lambdamart, linear-ranker"),
         ("XGBoost", "(gradient-boosted or bagged trees); nearest: adaboost, mlp"),
         ("mistral-7b", "(large language models); nearest: gpt2, gpt3"),
-        ("dqn", "canon has no reinforcement learning yet"),
+        ("PPO", "(reinforcement learning); nearest: dqn, reinforce, q-learning"),
         ("reznet", "did you mean resnet?"),
     ],
 )

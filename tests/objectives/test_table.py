@@ -73,6 +73,11 @@ ORACLES = {
     "map-hinge": "tests/systems/test_ranking_svm.py::test_svm_map_finds_the_worst_ranking_of_all",
     "ndcg-hinge": "tests/systems/test_ranking_svm.py::test_svm_ndcg_finds_the_worst_ranking_of_all",
     "likelihood": "tests/systems/test_ngram.py::test_perplexity_and_likeliest_word_by_brute_force",
+    "bellman": "tests/systems/test_planning.py::test_values_solve_the_linear_program",
+    "temporal-difference": "tests/systems/test_tabular.py::test_a_transition_is_learned_from_by_the_formula",
+    "huber-temporal-difference": "tests/systems/test_dqn.py::test_loss_and_gradients_are_those_of_stable_baselines3",
+    "policy-gradient": "tests/systems/test_reinforce.py::test_the_mean_over_all_trajectories_is_the_exact_gradient",
+    "importance-sampling": "tests/systems/test_evaluation.py::test_ordinary_and_per_decision_are_unbiased",
 }
 BY_NAME = by_name()
 PAIRS = [(own.name, task) for own in OBJECTIVES for task in own.tasks]

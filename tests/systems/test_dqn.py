@@ -20,7 +20,7 @@ from canon.recipe import OptimizerChoice
 from canon.runs import checkpoint
 from canon.systems.control import tabular
 from canon.systems.control.dqn import DQN, Config
-from canon.systems.control.replay import Drawn, Ring
+from canon.systems.control.replay import Experience, Ring
 from canon.training.environment import Copies
 from canon.training.phases import Phase
 
@@ -40,11 +40,11 @@ def begun(name: str, settings: Any = None, steps: int = 100, batch: int = 1, **c
     return agent
 
 
-def some(count: int, seed: int = 0) -> Drawn:
+def some(count: int, seed: int = 0) -> Experience:
     random = np.random.default_rng(seed)
     rows = random.normal(size=(2, count, 4)).astype(np.float32)
     actions, rewards = random.integers(2, size=count), random.normal(size=count).astype(np.float32)
-    return Drawn(rows[0], actions, rewards, rows[1], random.random(count) < 0.3)
+    return Experience(rows[0], actions, rewards, rows[1], random.random(count) < 0.3)
 
 
 def gradients(agent: DQN) -> list[np.ndarray]:

@@ -13,7 +13,7 @@ _ARROWS = {(0, -1): "←", (1, 0): "↓", (0, 1): "→", (-1, 0): "↑", (0, 0):
 
 
 @dataclass(frozen=True)
-class Grid:
+class CellGrid:
     rows: int
     cols: int
     letters: str  # of each cell, row by row: S start, G goal, H hole, C cliff, or a space
@@ -24,7 +24,7 @@ class Grid:
         return "\n".join("".join(marked[row * self.cols : (row + 1) * self.cols]) for row in range(self.rows))
 
 
-def grid_of(env: EnvironmentCopy) -> Grid | None:
+def grid_of(env: EnvironmentCopy) -> CellGrid | None:
     """By a map `desc` (FrozenLake), a `shape` (CliffWalking), or `names` in a row (canon's walk)."""
     inner, size = env.env.unwrapped, env.observation.size
     known = {**{name: value for name, value in vars(type(inner)).items() if name == "names"}, **vars(inner)}
@@ -32,11 +32,11 @@ def grid_of(env: EnvironmentCopy) -> Grid | None:
         return None
     if isinstance(desc := known.get("desc"), np.ndarray) and desc.size == size and desc.ndim == 2:
         letters = "".join(cell.decode() if isinstance(cell, bytes) else str(cell) for cell in desc.ravel())
-        return Grid(desc.shape[0], desc.shape[1], letters.replace("F", " "))
+        return CellGrid(desc.shape[0], desc.shape[1], letters.replace("F", " "))
     if isinstance(shape := known.get("shape"), tuple) and len(shape) == 2 and shape[0] * shape[1] == size:
-        return Grid(shape[0], shape[1], _lettered(env.model, known.get("_cliff"), size))
+        return CellGrid(shape[0], shape[1], _lettered(env.model, known.get("_cliff"), size))
     if isinstance(names := known.get("names"), str) and len(names) == size:
-        return Grid(1, size, names)
+        return CellGrid(1, size, names)
     return None
 
 
@@ -51,7 +51,7 @@ def _lettered(model: Dynamics | None, cliff: object, size: int) -> str:
     return "".join(letters.tolist())
 
 
-def arrows_of(model: Dynamics, grid: Grid) -> list[str]:
+def arrows_of(model: Dynamics, grid: CellGrid) -> list[str]:
     """Which way each action goes, on average over all cells."""
     place = np.stack(np.divmod(np.arange(model.num_states), grid.cols), axis=1)
     moved = place[model.after] - place[:, None, None, :]  # [S, A, K, 2]

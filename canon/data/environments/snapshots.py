@@ -2,7 +2,7 @@
 
 Three ways, the first that fits:
 - the classes that come with gymnasium and canon: their attributes and generator (`_ATTRIBUTES`);
-- an environment of yours that is a `canon.contracts.Snapshot`;
+- an environment of yours that is a `canon.data.environments.abilities.Snapshot`;
 - any other: the state of the generator before the last reset and the actions since. They are replayed, and what is
   observed must be the same bit for bit; else it is refused.
 """
@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from canon.contracts import Snapshot
+from canon.data.environments.abilities import Snapshot
 from canon.errors import CanonError
 
 # By class, of which no subclass is meant: a subclass may keep more.

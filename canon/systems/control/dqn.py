@@ -23,12 +23,13 @@ from pydantic import Field
 from torch.nn import functional as F
 
 from canon.config import settings
-from canon.contracts import Agent, Context, Environments, Foresees, Measures, StateTable, Tabular
+from canon.contracts import Agent, Context, Environments
+from canon.data.environments.abilities import Foresees, Measures, StateTable, Tabular
 from canon.errors import CanonError, NonFinite
 from canon.nn.limits import require_memory
 from canon.systems.control import exact
-from canon.systems.control.network import ActionNetwork, Actor, Reader
-from canon.systems.control.replay import Drawn, Ring
+from canon.systems.control.network import ActionNetwork, Actor, ObservationReader
+from canon.systems.control.replay import Experience, Ring
 from canon.systems.settings import Natural, Positive
 
 _Probability = Annotated[float, Field(ge=0, le=1)]
@@ -62,7 +63,7 @@ class DQN(Agent, Foresees, Measures, Tabular):
     def __init__(self, config: Config, context: Context) -> None:
         super().__init__(config, context)
         self.gamma, self.copies = config.gamma, config.copies
-        self.read = Reader(config.shape, config.states)
+        self.read = ObservationReader(config.shape, config.states)
         bias = bool(config.hidden) or not config.states
 
         def network() -> ActionNetwork:
@@ -130,11 +131,11 @@ class DQN(Agent, Foresees, Measures, Tabular):
             actions_N = np.where(random_N, actions_N, self.act(observations_N))
         return actions_N
 
-    def _drawn(self) -> Drawn:
+    def _drawn(self) -> Experience:
         count = self.config.minibatch
         return self.ring.draw(count, self.random) if self.config.replay else self.ring.newest(count)
 
-    def targets(self, drawn: Drawn, after_BI: np.ndarray) -> np.ndarray:
+    def targets(self, drawn: Experience, after_BI: np.ndarray) -> np.ndarray:
         """[B] y."""
         older_BA = (self.older if self.config.target else self.online)(after_BI)
         if self.config.double:
@@ -145,7 +146,7 @@ class DQN(Agent, Foresees, Measures, Tabular):
         y_B: np.ndarray = drawn.rewards + np.float32(self.gamma) * ~drawn.terminated * following_B
         return y_B
 
-    def update(self, drawn: Drawn) -> None:
+    def update(self, drawn: Experience) -> None:
         """One step on the mean loss of some transitions."""
         before_BI, after_BI = self.read(drawn.before), self.read(drawn.after)
         y_B, rows_B = self.targets(drawn, after_BI), np.arange(len(drawn.actions))

@@ -20,7 +20,8 @@ import numpy as np
 from pydantic import Field
 
 from canon.config import settings
-from canon.contracts import Agent, Context, Environments, Measures, SamplesActions, StateTable, Tabular
+from canon.contracts import Agent, Context, Environments
+from canon.data.environments.abilities import Measures, SamplesActions, StateTable, Tabular
 from canon.data.environments.copy import EnvironmentCopy
 from canon.errors import CanonError
 from canon.systems.control import exact

@@ -39,7 +39,7 @@ class ActionNetwork(nn.Module):
         return self.value(x_NI) + out_NA - out_NA.mean(dim=1, keepdim=True)
 
 
-class Reader:
+class ObservationReader:
     """Observations as a network reads them: float32 numbers, or one-hot vectors of states."""
 
     def __init__(self, shape: tuple[int, ...], states: int) -> None:

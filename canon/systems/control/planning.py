@@ -19,7 +19,8 @@ import numpy as np
 from pydantic import Field
 
 from canon.config import settings
-from canon.contracts import Agent, Context, Environments, Foresees, Measures, StateTable, Tabular
+from canon.contracts import Agent, Context, Environments
+from canon.data.environments.abilities import Foresees, Measures, StateTable, Tabular
 from canon.data.environments.dynamics import Dynamics
 from canon.systems.control import exact
 from canon.systems.settings import Positive

@@ -22,11 +22,12 @@ import torch
 from pydantic import Field
 
 from canon.config import settings
-from canon.contracts import Agent, Context, Environments, Foresees, Measures, SamplesActions, StateTable, Tabular
+from canon.contracts import Agent, Context, Environments
+from canon.data.environments.abilities import Foresees, Measures, SamplesActions, StateTable, Tabular
 from canon.errors import NonFinite
 from canon.systems.control import exact
 from canon.systems.control.episodes import Played, of_each, places, play
-from canon.systems.control.network import ActionNetwork, Actor, Reader
+from canon.systems.control.network import ActionNetwork, Actor, ObservationReader
 from canon.systems.settings import Natural, Positive
 
 
@@ -74,7 +75,7 @@ class Reinforce(Agent, Foresees, Measures, SamplesActions, Tabular):
         super().__init__(config, context)
         self.gamma, self.copies, self.unit = config.gamma, config.copies, (1.0, "episodes")
         self.sampling = config.judged == "sampled"
-        self.read = Reader(config.shape, config.states)
+        self.read = ObservationReader(config.shape, config.states)
         bias, place = bool(config.hidden) or not config.states, context.world.device
         self.policy = Actor(ActionNetwork(self.read.size, config.hidden, config.actions, bias=bias), place)
         self.value = Actor(ActionNetwork(self.read.size, config.hidden, 1, bias=bias), place)

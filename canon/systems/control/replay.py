@@ -19,7 +19,7 @@ from canon.contracts import Transitions, Unchanging
 _SEGMENTS, _LEAST = 16, 256  # of a whole ring, and transitions of one at least
 
 
-class Drawn(NamedTuple):
+class Experience(NamedTuple):
     before: np.ndarray
     actions: np.ndarray
     rewards: np.ndarray
@@ -32,7 +32,7 @@ class Ring:
         self.segment = max(-(-capacity // _SEGMENTS), _LEAST)
         self.capacity, self.added = capacity, 0
         self._rows = (-(-capacity // self.segment) + 1) * self.segment
-        self._arrays = Drawn(
+        self._arrays = Experience(
             np.zeros((self._rows, *shape), dtype),
             np.zeros(self._rows, np.int32),
             np.zeros(self._rows, np.float32),
@@ -49,16 +49,16 @@ class Ring:
             array[places] = values
         self.added += len(moved.actions)
 
-    def draw(self, count: int, random: np.random.Generator) -> Drawn:
+    def draw(self, count: int, random: np.random.Generator) -> Experience:
         return self._at(self.added - 1 - random.integers(len(self), size=count))
 
-    def newest(self, count: int) -> Drawn:
+    def newest(self, count: int) -> Experience:
         """In order."""
         return self._at(np.arange(max(self.added - count, 0), self.added))
 
-    def _at(self, numbers_B: np.ndarray) -> Drawn:
+    def _at(self, numbers_B: np.ndarray) -> Experience:
         places_B = numbers_B % self._rows
-        return Drawn(*(array[places_B] for array in self._arrays))
+        return Experience(*(array[places_B] for array in self._arrays))
 
     def tensors(self) -> dict[str, Mapping[str, Any]]:
         """A group for each whole segment of which something can still be drawn, and one for the rest."""

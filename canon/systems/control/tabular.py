@@ -21,7 +21,8 @@ import numpy as np
 from pydantic import Field
 
 from canon.config import settings
-from canon.contracts import Agent, Context, Environments, Foresees, Measures, StateTable, Tabular
+from canon.contracts import Agent, Context, Environments
+from canon.data.environments.abilities import Foresees, Measures, StateTable, Tabular
 from canon.data.environments.copy import EnvironmentCopy
 from canon.errors import CanonError
 from canon.kernels import Later
