@@ -43,7 +43,6 @@ def read(split: str, quick: bool) -> SimpleNamespace:
 def clicks(data: SimpleNamespace, views: int, seed: int) -> ClickLog:
     draw = np.random.default_rng(seed)
     columns: list[list[np.ndarray]] = [[], [], [], []]
-    number = 0
     for query, (start, stop) in enumerate(zip(data.offsets[:-1], data.offsets[1:], strict=True)):
         shown = min(stop - start, _DEPTH)
         noise = draw.normal(scale=0.15, size=(views, stop - start))
@@ -56,11 +55,10 @@ def clicks(data: SimpleNamespace, views: int, seed: int) -> ClickLog:
             strict=True,
         ):
             column.append(cells.ravel())
-        number += views
-    query, document, position, clicked = (np.concatenate(column) for column in columns)
+    asked, document, position, chosen = (np.concatenate(column) for column in columns)
     view = np.cumsum(position == 1)
     names = [str(i) for i in range(len(data.grades))]
-    return ClickLog([str(q) for q in range(query[-1] + 1)], names, query, document, position, clicked, view)
+    return ClickLog([str(q) for q in range(asked[-1] + 1)], names, asked, document, position, chosen, view)
 
 
 def ranked(train: SimpleNamespace, labels: np.ndarray, known: np.ndarray, test: SimpleNamespace) -> dict[str, float]:
