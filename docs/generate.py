@@ -2,7 +2,8 @@
 
 A table stands between `<!-- generated: NAME -->` and `<!-- end -->`. Names: systems, chapters and peers (-zh in
 Chinese), recipes, metrics, train, data, datasets, optimizer, schedule, groups, objectives, objective-settings,
-pipeline-settings, first-hour, logged, and for a system settings-NAME, logged-NAME, deviations-NAME.
+first-hour, pipeline-settings, claims, claims-counted, claims-discussed, logged, and for a system settings-NAME, logged-NAME,
+deviations-NAME.
 """
 
 from __future__ import annotations
@@ -22,6 +23,12 @@ from urllib.parse import urlsplit
 from pydantic_core import PydanticUndefined
 
 from canon import registry
+from canon.claims.judge import FAILS, HOLDS, OPEN, Judged
+from canon.claims.record import Claim
+from canon.claims.record import find as find_claims
+from canon.claims.record import names as claim_names
+from canon.claims.results import Result
+from canon.claims.results import shipped as claims_shipped
 from canon.data import encodings
 from canon.data.catalogue import CATALOGUE
 from canon.data.config import DataConfig
@@ -34,6 +41,7 @@ from canon.optim.settings import OPTIMIZERS
 from canon.registry import System
 from canon.registry.chapters import CHAPTERS
 from canon.registry.recipes import recipe_records
+from canon.report.page import number
 from canon.runs import records as run_records
 from canon.tasks import table as tasks
 from canon.tasks.records import TASK_RECORDS
@@ -48,6 +56,7 @@ from canon.use.pipeline.settings import (
 )
 
 ROOT = Path(__file__).parent.parent
+_MOST_EFFECTS = 3  # of a claim, in the table of claims
 # What is measured, the same in Chinese, beside what, the file of results, and where the ratio stands in it.
 PEERS = (
     ("skip-gram vectors", "skip-gram 词向量", "gensim", "word2vec", ("ratios", "window / gensim skip-gram")),
@@ -209,6 +218,46 @@ def first_hour_table(page: Path) -> str:
     return f"{table}\n{about}\n{why}\n" if why else f"{table}\n{about}\n"
 
 
+def claim_results() -> list[tuple[Claim, list[Result]]]:
+    """Every claim that comes with canon, with its shipped results, the full one first."""
+    return [(claim, claims_shipped(claim.name)) for name in claim_names() for claim in find_claims(name)]
+
+
+def claim_table(page: Path) -> str:
+    rows = []
+    for claim, results in claim_results():
+        if not results:
+            rows.append([claim.chapter, f"`{claim.name}`", claim.claim, "not yet run", "", ""])
+        for result in results:
+            shown = [part for part in result.parts if part.verdict == result.verdict and part.effect is not None]
+            effects = "<br>".join(_effect(part) for part in shown[:_MOST_EFFECTS])
+            effects += f"<br>and {len(shown) - _MOST_EFFECTS} more" if len(shown) > _MOST_EFFECTS else ""
+            about = f"{result.budget}, {result.seeds} seed{'s' if result.seeds > 1 else ''}, {result.date}"
+            verdict = result.standing(claim)
+            rows.append([claim.chapter, f"`{claim.name}`", claim.claim, f"**{verdict}**", effects, about])
+    return _table(("chapter", "name", "claim", "verdict", "effect [bounds]", "shown by"), rows)
+
+
+def _effect(part: Judged) -> str:
+    assert part.effect is not None
+    if part.low is None or part.high is None or part.low == part.high:
+        return f"{part.says}: {number(part.effect)}"
+    return f"{part.says}: {number(part.effect)} [{number(part.low)}, {number(part.high)}]"
+
+
+def claim_counts(page: Path) -> str:
+    every = claim_results()
+    latest = [results[0] for _, results in every if results]
+    counts = {verdict: sum(result.verdict == verdict for result in latest) for verdict in (HOLDS, FAILS, OPEN)}
+    said = ", ".join(f"{count} **{verdict}**" for verdict, count in counts.items())
+    machines = sorted({result.machine for result in latest})
+    return f"{len(every)} claims, of which {len(latest)} were run: {said}. Machines: {'; '.join(machines)}.\n"
+
+
+def claim_discussions(page: Path) -> str:
+    return "".join(f"- `{claim.name}`: {claim.discussion}\n" for claim, _ in claim_results() if claim.discussion)
+
+
 def logged(system: System) -> str:
     """The numbers in the files of a run of the system that not every run has, or that mean something of their own."""
     gradient = system.loop == "gradient"
@@ -331,6 +380,9 @@ def blocks() -> dict[str, Callable[[Path], str]]:
         "recipes": recipe_table,
         "metrics": metric_table,
         "first-hour": first_hour_table,
+        "claims": claim_table,
+        "claims-counted": claim_counts,
+        "claims-discussed": claim_discussions,
         "train": lambda page: settings_table(TrainConfig, "train."),
         "data": lambda page: settings_table(DataConfig, "data."),
         "datasets": dataset_table,

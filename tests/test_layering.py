@@ -36,6 +36,7 @@ ROOMS = [
     ("inspect",),
     ("report",),
     ("compare",),
+    ("claims",),
     ("api",),
     ("cli",),
     ("command",),

@@ -15,11 +15,19 @@ import typer.core
 
 # MODULE:FUNCTION by what a person wants to do, in the order of the help.
 _VERBS = {
-    "Train and compare": ("train:train", "compare:compare", "tune:tune"),
+    "Train and compare": (
+        "train:train",
+        "compare:compare",
+        "tune:tune",
+        "claims:run",
+        "claims:show",
+        "claims:report",
+        "claims:new",
+    ),
     "Know your data": ("check:check", "data:fetch", "data:cache", "tokenizer:train"),
     "Use a run": (
         *("predict:predict", "evaluate:evaluate", "translate:translate", "generate:generate"),
-        *("encode:encode", "search:search", "rank:rank", "recommend:recommend"),
+        *("encode:encode", "search:search", "rank:rank", "recommend:recommend", "play:play"),
         *("neighbors:neighbors", "neighbors:analogy", "convert:convert", "distill:distill"),
         *("features:features",),
     ),
@@ -33,7 +41,10 @@ _GROUPS = {
     "inspect": "Look into a trained network: filters, features, attention, gradients.",
     "tokenizer": "Learn vocabularies from your text.",
     "data": "Fetch named data sets; see and empty the cache.",
+    "claims": "What papers and notes assert, as experiments: list, run and judge them.",
 }
+# Functions that groups call when no verb of theirs is given, and else before it.
+_ALONE = {"claims": "claims:alone"}
 
 
 def _first_word(place: str) -> str:
@@ -95,5 +106,9 @@ def register_verbs(asked: str = "") -> None:
     for name, group in groups.items():
         if not group.registered_commands:
             continue
-        group.callback()(lambda: None)  # keeps a group of one verb a group
+        if name in _ALONE:
+            module, _, function = _ALONE[name].partition(":")
+            group.callback(invoke_without_command=True)(vars(import_module(f"canon.cli.{module}"))[function])
+        else:
+            group.callback()(lambda: None)  # keeps a group of one verb a group
         app.add_typer(group, name=name)

@@ -40,6 +40,8 @@ from canon.training.plan import resolved
 from canon.training.run import Run
 from canon.training.trainer import train_and_keep
 
+ReadData = dict[tuple, Data]  # by what decides how it is read
+
 
 @dataclass(frozen=True)
 class PlannedRecipe:
@@ -48,6 +50,7 @@ class PlannedRecipe:
     label: str
     folder: str
     name: str
+    source: str  # the data that was given in place of the recipe's own; "" for none
     changes: Table
     recipe: Recipe  # as it will be in the run directory, but for the seed
     data: Data
@@ -82,7 +85,9 @@ def compare(
         seed, plan = number // len(plans), plans[number % len(plans)]
         title = f"[{number + 1}/{total}] {plan.label}, seed {seed}"
         with _progress(title, quiet):
-            run = _finished_run(plan, seed, folder / plan.folder / f"seed-{seed}", data)
+            run, read = finished_run(plan, seed, folder / plan.folder / f"seed-{seed}")
+            if read is not None or not (run.path / "report.html").is_file():
+                write_report(run, read)
         runs[plan.label][seed] = run
         if not quiet:
             print(f"{title}: {_scores(run)}", file=sys.stderr)
@@ -110,31 +115,37 @@ def compare_runs(paths: Sequence[str | Path], out: str | Path | None = None) -> 
 
 def _plan(names: Sequence[str], data: str, budget: Budget | None, changes: Table) -> list[PlannedRecipe]:
     plans: list[PlannedRecipe] = []
-    read: dict[tuple, Data] = {}
+    read: ReadData = {}
     for name in names:
-        recipe = recipes.load(name, data, changes)
-        # Which a tokenizer may belong to, and which decides the length of passages.
-        deciding = ("backbone", "max_positions", "verbaliser", "prefix")
-        network = recipe.train.init, *(vars(recipe.config).get(name) for name in deciding)
-        key = repr(recipe.data), recipe.system.encodings, recipe.system.tasks, *network
-        if key not in read:
-            read[key] = read_data(recipe)
-        size = num_examples(read[key].splits["train"])
-        settings = {**changes, **budget_changes(budget, min(recipe.train.batch or size, size))}
-        recipe = for_target(with_backbone(recipes.load(name, data, settings)), read[key].schema.target)
-        recipe = resolved(recipe, read[key])
         label = Path(name).stem if name.endswith(".toml") else name
         times = 1 + sum(label == plan.label.partition(" #")[0] for plan in plans)
         label += f" #{times}" if times > 1 else ""
         folder = _folder(label)
         if any(plan.folder == folder for plan in plans):
             folder = _folder(label.replace("/", "-"))
-        plans.append(PlannedRecipe(label, folder, name, settings, recipe, read[key]))
+        plans.append(planned(name, label, folder, data, budget, changes, read))
     return plans
 
 
-def _finished_run(plan: PlannedRecipe, seed: int, path: Path, data: str) -> Run:
-    """The run at `path`: used as it is, resumed or trained."""
+def planned(
+    name: str, label: str, folder: str, data: str, budget: Budget | None, changes: Table, read: ReadData
+) -> PlannedRecipe:
+    """The recipe as it will be trained; `read` holds the data of earlier plans and takes that of this one."""
+    recipe = recipes.load(name, data, changes)
+    # Which a tokenizer may belong to, and which decides the length of passages.
+    deciding = ("backbone", "max_positions", "verbaliser", "prefix")
+    network = recipe.train.init, *(vars(recipe.config).get(name) for name in deciding)
+    key = repr(recipe.data), recipe.system.encodings, recipe.system.tasks, *network
+    if key not in read:
+        read[key] = read_data(recipe)
+    size = num_examples(read[key].splits["train"])
+    settings = {**changes, **budget_changes(budget, min(recipe.train.batch or size, size))}
+    recipe = for_target(with_backbone(recipes.load(name, data, settings)), read[key].schema.target)
+    return PlannedRecipe(label, folder, name, data, settings, resolved(recipe, read[key]), read[key])
+
+
+def finished_run(plan: PlannedRecipe, seed: int, path: Path) -> tuple[Run, Data | None]:
+    """The run at `path`: used as it is, or resumed or trained, and then with the data that it has read."""
     with border(path, "cannot be used"):
         exists = path.exists()
     if exists:
@@ -142,13 +153,9 @@ def _finished_run(plan: PlannedRecipe, seed: int, path: Path, data: str) -> Run:
         _check_same(run, replace(plan.recipe, train=replace(plan.recipe.train, seed=seed)))
         run.check_same_data(plan.data)
         if run.result is not None:
-            if not (path / "report.html").is_file():
-                write_report(run)
-            return run
+            return run, None
     changes = {} if exists else {**plan.changes, "train.seed": seed}
-    run, read = train_and_keep(plan.name, data, path, resume=exists, changes=changes, quiet=True)
-    write_report(run, read)
-    return run
+    return train_and_keep(plan.name, plan.source, path, resume=exists, changes=changes, quiet=True)
 
 
 def _check_same(run: Run, wanted: Recipe) -> None:

@@ -11,8 +11,9 @@ from typing import Any
 
 # module: names
 _NAMES = """
+calibration: Calibration calibration_curve expected_calibration_error grouped_auc
 classification: ClassScores accuracy class_scores confusion_matrix f1 log_loss matthews precision recall zero_one_loss
-clicks: ClickMetrics click_metrics
+click_log: ClickMetrics click_metrics
 curves: PrCurve RocCurve auc auc_by_pairs auc_by_ranks average_precision gini ks_statistic pr_area pr_curve roc_curve
 edits: edit_distance sequence_error_rate token_error_rate
 information: cross_entropy entropy js_divergence kl_divergence perplexity sequence_perplexity

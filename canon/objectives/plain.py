@@ -37,3 +37,16 @@ class PlainExponential(PlainLoss):
 
     def scores(self, logits_BC: np.ndarray) -> np.ndarray:
         return logits_BC.astype(np.float32)
+
+
+class PlainLogistic(PlainLoss):
+    """log(1 + e^(−y f)), y = ±1, of one output for two classes: `margin.logistic`."""
+
+    probabilities: ClassVar[bool] = True
+
+    def losses(self, logits_BC: np.ndarray, label_B: np.ndarray) -> np.ndarray:
+        return np.asarray(np.logaddexp(0, (1 - 2 * label_B) * logits_BC[:, 0]), np.float64)
+
+    def scores(self, logits_BC: np.ndarray) -> np.ndarray:
+        click_B = np.exp(-np.logaddexp(0, -logits_BC[:, 0].astype(np.float64)))
+        return np.stack([1 - click_B, click_B], axis=1).astype(np.float32)

@@ -17,7 +17,8 @@ from canon.errors import CanonError
 def _gradients(parameters: Iterable[Tensor], limit: float) -> list[Tensor]:
     if not limit > 0:
         raise CanonError(f"The clipping threshold must be a number above 0, got {limit}.")
-    return [p.grad for p in parameters if p.grad is not None]
+    grads = (p.grad for p in parameters if p.grad is not None)
+    return [grad.values() if grad.is_sparse else grad for grad in grads]  # those of rows are coalesced
 
 
 @torch.no_grad()
@@ -39,6 +40,6 @@ def clip_by_norm(parameters: Iterable[Tensor], max_norm: float) -> Tensor:
 @torch.no_grad()
 def clip_by_value(parameters: Iterable[Tensor], max_value: float) -> None:
     """g ← min(max(g, −θ), θ) in place, value by value, θ = `max_value`."""
-    parameters = list(parameters)
-    if _gradients(parameters, max_value):
-        torch.nn.utils.clip_grad_value_(parameters, max_value)
+    if grads := _gradients(parameters, max_value):
+        torch._foreach_clamp_min_(grads, -max_value)
+        torch._foreach_clamp_max_(grads, max_value)

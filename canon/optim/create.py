@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 
 def create(settings: s.OptimizerSettings, param_groups: Iterable[dict[str, Any]]) -> torch.optim.Optimizer:
-    """The optimiser for `settings` over groups {"params": [tensors], "lr"?: rate, "weight_decay"?: λ}."""
+    """The optimiser for `settings` over groups {"params": [tensors], "lr"?: rate, "weight_decay"?: λ, "rows"?: whether
+    these are tables of which only looked-up rows learn}."""
     import torch
 
     from canon.optim import ours
@@ -27,9 +28,9 @@ def create(settings: s.OptimizerSettings, param_groups: Iterable[dict[str, Any]]
         raise CanonError(f"{settings!r} is not the settings of an optimiser; those are in canon.optim.OPTIMIZERS.")
     groups = [dict(group) for group in param_groups]
     for group in groups:
-        if "params" not in group or (extra := set(group) - {"params", "lr", "weight_decay"}):
+        if "params" not in group or (extra := set(group) - {"params", "lr", "weight_decay", "rows"}):
             got = ", ".join(sorted(extra)) if "params" in group else "no params"
-            raise CanonError(f"A parameter group takes params, lr and weight_decay, got {got}.")
+            raise CanonError(f"A parameter group takes params, lr, weight_decay and rows, got {got}.")
         group["params"] = list(group["params"])
         if not all(isinstance(p, torch.Tensor) for p in group["params"]):
             raise CanonError("The params of a group must be tensors.")
@@ -45,6 +46,8 @@ def create(settings: s.OptimizerSettings, param_groups: Iterable[dict[str, Any]]
         return {"fused": True} if fused else {"foreach": True}
 
     options = asdict(settings)
+    if any(group.get("rows") for group in groups):
+        return _of_rows(settings, options, groups, kernel("cpu"))
     match settings:
         case s.SGD():
             return torch.optim.SGD(groups, **options, **kernel("cpu", "cuda"))
@@ -67,3 +70,22 @@ def create(settings: s.OptimizerSettings, param_groups: Iterable[dict[str, Any]]
         case s.AdamThenSGD():
             return ours.AdamThenSGDOptimizer(groups, sgd_scale=options.pop("sgd_lr") / settings.lr, **options)
     raise CanonError(f"{type(settings).__name__} is not the settings of an optimiser.")
+
+
+def _of_rows(
+    settings: s.OptimizerSettings, options: dict[str, Any], groups: list[dict[str, Any]], kernel: dict[str, Any]
+) -> torch.optim.Optimizer:
+    """The optimiser where some parameters are tables of rows (canon/optim/rows.py)."""
+    from canon.optim import rows
+
+    match settings:
+        case s.SGD() if not settings.momentum:
+            return rows.RowSGD(groups, **options, **kernel)
+        case s.AdaGrad():
+            return rows.RowAdaGrad(groups, **options, **kernel)
+        case s.Adam() | s.AdamW() if options.pop("bias_correction"):
+            return (rows.RowAdamW if isinstance(settings, s.AdamW) else rows.RowAdam)(groups, **options, **kernel)
+    raise CanonError(
+        "optimizer.name: a system with tables, of which only looked-up rows learn, takes adam, adamw, adagrad, or sgd "
+        "without momentum; choose one of these."
+    )

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from canon.errors import unknown
 from canon.registry import (
+    clicks,
+    control,
     embeddings,
     linear,
     pretrained,
@@ -37,6 +39,8 @@ SYSTEMS: tuple[System, ...] = (
     *ranking.SYSTEMS,
     *ranking_learners.SYSTEMS,
     *recommendation.SYSTEMS,
+    *clicks.SYSTEMS,
+    *control.SYSTEMS,
 )
 
 

@@ -61,3 +61,15 @@ def points(real_NF: np.ndarray, made_NF: np.ndarray, names: Sequence[str]) -> by
         axis.set_title("Samples and data")
         axis.legend(fontsize=8)
     return figures.to_png(figure)
+
+
+def calibration(probability_N: np.ndarray, share_N: np.ndarray) -> bytes:
+    """Mean probabilities of bins and the shares of positives in them; on the diagonal they are what they say."""
+    figure, axes = figures.new_figure(size=(4.3, 4.3))
+    axis = axes[0, 0]
+    most = float(max(probability_N.max(), share_N.max(), 1e-6)) * 1.05
+    with figures.style():
+        axis.plot([0, most], [0, most], color=figures.FAINT, lw=1.0)
+        axis.plot(probability_N, share_N, "o-", color=figures.COLORS[0], ms=4, lw=1.4)
+        axis.set(xlabel="mean probability", ylabel="share of clicks", xlim=(0, most), ylim=(0, most))
+    return figures.to_png(figure)

@@ -47,12 +47,16 @@ TASKS: Mapping[str, type[Task]] = _Imported(
         "prompting": "prompting:PromptTask",
         "ranking": "ranking:Ranking",
         "recommendation": "recommendation:Recommendation",
+        "click-prediction": "clicks:ClickTask",
+        "control": "control:Control",
+        "policy-evaluation": "policy_value:PolicyValue",
     }
 )
 # Of systems that need no torch, where their outputs are judged by another class.
 PLAIN: Mapping[str, type[Task]] = _Imported(
     {
         "classification": "classes:PlainClasses",
+        "click-prediction": "clicks_plain:PlainClicks",
         "language-model": "next_tokens:NextTokens",
         "ranking": "rankings:RankingScores",
     }

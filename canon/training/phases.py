@@ -10,6 +10,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from canon import optim
+from canon.contracts import Pace
 from canon.errors import CanonError
 from canon.nn.without_dynamo import leave_dynamo_out, plain_step
 from canon.optim.schedules import multiplier
@@ -23,9 +24,7 @@ Named = Iterable[tuple[str, nn.Parameter]]
 class Phase:
     """One optimiser with the parameters it may change, and the tallies of its loss since the last log."""
 
-    def __init__(
-        self, name: str, choice: OptimizerChoice, named: Named, paces: dict[str, tuple[float, bool]] | None = None
-    ) -> None:
+    def __init__(self, name: str, choice: OptimizerChoice, named: Named, paces: dict[str, Pace] | None = None) -> None:
         """paces: of parameters that do not learn like the rest (canon.contracts.Paced)."""
         self.name = name
         self.choice = choice
@@ -88,17 +87,20 @@ def _as(value: Tensor, parameter: nn.Parameter) -> Tensor:
 
 
 def _groups(
-    choice: OptimizerChoice, parameters: list[tuple[str, nn.Parameter]], paces: dict[str, tuple[float, bool]]
+    choice: OptimizerChoice, parameters: list[tuple[str, nn.Parameter]], paces: dict[str, Pace]
 ) -> list[dict[str, Any]]:
     """The groups for torch's optimiser, each with the names of its parameters; frozen ones are in none."""
-    groups: dict[tuple[int, float, bool], dict[str, Any]] = {}
+    groups: dict[tuple[int, Pace], dict[str, Any]] = {}
     for name, parameter in parameters:
         index = _group_of(name, choice)
         group = choice.groups[index] if index >= 0 else None
         if group and group.lr == 0:
             continue
-        share, decays = paces.get(name, (1.0, True))
-        settings = groups.setdefault((index, share, decays), {"params": [], "names": []})
+        pace = paces.get(name, Pace())
+        share, decays = pace.share, pace.decays
+        settings = groups.setdefault((index, pace), {"params": [], "names": []})
+        if pace.rows:
+            settings["rows"] = True
         if share != 1 or (group and group.lr is not None):
             settings["lr"] = share * (group.lr if group and group.lr is not None else choice.settings.lr)
         if not decays:
@@ -108,7 +110,7 @@ def _groups(
         settings["params"].append(parameter)
         settings["names"].append(name)
     # The whole rate, which is the one that is logged, first; torch numbers parameters group by group.
-    return [groups[key] for key in sorted(groups, key=lambda key: -key[1])]
+    return [groups[key] for key in sorted(groups, key=lambda key: -key[1].share)]
 
 
 def _group_of(name: str, choice: OptimizerChoice) -> int:

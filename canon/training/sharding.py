@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from canon.contracts import World
 from canon.nn.compiling import parts
+from canon.nn.rows import RowTable
 from canon.runs.shards import Shards
 
 Tensors = dict[str, Tensor]
@@ -66,6 +67,9 @@ def units(network: nn.Module, in_parts: bool) -> list[nn.Module]:
 def shard(network: nn.Module, in_parts: bool) -> None:
     from torch.distributed.fsdp import fully_shard
 
+    for module in network.modules():
+        if isinstance(module, RowTable):
+            module.sparse = False  # gradients of shards are dense
     for part in units(network, in_parts):
         fully_shard(part)
     fully_shard(network)

@@ -134,7 +134,7 @@ class Trainer:
             except OSError as failure:
                 raise cannot_write(self.run.path, failure) from failure
             except NonFinite as mishap:
-                raise CanonError(f"{mishap} at step {self.step + 1}; {self.keeper.last_good()}") from None
+                raise NonFinite(f"{mishap} at step {self.step + 1}; {self.keeper.last_good()}") from None
             except TooLarge as mishap:
                 more = f" Continue with: canon train {self.run.path} --resume --set {mishap.setting}"
                 raise CanonError(f"{mishap}{more if mishap.setting else ''}") from None

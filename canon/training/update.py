@@ -37,7 +37,7 @@ class Update:
     @torch.no_grad()
     def __call__(self, phase: Phase, count: int) -> None:
         """Steps on gradients of a sum over `count` targets, which are averaged over the processes already."""
-        gradients = [local(p.grad) for p in phase.parameters if p.grad is not None]
+        gradients = [_values(p) for p in phase.parameters if p.grad is not None]
         # Gradients of a sum, averaged over processes, become the gradient of the mean over all targets.
         inverse = self._inverse_of(self._size / count)
         self._bad.zero_()
@@ -87,3 +87,12 @@ class Update:
         self.skipped = state["skipped"]
         self.scale.fill_(state["scale"])
         self._growth.fill_(state["growth"])
+
+
+def _values(parameter: Tensor) -> Tensor:
+    """The gradient, or the values of one that has only some rows, each of them once."""
+    gradient = local(parameter.grad)  # type: ignore[arg-type]
+    if gradient.is_sparse:
+        parameter.grad = gradient = gradient.coalesce()
+        return gradient.values()
+    return gradient

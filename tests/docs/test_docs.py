@@ -91,6 +91,10 @@ def example_files() -> None:
     Path("ratings.csv").write_bytes((ROOT / "tests" / "battery" / "interactions.csv").read_bytes())
     Path("triples.csv").write_bytes((ROOT / "tests" / "battery" / "triples.csv").read_bytes())
     Path("queries.txt").write_bytes((ROOT / "tests" / "battery" / "queries.letor").read_bytes())
+    Path("clicks.csv").write_bytes((ROOT / "tests" / "battery" / "clicks.csv").read_bytes())
+    Path("file.libfm").write_text("".join(f"{n % 2} {n % 2}:1 {2 + n % 5}:1\n" for n in range(100)))
+    rows = [f"{n % 9},{n % 7},{1 + n % 5}" for n in range(100)]
+    Path("ratings.csv").write_text("\n".join(["user,item,rating", *rows, ""]))
     Path("book.txt").write_bytes((ROOT / "tests" / "battery" / "text.txt").read_bytes())
     lines = Path("book.txt").read_text().splitlines()
     rows = [

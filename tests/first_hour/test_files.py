@@ -427,21 +427,6 @@ def test_pictures_beside_text_do_not_make_it_images(canon: Canon) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "lines", "what"),
-    [
-        ("train.txt", [f"{n % 3} qid:{n // 9} 1:0.{n} 2:1.0 # d{n}" for n in range(30)], "ranking data (LETOR"),
-        ("a.libfm", [f"{n % 2} {n}:1 {40 + n}:0.5" for n in range(30)], "sparse features (svmlight"),
-    ],
-)
-def test_data_of_chapters_to_come_is_recognised(name: str, lines: list[str], what: str, canon: Canon) -> None:
-    write(name, lines)
-    checked, trained = canon("check", name), canon("train", "mlp", "--data", name, "--out", "run")
-    assert (checked.code, trained.code) == (2, 2)
-    assert f"{name} is {what}" in checked.err and "canon has no system for it yet" in checked.err
-    assert f"mlp reads tables or images, but {name} is {what}" in trained.err and trained.err.count("\n") == 1
-
-
-@pytest.mark.parametrize(
     ("name", "lines"),
     [
         ("u.data", [f"{n % 7}\t{n % 13}\t{1 + n % 5}\t{881250949 + n}" for n in range(60)]),

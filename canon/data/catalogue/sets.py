@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Dataset:
     files: tuple[File, ...] = ()
     builtin: bool = False
     folders: tuple[str, ...] = ()  # under CANON_DATA, besides its own name; absolute ones are a distribution's
-    format: Literal["table", "idx", "cifar", "text", "pairs", "conll", "squad", "letor"] = "table"
+    format: str = "table"  # of canon.data.formats, as its kind reads it
     label: str = ""
     features: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()  # of table files without a header line
@@ -130,6 +130,12 @@ word-vector-tests | Word pairs with judgements, and analogies | tests \
     | 353 and 999 pairs; 19,544, 10,177 and 7,636 analogies \
     | Finkelstein et al. 2002; Hill et al. 2015; Mikolov et al. 2013; Li et al. 2018 \
     | CC BY 4.0; research; Apache-2.0; Apache-2.0
+frappe | Frappe: which app is used when, 10 fields (validation and test parts) | clicks | 57,722 + 28,860 rows \
+    | Baltrunas et al. 2015; He and Chua 2017, in libFM's form | research only
+criteo-sample | Criteo display advertising, a sample | clicks | 7,200 + 409 + 391 rows, 39 fields \
+    | Criteo Labs 2014, Kaggle; sample of Lapis-Hong/Wide-ResDNN | the challenge's terms; research
+movielens-clicks | MovieLens 100k as clicks: a rating of 4 or more | clicks | 100,000 rows, 7 fields \
+    | Harper and Konstan 2015, GroupLens | research; not to be passed on
 """
 
 # set: address, then a file a line: name, split, sha256 of its content ("-" for both of an archive); where it can be
@@ -294,6 +300,17 @@ word-vector-tests: https://raw.githubusercontent.com/piskvorky/gensim/develop/ge
 word-vector-tests: https://raw.githubusercontent.com/Embedding/Chinese-Word-Vectors/master/testsets/
     CA8/morphological.txt CA8/morphological ed47740c28d5ce052f205e7ffff8e28dfefe451fcd39867bbe98ef710cc6bf4f 341904
     CA8/semantic.txt CA8/semantic aed64568e6350ce08f7b9e4af2bd8aadd7ff0498b812cd94c660638ed8ad1f4a 265603
+frappe:
+    frappe.validation.libfm train fdf4be563a7dd9b15f7a6e8b32671e90e6e7a2a2bd3af4e10bf13c5ad7e76e9e
+    frappe.test.libfm test a2ebaef3a9af8e55f8bb0d08bc4923965e42e43760ebd7635ac2f8c5db99e097
+criteo-sample:
+    train.tsv train 2b0614035f6c931dc4ac2c1a1a26fa954f2b9231703f3a77bcdd53d9d9f29872
+    dev.tsv valid 7ac8a164e43a9903be3d43e640bcd464cfa0d96d7a652ec8ef8a33fe97cac6b9
+    test.tsv test 3a7a78b694945482aede520e68300b0e2748603363072822cfbbb9f72d0dfd9a
+movielens-clicks:
+    u.data train 06416e597f82b7342361e41163890c81036900f418ad91315590814211dca490
+    u.user user f120e114da2e8cf314fd28f99417c94ae9ddf1cb6db8ce0e4b5995d40e90e62c
+    u.item item 553841ebc7de3a0fd0d6b62a204ea30c1e651aacfb2814c7a6584ac52f2c5701
 """
 
 CLOTHES = ("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot")
@@ -328,6 +345,9 @@ DETAILS: dict[str, dict[str, Any]] = {
     "ocnli-few": {"folders": ("fewclue/ocnli",), "label": "label", "features": ("sentence1", "sentence2")},
     "tnews-few": {"folders": ("fewclue/tnews",), "label": "label_desc", "features": ("sentence",)},
     "zh-texts": {"format": "text"},
+    "frappe": {"format": "libfm"},
+    "criteo-sample": {"format": "criteo"},
+    "movielens-clicks": {"folders": ("movielens-100k",), "format": "movielens", "label": "rating"},
     "word-vector-tests": {"format": "text"},
 }
 

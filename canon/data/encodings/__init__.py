@@ -9,8 +9,10 @@ from canon.data.encodings.bags import BAGS
 from canon.data.encodings.base import Ask, Encoding
 from canon.data.encodings.events import EVENTS
 from canon.data.encodings.features import FEATURES
+from canon.data.encodings.fields import FIELDS
 from canon.data.encodings.framed import FRAMED
 from canon.data.encodings.lists import LISTS
+from canon.data.encodings.observations import DYNAMICS, OBSERVATIONS, STATES
 from canon.data.encodings.passages import PASSAGES
 from canon.data.encodings.pixels import PIXELS
 from canon.data.encodings.prompted import PROMPTED
@@ -27,6 +29,8 @@ ENCODINGS: tuple[Encoding, ...] = (
     EVENTS,
     *(FEATURES, PIXELS, WINDOWS, SEQUENCES, PASSAGES, WORD_IDS, BAGS, FRAMED, PROMPTED, TEXTS, STEPS),
     LISTS,
+    FIELDS,
+    *(OBSERVATIONS, STATES, DYNAMICS),
 )
 
 

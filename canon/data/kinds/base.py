@@ -48,6 +48,10 @@ class Kind(ABC):
     def sniff(self, path: Path, config: Any) -> str:
         """Why a file or folder is of this kind, as a sentence; "" if it is not."""
 
+    def sniff_name(self, source: str, config: Any) -> str:
+        """The same for a source that is neither a named set nor a path."""
+        return ""
+
     def sniff_table(self, path: Path, config: Any) -> str:
         """The same for a path that holds tables."""
         return ""
@@ -70,6 +74,10 @@ class Kind(ABC):
 
     def is_running(self, path: Path, config: Any) -> bool:
         """Whether a path of this kind is running text as well."""
+        return False
+
+    def is_table(self, path: Path, config: Any) -> bool:
+        """Whether a path of this kind is a table as well."""
         return False
 
     @abstractmethod

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Protocol
 
 import torch
 from pydantic import Field
@@ -85,7 +85,16 @@ class Waves(nn.Module):
         return torch.cat([input_BF, angle_BN.sin(), angle_BN.cos()], dim=1)
 
 
-def hidden_layer(inputs: int, units: int, config: Config) -> nn.Sequential:
+class LayerConfig(Protocol):
+    @property
+    def activation(self) -> str: ...
+    @property
+    def norm(self) -> str: ...
+    @property
+    def dropout(self) -> float: ...
+
+
+def hidden_layer(inputs: int, units: int, config: LayerConfig) -> nn.Sequential:
     layer = nn.Sequential(nn.Linear(inputs, units))
     if config.norm != "none":
         layer.append(BatchNorm1d(units) if config.norm == "batch" else nn.LayerNorm(units))

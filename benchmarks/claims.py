@@ -1,0 +1,61 @@
+"""Runs all claims that have no shipped result by their rule, one after another, and keeps the results in the package.
+
+python benchmarks/claims.py --out runs/claims [--full]: docs/claims.md is made from what it writes. --quick runs one
+claim and keeps nothing. A result that is in --out already is judged again and kept; nothing is trained twice.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+from canon.claims import lab
+from canon.claims.record import Claim, find, names
+from canon.claims.results import DEFAULT_OUT, SHIPPED, measured, read, shipped, write
+from canon.errors import CanonError
+
+
+def is_shipped(claim: Claim, budget: str) -> bool:
+    return any(of.budget == budget and of.standing(claim) == of.verdict for of in shipped(claim.name))
+
+
+def kept(claim: Claim, budget: str, out: Path) -> str:
+    """The verdict, once the result is in the package: without what only this working copy has."""
+    path = out / claim.name / budget / "result.json"
+    result = read(path) if path.is_file() else lab.run(claim, budget, out=out)
+    if result.standing(claim) != result.verdict:
+        result = lab.run(claim, budget, out=out)
+    where = {key: value for key, value in result.environment.items() if key != "git"}
+    again = measured(claim, budget, result.values, result.failed, result.seconds, where)
+    write(SHIPPED / f"{claim.name}-{budget}.json", replace(again, date=result.date))
+    return again.verdict
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=DEFAULT_OUT)
+    parser.add_argument("--full", action="store_true")
+    parser.add_argument("--there", action="store_true", help="keep what is in --out, and run nothing")
+    parser.add_argument("--quick", action="store_true")
+    options = parser.parse_args()
+    budget = "full" if options.full else "quick"
+    if options.quick:
+        with tempfile.TemporaryDirectory() as folder:
+            print(lab.run(find("ranknet-tie")[0], out=Path(folder)).verdict)
+        return
+    for name in names():
+        (claim,) = find(name)
+        there = (options.out / claim.name / budget / "result.json").is_file()
+        if is_shipped(claim, budget) or (options.there and not there):
+            continue
+        try:
+            print(f"{claim.name}: {kept(claim, budget, options.out)}", flush=True)
+        except CanonError as mistake:
+            print(f"{claim.name}: {mistake}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,298 @@
+"""A claim as its TOML file states it: sentence, source, variants, rule, budgets, figure; every unknown key is an error.
+
+A variant is a recipe with changes, or a probe: a function `module:function` of a seed and the settings that returns
+named values. `look` is such a function of a finished run. A value is a probe's or a look's own (`ratio`), or of a run:
+SPLIT/METRIC, cost/NAME, last/NAME, least/NAME or most/NAME of a logged series, curve/NAME for all of it, and
+`learned` and `failed`: 1 or 0 by whether the training loss has fallen by a tenth since it was first logged; a run whose
+numbers are no longer finite has failed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from canon.config import Table, parse, read_toml, settings
+from canon.errors import CanonError, border, unknown
+from canon.storage import write_text
+
+CLAIMS = Path(__file__).parent
+BUDGETS = ("quick", "full")
+LEARNED, FAILED = "learned", "failed"
+Positive = Annotated[float, Field(gt=0)]
+
+
+@settings
+class Variant:
+    """One of the things that are compared."""
+
+    recipe: str = ""  # a recipe, a TOML file or a system
+    probe: str = ""  # or module:function
+    data: str = ""  # in place of the recipe's own
+    set: dict[str, Any] = Field(default_factory=dict)  # settings of the recipe, arguments of the probe
+    look: str = ""  # module:function, of the finished run
+    start: str = ""  # another variant: training starts from its run of the same seed
+    line: str = ""  # of the figure: to which line it belongs, and where it stands on it
+    at: float | None = None
+
+
+@settings
+class Part:
+    """One comparison of the rule. The claim holds if all its parts hold."""
+
+    kind: Literal["greater", "level", "equal", "counted", "exact", "often"]
+    says: str  # what it says if it holds
+    value: str
+    first: str  # a variant, or a difference of two: "a - b"
+    than: str = ""
+    than_value: str = ""  # if it is another than `value`
+    effect: Annotated[float, Field(ge=0)] | None = None  # greater, counted: the difference that counts
+    margin: Positive | None = None  # level, equal: the difference that does not
+    sd: Positive | None = None  # greater, level, equal: of the differences between seeds, for which `seeds` are enough
+    expected: float | None = None  # exact
+    tolerance: Annotated[float, Field(ge=0)] | None = None
+    at_least: Annotated[float, Field(gt=0, lt=1)] | None = None  # often: the share of seeds
+
+    @property
+    def sides(self) -> list[tuple[str, str]]:
+        """Variant and value of each term, those of `first` before those of `than`."""
+        ours = [(name, self.value) for name in terms(self.first)]
+        return ours + [(name, self.than_value or self.value) for name in terms(self.than)]
+
+
+@settings
+class Budget:
+    seeds: Annotated[int, Field(gt=0)]
+    set: dict[str, Any] = Field(default_factory=dict)  # for every variant: section.key of recipes, names of probes
+    each: dict[str, dict[str, Any]] = Field(default_factory=dict)  # by variant
+
+
+@settings
+class Figure:
+    kind: Literal["dots", "lines"]
+    value: str
+    ylabel: str
+    xlabel: str = ""
+    log: Literal["", "x", "y", "xy"] = ""
+
+
+@dataclass(frozen=True)
+class Claim:
+    name: str
+    chapter: str
+    path: Path
+    claim: str
+    source: str
+    predicts: str
+    discussion: str  # "" until there is something to say
+    variants: dict[str, Variant]
+    rule: tuple[Part, ...]
+    budgets: dict[str, Budget]
+    figure: Figure
+    rule_digest: str
+    design_digest: str  # of variants and budgets
+
+    def changes(self, name: str, budget: str) -> Table:
+        """The settings of a variant: the budget's for all, its own, then the budget's for it; the last one counts."""
+        variant, of = self.variants[name], self.budgets[budget]
+        common = {key: value for key, value in of.set.items() if ("." in key) == bool(variant.recipe)}
+        return {**common, **variant.set, **of.each.get(name, {})}
+
+    def values_of(self, name: str) -> list[str]:
+        """What the rule and the figure need of a variant."""
+        ruled = [value for part in self.rule for variant, value in part.sides if variant == name]
+        return list(dict.fromkeys([*ruled, self.figure.value]))
+
+    def function(self, place: str) -> Callable[..., dict[str, Any]]:
+        """A probe or a look: of canon.claims.probes, or of a file beside the claim, as in mine.py:ratio."""
+        module, colon, name = place.partition(":")
+        with border(f"{self.path}: {place}", "cannot be imported"):
+            if not colon:
+                raise CanonError(f'{self.path}: "{place}" must be module:function.')
+            if module.endswith(".py"):
+                spec = spec_from_file_location(module[:-3], self.path.parent / module)
+                assert spec is not None and spec.loader is not None
+                loaded = module_from_spec(spec)
+                spec.loader.exec_module(loaded)
+            else:
+                loaded = import_module(f"canon.claims.probes.{module}")
+        function = vars(loaded).get(name)
+        if not callable(function):
+            raise CanonError(f"{self.path}: {module} has no function {name}.")
+        return function
+
+
+def terms(side: str) -> list[str]:
+    """The variants of `a` or of `a - b`."""
+    return [name.strip() for name in side.split(" - ")] if side else []
+
+
+_NEEDS = {
+    "greater": ("than", "effect", "sd"),
+    "level": ("than", "margin", "sd"),
+    "equal": ("than", "margin", "sd"),
+    "counted": ("than", "effect"),
+    "exact": ("expected", "tolerance"),
+    "often": ("at_least",),
+}
+_TEXTS = ("claim", "source", "predicts")
+_TABLES = ("variants", "rule", "quick", "full", "figure")
+
+
+def names() -> list[str]:
+    """All claims that come with canon, as chapter/name."""
+    return sorted(path.relative_to(CLAIMS).with_suffix("").as_posix() for path in CLAIMS.glob("*/*.toml"))
+
+
+def find(name: str) -> list[Claim]:
+    """The claim that `name` means, a file of one, or all claims of a chapter."""
+    if name.endswith(".toml"):
+        path = Path(name)
+        if not path.is_file():
+            raise CanonError(f"There is no claim file {name}.")
+        return [read(path)]
+    every = names()
+    chosen = [known for known in every if name in (known, known.split("/")[1], known.split("/")[0])]
+    if not chosen:
+        words = {part for known in every for part in known.split("/")}
+        raise unknown("claim or chapter", name, words)
+    return [read(CLAIMS / f"{known}.toml") for known in chosen]
+
+
+def read(path: Path) -> Claim:
+    table = read_toml(path)
+    for key in table:
+        if key not in (*_TEXTS, "discussion", *_TABLES):
+            raise CanonError(f"{path}: {unknown('key', key, (*_TEXTS, 'discussion', *_TABLES))}")
+    for key in (*_TEXTS, *_TABLES):
+        if key not in table:
+            raise CanonError(f"{path}: {key} is missing.")
+    for key in (*_TEXTS, "discussion"):
+        if not isinstance(table.get(key, ""), str):
+            raise CanonError(f"{path}: {key} must be a text, got {table[key]!r}.")
+    if not isinstance(table["variants"], dict) or not table["variants"]:
+        raise CanonError(f"{path}: variants must be tables, as in [variants.plain].")
+    if not isinstance(table["rule"], list) or not table["rule"]:
+        raise CanonError(f"{path}: rule must be tables in a list, as in [[rule]].")
+    claim = Claim(
+        name=path.stem,
+        chapter=path.parent.name,
+        path=path,
+        claim=table["claim"],
+        source=table["source"],
+        predicts=table["predicts"],
+        discussion=table.get("discussion", ""),
+        variants={name: _part(Variant, of, path, f"variants.{name}") for name, of in table["variants"].items()},
+        rule=tuple(_part(Part, of, path, f"rule[{i}]") for i, of in enumerate(table["rule"])),
+        budgets={name: _part(Budget, table[name], path, name) for name in BUDGETS},
+        figure=_part(Figure, table["figure"], path, "figure"),
+        rule_digest=_digest(table["rule"]),
+        design_digest=_digest([table["variants"], table["quick"], table["full"]]),
+    )
+    _check(claim)
+    return claim
+
+
+def _part(cls: type[Any], table: Any, path: Path, section: str) -> Any:
+    try:
+        return parse(cls, table, "")
+    except CanonError as mistake:
+        raise CanonError(f"{path}, {section}: {mistake}") from None
+
+
+def _digest(part: Any) -> str:
+    return hashlib.sha256(json.dumps(part, sort_keys=True).encode()).hexdigest()
+
+
+def _check(claim: Claim) -> None:
+    """Names that must be known, and settings that belong together."""
+    for name, variant in claim.variants.items():
+        where = f"{claim.path}, variants.{name}"
+        if bool(variant.recipe) == bool(variant.probe):
+            raise CanonError(f"{where}: give either recipe or probe.")
+        if variant.probe and (variant.look or variant.start or variant.data):
+            raise CanonError(f"{where}: look, start and data are of recipes, not of probes.")
+        if variant.start and list(claim.variants).index(name) <= list(claim.variants).index(
+            _known(claim, variant.start)
+        ):
+            raise CanonError(f"{where}: it starts from {variant.start}, which must come before it.")
+        if "train.seed" in variant.set:
+            raise CanonError(f"{where}: train.seed is what a claim varies: leave it out.")
+    for part in claim.rule:
+        missing = [key for key in _NEEDS[part.kind] if getattr(part, key) in (None, "")]
+        if missing:
+            raise CanonError(f'{claim.path}: a rule of kind "{part.kind}" needs {", ".join(missing)}.')
+        for name, _ in part.sides:
+            _known(claim, name)
+        if part.than and len(terms(part.first)) != len(terms(part.than)):
+            raise CanonError(f"{claim.path}: {part.first} and {part.than} must have as many variants.")
+    for budget in claim.budgets.values():
+        for name in budget.each:
+            _known(claim, name)
+
+
+def _known(claim: Claim, name: str) -> str:
+    if name not in claim.variants:
+        raise CanonError(f"{claim.path}: {unknown('variant', name, claim.variants)}")
+    return name
+
+
+TEMPLATE = """claim = "A wider network of one hidden layer has a lower training loss"
+source = "the paper, and the section"
+predicts = "what it says about the variants below, and by how much"
+
+[variants.narrow]
+recipe = "digits-mlp"
+set = {{ "system.hidden" = [8] }}
+
+[variants.wide]
+recipe = "digits-mlp"
+set = {{ "system.hidden" = [64] }}
+
+# Write the rule before the first run. effect: the difference that counts; sd: of the differences between seeds.
+[[rule]]
+kind = "greater"
+says = "the narrow network's loss is higher"
+value = "last/train/loss"
+first = "narrow"
+than = "wide"
+effect = 0.1
+sd = 0.05
+
+[quick]
+seeds = 5
+set = {{ "train.epochs" = 5 }}
+
+[full]
+seeds = 10
+
+[figure]
+kind = "dots"
+value = "last/train/loss"
+ylabel = "training loss of {name}"
+"""
+
+
+def new(name: str) -> Path:
+    """A file with a claim to start from."""
+    path = Path(name if name.endswith(".toml") else f"{name}.toml")
+    if path.exists():
+        raise CanonError(f"{path} exists: give another name.")
+    write_text(path, TEMPLATE.format(name=path.stem))
+    return path
+
+
+def with_seeds(claim: Claim, budget: str, seeds: int | None) -> Claim:
+    if seeds is None:
+        return claim
+    if seeds < 1:
+        raise CanonError(f"--seeds must be a positive whole number, got {seeds}.")
+    return replace(claim, budgets={**claim.budgets, budget: replace(claim.budgets[budget], seeds=seeds)})

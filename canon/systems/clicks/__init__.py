@@ -1,0 +1,1 @@
+"""Predicting clicks from fields."""

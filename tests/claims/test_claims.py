@@ -1,0 +1,279 @@
+"""Claims: every file resolves; the lab against the runs it makes; verbs, gallery, and every refusal in one sentence."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from inspect import signature
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from canon import recipe as recipes
+from canon.claims import lab, record, results
+from canon.claims.figures import figure_of, words
+from canon.claims.record import BUDGETS, LEARNED, Claim, find, names
+from canon.data.catalogue import CATALOGUE
+from canon.errors import CanonError
+from canon.metrics.records import METRICS
+from canon.training.run import Run
+
+CLAIMS = {claim.name: claim for name in names() for claim in find(name)}
+SECTIONS = ("train", "valid", "test", "cost", "last", "least", "most", "curve")
+QUICKLY = ("ranknet-tie", "entropy-code", "auc-two-ways", "stochastic-optimum")
+
+
+@pytest.mark.parametrize("claim", CLAIMS.values(), ids=lambda claim: claim.name)
+def test_a_claim_resolves(claim: Claim) -> None:
+    """Recipes take the settings, probes the arguments, and values are among those that there are."""
+    for name, variant in claim.variants.items():
+        for budget in BUDGETS:
+            changes = claim.changes(name, budget)
+            if variant.probe:
+                signature(claim.function(variant.probe)).bind(seed=0, **changes)
+            else:
+                recipes.load(variant.recipe, variant.data, changes)
+        looked = claim.function(variant.look).__code__.co_consts if variant.look else ()
+        for value in claim.values_of(name) if variant.recipe else ():
+            section, _, key = value.partition("/")
+            known = value in ("learned", "failed") or (section in SECTIONS and bool(key)) or value in str(looked)
+            assert known, f"{value} of {name}"
+            if section in ("train", "valid", "test"):
+                assert key in METRICS or key in ("loss", "modes", "probe_accuracy"), value
+    assert claim.claim == claim.claim.strip() and not claim.claim.endswith(".")
+    assert len(claim.claim) < 200 and claim.source and claim.predicts
+
+
+def test_names_are_unique_and_results_are_of_claims() -> None:
+    assert len(CLAIMS) == len(names())
+    for path in results.SHIPPED.glob("*.json"):
+        result = results.read(path)
+        assert path.stem == f"{result.name}-{result.budget}" and result.name in CLAIMS
+        assert "another rule" not in result.standing(CLAIMS[result.name]), result.name
+        assert result.seeds > 0 and result.machine and re.fullmatch(r"\d{4}-\d\d-\d\d", result.date)
+
+
+def smallest(claim: Claim) -> Claim:
+    """Two seeds, and of every training four steps; what a probe does is as in its quick budget."""
+    few = {"train.steps": 4}
+    fixed = ("train.steps", "train.epochs")
+    variants = {
+        name: replace(of, set={key: value for key, value in of.set.items() if key not in fixed})
+        for name, of in claim.variants.items()
+    }
+    quick = claim.budgets["quick"]
+    common = {key: value for key, value in quick.set.items() if key not in fixed} | few
+    return replace(
+        claim, variants=variants, budgets={**claim.budgets, "quick": replace(quick, seeds=1, set=common, each={})}
+    )
+
+
+def by_time(claim: Claim) -> object:
+    return pytest.param(claim, id=claim.name, marks=[] if claim.name in QUICKLY else [pytest.mark.slow])
+
+
+@pytest.mark.usefixtures("small_texts")
+@pytest.mark.parametrize("claim", [by_time(claim) for claim in CLAIMS.values()])
+def test_a_claim_runs_at_its_smallest(claim: Claim, tmp_path: Path) -> None:
+    for variant in claim.variants.values():
+        source = recipes.load(variant.recipe, variant.data).data.source if variant.recipe else ""
+        if source in CATALOGUE and not CATALOGUE[source].builtin:
+            pytest.skip(f"{source} is not built in")
+    result = lab.run(smallest(claim), out=tmp_path, say=lambda _: None)
+    assert not result.failed, result.failed
+    drawn = figure_of(claim, result).axes[0]
+    assert drawn.has_data() and drawn.get_ylabel()
+    assert claim.figure.ylabel in words(claim, result)
+
+
+MINE = """
+claim = "A wider network has a lower training loss"
+source = "this test"
+predicts = "so"
+[variants.narrow]
+recipe = "mlp:tiny"
+set = { "system.hidden" = [2] }
+[variants.wide]
+recipe = "mlp:tiny"
+set = { "system.hidden" = [32] }
+[[rule]]
+kind = "greater"
+says = "the narrow network's loss is higher"
+value = "last/train/loss"
+first = "narrow"
+than = "wide"
+effect = 0.1
+sd = 0.05
+[quick]
+seeds = 2
+set = { "train.steps" = 40 }
+[full]
+seeds = 3
+set = { "train.steps" = 40 }
+[figure]
+kind = "dots"
+value = "last/train/loss"
+ylabel = "training loss"
+"""
+
+
+def write(text: str, name: str = "mine") -> str:
+    Path(f"{name}.toml").write_text(text)
+    return f"{name}.toml"
+
+
+def quiet(claim: Claim, **more: Any) -> results.Result:
+    return lab.run(claim, out=Path("out"), say=lambda _: None, **more)
+
+
+def test_the_lab_against_its_runs() -> None:
+    """Values are those of ordinary runs; more seeds add to what is there, and nothing is trained twice."""
+    (claim,) = find(write(MINE))
+    result = quiet(claim)
+    for name in claim.variants:
+        for seed in (0, 1):
+            run = Run.open(Path("out/mine/quick", name, f"seed-{seed}"))
+            assert run.recipe.train.seed == seed
+            losses = [row["train/loss"] for row in run.metrics() if "train/loss" in row]
+            assert result.values[name][seed] == {"last/train/loss": losses[-1]}
+    gaps = [
+        result.values["narrow"][seed]["last/train/loss"] - result.values["wide"][seed]["last/train/loss"]
+        for seed in (0, 1)
+    ]  # type: ignore[operator]
+    assert result.parts[0].effect == pytest.approx(sum(gaps) / 2)
+    stamps = {path: path.stat().st_mtime_ns for path in Path("out").rglob("seed-*/result.json")}
+    more = quiet(claim, seeds=3)
+    assert more.seeds == 3 and more.values["wide"][0] == result.values["wide"][0]
+    assert all(path.stat().st_mtime_ns == stamp for path, stamp in stamps.items())
+    stored = results.read(Path("out/mine/quick/result.json"))
+    assert stored == more and stored.standing(claim) == more.verdict
+    assert results.here("mine", Path("out")) == more
+    assert Path("out/mine/quick/figure.svg").read_text().startswith("<?xml")
+
+
+def test_a_changed_rule_or_design_is_said() -> None:
+    (claim,) = find(write(MINE))
+    result = quiet(claim)
+    (other,) = find(write(MINE.replace("effect = 0.1", "effect = 0.2")))
+    assert result.standing(other) == f"{result.verdict} (judged by another rule)"
+    (other,) = find(write(MINE.replace("[32]", "[33]")))
+    assert result.standing(other) == f"{result.verdict} (of other variants or budgets)"
+    with pytest.raises(CanonError, match=r"was made with system.hidden \[32\], not \[33\]: give another --out"):
+        broken = quiet(other)
+        raise CanonError(broken.failed["wide"])
+
+
+def test_a_variant_that_fails_leaves_the_others() -> None:
+    text = MINE.replace('recipe = "mlp:tiny"\nset = { "system.hidden" = [32] }', 'probe = "mine.py:broken"')
+    Path("mine.py").write_text("def broken(seed):\n    raise KeyError('x')\n")
+    result = quiet(find(write(text))[0])
+    assert result.failed == {"wide": "mine.py:broken failed: it has no 'x'."}
+    assert len(result.values["narrow"]) == 2 and result.verdict == "inconclusive"
+    assert "wide failed (mine.py:broken failed" in result.sentence
+
+
+def test_training_that_runs_away_has_failed_to_learn() -> None:
+    text = MINE.replace("last/train/loss", LEARNED).replace(
+        "[2] }", '[2], "optimizer.name" = "sgd", "optimizer.lr" = 1e30 }'
+    )
+    result = quiet(find(write(text))[0])
+    assert [of[LEARNED] for of in result.values["narrow"].values()] == [0.0, 0.0]
+    assert [of[LEARNED] for of in result.values["wide"].values()] == [1.0, 1.0]
+    assert quiet(find("mine.toml")[0]).values == result.values  # noted, not trained again
+
+
+def test_a_variant_may_start_from_anothers_run() -> None:
+    more = '[variants.after]\nrecipe = "mlp:tiny"\nstart = "narrow"\nset = { "system.hidden" = [2] }\n[[rule]]'
+    result = quiet(find(write(MINE.replace("[[rule]]", more, 1)))[0], seeds=1)
+    run = Run.open("out/mine/quick/after/seed-0")
+    assert run.recipe.train.init == "out/mine/quick/narrow/seed-0" and not result.failed
+
+
+def test_variants_that_may_not_be_compared() -> None:
+    with pytest.raises(CanonError, match="narrow and wide cannot be compared: the data of one is digits, of the other"):
+        quiet(find(write(MINE.replace("[32] }", '[32] }\ndata = "wine"')))[0])
+    with pytest.raises(CanonError, match="The budgets differ"):
+        quiet(find(write(MINE.replace("[32] }", '[32], "train.batch" = 7 }')))[0])
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("says =", 'saying = ""\nsays =', r'rule\[0\]: No setting "saying"; did you mean says'),
+        ('kind = "greater"', 'kind = "bigger"', r"kind must be one of"),
+        ("effect = 0.1", "", r'a rule of kind "greater" needs effect'),
+        ('first = "narrow"', 'first = "narow"', r'No variant "narow"; did you mean narrow'),
+        ('first = "narrow"', 'first = "narrow - wide"', r"must have as many variants"),
+        ('source = "this test"', "", r"source is missing"),
+        ("[quick]", "[quik]", r'No key "quik"; did you mean quick'),
+        ("seeds = 2", "seeds = 0", r"quick: seeds must be a positive whole number, got 0"),
+        ('recipe = "mlp:tiny"', 'recipe = "mlp:tiny"\nprobe = "exact:x"', r"give either recipe or probe"),
+        ('recipe = "mlp:tiny"', 'recipe = "mlp:tiny"\nstart = "wide"', r"which must come before it"),
+        ('"system.hidden" = [2]', '"train.seed" = 2', r"train.seed is what a claim varies"),
+        ("predicts =", "predicts =\n=", r"is not valid TOML"),
+    ],
+)
+def test_a_file_that_is_wrong(old: str, new: str, message: str) -> None:
+    assert old in MINE
+    with pytest.raises(CanonError, match=message):
+        find(write(MINE.replace(old, new, 1)))
+
+
+def test_the_verbs(canon: Callable[..., Any]) -> None:
+    listed = canon("claims")
+    assert listed.code == 0 and all(re.search(rf"^{name} ", listed.out, re.MULTILINE) for name in CLAIMS)
+    assert {row["claim"] for row in json.loads(canon("claims", "--json").out)} == set(CLAIMS)
+    shown = canon("claims", "show", "ranknet-tie")
+    assert "cost RankNet log 2" in shown.out and "expected=0.693147" in shown.out
+    ran = canon("claims", "run", "ranknet-tie", "--json")
+    assert json.loads(ran.out)["results"][0]["verdict"] == "holds" and "[1/1] ranknet-tie: pair, seed 0" in ran.err
+    assert re.search(r"ranknet-tie +ranking +holds", canon("claims").out)
+    assert canon("claims", "new", "own").out.startswith("own.toml")
+    assert find("own.toml")[0].rule[0].kind == "greater"
+    ran = canon("claims", "run", write(MINE), "metrics", "--out", "out")
+    assert ran.code == 0 and "auc-two-ways: holds" in ran.out
+    page = Path(canon("claims", "report", "out", "mine.toml").out.strip()).read_text()
+    assert page.count('<svg role="img" aria-label=') == 1 + len(
+        [claim for claim in CLAIMS.values() if claim.chapter == "metrics"]
+    )
+    for piece in (
+        "canon claims run mine.toml",
+        "canon claims run auc-two-ways",
+        "the narrow network",
+        "the claims lab",
+    ):
+        assert piece in page.lower()
+    assert not re.search(r"https?://(?!www.w3)", page)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("run",), "Give the claims or chapters to run, or --all"),
+        (("run", "degradations"), 'No claim or chapter "degradations"; did you mean degradation?'),
+        (("run", "none.toml"), "There is no claim file none.toml."),
+        (("run", "ranknet-tie", "--seeds", "0"), "--seeds must be a positive whole number, got 0."),
+        (("show", "metrics"), '"metrics" is a chapter; give one of its claims: auc-two-ways'),
+        (("report", "nowhere"), "nowhere has no result of a claim"),
+    ],
+)
+def test_refusals(words: tuple[str, ...], message: str, canon: Callable[..., Any]) -> None:
+    outcome = canon("claims", *words)
+    assert outcome.code == 2 and message in outcome.err and len(outcome.err.splitlines()) == 1
+
+
+def test_missing_data_is_a_sentence_and_other_claims_run(canon: Callable[..., Any]) -> None:
+    write(MINE.replace("[32] }", '[32] }\ndata = "nowhere.csv"'))
+    alone = canon("claims", "run", "mine.toml")
+    assert alone.code == 2 and "nowhere.csv" in alone.err
+    both = canon("claims", "run", "mine.toml", "ranknet-tie")
+    assert both.code == 2 and "ranknet-tie: holds" in both.out and "1 of 2 claims were not run: mine." in both.err
+
+
+def test_new_does_not_overwrite(canon: Callable[..., Any]) -> None:
+    write("text", "own")
+    assert "own.toml exists: give another name." in canon("claims", "new", "own").err
+    assert record.names() == sorted(record.names())
