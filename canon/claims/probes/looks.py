@@ -74,7 +74,7 @@ def sum_and_parts(run: Run) -> Values:
     model = last(run)
     splits = read_data(run.recipe, run.path).splits.values()
     tests = next(columns["tests"] for columns in splits if "tests" in columns)
-    words, arrays = model.schema.words, model.learner.arrays
+    words, arrays = model.schema.words, model.learner.tensors()["model"]
     assert isinstance(tests, Tests) and words is not None
     forms = {word.upper() for word in words.words}
     known = [pair for pair in tests.pairs["wordsim353"] if {pair[0].upper(), pair[1].upper()} <= forms]
