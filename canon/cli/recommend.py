@@ -72,10 +72,10 @@ def recommend(
 def _ask(run: str, asked: list[dict[str, Any]], top: int, json: bool) -> None:
     """Users of a pipeline, through all of its stages."""
     from canon.use.pipeline.pipeline import Pipeline
-    from canon.use.pipeline.recall import Request
+    from canon.use.pipeline.recall import PipelineRequest
 
     pipeline = Pipeline.open(run)
-    requests = [Request(user=one.get("user", ""), items=tuple(one.get("items", ()))) for one in asked]
+    requests = [PipelineRequest(user=one.get("user", ""), items=tuple(one.get("items", ()))) for one in asked]
     results = pipeline.search(requests, top)
     record = [
         {**one, "how": pipeline.how(request), "results": rows}

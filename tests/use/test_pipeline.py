@@ -16,7 +16,7 @@ from canon.use.pipeline import settings
 from canon.use.pipeline.documents import StoredDocuments
 from canon.use.pipeline.evaluate import measures, paired_p
 from canon.use.pipeline.pipeline import Pipeline
-from canon.use.pipeline.recall import Found, Recall, Request, recall
+from canon.use.pipeline.recall import Found, PipelineRequest, Recall, recall
 from canon.use.pipeline.rerank import Likeness, Moment, Ordered, minmax, mmr, step_of
 from canon.use.pipeline.rules import compiled
 from canon.use.search.postings import Postings
@@ -223,7 +223,8 @@ def test_a_union_keeps_every_rank_and_fuses_by_hand() -> None:
         "b": (np.array([[7, 9], [1, 3]]), np.array([[0.9, 0.8], [0.7, 0.6]])),
     }
     found = recall(
-        [Recall(name, lambda requests, both=both: both) for name, both in lists.items()], [Request("x"), Request("y")]
+        [Recall(name, lambda requests, both=both: both) for name, both in lists.items()],
+        [PipelineRequest("x"), PipelineRequest("y")],
     )
     assert found.candidates.of_query(0).tolist() == [4, 2, 7, 9] and found.candidates.of_query(1).tolist() == [1, 3]
     assert found.ranks.tolist() == [[1, 0], [2, 0], [3, 1], [0, 2], [1, 1], [0, 2]]
@@ -368,12 +369,12 @@ def test_a_recommender_finds_for_users_and_for_items(canon: Callable[..., Any], 
     assert canon("train", "item-knn:tiny", "--data", "events.csv", "--out", "knn", "--quiet").code == 0
     pipeline = built(canon, "", RECIPE + '[[recall]]\nname = "recommender"\nrun = "knn"\ntop = 5\n')
     had = {event.split(",")[1].strip() for event in events if event.startswith("u3,")}
-    answers = pipeline.search([Request(user="u3")], 20)[0]
+    answers = pipeline.search([PipelineRequest(user="u3")], 20)[0]
     assert answers and not had & {row["id"] for row in answers}
     some = json.loads(canon("recommend", "run", "--items", "d1,d3", "--json").out)[0]
     assert some["how"] == {"recommender": "fold-in"} and not {"d1", "d3"} & {row["id"] for row in some["results"]}
     alone = json.loads(canon("recommend", "knn", "--items", "d1,d3", "--top", "5", "--json").out)["items"]
-    found = pipeline.answer([Request(items=("d1", "d3"))])[0].found
+    found = pipeline.answer([PipelineRequest(items=("d1", "d3"))])[0].found
     recommended = found.candidates.docs[found.ranks[:, 2] > 0]
     assert sorted(f"d{doc}" for doc in recommended) == sorted(one["item"] for one in alone)
     new = json.loads(canon("recommend", "run", "--user", "nobody", "--json").out)[0]

@@ -30,7 +30,7 @@ _NONE = np.empty(0, dtype=np.int64)
 
 
 @dataclass(frozen=True)
-class Logged:
+class LoggedFeatures:
     """Features and labels of pairs in a click log."""
 
     values: dict[tuple[str, str], tuple[float, ...]]
@@ -128,7 +128,7 @@ def _rows(
     lists: Sequence[np.ndarray],
     names: Sequence[str],
     judged: Qrels,
-    logged: Logged | None,
+    logged: LoggedFeatures | None,
 ) -> Iterator[tuple[str, str, str, int, list[float]]]:
     keys = list(texts)
     numbered = keys if all(key.isdecimal() for key in keys) else [str(n) for n in range(1, len(keys) + 1)]
@@ -143,7 +143,7 @@ def _rows(
             yield numbered[start + query], key, document, label, [*row.tolist(), *more]
 
 
-def _logged(path: str | Path, strategy: str) -> Logged:
+def _logged(path: str | Path, strategy: str) -> LoggedFeatures:
     log = read_click_log(path)
     pairs = of_clicks.LoggedPairs.of(log)
     rates = of_clicks.rates(log, pairs)
@@ -154,4 +154,4 @@ def _logged(path: str | Path, strategy: str) -> Logged:
     if strategy:
         for (query, document), label in zip(keys, of_clicks.labels(log, pairs, strategy).tolist(), strict=True):
             qrels.setdefault(query, {})[document] = label
-    return Logged(values, tuple(rates), missing, qrels)
+    return LoggedFeatures(values, tuple(rates), missing, qrels)

@@ -28,7 +28,7 @@ from canon.storage import parse_json, read_json, write_text
 from canon.use.features.index import FeatureIndex
 from canon.use.pipeline import recall as of_recall
 from canon.use.pipeline.documents import StoredDocuments
-from canon.use.pipeline.evaluate import MEASURES, Judged, evaluate
+from canon.use.pipeline.evaluate import MEASURES, JudgedQueries, evaluate
 from canon.use.pipeline.pipeline import Pipeline
 from canon.use.pipeline.rank import RUN, feature_list
 from canon.use.pipeline.recall import feature_names, names_of
@@ -136,11 +136,11 @@ def _query_lines(data: SearchData, split: str, rows: StoredDocuments) -> Iterato
         yield json.dumps({"id": name, "query": text, "grades": grades}, ensure_ascii=False)
 
 
-def _judged(path: Path, split: str) -> Judged:
+def _judged(path: Path, split: str) -> JudgedQueries:
     lines = (path / "queries" / f"{split}.jsonl").read_text(encoding="utf-8").splitlines()
     rows = [parse_json(line, path / "queries") for line in lines]
     grades = [{int(doc): grade for doc, grade in row["grades"].items()} for row in rows]
-    return Judged([row["query"] for row in rows], grades)
+    return JudgedQueries([row["query"] for row in rows], grades)
 
 
 def _data(recipe: PipelineRecipe) -> SearchData:
@@ -166,7 +166,7 @@ def _data(recipe: PipelineRecipe) -> SearchData:
     return SearchData(documents, queries, qrels)
 
 
-def _train(recipe: PipelineRecipe, path: Path, judged: Mapping[str, Judged], say: Say, quiet: bool) -> None:
+def _train(recipe: PipelineRecipe, path: Path, judged: Mapping[str, JudgedQueries], say: Say, quiet: bool) -> None:
     """Writes the candidates of training and validation queries, and trains the ranker on them."""
     from canon.training.trainer import train
 
@@ -199,7 +199,7 @@ def flat(prefix: str, table: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for part in parts for key, value in part.items()}
 
 
-def _write_candidates(pipeline: Pipeline, judged: Judged, names: Sequence[str], file: Path, most: int) -> None:
+def _write_candidates(pipeline: Pipeline, judged: JudgedQueries, names: Sequence[str], file: Path, most: int) -> None:
     """Candidates as the recalls find them, with features and grades: one Parquet table, a group of rows at a time."""
     import pyarrow as pa
     from pyarrow import parquet

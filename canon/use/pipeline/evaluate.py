@@ -29,7 +29,7 @@ _MOVED = 10  # queries that gained most, and as many that lost most
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedQueries:
     """Queries and the grades of their documents."""
 
     texts: Sequence[str]
@@ -42,7 +42,7 @@ class Evaluated:
     moves: list[dict[str, Any]]  # queries that gained or lost most, from the first recall alone to the last stage
 
 
-def evaluate(pipeline: Pipeline, judged: Judged, now: float = 0.0) -> Evaluated:
+def evaluate(pipeline: Pipeline, judged: JudgedQueries, now: float = 0.0) -> Evaluated:
     answers = pipeline.answer(judged.texts, now)
     orders: dict[str, list[np.ndarray]] = {}
     for number, one in enumerate(pipeline.recalls):
@@ -61,7 +61,7 @@ def evaluate(pipeline: Pipeline, judged: Judged, now: float = 0.0) -> Evaluated:
     return Evaluated(rows, _moves(judged, first, list(measured.values())[-1]["ndcg@10"]))
 
 
-def _moves(judged: Judged, before: np.ndarray, after: np.ndarray) -> list[dict[str, Any]]:
+def _moves(judged: JudgedQueries, before: np.ndarray, after: np.ndarray) -> list[dict[str, Any]]:
     """By falling gain."""
     order = np.argsort(before - after, kind="stable")
     chosen = order if len(order) <= 2 * _MOVED else np.concatenate([order[:_MOVED], order[-_MOVED:]])

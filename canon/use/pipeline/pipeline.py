@@ -28,7 +28,7 @@ from canon.use.features.text import Candidates
 from canon.use.pipeline import recall as of_recall
 from canon.use.pipeline.documents import StoredDocuments
 from canon.use.pipeline.rank import RankScorer, open_scorer
-from canon.use.pipeline.recall import Found, Recall, Request, feature_names, names_of, recall
+from canon.use.pipeline.recall import Found, PipelineRequest, Recall, feature_names, names_of, recall
 from canon.use.pipeline.rerank import Likeness, Moment, Ordered, Step, step_of
 from canon.use.pipeline.settings import PipelineRecipe, recipe_of
 
@@ -36,11 +36,11 @@ _CHUNK = 200  # queries at once
 _SHOWN = 200  # characters of a body
 
 
-Asked = str | Request
+Asked = str | PipelineRequest
 
 
-def requested(query: Asked) -> Request:
-    return Request(query) if isinstance(query, str) else query
+def requested(query: Asked) -> PipelineRequest:
+    return PipelineRequest(query) if isinstance(query, str) else query
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class Pipeline:
                 raise CanonError("A query is empty.")
         return recall(self.recalls, requests, [self._known(one) for one in requests])
 
-    def _known(self, request: Request) -> np.ndarray:
+    def _known(self, request: PipelineRequest) -> np.ndarray:
         """Documents that the user has."""
         names = {*request.items, *(name for one in self.recalls for name in one.known(request))}
         return np.array([self.rows.places[name] for name in names if name in self.rows.places], dtype=np.int64)

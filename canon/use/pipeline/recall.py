@@ -37,7 +37,7 @@ _NONE = np.empty(0, dtype=np.int64)
 
 
 @dataclass(frozen=True)
-class Request:
+class PipelineRequest:
     """What is asked for: a text; or for a user; or for someone who has some items, by their ids."""
 
     text: str = ""
@@ -45,15 +45,17 @@ class Request:
     items: tuple[str, ...] = ()
 
 
-Find = Callable[[Sequence[Request]], tuple[np.ndarray, np.ndarray]]  # rows [Q, K], −1 for none, and scores [Q, K]
+Find = Callable[
+    [Sequence[PipelineRequest]], tuple[np.ndarray, np.ndarray]
+]  # rows [Q, K], −1 for none, and scores [Q, K]
 
 
 @dataclass(frozen=True)
 class Recall:
     name: str
     find: Find
-    how: Callable[[Request], str] = lambda request: ""  # trained, fold-in or popular: of a recommender
-    known: Callable[[Request], Sequence[str]] = lambda request: ()  # items that the user has
+    how: Callable[[PipelineRequest], str] = lambda request: ""  # trained, fold-in or popular: of a recommender
+    known: Callable[[PipelineRequest], Sequence[str]] = lambda request: ()  # items that the user has
 
 
 @dataclass(frozen=True)
@@ -134,12 +136,12 @@ def open_recall(name: str, kind: str, config: Any, folder: Path, rows: StoredDoc
     return Recall(name, lambda requests: (_repeated(best, requests), _repeated(values_n[best], requests)))
 
 
-def _repeated(values: np.ndarray, requests: Sequence[Request]) -> np.ndarray:
+def _repeated(values: np.ndarray, requests: Sequence[PipelineRequest]) -> np.ndarray:
     return np.tile(values, (len(requests), 1))
 
 
 def _nearest(
-    folder: VectorFolder, requests: Sequence[Request], config: s.VectorRecall
+    folder: VectorFolder, requests: Sequence[PipelineRequest], config: s.VectorRecall
 ) -> tuple[np.ndarray, np.ndarray]:
     rows, scores = _nothing(len(requests), config.top)
     asked = [place for place, one in enumerate(requests) if one.text]
@@ -167,10 +169,10 @@ def _recommender(name: str, config: s.RecommenderRecall, rows: StoredDocuments) 
             f"({rows.ids[0]} …)."
         )
 
-    def of(request: Request, top: int) -> dict[str, Any]:
+    def of(request: PipelineRequest, top: int) -> dict[str, Any]:
         return recommend(model, request.user, () if request.user else request.items, top)
 
-    def find(requests: Sequence[Request]) -> tuple[np.ndarray, np.ndarray]:
+    def find(requests: Sequence[PipelineRequest]) -> tuple[np.ndarray, np.ndarray]:
         found, scores = _nothing(len(requests), config.top)
         for place, request in enumerate(requests):
             if request.user or request.items:
@@ -179,7 +181,7 @@ def _recommender(name: str, config: s.RecommenderRecall, rows: StoredDocuments) 
                 scores[place, : len(best)] = [one["score"] for one in best]
         return found, scores
 
-    def known(request: Request) -> Sequence[str]:
+    def known(request: PipelineRequest) -> Sequence[str]:
         place = schema.users.index(request.user) if request.user in schema.users else -1
         trained: Any = learner
         return [schema.items[item] for item in trained.known[place]] if place >= 0 else ()
@@ -191,7 +193,9 @@ def _nothing(queries: int, top: int) -> tuple[np.ndarray, np.ndarray]:
     return np.full((queries, top), -1, dtype=np.int64), np.full((queries, top), -np.inf)
 
 
-def recall(recalls: Sequence[Recall], requests: Sequence[Request], left_out: Sequence[np.ndarray] = ()) -> Found:
+def recall(
+    recalls: Sequence[Recall], requests: Sequence[PipelineRequest], left_out: Sequence[np.ndarray] = ()
+) -> Found:
     """The union of what all recalls find, each document once, in the order of the recalls and of their ranks; left_out:
     of each request, documents that it is not to be answered with."""
     lists = [one.find(requests) for one in recalls]
