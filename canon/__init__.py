@@ -2,12 +2,13 @@
 
 TYPE_CHECKING = False  # typing itself would take its time to be imported
 if TYPE_CHECKING:
-    from canon.api import create, encode, list_datasets, list_recipes, list_systems, load, search, train
+    from canon.api import build, create, encode, list_datasets, list_recipes, list_systems, load, search, train
     from canon.errors import CanonError
 
 __version__ = "0.1.0"
 __all__ = [
     "CanonError",
+    "build",
     "create",
     "encode",
     "list_datasets",

@@ -20,6 +20,7 @@ from canon.registry.recipes import RecipeRecord, recipe_records
 if TYPE_CHECKING:
     from canon.training.run import Run
     from canon.use.model import Model
+    from canon.use.pipeline.pipeline import Pipeline
     from canon.use.search.folder import VectorFolder
     from canon.use.vectors import Vectors
 
@@ -72,6 +73,18 @@ def train_run(
     return run
 
 
+def build(
+    recipe: str, *, out: str | Path | None = None, resume: bool = False, quiet: bool = False, **changes: Any
+) -> Pipeline:
+    """Builds a pipeline of recalls, ranker and later steps, as build("pipeline/pydocs"); changes replace sections."""
+    from canon.use.pipeline.build import build as build_pipeline
+    from canon.use.pipeline.pipeline import Pipeline
+
+    with _in_sentences():
+        path, _ = build_pipeline(_text("recipe", recipe), out, resume, changes, quiet)
+        return Pipeline.open(path)
+
+
 def load(path: str | Path, **options: Any) -> Model | Vectors:
     """A run, which can predict, evaluate and more; or the vectors of another tool's file of word vectors.
 
@@ -110,18 +123,21 @@ def encode(model: str | Path, files: Any, out: str | Path, **options: Any) -> Ve
 
 
 def search(path: str | Path, queries: Any, top: int = 10, **options: Any) -> list[list[dict[str, Any]]]:
-    """For each query the best rows of a folder of vectors, as search("vectors", "How are volcanoes formed?").
+    """For each query the best rows of a folder of vectors, as search("vectors", "How are volcanoes formed?"); or the
+    answers of a pipeline's run.
 
-    options: method, index, prompt, ef and say, as in canon.use.search.folder.VectorFolder.search."""
+    options: those of canon.use.search.folder.VectorFolder.search, or of canon.use.pipeline.pipeline.Pipeline.search."""
+    from canon.use.pipeline.pipeline import Pipeline
+    from canon.use.pipeline.settings import is_pipeline_run
     from canon.use.search.folder import VectorFolder
 
+    folder = _path("path", path)
+    kind: type[Pipeline] | type[VectorFolder] = Pipeline if is_pipeline_run(folder) else VectorFolder
     for name in options:
-        if name not in (known := signature(VectorFolder.search).parameters):
+        if name not in (known := signature(kind.search).parameters):
             raise unknown("option", name, known)
     with _in_sentences():
-        return VectorFolder.open(_path("path", path)).search(
-            [queries] if isinstance(queries, str) else queries, top, **options
-        )
+        return kind.open(folder).search([queries] if isinstance(queries, str) else queries, top, **options)
 
 
 @contextmanager

@@ -81,6 +81,11 @@ class Context:
 # ---- what learns
 
 
+class Unchanging(dict[str, Any]):
+    """A group of `Learning.tensors` that is the same in every checkpoint that has a group of its name: it is written
+    once, and later checkpoints link to that file."""
+
+
 class Learning(ABC):
     """Something that learns in steps and whose whole state is arrays and JSON: what learners and agents share."""
 
@@ -184,6 +189,17 @@ class Environment(Protocol):
 
 
 @runtime_checkable
+class Snapshot(Protocol):
+    """An environment of a user's own that can say where it is (its generator np_random is kept beside)."""
+
+    def snapshot(self) -> Any:
+        """Everything that the rest of an episode depends on, as JSON."""
+
+    def restore(self, state: Any) -> None:
+        """Takes what `snapshot` gave, which has been to JSON and back."""
+
+
+@runtime_checkable
 class MakesEnvironment(Protocol):
     """Data that is an environment, and a column of its episodes."""
 
@@ -208,7 +224,12 @@ class Environments(Protocol):
     copies: list[Any]  # the environments themselves, for agents that know more about them
     observations: np.ndarray  # [N, …] where the copies are now
 
-    def step(self, actions_N: np.ndarray) -> Transitions: ...
+    def step(self, actions_N: np.ndarray, open_N: np.ndarray | None = None) -> Transitions:
+        """A step of every copy, or of those whose numbers are given."""
+
+    def count(self, episodes: float, returns: float, lengths: float) -> None:
+        """Adds episodes that an agent has drawn by itself to those that are logged: how many, and sums of their returns
+        and lengths."""
 
 
 class Transitions(NamedTuple):
@@ -226,7 +247,9 @@ class Agent(Learning):
     """What learns by acting: a system with loop="environment". In a step it acts in its copies as often as it likes;
     canon.training.environment keeps the copies, scores the agent by playing, and makes it a learner."""
 
+    unit = (1.0, "environment steps")
     copies: int = 1  # environments that it acts in side by side
+    gamma: float = 1.0  # its discount
 
     @abstractmethod
     def begin(self, environments: Environments, batch: int, steps: int) -> None:
@@ -235,6 +258,46 @@ class Agent(Learning):
     @abstractmethod
     def act(self, observations_N: np.ndarray) -> np.ndarray:
         """The best actions [N] that it knows, for evaluation, without learning."""
+
+
+@runtime_checkable
+class Foresees(Protocol):
+    """An agent that predicts the discounted return from an observation on."""
+
+    def foresee(self, observations_N: np.ndarray) -> np.ndarray: ...
+
+
+@runtime_checkable
+class SamplesActions(Protocol):
+    """An agent whose policy is stochastic."""
+
+    sampling: bool  # whether it is judged by sampled actions
+
+    def sample(self, observations_N: np.ndarray, uniform_N: np.ndarray) -> np.ndarray:
+        """Actions decided by numbers between 0 and 1."""
+
+
+@runtime_checkable
+class Measures(Protocol):
+    """An agent that knows more of what it learned than episodes show."""
+
+    def measures(self, environment: Any) -> dict[str, float]: ...
+
+
+class StateTable(NamedTuple):
+    """What an agent knows of each of S states."""
+
+    values: np.ndarray  # [S]
+    policy: np.ndarray  # [S, A] probabilities of actions
+    visits: np.ndarray  # [S] how often it was there
+
+
+@runtime_checkable
+class Tabular(Protocol):
+    """An agent of states that can be listed."""
+
+    def table(self) -> StateTable | None:
+        """None where states cannot be listed."""
 
 
 # ---- abilities of networks and learners

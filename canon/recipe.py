@@ -23,7 +23,7 @@ from canon.optim.schedules import Schedule
 from canon.optim.settings import OPTIMIZERS, OptimizerSettings
 from canon.recipe_text import EFFECTIVE, effective_settings, inline, values_of
 from canon.registry.ideas import no_system
-from canon.registry.recipes import RECIPES
+from canon.registry.recipes import RECIPES, recipe_files
 from canon.train_config import Group, TrainConfig
 
 DEFAULT = "sequence/pronounce"
@@ -176,7 +176,7 @@ class Recipe:
 
 def names() -> list[str]:
     """All recipes that come with canon, as chapter/name."""
-    return sorted(str(path.relative_to(RECIPES).with_suffix("")) for path in RECIPES.glob("*/*.toml"))
+    return sorted(recipe_files())
 
 
 def recipe_of(run: str) -> str:

@@ -2,7 +2,7 @@
 
 A table stands between `<!-- generated: NAME -->` and `<!-- end -->`. Names: systems, chapters and peers (-zh in
 Chinese), recipes, metrics, train, data, datasets, optimizer, schedule, groups, objectives, objective-settings,
-first-hour, claims, claims-counted, claims-discussed, logged, and for a system settings-NAME, logged-NAME,
+first-hour, pipeline-settings, claims, claims-counted, claims-discussed, logged, and for a system settings-NAME, logged-NAME,
 deviations-NAME.
 """
 
@@ -46,6 +46,14 @@ from canon.runs import records as run_records
 from canon.tasks import table as tasks
 from canon.tasks.records import TASK_RECORDS
 from canon.train_config import Group, TrainConfig
+from canon.use.pipeline.settings import (
+    RECALLS,
+    RERANKS,
+    DocumentSettings,
+    QuerySourceSettings,
+    Ranker,
+    RankSettings,
+)
 
 ROOT = Path(__file__).parent.parent
 _MOST_EFFECTS = 3  # of a claim, in the table of claims
@@ -315,6 +323,23 @@ def settings_table(cls: type, prefix: str, other: Mapping[str, Any] | None = Non
     return _table((f"`{prefix}`", "default", ""), rows)
 
 
+def pipeline_settings(page: Path) -> str:
+    sections = {
+        "documents": DocumentSettings,
+        "queries": QuerySourceSettings,
+        "rank": RankSettings,
+        "rank.runs": Ranker,
+    }
+    several = {"recall": RECALLS, "rerank": RERANKS}
+    sections |= {f"{section}.{name}": cls for section, classes in several.items() for name, cls in classes.items()}
+    rows = [
+        [f"`{section}`", f"`{field.name}`", _default(field), _description(cls, field.name)]
+        for section, cls in sections.items()
+        for field in fields(cls)
+    ]
+    return _table(("section, or name", "setting", "default", ""), rows)
+
+
 def _link(page: Path, system: System, text: str) -> str:
     return f"[`{text}`]({Path(os.path.relpath(ROOT / system.docs, page.parent)).as_posix()})"
 
@@ -366,6 +391,7 @@ def blocks() -> dict[str, Callable[[Path], str]]:
         "groups": lambda page: settings_table(Group, "optimizer.groups."),
         "objectives": objective_table,
         "objective-settings": objective_settings,
+        "pipeline-settings": pipeline_settings,
         "logged": logged_by_all,
     }
 

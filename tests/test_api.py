@@ -49,7 +49,7 @@ def test_listing_imports_no_torch() -> None:
 
 def test_there_is_nothing_else() -> None:
     lists = {"list_datasets", "list_recipes", "list_systems"}
-    assert set(library.__all__) == {"CanonError", "create", "encode", "load", "search", "train", *lists}
+    assert set(library.__all__) == {"CanonError", "build", "create", "encode", "load", "search", "train", *lists}
     assert all(callable(getattr(library, name)) for name in library.__all__)
     with pytest.raises(AttributeError, match="module 'canon' has no attribute 'fit'"):
         library.fit  # noqa: B018

@@ -17,6 +17,7 @@ from canon import recipe as recipes
 from canon.data.catalogue import CATALOGUE
 from canon.optim import OPTIMIZERS
 from canon.registry import SYSTEMS
+from canon.registry.recipes import pipeline_tables
 from canon.training.trainer import train
 
 VERBS = (
@@ -25,10 +26,12 @@ VERBS = (
     *("compare", "tune", "list", "describe", "plot"),
     *("inspect filters", "inspect features", "inspect attention", "inspect gradients", "convert", "distill"),
     *("tokenizer train", "data fetch"),
+    "features",
 )
 LISTS = {
     "systems": ("system", [system.name for system in SYSTEMS]),
     "recipes": ("recipe", recipes.names()),
+    "pipelines": ("pipeline", list(pipeline_tables())),
     "datasets": ("dataset", list(CATALOGUE)),
     "optimizers": ("optimizer", list(OPTIMIZERS)),
 }

@@ -27,8 +27,9 @@ _VERBS = {
     "Know your data": ("check:check", "data:fetch", "data:cache", "tokenizer:train"),
     "Use a run": (
         *("predict:predict", "evaluate:evaluate", "translate:translate", "generate:generate"),
-        *("encode:encode", "search:search", "rank:rank", "recommend:recommend"),
+        *("encode:encode", "search:search", "rank:rank", "recommend:recommend", "play:play"),
         *("neighbors:neighbors", "neighbors:analogy", "convert:convert", "distill:distill"),
+        *("features:features",),
     ),
     "Look inside": (
         *("list_:list_", "describe:describe", "plot:plot", "inspect:filters", "inspect:features"),

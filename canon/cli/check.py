@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from canon.cli.options import Json, Sets, changes_of, print_result
-from canon.config import parse
+from canon.config import Table, assign, parse
 from canon.errors import CanonError
 
 
@@ -30,7 +30,9 @@ def check(
     for key in changes:
         if not key.startswith("data."):
             raise CanonError(f"canon check takes only data settings, as in --set data.label=stars; got {key}.")
-    table = {key.removeprefix("data."): value for key, value in changes.items()}
+    table: Table = {}
+    for key, value in changes.items():
+        assign(table, key.removeprefix("data."), value)
     config = parse(DataConfig, {**table, "source": source}, "data", dict.fromkeys(changes, "--set"))
     report = examine(config, lambda task: TASK_RECORDS[task].targets)
     print_result(json, asdict(report), "\n".join(report.render()))

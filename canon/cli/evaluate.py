@@ -44,7 +44,16 @@ def evaluate(
     """
     from canon.tasks.base import ListsLabels
     from canon.use.model import load
+    from canon.use.pipeline.settings import is_pipeline_run
 
+    if is_pipeline_run(run):
+        from canon.use.pipeline.build import evaluate_run, lines_of
+
+        if data or task:
+            raise CanonError(f"{run} is a pipeline, which is evaluated by the judged queries that it was built with.")
+        stages = evaluate_run(run)
+        print_result(json, stages, lines_of({"stages": stages}))
+        return
     if Path(run).is_file():
         from canon.use.vectors import Vectors
 

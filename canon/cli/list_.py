@@ -42,6 +42,20 @@ def _recipes() -> Rows:
     ]
 
 
+def _pipelines() -> Rows:
+    from canon.registry.recipes import pipeline_tables
+
+    return [
+        {
+            "pipeline": name,
+            "stages": " → ".join(part for part in ("recall", "rank", "rerank") if part in table),
+            "data": table["documents"]["source"],
+            "reaches": ", ".join(f"{key} {low:.4g}–{high:.4g}" for key, (low, high) in table.get("expect", {}).items()),
+        }
+        for name, table in pipeline_tables().items()
+    ]
+
+
 def _datasets() -> Rows:
     from canon.data.catalogue import CATALOGUE, locate
 
@@ -78,6 +92,7 @@ def _objectives() -> Rows:
 _LISTS = {
     "systems": _systems,
     "recipes": _recipes,
+    "pipelines": _pipelines,
     "datasets": _datasets,
     "objectives": _objectives,
     "optimizers": _optimizers,
@@ -86,11 +101,13 @@ _LONG = {"objectives": ("formula", "paper")}  # columns that only --json has: do
 
 
 def list_(
-    what: Annotated[str, typer.Argument(help="systems, recipes, datasets, objectives or optimizers.")] = "systems",
+    what: Annotated[
+        str, typer.Argument(help="systems, recipes, pipelines, datasets, objectives or optimizers.")
+    ] = "systems",
     only: Annotated[str, typer.Argument(metavar="[WORD]", help="Show only the rows that have this word.")] = "",
     json: Json = False,
 ) -> None:
-    """List the systems, recipes, datasets, objectives or optimizers; a second word shows only rows that have it.
+    """List systems, recipes, pipelines, datasets, objectives or optimizers; a second word shows only rows with it.
 
     Examples:
     canon list recipes

@@ -12,7 +12,7 @@ from canon.errors import CanonError
 
 
 def recommend(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="A run of a system that recommends.")],
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A run of a system that recommends, or of a pipeline.")],
     user: Annotated[list[str] | None, typer.Option(help="A user of the training data; may be given again.")] = None,
     items: Annotated[str, typer.Option(help="Items that a new user has, between commas.")] = "",
     top: Annotated[int, typer.Option(min=1, max=10_000, help="How many items to list.")] = 10,
@@ -32,17 +32,23 @@ def recommend(
     import canon
     from canon.storage import write_text
     from canon.use.model import Model
+    from canon.use.pipeline.settings import is_pipeline_run
     from canon.use.recommend import read_titles
     from canon.use.recommend import recommend as best_items
 
     given = [item.strip() for item in items.split(",") if item.strip()]
     if bool(user) == bool(given):
         raise CanonError("Give --user U, or --items A,B, one of both.")
+    asked: list[dict[str, Any]] = [{"user": one} for one in user or []] or [{"items": given}]
+    if is_pipeline_run(run):
+        if titles or out:
+            raise CanonError(f"{run} is a pipeline, whose documents have titles: leave --titles and --out out.")
+        _ask(run, asked, top, json)
+        return
     model: Any = canon.load(run)
     if not isinstance(model, Model):
         raise CanonError(f"{run} is no run of a system that recommends.")
     names = None if titles is None else read_titles(titles)
-    asked: list[dict[str, Any]] = [{"user": one} for one in user or []] or [{"items": given}]
     answers = [best_items(model, **one, top=top, titles=names) for one in asked]
     if out is not None:
         write_text(out, "".join(dumps(answer, ensure_ascii=False) + "\n" for answer in answers))
@@ -61,6 +67,29 @@ def recommend(
         for answer in answers:
             print(_said(answer))
     print_result(json, answers if len(answers) > 1 else answers[0], shown)
+
+
+def _ask(run: str, asked: list[dict[str, Any]], top: int, json: bool) -> None:
+    """Users of a pipeline, through all of its stages."""
+    from canon.use.pipeline.pipeline import Pipeline
+    from canon.use.pipeline.recall import Request
+
+    pipeline = Pipeline.open(run)
+    requests = [Request(user=one.get("user", ""), items=tuple(one.get("items", ()))) for one in asked]
+    results = pipeline.search(requests, top)
+    record = [
+        {**one, "how": pipeline.how(request), "results": rows}
+        for one, request, rows in zip(asked, requests, results, strict=True)
+    ]
+    shown = [
+        {
+            **({"user": one["user"]} if len(asked) > 1 else {}),
+            **{name: row.get(name, "") for name in ("rank", "score", "id", "title")},
+        }
+        for one, rows in zip(asked, results, strict=True)
+        for row in rows
+    ]
+    print_result(json, record, shown)
 
 
 def _said(answer: dict[str, Any]) -> str:

@@ -1,4 +1,5 @@
-"""canon search V QUERY … [--top N] [--method NAME] [--index exact|hnsw] · canon search V PAIRS --mine K --out FILE"""
+"""canon search V QUERY … [--top N] [--method NAME] [--index exact|hnsw] · canon search V PAIRS --mine K --out FILE
+· canon search RUN QUERY … [--explain] [--now TIME], where RUN is a pipeline"""
 
 from __future__ import annotations
 
@@ -14,7 +15,9 @@ from canon.errors import CanonError
 
 
 def search(
-    folder: Annotated[str, typer.Argument(metavar="V", help="A folder of vectors, made by canon encode.")],
+    folder: Annotated[
+        str, typer.Argument(metavar="V|RUN", help="A folder of vectors, made by canon encode; or a pipeline's run.")
+    ],
     queries: Annotated[
         list[str], typer.Argument(metavar="QUERY", help="Texts, or files with one on each line; - for standard input.")
     ],
@@ -30,26 +33,42 @@ def search(
         float, typer.Option(help="--mine: a negative scores so much less than the pair, at least.")
     ] = 0.0,
     out: Annotated[Path | None, typer.Option(help="--mine: the .jsonl file to write.")] = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Pipelines: what found each document, its place after each stage, why.")
+    ] = False,
+    now: Annotated[
+        str, typer.Option(help="Pipelines: the time that freshness counts from; default: the clock's.")
+    ] = "",
     text: AsText = False,
     json: Json = False,
 ) -> None:
-    """Find the rows that are nearest to a text, by vectors, by words or by both; or mine hard negatives.
+    """Find the rows that are nearest to a text, by vectors, by words or by both; ask a pipeline; mine hard negatives.
 
     Examples:
     canon search vectors "How are volcanoes formed?" --top 5
     canon search vectors questions.txt --method hybrid --json
+    canon search runs/pydocs "parse a date" --explain
     canon search vectors pairs.csv --mine 5 --margin 0.05 --out triples.jsonl
     """
+    from canon.use.pipeline.settings import is_pipeline_run
     from canon.use.search.folder import VectorFolder
 
+    if is_pipeline_run(folder):
+        if mine or out or margin or prompt or ef or method != "vectors" or index != "exact":
+            raise CanonError(
+                f"{folder} is a pipeline, whose recipe says how it searches: give --top, --explain, --now."
+            )
+        _ask(folder, _asked(queries, text), top, explain, now, json)
+        return
+    if explain or now:
+        raise CanonError(f"--explain and --now belong to pipelines; {folder} is none.")
     found = VectorFolder.open(folder)
     if mine:
         _mine(found, queries, mine, margin, prompt, out, json)
         return
     if margin or out:
         raise CanonError("--margin and --out belong to --mine.")
-    with files_of([] if text else queries) as given:
-        asked = _texts(queries if text else given, text)
+    asked = _asked(queries, text)
 
     def say(sentence: str) -> None:
         print(sentence, file=sys.stderr)
@@ -63,6 +82,39 @@ def search(
         for row in rows
     ]
     print_result(json, record, [{**row, "id": str(row["id"])} for row in shown])
+
+
+def _ask(folder: str, asked: list[str], top: int, explain: bool, now: str, json: bool) -> None:
+    from canon.errors import border
+    from canon.use.pipeline.documents import seconds_of
+    from canon.use.pipeline.pipeline import Pipeline
+
+    with border(f'--now "{now}"', "is no time, as 2026-11-19 or seconds since 1970"):
+        seconds = seconds_of(now) if now else 0.0
+    results = Pipeline.open(folder).search(asked, top, now=seconds, explain=explain)
+    record = [{"query": query, "results": rows} for query, rows in zip(asked, results, strict=True)]
+    shown = []
+    for query, rows in zip(asked, results, strict=True):
+        for row in rows:
+            of_query = {"query": query[:40]} if len(asked) > 1 else {}
+            shown.append(
+                {**of_query, "rank": row["rank"], "score": row["score"], "id": row["id"], **_shown(row, explain)}
+            )
+    print_result(json, record, shown)
+
+
+def _shown(row: dict[str, Any], explain: bool) -> dict[str, str]:
+    """A document in a line; explained: by which recalls at which ranks, and its rank after each stage."""
+    if not explain:
+        return {"title": str(row.get("title", ""))[:40], "text": row["text"][:80]}
+    found = " ".join(f"{name}:{one['rank']}" for name, one in row["found"].items())
+    stages = " → ".join(f"{name} {one['rank']}" for name, one in row["stages"].items())
+    return {"found": found, "stages": stages}
+
+
+def _asked(queries: list[str], text: bool) -> list[str]:
+    with files_of([] if text else queries) as given:
+        return _texts(queries if text else given, text)
 
 
 def _texts(sources: list[str], text: bool) -> list[str]:

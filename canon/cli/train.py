@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from canon.cli.options import DataPath, Json, Sets, changes_of, print_result, recipe_names, stoppable
+from canon.cli.options import DataPath, Json, Sets, changes_of, print_result, print_table, recipe_names, stoppable
 
 
 def train(
@@ -31,11 +31,33 @@ def train(
     canon train reviews.csv
     canon train linear/digits-mlp --set train.epochs=5
     canon train mlp --data reviews.csv --set data.label=stars --out runs/reviews
+    canon train pipeline/pydocs
     canon train runs/reviews --resume
     """
     from canon.api import train_run
+    from canon.use.pipeline.settings import is_pipeline
 
+    if is_pipeline(recipe):
+        with stoppable():
+            _build(recipe, data, out, resume, changes_of(set_), quiet, json)
+        return
     with stoppable():
         run = train_run(recipe, data=data, out=out, resume=resume, changes=changes_of(set_), quiet=quiet)
     if run is not None:  # None in a helper process of torchrun
         print_result(json, {"run": str(run.path), **(run.result or {})}, f"{run.path}/report.html")
+
+
+def _build(
+    recipe: str, data: str, out: Path | None, resume: bool, changes: dict[str, Any], quiet: bool, json: bool
+) -> None:
+    """Builds a pipeline, whose recipe has several stages."""
+    from canon.report.pipeline import write_pipeline_report
+    from canon.use.pipeline.build import build, lines_of
+
+    if data:
+        changes["documents.source"] = data
+    path, result = build(recipe, out, resume, changes, quiet)
+    page = write_pipeline_report(path)
+    if not json and (stages := lines_of(result)):
+        print_table(stages)
+    print_result(json, {"run": str(path), **result}, page)

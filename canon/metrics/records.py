@@ -49,7 +49,35 @@ def _pair(name: str, title: str, question: str, units: str, paper: str = "") -> 
     )
 
 
+_IN_P = "by the table P"
+_CONTROL = (
+    Metric("return", "Return", "mean over episodes of Σ r", _HIGH),
+    Metric("return_std", "Standard deviation of the return", "over episodes", _LOW),
+    Metric("return_median", "Median return", "over episodes", _HIGH),
+    Metric("return_low", "Return, lower end", "mean − 1.96 standard errors", _HIGH),
+    Metric("return_high", "Return, upper end", "mean + 1.96 standard errors", _HIGH),
+    Metric("length", "Length", "mean steps of an episode", _LOW),
+    Metric("truncated", "Truncated", "share of episodes that are cut off by the limit of steps", _LOW),
+    Metric("discounted", "Discounted return", "mean over episodes of Σ γ^t r_t", _HIGH),
+    Metric("predicted", "Predicted return", "mean of what the agent predicts at the start of episodes", _HIGH),
+    Metric("exact_return", "Exact return", f"mean undiscounted return within the limit of steps, {_IN_P}", _HIGH),
+    Metric("value", "Value", f"Σ_s p(start s) V^π(s), {_IN_P}", _HIGH, oracle="linear solve"),
+    Metric("best_value", "Best value", f"Σ_s p(start s) V*(s), {_IN_P}", _HIGH, oracle="linear programming"),
+    Metric("ordinary", "Ordinary importance sampling", "mean of ρ G", _HIGH, oracle="all trajectories"),
+    Metric("weighted", "Weighted importance sampling", "Σ ρ G / Σ ρ", _HIGH, oracle="all trajectories"),
+    Metric("per_decision", "Per-decision", "mean of Σ_t γ^t ρ_{0:t} r_t", _HIGH, oracle="all trajectories"),
+    Metric("weighted_per_decision", "Weighted per-decision", "Σ_t γ^t Σ ρ_{0:t} r_t / Σ ρ_{0:t}", _HIGH),
+    Metric("interval_low", "Interval, lower end", "2.5 % quantile of 1,000 bootstraps of `weighted`", _HIGH),
+    Metric("interval_high", "Interval, upper end", "97.5 % quantile of the same", _HIGH),
+    Metric("effective_sample", "Effective sample", "(Σ ρ)² / Σ ρ², in episodes", _HIGH),
+    Metric("unweighted", "Unweighted return", "mean of G: of the policy that acted, not of π", _HIGH),
+    Metric("truth", "Truth", f"discounted return of π within the limit of steps, {_IN_P}", _HIGH),
+    Metric("log_episodes", "Episodes of others", "that the estimates are of", _HIGH),
+    Metric("q_error", "Error of Q", f"max over s, a of abs(Q − Q*), Q* {_IN_P}", _LOW),
+)
+
 RECORDS = (
+    *_CONTROL,
     # Classes and labels.
     Metric("accuracy", "Accuracy", "(1/n) Σ [ŷ = y]", _HIGH, "accuracy", oracle="scikit-learn"),
     Metric("f1_macro", "Macro F1", "mean over classes of 2tp/(2tp + fp + fn)", _HIGH, "f1", oracle="scikit-learn"),

@@ -19,7 +19,7 @@ _THE_OBJECTIVE = "the objective"  # where a setting of a system came from
 
 def fitting(system: System) -> tuple[str, ...]:
     """The objectives that a system can be trained by, its default first; a learner without a network has its own."""
-    if system.loop == "learner":
+    if system.loop != "gradient":
         return (system.objective, *system.objectives)
     fit = (each.name for each in by_name().values() if system.task in each.tasks and each.module and not each.exclusive)
     return tuple(dict.fromkeys((system.objective, *fit)))

@@ -47,6 +47,49 @@ def _of_sentences(*, module: str, **more: Any) -> Objective:
     return Objective(module=f"canon.objectives.sentences:{module}", **more)
 
 
+def _of_acting(**more: Any) -> Objective:
+    """What an agent computes of its own experience."""
+    return Objective(columns=(), outputs=(), **{"tasks": {"control": NoSettings}, **more})
+
+
+_CONTROL = (
+    _of_acting(
+        name="bellman",
+        title="Bellman's optimality equation",
+        formula="abs(V(s) − max_a Σ p (r + γ (1 − terminated) V(s')))",
+        paper="Bellman 1957, Dynamic programming",
+    ),
+    _of_acting(
+        name="temporal-difference",
+        title="Temporal difference",
+        formula="(y − Q(s, a))², y = r + γ (1 − terminated) max_a Q(s', a); SARSA: Q(s', a') with the a' that is taken",
+        paper="Sutton 1988, Learning to predict by the methods of temporal differences; Watkins 1989, Learning from "
+        "delayed rewards",
+    ),
+    _of_acting(
+        name="huber-temporal-difference",
+        title="Huber's loss of a temporal difference",
+        formula="½ e² where abs(e) < 1, else abs(e) − ½, e = y − Q(s, a)",
+        paper="Huber 1964, Robust estimation of a location parameter; Mnih et al. 2015, Human-level control through "
+        "deep reinforcement learning",
+        decides={"loss": "huber"},
+    ),
+    _of_acting(
+        name="policy-gradient",
+        title="Policy gradient",
+        formula="−(1/E) Σ_t [(G_t − b_t) log π(a_t given s_t) + β H(π(· given s_t))] over E episodes",
+        paper="Williams 1992, Simple statistical gradient-following algorithms for connectionist reinforcement "
+        "learning",
+    ),
+    _of_acting(
+        name="importance-sampling",
+        title="Importance sampling",
+        formula="ρ G, ρ = Π π(a_t given s_t)/b(a_t given s_t)",
+        paper="Precup, Sutton and Singh 2000, Eligibility traces for off-policy policy evaluation",
+        tasks={"policy-evaluation": NoSettings},
+    ),
+)
+
 OBJECTIVES: tuple[Objective, ...] = (
     Objective(
         name="cross-entropy",
@@ -425,6 +468,7 @@ OBJECTIVES: tuple[Objective, ...] = (
         columns=("item",),
         outputs=("loss",),
     ),
+    *_CONTROL,
 )
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from canon.errors import unknown
 from canon.registry import (
     clicks,
+    control,
     embeddings,
     linear,
     pretrained,
@@ -39,6 +40,7 @@ SYSTEMS: tuple[System, ...] = (
     *ranking_learners.SYSTEMS,
     *recommendation.SYSTEMS,
     *clicks.SYSTEMS,
+    *control.SYSTEMS,
 )
 
 

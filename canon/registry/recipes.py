@@ -8,6 +8,7 @@ from pathlib import Path
 from canon.config import Table, read_toml
 
 RECIPES = Path(__file__).parent.parent / "recipes"
+PIPELINES = RECIPES / "pipeline"  # of several stages, which canon.use.pipeline reads
 
 
 @dataclass(frozen=True)
@@ -24,10 +25,21 @@ class RecipeRecord:
         return {key: (bounds[0], bounds[1]) for key, bounds in expect.items() if key != "curve"}
 
 
+def recipe_files() -> dict[str, Path]:
+    """The file of each recipe of one system, by name."""
+    paths = [path for path in RECIPES.glob("*/*.toml") if path.parent != PIPELINES]
+    return {str(path.relative_to(RECIPES).with_suffix("")): path for path in sorted(paths)}
+
+
 def recipe_records() -> list[RecipeRecord]:
     """Every recipe's record, by name."""
-    tables = {str(path.relative_to(RECIPES).with_suffix("")): read_toml(path) for path in RECIPES.glob("*/*.toml")}
+    tables = {name: read_toml(path) for name, path in recipe_files().items()}
     return [
         RecipeRecord(name, table["system"]["name"], table["data"]["source"], table)
         for name, table in sorted(tables.items())
     ]
+
+
+def pipeline_tables() -> dict[str, Table]:
+    """What the recipe of each pipeline says, by name."""
+    return {f"pipeline/{path.stem}": read_toml(path) for path in sorted(PIPELINES.glob("*.toml"))}

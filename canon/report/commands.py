@@ -9,6 +9,7 @@ from typing import TypedDict
 
 from canon.contracts import KeepsVectors, NetworkLearner
 from canon.data import encodings
+from canon.data.encodings.observations import ObservationSchema
 from canon.data.encodings.pixels import PixelSchema
 from canon.data.schema import Data
 from canon.data.targets import Nothing, OtherText
@@ -46,6 +47,14 @@ def use_commands(model: Model, data: Data) -> list[Command]:
     """What this run can be used for, each with an example of its own data where that has one."""
     run, schema, path = model.run, model.schema, quote(str(model.run.path))
     commands: list[Command] = [{"use": "score it again", "command": f"canon evaluate {path}"}]
+    if isinstance(model.schema, ObservationSchema):
+        gif = quote(f"{run.path.name}.gif")
+        record = f"canon play {path} --episodes 3 --record {gif}"
+        return [
+            {"use": "watch it", "command": f"canon play {path}"},
+            {"use": "record it", "command": record},
+            *commands,
+        ]
     if isinstance(model.task, DrawsSamples):
         return [{"use": "draw samples", "command": f"canon generate {path}"}, *commands]
     if isinstance(model.learner, KeepsVectors) and isinstance(schema.target, Nothing) and schema.words is not None:

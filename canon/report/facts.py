@@ -18,6 +18,7 @@ from canon.data.schema import Data
 from canon.errors import CanonError
 from canon.recipe_text import effective_settings
 from canon.report.commands import Command, training_commands, use_commands
+from canon.report.policy import policy_of
 from canon.report.predictions import Guess, Predictions, guess_of, predictions_of
 from canon.tasks import table as tasks
 from canon.training.data import read_data
@@ -90,6 +91,7 @@ class RunFacts(TypedDict):
     predictions: Predictions | None
     prompt: list[Table]  # canon.use.prompts: the tokens that a prompt's vectors are nearest to
     attention: Table | None  # canon.inspect.attention, of one text
+    policy: Table | None  # canon.report.policy: of an agent
     pictures: list[Picture]
     cost: Cost | None
     settings: dict[str, list[Setting]]  # by section of the recipe
@@ -133,6 +135,7 @@ def gather(run: Run, data: Data | None = None) -> RunFacts:
         "predictions": shown["predictions"],
         "prompt": shown["prompt"],
         "attention": shown["attention"],
+        "policy": shown["policy"],
         "pictures": _pictures(run, int(result.get("best_step", 0))),
         "cost": _cost(run.timings(), result.get("cost", {}), step * recipe.train.batch),
         "settings": {
@@ -194,7 +197,7 @@ def _pictures(run: Run, best_step: int) -> list[Picture]:
 def _from_weights(run: Run, data: Data | None, finished: bool) -> Table:
     """What the data and the best weights add to the files of a run, or why they cannot be read."""
     shown: Table = {"unshown": [], "floors": {}, "guess": None, "predictions": None, "attention": None, "use": []}
-    shown["prompt"] = []
+    shown["prompt"], shown["policy"] = [], None
     try:
         data = data or read_data(run.recipe, run.path)
         run.check_same_data(data)
@@ -203,6 +206,7 @@ def _from_weights(run: Run, data: Data | None, finished: bool) -> Table:
         return shown | {"unshown": [str(mistake)]}
     shown |= {"floors": floors_of(model.task, data), "guess": guess_of(model.task, data)}
     shown["use"] = use_commands(model, data)
+    shown["policy"] = policy_of(model, data)
     if isinstance(model.schema, PromptedSchema):
         from canon.use.prompts import nearest
 

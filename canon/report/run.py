@@ -11,7 +11,7 @@ import numpy as np
 
 from canon.config import Table
 from canon.data.schema import Data
-from canon.report import curves, page
+from canon.report import curves, page, policy
 from canon.report.facts import Cost, RunFacts, ScoreFacts, gather
 from canon.report.page import Html, Right, note
 from canon.training.run import Run
@@ -60,6 +60,7 @@ def render(facts: RunFacts, draw: bool) -> str:
                 page.picture(one["png"], f"{one['folder']} at step {one['step']:,}") for one in facts["pictures"]
             ),
             "Scores": _scores(facts),
+            "Policy": policy.section(facts["policy"], draw),
             "Predictions on the test set": _predictions(facts, draw),
             "Tokens of the prompt": _prompt(facts),
             "Use it": _uses(facts),

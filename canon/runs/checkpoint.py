@@ -23,7 +23,7 @@ from safetensors.numpy import load as load_arrays
 from safetensors.numpy import save as dump_arrays
 
 from canon.config import Table
-from canon.contracts import Arrays
+from canon.contracts import Arrays, Unchanging
 from canon.errors import CanonError, reason
 from canon.runs import files
 from canon.storage import parse_json, writing_folder
@@ -40,9 +40,12 @@ class Damaged(CanonError):
 def save(folder: Path, step: int, system: str, tensors: Groups, state: Table) -> Path:
     """Writes checkpoint `step` below `folder`; a full disk is a CanonError and leaves the others untouched."""
     final = path_of(folder, step)
-    content = {f"{name}.safetensors": dump_arrays(_storable(group)) for name, group in tensors.items()}
+    linked = _written(folder, step, [f"{name}.safetensors" for name, x in tensors.items() if isinstance(x, Unchanging)])
+    groups = {f"{name}.safetensors": group for name, group in tensors.items()}
+    content = {name: dump_arrays(_storable(group)) for name, group in groups.items() if name not in linked}
     content["state.json"] = json.dumps(state, indent=1).encode()
     records = {name: {"bytes": len(b), "sha256": hashlib.sha256(b).hexdigest()} for name, b in content.items()}
+    records |= {name: record for name, (_, record) in linked.items()}
     content["manifest.json"] = files.sealed({"system": system, "step": step, "files": records}).encode()
     needed = sum(map(len, content.values())) + _SLACK
     free = shutil.disk_usage(folder).free
@@ -52,6 +55,8 @@ def save(folder: Path, step: int, system: str, tensors: Groups, state: Table) ->
         _remove(final)
     try:
         with writing_folder(final) as part:
+            for name, (earlier, _) in linked.items():
+                _link(earlier, part / name)
             for name, data in content.items():
                 (part / name).write_bytes(data)
     except CanonError as mistake:
@@ -59,6 +64,27 @@ def save(folder: Path, step: int, system: str, tensors: Groups, state: Table) ->
             raise _disk_full(folder, "did not fit") from None
         raise
     return final
+
+
+def _written(folder: Path, step: int, names: list[str]) -> dict[str, tuple[Path, Table]]:
+    """Those of the files that the checkpoint before `step` has, with their records."""
+    before = next((path for path in newest_first(folder) if step_of(path) < step), None)
+    if before is None or not names:
+        return {}
+    try:
+        records = _read_manifest(before)["files"]
+    except Damaged:
+        return {}
+    has = {name: before / name for name in names if name in records and (before / name).is_file()}
+    return {name: (path, records[name]) for name, path in has.items() if path.stat().st_size == records[name]["bytes"]}
+
+
+def _link(earlier: Path, new: Path) -> None:
+    """One file under two names; a copy where the file system has no links."""
+    try:
+        new.hardlink_to(earlier)
+    except OSError:
+        shutil.copyfile(earlier, new)
 
 
 def save_together(folder: Path, step: int, system: str, tensors: Groups, state: Table | None) -> Path:

@@ -78,6 +78,8 @@ _CORRELATED = (
 _GROUPS = "in groups of at most 256 rows; metrics of all rows together"
 _ENTITIES = "tags that mark entities"
 _SAMPLED = "with a protocol that ranks candidates alone"
+_TABLE = "states, where the environment has a table P"
+_PLAYED = ("return", "return_std", "return_median", "return_low", "return_high", "length", "truncated", "discounted")
 _UNANSWERABLE = "spans, where some questions have no answer"
 
 RECORDS = (
@@ -368,6 +370,38 @@ RECORDS = (
             TaskScore("ece"),
         ),
         (Class,),
+    ),
+    TaskRecord(
+        "control",
+        "Control",
+        "an action",
+        "动作",
+        (
+            TaskScore("return", best=True),
+            *map(TaskScore, _PLAYED[1:]),
+            TaskScore("predicted", where="where the agent predicts it"),
+            *(TaskScore(name, where=_TABLE) for name in ("exact_return", "value", "best_value")),
+            TaskScore("q_error", where="tables of Q"),
+        ),
+        (Nothing,),
+        loss="planning: max over states of abs(V(s) − max_a Σ p (r + γ (1 − terminated) V(s'))); else none",
+        scoring="episodes of an environment of their own, greedily, from seeds that training never uses",
+    ),
+    TaskRecord(
+        "policy-evaluation",
+        "Policy evaluation",
+        "the value of a policy",
+        "策略的价值",
+        (
+            *map(TaskScore, ("ordinary", "weighted", "per_decision", "weighted_per_decision")),
+            *map(TaskScore, ("interval_low", "interval_high", "effective_sample", "unweighted")),
+            TaskScore("truth", where=_TABLE),
+            TaskScore("log_episodes", best=True),
+            *(TaskScore(name, of="π itself, played") for name in _PLAYED),
+        ),
+        (Nothing,),
+        loss="none",
+        scoring="episodes of the policy itself, beside what the others' episodes say of it",
     ),
 )
 

@@ -48,6 +48,8 @@ TASKS: Mapping[str, type[Task]] = _Imported(
         "ranking": "ranking:Ranking",
         "recommendation": "recommendation:Recommendation",
         "click-prediction": "clicks:ClickTask",
+        "control": "control:Control",
+        "policy-evaluation": "policy_value:PolicyValue",
     }
 )
 # Of systems that need no torch, where their outputs are judged by another class.

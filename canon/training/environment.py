@@ -14,8 +14,19 @@ from typing import Any
 
 import numpy as np
 
-from canon.contracts import Agent, Context, Environment, Episodes, Learner, MakesEnvironment, Transitions
-from canon.data.schema import Columns
+from canon.contracts import (
+    Agent,
+    Context,
+    Environment,
+    Episodes,
+    Foresees,
+    Learner,
+    MakesEnvironment,
+    Measures,
+    SamplesActions,
+    Transitions,
+)
+from canon.data.schema import Columns, Data
 from canon.errors import CanonError
 
 _AT_ONCE = 128  # episodes that are played side by side
@@ -33,19 +44,28 @@ class Copies:
         self._lengths_N = np.zeros(count, np.int64)
         self._ended = [0.0, 0.0, 0.0]  # since the last log: episodes, the sums of their returns and lengths
 
-    def step(self, actions_N: np.ndarray) -> Transitions:
-        before = self.observations
-        moves = [copy.step(int(action)) for copy, action in zip(self.copies, actions_N, strict=True)]
+    def step(self, actions_N: np.ndarray, open_N: np.ndarray | None = None) -> Transitions:
+        """A step of every copy, or of those whose numbers are in `open_N`."""
+        numbers = range(len(self.copies)) if open_N is None else open_N.tolist()
+        before = self.observations if open_N is None else self.observations[open_N]
+        moves = [self.copies[i].step(action) for i, action in zip(numbers, actions_N.tolist(), strict=True)]
         observations, rewards, terminated, truncated = (np.array(column) for column in zip(*moves, strict=True))
-        self._returns_N += rewards
-        self._lengths_N += 1
-        self.observations = observations.copy()
-        for i in np.flatnonzero(terminated | truncated):
-            for place, value in enumerate((1, self._returns_N[i], self._lengths_N[i])):
-                self._ended[place] += float(value)
-            self._returns_N[i], self._lengths_N[i] = 0, 0
-            self.observations[i] = self.copies[i].reset()
+        self.observations = self.observations.copy()
+        for i, move in zip(numbers, moves, strict=True):
+            self._returns_N[i] += move.reward
+            self._lengths_N[i] += 1
+            over = move.terminated or move.truncated
+            self.observations[i] = self._begin_again(i) if over else move.observation
         return Transitions(before, actions_N, rewards, observations, terminated, truncated)
+
+    def _begin_again(self, i: int) -> Any:
+        self.count(1, float(self._returns_N[i]), float(self._lengths_N[i]))
+        self._returns_N[i], self._lengths_N[i] = 0, 0
+        return self.copies[i].reset()
+
+    def count(self, episodes: float, returns: float, lengths: float) -> None:
+        for place, value in enumerate((episodes, returns, lengths)):
+            self._ended[place] += value
 
     def logs(self) -> dict[str, float]:
         """Episodes that ended since the last call, and the means of their returns and lengths."""
@@ -85,9 +105,13 @@ class Playing(Learner):
             raise CanonError(f"{name} learns by acting, but {data.name} is not an environment to act in.")
         if self.context.world.size > 1:
             raise CanonError(f"{name} learns by acting, which one process does: start it without torchrun.")
+        seeds = self.context.seed + np.arange(self.agent.copies, dtype=object)
+        for split in data.splits.values() if isinstance(data, Data) else ():
+            if isinstance(split["input"], Episodes) and set(seeds) & set(split["input"].seeds.tolist()):
+                raise CanonError(f"train.seed = {self.context.seed} decides episodes to be judged by: choose another.")
         self._copies = Copies(data.make, self.agent.copies, self.context.seed)
         self.agent.begin(self._copies, batch, steps)
-        self.unit, self.flops_per_example = (1.0, "environment steps"), self.agent.flops_per_example
+        self.unit, self.flops_per_example = self.agent.unit, self.agent.flops_per_example
 
     def step(self, number: int) -> bool:
         return self.agent.step(number)
@@ -107,31 +131,44 @@ class Playing(Learner):
             self._copies.restore(state["environments"])
 
     def outputs(self, columns: Columns) -> dict[str, np.ndarray]:
-        """The return and length of each episode [E], and whether it was cut off."""
+        """Of episodes [E]: return, length, whether it was cut off, the discounted return and what was predicted of it;
+        and the same measures of the agent for each. Of observations [N]: the action, and its value."""
         episodes: Any = columns["input"]
-        assert isinstance(episodes, Episodes), "a split of an environment is a column of episodes"
+        if not isinstance(episodes, Episodes):
+            foreseen = {"value": self.agent.foresee(episodes)} if isinstance(self.agent, Foresees) else {}
+            return {"action": self.agent.act(episodes), **foreseen}
         parts = [
             self._play(episodes.make, episodes.seeds[i : i + _AT_ONCE]) for i in range(0, len(episodes.seeds), _AT_ONCE)
         ]
-        return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        played = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        measured = self.agent.measures(episodes.make()) if isinstance(self.agent, Measures) else {}
+        return played | {name: np.full(len(episodes), value) for name, value in measured.items()}
 
     def _play(self, make: Callable[[], Environment], seeds_E: np.ndarray) -> dict[str, np.ndarray]:
-        copies = [make() for _ in seeds_E]
+        copies, agent = [make() for _ in seeds_E], self.agent
         observations = np.stack([copy.reset(int(seed)) for copy, seed in zip(copies, seeds_E, strict=True)])
-        returns_E, lengths_E, truncated_E = np.zeros(len(copies)), np.zeros(len(copies)), np.zeros(len(copies))
+        foreseen = {"predicted": agent.foresee(observations).astype(float)} if isinstance(agent, Foresees) else {}
+        returns_E, discounted_E, lengths_E, truncated_E = np.zeros((4, len(copies)))
+        randoms = [np.random.default_rng([int(seed), 1]) for seed in seeds_E]
         open_E = np.arange(len(copies))
         while len(open_E):
             self.context.pause()
+            if isinstance(agent, SamplesActions) and agent.sampling:
+                actions = agent.sample(observations[open_E], np.array([randoms[i].random() for i in open_E]))
+            else:
+                actions = agent.act(observations[open_E])
             going = []
-            for i, action in zip(open_E, self.agent.act(observations[open_E]), strict=True):
-                observations[i], reward, terminated, truncated = copies[i].step(int(action))
+            for i, action in zip(open_E.tolist(), actions.tolist(), strict=True):
+                observations[i], reward, terminated, truncated = copies[i].step(action)
                 returns_E[i] += reward
+                discounted_E[i] += agent.gamma ** lengths_E[i] * reward
                 lengths_E[i] += 1
                 truncated_E[i] = truncated and not terminated
                 if not (terminated or truncated):
                     going.append(i)
             open_E = np.array(going, np.int64)
-        return {"return": returns_E, "length": lengths_E, "truncated": truncated_E}
+        played = {"return": returns_E, "length": lengths_E, "truncated": truncated_E, "discounted": discounted_E}
+        return played | foreseen
 
     def penalty(self) -> float:
         return self.agent.penalty()

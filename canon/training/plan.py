@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from canon import recipe as recipes
-from canon.config import Table, parse
+from canon.config import Table, assign, parse
 from canon.contracts import Borrows, Context, Learner, Pace, Suggests, TakesVocabulary, World
 from canon.data.batching.composer import Pretext
 from canon.data.batching.epochs import steps_per_epoch
@@ -19,6 +19,7 @@ from canon.data.batching.sequences import Uneven, Windows
 from canon.data.catalogue import CATALOGUE
 from canon.data.checking.choosing import SystemChoice, choose_system
 from canon.data.config import DataConfig
+from canon.data.kinds import by_name
 from canon.data.paths import missing_path
 from canon.data.schema import Data, Schema, num_examples
 from canon.data.targets import HiddenTokens, NextToken
@@ -70,7 +71,7 @@ def plan(name: str, data: str, out: str | Path | None, resume: bool, changes: Ta
 def _asked(name: str, data: str, changes: Table) -> tuple[Recipe, str]:
     """The recipe that is meant, and the name of its run; where only data is named, the first choice for its kind."""
     if name and not recipes.is_known(name):
-        if name in CATALOGUE or Path(name).exists():
+        if name in CATALOGUE or Path(name).exists() or by_name(DataConfig(source=name)) is not None:
             if data:
                 raise CanonError(f"{name} and {data} are both data: give one of them.")
             name, data = "", name
@@ -79,7 +80,10 @@ def _asked(name: str, data: str, changes: Table) -> tuple[Recipe, str]:
     if name or not data:
         asked = recipes.load(name, data, changes)
         return asked, asked.name.split("/")[-1]
-    table = {key.removeprefix("data."): value for key, value in changes.items() if key.startswith("data.")}
+    table: Table = {}
+    for key, value in changes.items():
+        if key.startswith("data."):
+            assign(table, key.removeprefix("data."), value)
     config = parse(DataConfig, {**table, "source": data}, "data", dict.fromkeys(changes, "--set"))
     system = changes.get("system.name", "")
     chosen = SystemChoice(str(system), "") if system else choose_system(config, lambda task: TASK_RECORDS[task].targets)

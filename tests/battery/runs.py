@@ -13,6 +13,7 @@ from typing import Any
 from canon.registry import SYSTEMS, System
 
 NAMES = [system.name for system in SYSTEMS]
+OF_EXAMPLES = [system.name for system in SYSTEMS if system.loop != "environment"]  # the others act, in one process
 BY_NAME = {system.name: system for system in SYSTEMS}
 HERE = Path(__file__).parent
 SOURCE = {
@@ -33,6 +34,8 @@ SOURCE = {
     "retrieval": str(HERE / "triples.csv"),  # numbers in words, backwards, and others
     "recommendation": str(HERE / "interactions.csv"),  # users who mostly take every third item
     "click-prediction": str(HERE / "clicks.csv"),  # who, when, what and whether there was a click
+    "control": "FrozenLake8x8-v1",
+    "policy-evaluation": "five-state-walk",
 }
 # Of text: whole words, so that vocabularies are small; tokens and windows so that an epoch has about ten steps.
 TEXT = {"data.tokenizer": "split", "data.target_tokenizer": "split", "train.tokens": 70, "optimizer.lr": 0.03}
@@ -73,11 +76,16 @@ def built_in_recipes() -> list[str]:
     """Recipes whose data needs no download and that are not for a GPU: they are run, and measured, on any machine."""
     from canon import recipe
     from canon.data.catalogue import CATALOGUE
+    from canon.data.config import DataConfig
+    from canon.data.kinds import by_name
 
     def is_small(name: str) -> bool:
         return "H200" not in (recipe.RECIPES / f"{name}.toml").read_text().splitlines()[0]
 
-    return [name for name in recipe.names() if CATALOGUE[recipe.load(name).data.source].builtin and is_small(name)]
+    def is_here(source: str) -> bool:
+        return CATALOGUE[source].builtin if source in CATALOGUE else by_name(DataConfig(source=source)) is not None
+
+    return [name for name in recipe.names() if is_here(recipe.load(name).data.source) and is_small(name)]
 
 
 def threads(system: System) -> int:
@@ -146,7 +154,7 @@ def main(folder: str) -> None:
 
     trainer.leave_world = lambda _: None  # one group serves all runs
     with in_float64():
-        for name in NAMES:
+        for name in OF_EXAMPLES:
             for parallel in ("ddp", "fsdp"):
                 fit(name, Path(folder) / parallel / name, 12, train__parallel=parallel, **TWELVE)
     dist.destroy_process_group()

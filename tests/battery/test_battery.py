@@ -27,13 +27,14 @@ from canon.tasks import table as tasks
 from canon.tasks.base import Composes, NetworkTask, Turn, composer
 from canon.training.data import read_data
 from canon.training.run import Run
-from tests.battery.runs import BY_NAME, NAMES, TWELVE, built_in_recipes, fit, in_float64, short
+from tests.battery.runs import BY_NAME, NAMES, OF_EXAMPLES, TWELVE, built_in_recipes, fit, in_float64, short
 
 ROOT = Path(__file__).parent.parent.parent
 SETTLED = {"adarank", "rankprop"}
 GRADIENT = [name for name in NAMES if BY_NAME[name].loop == "gradient"]
 
 each_system = pytest.mark.parametrize("name", NAMES)
+each_of_examples = pytest.mark.parametrize("name", OF_EXAMPLES)
 each_network = pytest.mark.parametrize("name", GRADIENT)
 
 
@@ -101,7 +102,7 @@ def first_loss(name: str) -> float:
     return task.score(learner.outputs(data.splits["train"]), data.splits["train"])["loss"]
 
 
-@each_system
+@each_of_examples
 def test_loss_falls(name: str, tmp_path: Path) -> None:
     """The loss on the training set after 60 steps against that after 5; of systems that are there by then, against that
     of the first state."""
@@ -232,7 +233,7 @@ def one_process(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Pat
 
 
 @pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
-@each_system
+@each_of_examples
 def test_two_processes_learn_as_one(
     name: str, parallel: str, two_processes: Path, one_process: Callable[[str], Path]
 ) -> None:

@@ -44,6 +44,7 @@ from canon.use.translate import translate
 from tests.battery.runs import BY_NAME, NAMES, SOURCE, fit
 
 EMBEDS = ("word-vectors", "contrastive", "retrieval", "future-steps")  # what is predicted are vectors
+ACTING = ("control", "policy-evaluation")  # what is scored are episodes
 IMAGE_TASKS = ("classification", "contrastive", "generation")
 TEXT_TASKS = ("language-model", "bidirectional-language-model")
 CAUSAL = ["gpt", "gpt2", "gpt3"]  # whose loss of a text is decided by the text; others hide some of it by its place
@@ -208,6 +209,11 @@ def of_queries(folder: Path) -> Given:
     return Given(file, alone, file, alone[0], right)
 
 
+def of_states(folder: Path) -> Given:
+    files = [write(folder / f"state-{state}.txt", [str(state)]) for state in range(5)]
+    return Given(write(folder / "states.txt", [str(state) for state in range(5)]), files)
+
+
 MADE: dict[str, Callable[[Path], Given]] = {
     **dict.fromkeys(IMAGE_TASKS, of_images),
     **dict.fromkeys(TEXT_TASKS, of_text),
@@ -222,6 +228,7 @@ MADE: dict[str, Callable[[Path], Given]] = {
     "ranking": of_queries,
     "word-vectors": of_words,
     "recommendation": of_users,
+    **dict.fromkeys(ACTING, of_states),
 }
 
 
@@ -301,7 +308,7 @@ def ranked_as(predictions: list[dict[str, Any]], right: list[Any]) -> dict[str, 
     }
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if BY_NAME[name].task not in EMBEDS])
+@pytest.mark.parametrize("name", [name for name in NAMES if BY_NAME[name].task not in (*EMBEDS, *ACTING)])
 def test_what_is_predicted_is_what_is_scored(
     name: str, model: Callable[[str], Model], given: Callable[[str], Given]
 ) -> None:

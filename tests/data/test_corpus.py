@@ -763,7 +763,7 @@ def test_a_part_without_known_words(tmp_path: Path) -> None:
     assert "v.txt has none of the" in refusal(path, valid=str(other))
 
 
-@pytest.mark.parametrize(("missing", "needs"), [("numba", "Word vectors need numba"), ("jieba", "needs jieba")])
+@pytest.mark.parametrize(("missing", "needs"), [("numba", "Kernels need numba"), ("jieba", "needs jieba")])
 def test_missing_packages(tmp_path: Path, missing: str, needs: str) -> None:
     code = f"""
 import sys

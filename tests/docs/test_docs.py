@@ -26,6 +26,7 @@ from canon.optim.settings import OPTIMIZERS
 from canon.registry import SYSTEMS
 from canon.train_config import Group, TrainConfig
 from canon.training.run import Run
+from canon.use.pipeline.settings import is_pipeline
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "README.zh-CN.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -55,6 +56,8 @@ def shortened(arguments: list[str]) -> list[str]:
     verb, rest = arguments[0], list(arguments[1:])
     if verb not in ("train", "compare"):
         return arguments
+    if is_pipeline(rest[0]):
+        return [*arguments, "--set", f"rank.set.train.steps={FEW}"]
     kept: list[str] = []
     while rest:
         word = rest.pop(0)
@@ -94,6 +97,15 @@ def example_files() -> None:
     Path("ratings.csv").write_text("\n".join(["user,item,rating", *rows, ""]))
     Path("book.txt").write_bytes((ROOT / "tests" / "battery" / "text.txt").read_bytes())
     lines = Path("book.txt").read_text().splitlines()
+    rows = [
+        {"id": f"d{i}", "title": f"{word} {i % 5}", "body": line}
+        for i, (word, line) in enumerate(zip("abcdefgh" * 5, lines, strict=False))
+    ]
+    Path("docs.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    Path("queries.tsv").write_text("id\tquery\n" + "".join(f"q{i}\t{lines[i]}\n" for i in range(5)))
+    Path("qrels.txt").write_text("".join(f"q{i} 0 d{i} 1\n" for i in range(5)))
+    shown = "".join(f"q{i},d{i},2,1\n" for i in range(5))
+    Path("log.csv").write_text("query,document,position,clicked\nq0,d1,1,0\n" + shown)
     Path("text").mkdir()
     pages = (" ".join(f"{line.capitalize()}." for line in lines[start : start + 5]) for start in range(0, 400, 5))
     Path("text", "pages.txt").write_text("\n\n".join(pages))

@@ -12,6 +12,7 @@ from canon.data.encodings.features import FEATURES
 from canon.data.encodings.fields import FIELDS
 from canon.data.encodings.framed import FRAMED
 from canon.data.encodings.lists import LISTS
+from canon.data.encodings.observations import DYNAMICS, OBSERVATIONS, STATES
 from canon.data.encodings.passages import PASSAGES
 from canon.data.encodings.pixels import PIXELS
 from canon.data.encodings.prompted import PROMPTED
@@ -29,6 +30,7 @@ ENCODINGS: tuple[Encoding, ...] = (
     *(FEATURES, PIXELS, WINDOWS, SEQUENCES, PASSAGES, WORD_IDS, BAGS, FRAMED, PROMPTED, TEXTS, STEPS),
     LISTS,
     FIELDS,
+    *(OBSERVATIONS, STATES, DYNAMICS),
 )
 
 

@@ -17,6 +17,7 @@ from canon.data.formats.images import visible
 from canon.data.kinds.base import Kind
 from canon.data.kinds.choices import CHOICES
 from canon.data.kinds.clicks import CLICKS
+from canon.data.kinds.environments import ENVIRONMENTS
 from canon.data.kinds.images import IMAGES
 from canon.data.kinds.interactions import INTERACTIONS
 from canon.data.kinds.labelled import LABELLED
@@ -30,7 +31,7 @@ from canon.data.kinds.text import TEXT
 from canon.data.kinds.word_tests import WORD_TESTS
 from canon.data.paths import find_path, named_set
 from canon.data.source import Source
-from canon.errors import CanonError, unknown
+from canon.errors import CanonError, border, unknown
 
 __all__ = ["KINDS", "Kind", "accepts", "find", "kind_for", "kind_of", "open_for"]
 
@@ -48,6 +49,7 @@ KINDS: tuple[Kind, ...] = (
     TABLE,
     TEXT,
     WORD_TESTS,
+    ENVIRONMENTS,
 )
 
 
@@ -68,11 +70,21 @@ def kind_of(config: Any) -> Kind:
 def _recognised(config: Any) -> Kind | None:
     if (record := named_set(config.source)) is not None:
         return find(record.kind)
+    if (named := by_name(config)) is not None:
+        return named
     path = find_path(config.source)
     for kind in KINDS:
         if config.format in kind.formats or (config.format == "auto" and kind.sniff(path, config)):
             return kind
     return None
+
+
+def by_name(config: Any) -> Kind | None:
+    """The kind of a source that is neither a named set nor a path."""
+    with border(f'The path "{ascii(config.source)[1:-1]}"'):
+        if not config.source or Path(config.source).expanduser().exists():
+            return None
+    return next((kind for kind in KINDS if kind.sniff_name(config.source, config)), None)
 
 
 def _unknown(path: Path, config: Any) -> CanonError:
@@ -94,6 +106,8 @@ def accepts(kind: Kind, config: Any, home: Kind | None = None) -> str:
         return f"{config.source} is {kind.singular}"
     if (record := named_set(config.source)) is not None:
         return kind.sniff_set(record) if home is TABLE else kind.sniff_kind(record.name, home)  # type: ignore[arg-type]
+    if by_name(config) is not None:
+        return ""
     path = find_path(config.source)
     if home is TABLE or (home is not None and home.is_table(path, config)):
         return kind.sniff(path, config) if kind is TABLE else kind.sniff_table(path, config)

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -17,8 +18,9 @@ from canon.data.catalogue.builtin import read_builtin
 from canon.data.checking.report import CheckReport
 from canon.data.columns import PEEK, texts_of
 from canon.data.corpus.text_blocks import TextStream
-from canon.data.formats.files import encoding_of
+from canon.data.formats.files import encoding_of, ending
 from canon.data.formats.layout import layout_of
+from canon.data.formats.row_dicts import row_dicts
 from canon.data.formats.tables import Table, is_table, read_table
 from canon.data.kinds.parts import Parts, leading_file, parts_of
 from canon.data.paths import find_path, named_set
@@ -45,6 +47,10 @@ class Kind(ABC):
     @abstractmethod
     def sniff(self, path: Path, config: Any) -> str:
         """Why a file or folder is of this kind, as a sentence; "" if it is not."""
+
+    def sniff_name(self, source: str, config: Any) -> str:
+        """The same for a source that is neither a named set nor a path."""
+        return ""
 
     def sniff_table(self, path: Path, config: Any) -> str:
         """The same for a path that holds tables."""
@@ -232,7 +238,10 @@ def peeked(path: Path, config: Any) -> Table:
 
 @lru_cache(maxsize=4)
 def _peeked(file: Path, encoding: str, delimiter: str, *stamp: int) -> Table:
-    rows = TextStream((file,), tables=True, encoding=encoding, delimiter=delimiter).first_rows(PEEK)
+    if ending(file) == ".parquet":  # of which a stream of text leaves the numbers out
+        rows = [row for _, row in islice(row_dicts(file), PEEK)]
+    else:
+        rows = TextStream((file,), tables=True, encoding=encoding, delimiter=delimiter).first_rows(PEEK)
     names = dict.fromkeys(name for row in rows for name in row)
     cells = {name: ["" if (cell := row.get(name)) is None else str(cell) for row in rows] for name in names}
     layout = layout_of(file, encoding, delimiter, table=True)

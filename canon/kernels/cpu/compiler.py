@@ -39,7 +39,7 @@ def _compiler() -> tuple[Any, Any]:
         from numba.extending import register_jitable
     except ModuleNotFoundError:
         raise CanonError(
-            'Word vectors need numba; install it with pip install "deepcanon[words]", or set CANON_KERNELS=off in the '
+            'Kernels need numba; install it with pip install "deepcanon[words]", or set CANON_KERNELS=off in the '
             "environment to do without, slowly."
         ) from None
     _use_own_cache(numba.config)

@@ -1,33 +1,67 @@
-"""BM25: rows by the words that they share with a query.
+"""BM25: rows by the words that they share with a query, in five variants.
 
-Robertson and Zaragoza 2009, The probabilistic relevance framework: BM25 and beyond, equation 3.15; idf as in Lucene:
-score = Σ_t log(1 + (n − df_t + ½) / (df_t + ½)) · tf / (tf + k₁ (1 − b + b · length / mean length)).
-Words are runs of letters and digits in lower case; a Chinese character is a word. Weights are computed once, so that a
-query adds up the lists of its words. Deviations: no stemming and no stop words.
+Robertson and Zaragoza 2009, The probabilistic relevance framework: BM25 and beyond, equation 3.15; Lv and Zhai 2011
+(BM25L: When documents are very long, BM25 fails; BM25+: Lower-bounding term frequency normalization); the other
+variants as in Kamphuis et al. 2020, Which BM25 do you mean? A score is Σ_t idf · w over the query's words in the row,
+with L = 1 − b + b · length / mean length and c = tf / L:
+
+| variant | idf | w |
+| --- | --- | --- |
+| lucene | log(1 + (n − df + ½) / (df + ½)) | tf / (tf + k₁ L) |
+| robertson | max(0, log((n − df + ½) / (df + ½))) | tf / (tf + k₁ L) |
+| atire | log(n / df) | (k₁ + 1) tf / (tf + k₁ L) |
+| bm25l | log((n + 1) / (df + ½)) | (k₁ + 1) (c + δ) / (k₁ + c + δ), δ = ½ |
+| bm25+ | log((n + 1) / df) | (k₁ + 1) tf / (tf + k₁ L) + δ, δ = 1 |
+
+Weights are computed once, so that a query adds up the lists of its words.
+Deviations: none; bm25s adds to every row what BM25L and BM25+ would give its missing words, here they give nothing.
 Shapes: n rows, V words, P places where a word is in a row.
 """
 
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
 
-from canon.data.checking.measure import HAN
-from canon.errors import CanonError
+from canon.errors import CanonError, unknown
 from canon.storage import read_json, write_text
+from canon.use.search.postings import Postings, words_of
 
 K1, B = 1.5, 0.75
-_WORD = re.compile(rf"[{HAN}]|[^\W_{HAN}]+")
+VARIANTS = ("lucene", "robertson", "atire", "bm25l", "bm25+")
 _FILES = ("indptr", "docs", "weights")
 
 
-def words_of(text: str) -> list[str]:
-    return _WORD.findall(text.lower())
+def idf(variant: str, df: np.ndarray, rows: int) -> np.ndarray:
+    """Of words that are in df rows; 0 of those in none."""
+    df = np.asarray(df, dtype=np.float64)
+    known = np.maximum(df, 1)
+    values = {
+        "lucene": lambda: np.log(1 + (rows - known + 0.5) / (known + 0.5)),
+        "robertson": lambda: np.log(np.maximum((rows - known + 0.5) / (known + 0.5), 1)),
+        "atire": lambda: np.log(rows / known),
+        "bm25l": lambda: np.log((rows + 1) / (known + 0.5)),
+        "bm25+": lambda: np.log((rows + 1) / known),
+    }
+    if variant not in values:
+        raise unknown("variant of BM25", variant, VARIANTS)
+    return np.where(df > 0, values[variant](), 0.0)
+
+
+def saturation(variant: str, tf: np.ndarray, relative: np.ndarray, k1: float = K1, b: float = B) -> np.ndarray:
+    """w of words that are tf times, once at least, in rows of `relative` length, length / mean length."""
+    long = 1 - b + b * relative
+    if variant == "bm25l":
+        c = tf / long + 0.5
+        return (k1 + 1) * c / (k1 + c)
+    plain = tf / (tf + k1 * long)
+    if variant in ("atire", "bm25+"):
+        return (k1 + 1) * plain + (1.0 if variant == "bm25+" else 0.0)
+    return plain
 
 
 class BM25:
@@ -37,31 +71,18 @@ class BM25:
         self.words, self.indptr, self.docs, self.weights, self.rows = words, indptr, docs, weights, rows
 
     @classmethod
-    def of(cls, texts: Iterable[str]) -> BM25:
-        words: dict[str, int] = {}
-        terms: list[np.ndarray] = []
-        counts: list[np.ndarray] = []
-        sizes: list[int] = []
-        lengths: list[int] = []
-        for text in texts:
-            found = Counter(words_of(text))
-            terms.append(np.fromiter((words.setdefault(word, len(words)) for word in found), np.int32, len(found)))
-            counts.append(np.fromiter(found.values(), np.int32, len(found)))
-            sizes.append(len(found))
-            lengths.append(found.total())
-        rows, V = len(sizes), len(words)
-        if not V:
+    def of(cls, texts: Iterable[str], variant: str = "lucene") -> BM25:
+        return cls.over(Postings.of(texts), variant)
+
+    @classmethod
+    def over(cls, postings: Postings, variant: str = "lucene") -> BM25:
+        if not len(postings.docs):
             raise CanonError("There are no words in these rows.")
-        term_P, tf_P = np.concatenate(terms), np.concatenate(counts).astype(np.float32)
-        doc_P = np.repeat(np.arange(rows, dtype=np.int32), sizes)
-        length_n = np.array(lengths, dtype=np.float32)
-        df_V = np.bincount(term_P, minlength=V)
-        idf_V = np.log(1 + (rows - df_V + 0.5) / (df_V + 0.5)).astype(np.float32)
-        norm_n = K1 * (1 - B + B * length_n / max(float(length_n.mean()), 1e-9))
-        weight_P = idf_V[term_P] * tf_P / (tf_P + norm_n[doc_P])
-        order = np.argsort(term_P, kind="stable")
-        indptr = np.concatenate([[0], np.cumsum(df_V)]).astype(np.int64)
-        return cls(words, indptr, doc_P[order], weight_P[order].astype(np.float32), rows)
+        relative_P = (postings.lengths / postings.mean_length)[postings.docs]
+        df_V = np.diff(postings.indptr)
+        idf_P = np.repeat(idf(variant, df_V, postings.rows), df_V)
+        weight_P = idf_P * saturation(variant, postings.counts, relative_P)
+        return cls(postings.words, postings.indptr, postings.docs, weight_P.astype(np.float32), postings.rows)
 
     def save(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -82,7 +103,7 @@ class BM25:
         """[n] of every row; a word that comes twice in the query counts twice."""
         scores_n = np.zeros(self.rows, dtype=np.float32)
         for word, count in Counter(words_of(query)).items():
-            if (term := self.words.get(word)) is not None:
+            if (term := self.words.get(word, len(self.indptr))) + 1 < len(self.indptr):
                 some = slice(int(self.indptr[term]), int(self.indptr[term + 1]))
                 scores_n[self.docs[some]] += count * self.weights[some]
         return scores_n

@@ -1,0 +1,154 @@
+"""Steps a second of DQN on CartPole: canon, stable-baselines3, and the loop that CleanRL publishes, at equal settings.
+
+    python benchmarks/dqn.py [--quick] [--steps 60000]
+
+Settings are those of CleanRL's dqn.py: 120 and 84 units, Adam at 2.5e-4, a ring of 10,000, 128 transitions every 10
+steps, θ⁻ every 500, ε from 1 to 0.05 over half of the steps; learning begins after a sixth of them. One process, one
+copy of the environment. Every policy is then played greedily, so that equal speed buys an equal return.
+The loop is the published algorithm written again: a vector of one environment, the opponent's own ring, torch.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from typing import Any
+
+import gymnasium
+import numpy as np
+import torch
+from common import arguments, write_result
+from torch import nn
+from torch.nn import functional as F
+
+from canon.contracts import Context
+from canon.data.environments.copy import EnvironmentCopy
+from canon.data.environments.opening import Opener
+from canon.optim.schedules import Schedule
+from canon.optim.settings import Adam
+from canon.recipe import OptimizerChoice
+from canon.systems.control.dqn import DQN, Config
+from canon.training.environment import Copies
+from canon.training.phases import Phase
+
+NAME, LR, CAPACITY, MINIBATCH, EVERY, TARGET, GAMMA = "CartPole-v1", 2.5e-4, 10_000, 128, 10, 500, 0.99
+
+
+def ours(steps: int, seed: int) -> tuple[float, Any]:
+    torch.manual_seed(seed)
+    choice = OptimizerChoice("adam", Adam(lr=LR), Schedule(), ())
+    context = Context(seed=seed, optimizer=lambda named, phase, paces=None: Phase(phase, choice, named, paces))
+    agent = DQN(Config(learn_from=steps // 6, epsilon_steps=steps // 2, capacity=CAPACITY), context)
+    agent.begin(Copies(lambda: EnvironmentCopy(Opener(NAME)), 1, seed), 500, steps // 500)
+    begun = time.perf_counter()
+    for number in range(1, steps // 500 + 1):
+        agent.step(number)
+    return time.perf_counter() - begun, lambda seen: int(agent.act(seen[None])[0])
+
+
+def by_stable_baselines3(steps: int, seed: int) -> tuple[float, Any]:
+    import stable_baselines3
+
+    model = stable_baselines3.DQN(
+        "MlpPolicy",
+        gymnasium.make(NAME),
+        learning_rate=LR,
+        buffer_size=CAPACITY,
+        learning_starts=steps // 6,
+        batch_size=MINIBATCH,
+        train_freq=EVERY,
+        target_update_interval=TARGET,
+        exploration_fraction=0.5,
+        policy_kwargs={"net_arch": [120, 84]},
+        seed=seed,
+        device="cpu",
+    )
+    begun = time.perf_counter()
+    model.learn(steps)
+    return time.perf_counter() - begun, lambda seen: int(model.predict(seen, deterministic=True)[0])
+
+
+def published_loop(steps: int, seed: int) -> tuple[float, Any]:
+    from stable_baselines3.common.buffers import ReplayBuffer
+
+    random.seed(seed)
+    np.random.seed(seed)
+    torch.manual_seed(seed)
+    envs = gymnasium.vector.SyncVectorEnv(
+        [lambda: gymnasium.wrappers.RecordEpisodeStatistics(gymnasium.make(NAME))],
+        autoreset_mode=gymnasium.vector.AutoresetMode.SAME_STEP,
+    )
+    space, actions = envs.single_observation_space, envs.single_action_space
+
+    def network() -> nn.Module:
+        return nn.Sequential(nn.Linear(4, 120), nn.ReLU(), nn.Linear(120, 84), nn.ReLU(), nn.Linear(84, 2))
+
+    online, older = network(), network()
+    older.load_state_dict(online.state_dict())
+    optimizer = torch.optim.Adam(online.parameters(), lr=LR)
+    ring = ReplayBuffer(CAPACITY, space, actions, "cpu", handle_timeout_termination=False)
+    begun = time.perf_counter()
+    seen, _ = envs.reset(seed=seed)
+    for step in range(steps):
+        epsilon = max(1 - 0.95 * step / (steps / 2), 0.05)
+        if random.random() < epsilon:
+            chosen = np.array([actions.sample()])
+        else:
+            chosen = torch.argmax(online(torch.Tensor(seen)), dim=1).cpu().numpy()
+        after, rewards, terminated, truncated, infos = envs.step(chosen)
+        true_after = after.copy()
+        for place, cut in enumerate(terminated | truncated):
+            if cut:
+                true_after[place] = infos["final_obs"][place]
+        ring.add(seen, true_after, chosen, rewards, terminated, [{}])
+        seen = after
+        if step > steps // 6 and step % EVERY == 0:
+            data = ring.sample(MINIBATCH)
+            with torch.no_grad():
+                best, _ = older(data.next_observations).max(dim=1)
+                y = data.rewards.flatten() + GAMMA * best * (1 - data.dones.flatten())
+            loss = F.mse_loss(y, online(data.observations).gather(1, data.actions).squeeze())
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            if step % TARGET == 0:
+                older.load_state_dict(online.state_dict())
+    return time.perf_counter() - begun, lambda seen: int(online(torch.from_numpy(seen)[None]).argmax())
+
+
+def mean_return(act: Any, episodes: int) -> float:
+    env, returns = gymnasium.make(NAME), []
+    for seed in range(episodes):
+        (seen, _), total, over = env.reset(seed=100_000 + seed), 0.0, False
+        while not over:
+            seen, reward, terminated, truncated, _ = env.step(act(seen))
+            total, over = total + float(reward), terminated or truncated
+        returns.append(total)
+    return float(np.mean(returns))
+
+
+def main() -> None:
+    parser = arguments(__doc__)
+    parser.add_argument("--steps", type=int, default=60_000, help="in the environment, of each")
+    parser.add_argument("--seeds", type=int, default=3)
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    steps, seeds, episodes = (3000, 1, 2) if given.quick else (given.steps, given.seeds, 20)
+    rows: dict[str, dict[str, Any]] = {}
+    for seed in range(seeds):  # in turn, so that a busy neighbour slows all alike
+        for learner in (ours, by_stable_baselines3, published_loop):
+            seconds, act = learner(steps, seed)
+            row = rows.setdefault(learner.__name__, {"steps_per_second": [], "return": []})
+            row["steps_per_second"].append(round(steps / seconds, 1))
+            row["return"].append(mean_return(act, episodes))
+    for name, row in rows.items():
+        print(f"{name:<20} {np.median(row['steps_per_second']):>9,.0f} steps/s   returns {row['return']}")
+    base = float(np.median(rows["ours"]["steps_per_second"]))
+    for name in ("by_stable_baselines3", "published_loop"):
+        print(f"canon is {base / float(np.median(rows[name]['steps_per_second'])):.2f} times as fast as {name}")
+    packages = ("numpy", "torch", "gymnasium", "stable_baselines3")
+    write_result("dqn", {"environment": NAME, "steps": steps, "rows": rows}, given, packages)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,156 @@
+"""One copy of a gymnasium environment as canon.contracts.Environment: checked, cut off in time, and restorable.
+
+A move ends by `terminated`, which alone cuts what could have followed, or is `truncated`; where both are true,
+terminated wins. The limit of steps is counted here. Every observation and reward is checked, since a NaN that gets in
+shows much later and elsewhere.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from canon.contracts import Environment, Moved, Space
+from canon.data.environments import snapshots
+from canon.data.environments.dynamics import Dynamics, dynamics_of
+from canon.data.environments.opening import Opener, gymnasium
+from canon.errors import CanonError, reason
+
+_SLACK = 1e-5  # share of a bound by which rounding may exceed it
+_START_SEEDS = 1000  # resets that estimate where episodes begin, where the environment does not say
+
+
+class EnvironmentCopy(Environment):
+    def __init__(self, opener: Opener, render_mode: str = "") -> None:
+        self.name = opener.source
+        self.env, self.limit = opener.open(render_mode)
+        self._opener = opener
+        spaces = gymnasium().spaces
+        actions, observations = self.env.action_space, self.env.observation_space
+        if not isinstance(actions, spaces.Discrete):
+            raise CanonError(f"{self.name} has actions {actions}: canon acts by one of finitely many (Discrete).")
+        self.num_actions, self._first_action = int(actions.n), int(actions.start)
+        if isinstance(observations, spaces.Discrete):
+            self.observation, self._first_state = Space(size=int(observations.n)), int(observations.start)
+        elif isinstance(observations, spaces.Box):
+            self.observation = Space(shape=(int(np.prod(observations.shape)),))
+            self._shape, self._dtype = observations.shape, observations.dtype
+            self._low, self._high = _bounds(observations)
+        else:
+            raise CanonError(
+                f"{self.name} has observations {type(observations).__name__}: canon reads Box and Discrete; flatten "
+                "others with gymnasium.wrappers.FlattenObservation."
+            )
+        self._steps, self._over = 0, True
+        self._observation: Any = None
+        self._replays = snapshots.way_of(self.env) == "replay"
+        self._past = snapshots.Past()
+
+    @cached_property
+    def model(self) -> Dynamics | None:
+        """The transition probabilities, where the environment has a table of what is observed."""
+        inner = self.env.unwrapped
+        table, size = vars(inner).get("P"), self.observation.size
+        if table is None or not size or len(table) != size:
+            return None
+        start = vars(inner).get("initial_state_distrib")
+        if start is None:
+            other = EnvironmentCopy(self._opener)
+            start = np.bincount([other.reset(seed) for seed in range(_START_SEEDS)], minlength=size)
+        return dynamics_of(table, size, self.num_actions, start, self.name)
+
+    def reset(self, seed: int | None = None) -> Any:
+        if self._replays:
+            self._past.begin(self.env, seed)
+        try:
+            answer = self.env.reset(seed=seed)
+        except Exception as error:
+            raise CanonError(f"{self.name}: reset failed by {type(error).__name__}: {reason(error)}.") from error
+        if not (isinstance(answer, tuple) and len(answer) == 2):
+            raise CanonError(f"{self.name}: reset must return (observation, info), as gymnasium's do.")
+        self._steps, self._over = 0, False
+        if self._replays:
+            self._past.see(answer[0])
+        self._observation = self._checked(answer[0])
+        return self._observation
+
+    def step(self, action: int) -> Moved:
+        assert not self._over, "an episode that is over goes on by reset"
+        try:
+            answer = self.env.step(action + self._first_action)
+        except Exception as error:
+            raise CanonError(
+                f"{self.name}: step({action}) failed after {self._steps:,} steps of an episode by "
+                f"{type(error).__name__}: {reason(error)}."
+            ) from error
+        if not (isinstance(answer, tuple) and len(answer) == 5):
+            raise CanonError(
+                f"{self.name}: step must return (observation, reward, terminated, truncated, info), as gymnasium's do "
+                "since 0.26."
+            )
+        observation, reward, terminated, truncated, _ = answer
+        try:
+            reward = float(reward)
+        except (TypeError, ValueError):
+            reward = math.nan
+        if not math.isfinite(reward):
+            raise CanonError(f"{self.name}: step({action}) gave the reward {answer[1]!r}, which is not a number.")
+        self._steps += 1
+        if self._replays:
+            self._past.actions.append(action + self._first_action)
+            self._past.see(observation, reward)
+        self._observation = self._checked(observation)
+        terminated = bool(terminated)
+        truncated = not terminated and (bool(truncated) or self._steps >= self.limit)
+        self._over = terminated or truncated
+        return Moved(self._observation, reward, terminated, truncated)
+
+    def _checked(self, observation: Any) -> Any:
+        if self.observation.size:
+            try:
+                state = int(observation) - self._first_state
+            except (TypeError, ValueError):
+                state = -1
+            if not 0 <= state < self.observation.size:
+                raise CanonError(
+                    f"{self.name}: observation {observation!r:.60} is not one of its {self.observation.size:,} states."
+                )
+            return state
+        array = np.asarray(observation)
+        if array.shape != self._shape or array.dtype.kind not in "fiub":
+            what = f"shape {array.shape}" if array.dtype.kind in "fiub" else type(observation).__name__
+            raise CanonError(f"{self.name}: an observation has {what} where its space has shape {self._shape}.")
+        if not ((array >= self._low) & (array <= self._high)).all():
+            bad = array[~((array >= self._low) & (array <= self._high))].flat[0]
+            what = "is not finite" if not np.isfinite(bad) else "is outside of its observation space"
+            raise CanonError(f"{self.name}: after {self._steps:,} steps of an episode {bad} {what}.")
+        return array.reshape(-1) if array.dtype == self._dtype else array.astype(self._dtype).reshape(-1)
+
+    def state(self) -> dict[str, Any]:
+        seen = self._observation
+        return {
+            "steps": self._steps,
+            "over": self._over,
+            "seen": seen.tolist() if isinstance(seen, np.ndarray) else seen,
+            "environment": snapshots.save(self.env, self._past),
+        }
+
+    def restore(self, state: dict[str, Any]) -> Any:
+        snapshots.load(self.env, state["environment"], self._past, self.name)
+        self._steps, self._over = state["steps"], state["over"]
+        seen = state["seen"]
+        self._observation = seen if self.observation.size else np.array(seen, self._dtype)
+        return self._observation
+
+
+def _bounds(box: Any) -> tuple[np.ndarray, np.ndarray]:
+    """What a finite number of the space is between, with some slack for rounding."""
+    if box.dtype.kind != "f":
+        return box.low, box.high
+    most = np.finfo(box.dtype).max
+    low, high = box.low.astype(np.float64), box.high.astype(np.float64)
+    low, high = low - _SLACK * np.abs(low), high + _SLACK * np.abs(high)
+    return np.maximum(low, -most).astype(box.dtype), np.minimum(high, most).astype(box.dtype)

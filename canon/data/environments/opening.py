@@ -1,0 +1,148 @@
+"""From what a user names to an environment: gymnasium's ids, MODULE:ID, FILE.py:CLASS, plugins, and canon's own."""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import re
+import sys
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+from canon.errors import CanonError, border, reason, unknown
+
+BUILTIN = ("five-state-walk", "short-corridor")
+GROUP = "canon.environments"  # of entry points: names of classes or functions that make an environment
+_LIMIT = 1000  # steps of an episode where nobody sets a limit
+_FILE = re.compile(r"(?P<path>.+\.py):(?P<name>[A-Za-z_]\w*)")
+_ID = re.compile(r"(?:[A-Za-z_][\w.]*:)?[\w./-]+-v\d+")
+
+
+def recognised(source: str) -> str:
+    """Why a name is that of an environment, as a sentence; "" if it is not."""
+    if source in BUILTIN:
+        return f"{source} is an environment of canon"
+    if _FILE.fullmatch(source):
+        return f"{source} is a class in a file of Python"
+    if _ID.fullmatch(source):
+        return f"{source} ends in a version, as gymnasium's ids do"
+    if source.isidentifier() or re.fullmatch(r"[\w.-]+", source):
+        return f"{source} is a plugin's" if source in _plugins() else ""
+    return ""
+
+
+@cache
+def _plugins() -> dict[str, Any]:
+    return {point.name: point for point in entry_points(group=GROUP)}
+
+
+def file_of(source: str) -> Path | None:
+    """The file of Python that holds the class, where the source names one."""
+    match = _FILE.fullmatch(source)
+    return Path(match["path"]).expanduser() if match else None
+
+
+def gymnasium() -> Any:
+    try:
+        import gymnasium
+    except ModuleNotFoundError:
+        raise CanonError('Environments need gymnasium; install it with pip install "deepcanon[control]".') from None
+    return gymnasium
+
+
+@dataclass(frozen=True)
+class Opener:
+    """Makes copies of one environment. Plain settings, so that it can be compared and written down."""
+
+    source: str
+    arguments: dict[str, Any] = field(default_factory=dict)
+    max_steps: int = 0  # 0: the environment's own limit
+
+    def open(self, render_mode: str = "") -> tuple[Any, int]:
+        """A gymnasium environment without its time limit, and that limit."""
+        arguments = {key: _listed(value) for key, value in self.arguments.items()}
+        if render_mode:
+            arguments["render_mode"] = render_mode
+        if (path := file_of(self.source)) is not None:
+            made, limit = self._built(_class_in(path, self.source), arguments), 0
+        elif self.source in BUILTIN:
+            gymnasium()
+            from canon.data.environments.builtin import CLASSES
+
+            made, limit = self._built(CLASSES[self.source], arguments), 0
+        elif self.source in _plugins():
+            with border(f"The plugin {self.source}", "cannot be loaded"):
+                made, limit = self._built(_plugins()[self.source].load(), arguments), 0
+        else:
+            made, limit = self._registered(arguments)
+        return made, self.max_steps or limit or _LIMIT
+
+    def _built(self, cls: Callable[..., Any], arguments: dict[str, Any]) -> Any:
+        made = self._called(lambda: cls(**arguments))
+        if not isinstance(made, gymnasium().Env):
+            raise CanonError(f"{self.source} makes a {type(made).__name__}, which is not a gymnasium.Env.")
+        return made
+
+    def _registered(self, arguments: dict[str, Any]) -> tuple[Any, int]:
+        gym = gymnasium()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            previous, gym.logger.min_level = gym.logger.min_level, logging.ERROR
+            try:
+                known = gym.spec(self.source)
+                made = self._called(
+                    lambda: gym.make(self.source, max_episode_steps=-1, disable_env_checker=True, **arguments)
+                )
+            except gym.error.DeprecatedEnv as retired:
+                raise CanonError(f"{self.source} is retired: {reason(retired)}.") from None
+            except (gym.error.NameNotFound, gym.error.VersionNotFound, gym.error.NamespaceNotFound):
+                raise unknown("environment", self.source, (*gym.registry, *BUILTIN)) from None
+            except ModuleNotFoundError as missing:
+                raise CanonError(f"{self.source} needs a module that is not installed: {missing.name}.") from None
+            finally:
+                gym.logger.min_level = previous
+        return _bare(made), int(known.max_episode_steps or 0)
+
+    def _called(self, make: Callable[[], Any]) -> Any:
+        try:
+            return make()
+        except CanonError:
+            raise
+        except Exception as error:
+            kinds = gymnasium().error
+            if isinstance(error, kinds.DeprecatedEnv | kinds.UnregisteredEnv | ModuleNotFoundError):
+                raise
+            given = ", ".join(self.arguments) or "none"
+            raise CanonError(f"{self.source} cannot be made: {reason(error)} (data.arguments: {given}).") from error
+
+
+def _bare(env: Any) -> Any:
+    """Without the wrapper that only watches the order of calls, which canon keeps to."""
+    ordered = gymnasium().wrappers.OrderEnforcing
+    return env.env if isinstance(env, ordered) and env.env is env.unwrapped else env
+
+
+def _listed(value: Any) -> Any:
+    """Lists as a TOML file has them."""
+    return [_listed(item) for item in value] if isinstance(value, tuple | list) else value
+
+
+def _class_in(path: Path, source: str) -> Any:
+    if not path.is_file():
+        raise CanonError(f"There is no file {path} ({source}).")
+    name = source.rpartition(":")[2]
+    module_name = f"canon_environment_{path.resolve().stem}"
+    spec = importlib.util.spec_from_file_location(module_name, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[module_name] = module  # classes look their module up
+    with border(path, "cannot be imported"):
+        spec.loader.exec_module(module)
+    if name not in vars(module):
+        raise unknown(f"class in {path}", name, [key for key, value in vars(module).items() if isinstance(value, type)])
+    return vars(module)[name]

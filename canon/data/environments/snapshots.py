@@ -1,0 +1,135 @@
+"""Where an environment is, as JSON, and the way back: gymnasium itself can neither save nor load.
+
+Three ways, the first that fits:
+- the classes that come with gymnasium and canon: their attributes and generator (`_ATTRIBUTES`);
+- an environment of yours that is a `canon.contracts.Snapshot`;
+- any other: the state of the generator before the last reset and the actions since. They are replayed, and what is
+  observed must be the same bit for bit; else it is refused.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any
+
+import numpy as np
+
+from canon.contracts import Snapshot
+from canon.errors import CanonError
+
+# By class, of which no subclass is meant: a subclass may keep more.
+_ATTRIBUTES: dict[str, tuple[str, ...]] = {
+    "gymnasium.envs.classic_control.cartpole:CartPoleEnv": ("state", "steps_beyond_terminated"),
+    "gymnasium.envs.classic_control.acrobot:AcrobotEnv": ("state",),
+    "gymnasium.envs.classic_control.mountain_car:MountainCarEnv": ("state",),
+    "gymnasium.envs.toy_text.frozen_lake:FrozenLakeEnv": ("s", "lastaction"),
+    "gymnasium.envs.toy_text.cliffwalking:CliffWalkingEnv": ("s", "lastaction"),
+    "gymnasium.envs.toy_text.taxi:TaxiEnv": ("s", "lastaction", "fickle_step", "taxi_orientation"),
+    "canon.data.environments.builtin:FiveStateWalk": ("s", "lastaction"),
+    "canon.data.environments.builtin:ShortCorridor": ("s", "lastaction"),
+}
+
+
+def way_of(env: Any) -> str:
+    """How an environment is restored: "attributes", "snapshot" or "replay"."""
+    if isinstance(env.unwrapped, Snapshot):
+        return "snapshot"
+    bare = env is env.unwrapped
+    return "attributes" if bare and _place(env) in _ATTRIBUTES else "replay"
+
+
+def _place(env: Any) -> str:
+    return f"{type(env).__module__}:{type(env).__qualname__}"
+
+
+class Past:
+    """The actions of an episode since its reset, and a checksum of what was observed."""
+
+    def __init__(self) -> None:
+        self.before: Any = None  # the generator before the reset; or, of the first episode, nothing
+        self.seed: int | None = None
+        self.actions: list[int] = []
+        self.sum = 0
+
+    def begin(self, env: Any, seed: int | None) -> None:
+        self.seed, self.actions, self.sum = seed, [], 0
+        self.before = None if seed is not None else generator_of(env)
+
+    def see(self, observation: Any, reward: float = 0.0) -> None:
+        self.sum = zlib.crc32(np.float64(reward).tobytes(), zlib.crc32(np.asarray(observation).tobytes(), self.sum))
+
+
+def generator_of(env: Any) -> Any:
+    """The state of an environment's generator."""
+    return _plain(env.unwrapped.np_random.bit_generator.state)
+
+
+def save(env: Any, past: Past) -> dict[str, Any]:
+    inner, way = env.unwrapped, way_of(env)
+    if way == "snapshot":
+        return {"way": way, "state": inner.snapshot(), "random": generator_of(env)}
+    if way == "attributes":
+        values = {name: _packed(vars(inner)[name]) for name in _ATTRIBUTES[_place(env)] if name in vars(inner)}
+        return {"way": way, "state": values, "random": generator_of(env)}
+    return {"way": way, "seed": past.seed, "before": past.before, "actions": list(past.actions), "sum": past.sum}
+
+
+def load(env: Any, state: dict[str, Any], past: Past, name: str) -> None:
+    inner = env.unwrapped
+    if state["way"] != way_of(env):
+        raise CanonError(f"{name} was saved by another version of its class; train again with another --out.")
+    if state["way"] == "replay":
+        _replay(env, state, past, name)
+        return
+    env.reset(seed=0)  # wrappers must know that an episode has begun
+    if state["way"] == "snapshot":
+        inner.restore(state["state"])
+    else:
+        for key, value in state["state"].items():
+            vars(inner)[key] = _unpacked(value)
+    inner.np_random.bit_generator.state = state["random"]
+
+
+def _replay(env: Any, state: dict[str, Any], past: Past, name: str) -> None:
+    past.seed, past.before, past.actions, past.sum = state["seed"], state["before"], [], 0
+    if state["before"] is not None:
+        env.unwrapped.np_random.bit_generator.state = state["before"]
+    observation, _ = env.reset(seed=state["seed"])
+    past.see(observation)
+    for action in state["actions"]:
+        observation, reward, *_ = env.step(action)
+        past.actions.append(action)
+        past.see(observation, reward)
+    if past.sum != state["sum"]:
+        raise CanonError(
+            f"{name} cannot be resumed exactly: the same actions from the same seed lead elsewhere. Draw all of its "
+            "randomness from self.np_random, or give it snapshot() and restore() (docs/control.md)."
+        )
+
+
+def _packed(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return {"array": value.tolist(), "dtype": str(value.dtype)}
+    if isinstance(value, tuple | list):
+        return {"items": [_packed(item) for item in value], "tuple": isinstance(value, tuple)}
+    if isinstance(value, np.generic):
+        return {"number": value.item(), "dtype": str(value.dtype)}
+    return value
+
+
+def _unpacked(value: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
+    if "array" in value:
+        return np.array(value["array"], value["dtype"])
+    if "items" in value:
+        items = [_unpacked(item) for item in value["items"]]
+        return tuple(items) if value["tuple"] else items
+    return np.dtype(value["dtype"]).type(value["number"])
+
+
+def _plain(value: Any) -> Any:
+    """A generator's state as JSON has it: some have arrays."""
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value

@@ -1,0 +1,134 @@
+"""What a report shows of an agent: values, arrows, visits and the greedy path on its grid, and an episode as a GIF."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import numpy as np
+
+from canon import figures
+from canon.config import Table
+from canon.contracts import Tabular
+from canon.data.encodings.observations import EnvironmentData
+from canon.data.environments.copy import EnvironmentCopy
+from canon.data.environments.grids import arrows_of, grid_of
+from canon.data.schema import Data
+from canon.report.page import Html, drawings, note, table
+from canon.use import frames
+from canon.use.model import Model
+from canon.use.play import agent_of
+
+_MOST_STATES, _MOST_FRAMES = 400, 150
+
+
+def policy_of(model: Model, data: Data) -> Table | None:
+    """The facts, as JSON; None for what is no agent."""
+    agent = agent_of(model)
+    if agent is None or not isinstance(data, EnvironmentData):
+        return None
+    env = EnvironmentCopy(data.opener)
+    known = agent.table() if isinstance(agent, Tabular) else None
+    facts: Table = {"grid": None, "states": [], "gif": _gif(agent, env, data)}
+    if known is None or len(known.values) > _MOST_STATES:
+        return facts
+    best_S = known.policy.argmax(axis=1)
+    grid = grid_of(env)
+    if grid is None or env.model is None:
+        facts["states"] = [
+            {"state": state, "value": float(known.values[state]), "policy": known.policy[state].tolist()}
+            for state in range(len(best_S))
+        ]
+        return facts
+    arrows = arrows_of(env.model, grid)
+    ended = np.array([letter in "HGC" for letter in grid.letters]) & (grid.rows > 1)
+    facts["grid"] = {
+        "rows": grid.rows,
+        "cols": grid.cols,
+        "letters": grid.letters,
+        "values": known.values.tolist(),
+        "arrows": ["" if over else arrows[action] for action, over in zip(best_S.tolist(), ended, strict=True)],
+        "visits": known.visits.tolist(),
+        "path": _path(env, best_S),
+    }
+    return facts
+
+
+def _path(env: EnvironmentCopy, best_S: np.ndarray) -> list[int]:
+    """The likeliest states from the likeliest start on, by the best actions, until one comes again."""
+    model = env.model
+    assert model is not None
+    state = int(model.start.argmax())
+    path = [state]
+    while True:
+        action = best_S[state]
+        place = int(model.probability[state, action].argmax())
+        if model.probability[state, action].max() < 0.5:  # chance decides
+            return path
+        state = int(model.after[state, action, place])
+        if state in path:
+            return path
+        path.append(state)
+        if model.ends[path[-2], action, place]:
+            return path
+
+
+def _gif(agent: Any, env: EnvironmentCopy, data: EnvironmentData) -> str:
+    """The beginning of the first test episode, in base64; "" where canon does not draw it."""
+    try:
+        frames.pillow()
+    except Exception:
+        return ""
+    if not frames.draws(env):
+        return ""
+    column: Any = data.splits["test"]["input"]
+    paint, observation = frames.painter_of(env), env.reset(int(column.seeds[0]))
+    pictures = [paint(observation)]
+    over = False
+    while not over and len(pictures) < _MOST_FRAMES:
+        observation, _, terminated, truncated = env.step(int(agent.act(np.asarray(observation)[None])[0]))
+        pictures.append(paint(observation))
+        over = terminated or truncated
+    return base64.b64encode(frames.gif(pictures, grid_of(env) is not None)).decode()
+
+
+def section(facts: Table | None, draw: bool) -> str:
+    """The HTML of it."""
+    if facts is None:
+        return ""
+    html = ""
+    if facts["grid"] is not None and draw:
+        html += drawings([_figure(facts["grid"], name) for name in ("values", "visits") if any(facts["grid"][name])])
+        html += note("Arrows are the best actions, the line the likeliest path of the greedy policy.")
+    if facts["states"]:
+        html += table(
+            [
+                {"state": row["state"], "value": row["value"], "policy": ", ".join(f"{p:.3f}" for p in row["policy"])}
+                for row in facts["states"]
+            ]
+        )
+    if facts["gif"]:
+        html += Html(f'<p><img src="data:image/gif;base64,{facts["gif"]}" alt="an episode"></p>')
+        html += note("The first test episode, by the best actions.")
+    return html
+
+
+def _figure(grid: Table, name: str) -> figures.Figure:
+    rows, cols = grid["rows"], grid["cols"]
+    numbers = np.array(grid[name], dtype=float).reshape(rows, cols)
+    figure, axes = figures.new_figure(size=(max(2.5, 0.62 * cols), max(1.4, 0.62 * rows + 0.4)))
+    axis = axes[0, 0]
+    with figures.style():
+        axis.imshow(numbers, cmap="Blues", alpha=0.55)
+        for place, letter in enumerate(grid["letters"]):
+            row, col = divmod(place, cols)
+            value = numbers[row, col]
+            text = f"{value:.2g}" if name == "values" else f"{value:,.0f}" if value < 1e4 else f"{value:.1e}"
+            axis.text(col, row + 0.28, text, ha="center", va="center", fontsize=6, color=figures.FAINT)
+            axis.text(col, row - 0.12, grid["arrows"][place] or letter, ha="center", va="center", fontsize=11)
+        if name == "values" and len(grid["path"]) > 1:
+            down, right = np.divmod(np.array(grid["path"]), cols)
+            axis.plot(right, down, color=figures.COLORS[1], lw=1.5, alpha=0.7)
+        axis.set(title="Values" if name == "values" else "Visits", xticks=[], yticks=[])
+        axis.grid(False)
+    return figure

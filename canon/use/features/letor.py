@@ -1,0 +1,157 @@
+"""`canon features`: documents and queries to a file in LETOR's format, with the names of its features beside it.
+
+A line is `label qid:N 1:v … # docid = D query = Q`; NAME.features.txt has the name of feature i on line i. Candidates
+of a query are those of a TREC run; else the first K rows of BM25 over the whole text, and every document that qrels
+judge. A pair without a judgement has label 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from canon.data.formats.click_log import read_click_log
+from canon.data.formats.documents import read_documents, read_queries
+from canon.data.formats.trec import Qrels, read_qrels, read_run
+from canon.errors import CanonError, unknown
+from canon.storage import writing
+from canon.use.features import clicks as of_clicks
+from canon.use.features.index import PRESETS, FeatureIndex
+from canon.use.features.text import Candidates
+from canon.use.search.bm25 import BM25
+
+_TOP = 100
+_CHUNK = 200  # queries at once
+_NONE = np.empty(0, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class Logged:
+    """Features and labels of pairs in a click log."""
+
+    values: dict[tuple[str, str], tuple[float, ...]]
+    names: tuple[str, ...]
+    missing: tuple[float, ...]  # of pairs that were never shown
+    qrels: Qrels
+
+
+def write_features(
+    documents: Sequence[str | Path],
+    queries: str | Path,
+    out: str | Path,
+    *,
+    preset: str = "all",
+    qrels: str | Path = "",
+    run: str | Path = "",
+    clicks: str | Path = "",
+    strategy: str = "",
+    columns: Sequence[str] = (),
+    top: int = _TOP,
+) -> dict[str, Any]:
+    """Writes the file and what it holds: queries, rows, features; labels by value."""
+    if preset not in PRESETS:
+        raise unknown("preset of features (--preset)", preset, PRESETS)
+    if strategy and (qrels or not clicks):
+        raise CanonError("--labels makes labels of --clicks, in place of --qrels.")
+    found, texts = read_documents(documents), read_queries(queries)
+    index = FeatureIndex.of(found, columns)
+    logged = _logged(clicks, strategy) if clicks else None
+    judged = logged.qrels if logged and strategy else read_qrels(qrels) if qrels else {}
+    given = read_run(run) if run else None
+    places = {name: place for place, name in enumerate(index.ids)}
+    lists = _candidates(index, texts, places, judged, given, top)
+    names = (*PRESETS[preset], *columns)
+    header = (*names, *(logged.names if logged else ()))
+    counts: dict[int, int] = {}
+    rows = 0
+    target = Path(out)
+    with writing(target, names_file(target)) as (part, beside):
+        beside.write_text("".join(f"{name}\n" for name in header))
+        with part.open("w", encoding="utf-8") as file:
+            for number, query, document, label, values in _rows(index, texts, lists, names, judged, logged):
+                filled = " ".join(f"{place}:{value:.7g}" for place, value in enumerate(values, start=1))
+                file.write(f"{label} qid:{number} {filled} # docid = {document} query = {query}\n")
+                counts[label] = counts.get(label, 0) + 1
+                rows += 1
+    if not rows:
+        raise CanonError(f"No query of {queries} shares a word with a document: there is nothing to write.")
+    return {
+        "file": str(target),
+        "queries": sum(len(one) > 0 for one in lists),
+        "rows": rows,
+        "features": len(header),
+        "labels": dict(sorted(counts.items())),
+    }
+
+
+def names_file(out: Path) -> Path:
+    return out.with_name(f"{out.name.removesuffix(out.suffix)}.features.txt")
+
+
+def _candidates(
+    index: FeatureIndex,
+    texts: Mapping[str, str],
+    places: Mapping[str, int],
+    judged: Qrels,
+    run: Mapping[str, Sequence[tuple[str, float]]] | None,
+    top: int,
+) -> list[np.ndarray]:
+    for what, names in (("qrels", judged), ("run", run or {})):
+        if names and not set(names) & set(texts):
+            raise CanonError(
+                f"No query of the {what} ({next(iter(names))} …) is among the queries ({next(iter(texts))} …)."
+            )
+    if run is None:
+        best, _ = BM25.over(index.whole).search(list(texts.values()), top, _NONE)
+    lists = []
+    for place, name in enumerate(texts):
+        known = [places[document] for document in judged.get(name, {}) if document in places]
+        ranked = best[place][best[place] >= 0].tolist() if run is None else _placed(run.get(name, ()), places)
+        lists.append(np.array(list(dict.fromkeys([*ranked, *known])), dtype=np.int64))
+    return lists
+
+
+def _placed(listed: Sequence[tuple[str, float]], places: Mapping[str, int]) -> list[int]:
+    for document, _ in listed:
+        if document not in places:
+            raise CanonError(f"The run has the document {document}, which is not among the documents.")
+    return [places[document] for document, _ in listed]
+
+
+def _rows(
+    index: FeatureIndex,
+    texts: Mapping[str, str],
+    lists: Sequence[np.ndarray],
+    names: Sequence[str],
+    judged: Qrels,
+    logged: Logged | None,
+) -> Iterator[tuple[str, str, str, int, list[float]]]:
+    keys = list(texts)
+    numbered = keys if all(key.isdecimal() for key in keys) else [str(n) for n in range(1, len(keys) + 1)]
+    for start in range(0, len(keys), _CHUNK):
+        some = keys[start : start + _CHUNK]
+        candidates = Candidates.of(lists[start : start + _CHUNK])
+        values = index.features(names, [texts[key] for key in some], candidates)
+        for query, place, row in zip(candidates.query_of.tolist(), candidates.docs.tolist(), values, strict=True):
+            key, document = some[query], index.ids[place]
+            more = logged.values.get((key, document), logged.missing) if logged else ()
+            label = judged.get(key, {}).get(document, 0)
+            yield numbered[start + query], key, document, label, [*row.tolist(), *more]
+
+
+def _logged(path: str | Path, strategy: str) -> Logged:
+    log = read_click_log(path)
+    pairs = of_clicks.LoggedPairs.of(log)
+    rates = of_clicks.rates(log, pairs)
+    keys = [(log.queries[q], log.documents[d]) for q, d in zip(pairs.query, pairs.document, strict=True)]
+    values = dict(zip(keys, zip(*(column.tolist() for column in rates.values()), strict=True), strict=True))
+    missing = tuple(float(log.clicked.mean()) if name == "ctr" else 0.0 for name in rates)
+    qrels: Qrels = {}
+    if strategy:
+        for (query, document), label in zip(keys, of_clicks.labels(log, pairs, strategy).tolist(), strict=True):
+            qrels.setdefault(query, {})[document] = label
+    return Logged(values, tuple(rates), missing, qrels)

@@ -1,0 +1,232 @@
+"""Builds a pipeline by its recipe: documents, indexes, candidates of judged queries, ranker, scores stage by stage.
+
+A stage that is complete is not made again: a process that was killed is continued by the same command with --resume.
+The candidates of a split are partitions of a Parquet table, with columns qid, document, label and the features.
+Shapes: p pairs of a query and a candidate.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from canon.config import Table
+from canon.data.catalogue.pydocs import SearchData, pydocs
+from canon.data.formats.documents import FieldedDocuments, read_documents, read_queries
+from canon.data.formats.trec import read_qrels
+from canon.data.progress import bar
+from canon.errors import CanonError
+from canon.storage import parse_json, read_json, write_text
+from canon.use.features.index import FeatureIndex
+from canon.use.pipeline import recall as of_recall
+from canon.use.pipeline.documents import StoredDocuments
+from canon.use.pipeline.evaluate import MEASURES, Judged, evaluate
+from canon.use.pipeline.pipeline import Pipeline
+from canon.use.pipeline.rank import RUN, feature_list
+from canon.use.pipeline.recall import feature_names, names_of
+from canon.use.pipeline.settings import PipelineRecipe, is_pipeline_run, load_recipe, recipe_of
+
+SPLITS = ("train", "valid", "test")
+_CHUNK = 500  # queries of a partition
+_BUILTIN: Mapping[str, Callable[[], SearchData]] = {"pydocs": pydocs}
+
+Say = Callable[[str], None]
+
+
+def build(name: str, out: str | Path | None, resume: bool, changes: Table, quiet: bool) -> tuple[Path, Table]:
+    """The run directory of a pipeline, and what result.json holds."""
+    if is_pipeline_run(name):
+        if changes or out:
+            raise CanonError(f"{name} is a pipeline that is there; --resume continues it as it was begun.")
+        known = read_json(Path(name) / "pipeline.json")
+        path, table, resume = Path(name), read_json(Path(name) / "recipe.json"), True
+        recipe = recipe_of(known["name"], table)
+    else:
+        recipe = load_recipe(name, changes)
+        path = Path(out) if out is not None else Path("runs") / Path(recipe.name).name
+
+    def say(text: str) -> None:
+        if not quiet:
+            print(text, file=sys.stderr)
+
+    if path.exists() and not resume:
+        raise CanonError(f"{path} already exists: add --resume to continue it, or give another --out.")
+    path.mkdir(parents=True, exist_ok=True)
+    if (path / "recipe.json").is_file() and read_json(path / "recipe.json") != json.loads(json.dumps(recipe.table)):
+        raise CanonError(f"{path} was begun with another recipe: give another --out.")
+    write_text(path / "recipe.json", json.dumps(recipe.table, ensure_ascii=False, indent=1) + "\n")
+    _index(recipe, path, say)
+    write_text(path / "pipeline.json", json.dumps({"name": recipe.name}) + "\n")
+    judged = {split: _judged(path, split) for split in SPLITS}
+    if recipe.rank is not None and recipe.rank.recipe:
+        _train(recipe, path, judged, say, quiet)
+    result: Table = {"pipeline": recipe.name, "documents": len(StoredDocuments(path / "documents"))}
+    pipeline = Pipeline.open(path)
+    if judged["test"].texts:
+        result |= {"queries": {split: len(judged[split].texts) for split in SPLITS}}
+        found = evaluate(pipeline, judged["test"])
+        result |= {"stages": found.stages, "moves": found.moves, "expected": recipe.expect}
+    write_text(path / "result.json", json.dumps(result, ensure_ascii=False, indent=1) + "\n")
+    return path, result
+
+
+def evaluate_run(path: str | Path) -> list[dict[str, Any]]:
+    """The stages of a run on its judged test queries."""
+    judged = _judged(Path(path), "test")
+    if not judged.texts:
+        raise CanonError(
+            f"{path} was built without judged queries: give queries.source and queries.qrels to its recipe."
+        )
+    return evaluate(Pipeline.open(path), judged).stages
+
+
+@contextmanager
+def _whole(folder: Path) -> Iterator[Path | None]:
+    """A folder to fill, which is there only when it is whole; None where it is."""
+    if folder.exists():
+        yield None
+        return
+    part = folder.with_name(f".{folder.name}.part")
+    shutil.rmtree(part, ignore_errors=True)
+    part.parent.mkdir(parents=True, exist_ok=True)
+    yield part
+    part.rename(folder)
+
+
+def _index(recipe: PipelineRecipe, path: Path, say: Say) -> None:
+    """Documents, postings, what recalls need, and judged queries."""
+    names = names_of(recipe.recalls)
+    needed = [path / "documents", path / "index", path / "queries", *(path / "recall" / name for name in names)]
+    if all(folder.exists() for folder in needed):
+        return
+    data = _data(recipe)
+    with _whole(path / "documents") as part:
+        if part:
+            StoredDocuments.write(data.documents, part)
+    rows = StoredDocuments(path / "documents")
+    with _whole(path / "index") as part:
+        if part:
+            FeatureIndex.of(data.documents, recipe.documents.columns).save(part)
+    index = FeatureIndex.load(path / "index", rows.ids)
+    say(f"{len(rows):,} documents, {len(index.whole.words):,} words")
+    for name, (kind, config) in zip(names, recipe.recalls, strict=True):
+        with _whole(path / "recall" / name) as part:
+            if part:
+                part.mkdir()
+                of_recall.build(kind, config, part, index, rows, say)
+    with _whole(path / "queries") as part:
+        if part:
+            part.mkdir()
+            for split in SPLITS:
+                lines = _query_lines(data, split, rows)
+                write_text(part / f"{split}.jsonl", "".join(f"{line}\n" for line in lines))
+
+
+def _query_lines(data: SearchData, split: str, rows: StoredDocuments) -> Iterator[str]:
+    for name, text in data.queries.get(split, {}).items():
+        grades = {str(rows.places[doc]): grade for doc, grade in data.qrels.get(name, {}).items() if doc in rows.places}
+        yield json.dumps({"id": name, "query": text, "grades": grades}, ensure_ascii=False)
+
+
+def _judged(path: Path, split: str) -> Judged:
+    lines = (path / "queries" / f"{split}.jsonl").read_text(encoding="utf-8").splitlines()
+    rows = [parse_json(line, path / "queries") for line in lines]
+    grades = [{int(doc): grade for doc, grade in row["grades"].items()} for row in rows]
+    return Judged([row["query"] for row in rows], grades)
+
+
+def _data(recipe: PipelineRecipe) -> SearchData:
+    source, asked = recipe.documents.source, recipe.queries
+    if isinstance(source, str) and source in _BUILTIN and not Path(source).exists():
+        if asked.source or asked.qrels:
+            raise CanonError(f"queries.source and queries.qrels belong to documents of your own; {source} has queries.")
+        return _BUILTIN[source]()
+    documents: FieldedDocuments = read_documents([source] if isinstance(source, str) else source)
+    if not asked.source:
+        return SearchData(documents)
+    if not asked.qrels:
+        raise CanonError("queries.qrels is missing: the judged documents of queries.source.")
+    texts, qrels = read_queries(asked.source), read_qrels(asked.qrels)
+    known = {name: text for name, text in texts.items() if name in qrels}
+    if not known:
+        raise CanonError(f"No query of {asked.source} is in {asked.qrels}.")
+    queries: dict[str, dict[str, str]] = {split: {} for split in SPLITS}
+    for name, text in known.items():
+        share = zlib.crc32(f"{asked.seed} {name}".encode()) / 2**32
+        split = "test" if share < asked.test else "valid" if share < asked.test + asked.valid else "train"
+        queries[split][name] = text
+    return SearchData(documents, queries, qrels)
+
+
+def _train(recipe: PipelineRecipe, path: Path, judged: Mapping[str, Judged], say: Say, quiet: bool) -> None:
+    """Writes the candidates of training and validation queries, and trains the ranker on them."""
+    from canon.training.trainer import train
+
+    rank = recipe.rank
+    assert rank is not None
+    run = path / "rank" / RUN
+    if (run / "result.json").is_file():
+        return
+    if not judged["train"].texts or not judged["valid"].texts:
+        raise CanonError("rank.recipe trains a ranker: give judged queries, as queries.source and queries.qrels.")
+    data = path / "rank" / "data"
+    with _whole(data) as part:
+        if part:
+            part.mkdir()
+            bare = Pipeline.open(path, ranked=False)
+            for split in SPLITS[:2]:
+                _write_candidates(bare, judged[split], feature_list(rank), part / f"{split}.parquet", rank.queries)
+    changes = {"data.test": 0.0, "data.valid": str(data / "valid.parquet"), **flat("", rank.set)}
+    count = len(judged["train"].texts)
+    say(f"training {rank.recipe} on the candidates of {min(rank.queries or count, count):,} queries")
+    train(rank.recipe, str(data / "train.parquet"), run, resume=run.exists(), changes=changes, quiet=quiet)
+
+
+def flat(prefix: str, table: Mapping[str, Any]) -> dict[str, Any]:
+    """{"train": {"steps": 3}} as {"train.steps": 3}."""
+    parts = (
+        flat(f"{prefix}{key}.", value) if isinstance(value, dict) else {f"{prefix}{key}": value}
+        for key, value in table.items()
+    )
+    return {key: value for part in parts for key, value in part.items()}
+
+
+def _write_candidates(pipeline: Pipeline, judged: Judged, names: Sequence[str], file: Path, most: int) -> None:
+    """Candidates as the recalls find them, with features and grades: one Parquet table, a group of rows at a time."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    columns = (*names, *feature_names([one.name for one in pipeline.recalls]))
+    kinds = [("qid", pa.int64()), ("document", pa.string()), ("label", pa.int32())]
+    schema = pa.schema([*kinds, *((name, pa.float32()) for name in columns)])
+    texts, grades = judged.texts[: most or None], judged.grades[: most or None]
+    with parquet.ParquetWriter(file, schema) as writer, bar("features", len(texts), unit="queries") as progress:
+        for start in range(0, len(texts), _CHUNK):
+            some = texts[start : start + _CHUNK]
+            found = pipeline.candidates(some)
+            values = pipeline.features(some, found, names)
+            query, docs = found.candidates.query_of + start, found.candidates.docs
+            labels = [grades[q].get(doc, 0) for q, doc in zip(query.tolist(), docs.tolist(), strict=True)]
+            cells = [query, [pipeline.rows.ids[doc] for doc in docs.tolist()], np.array(labels, dtype=np.int32)]
+            writer.write_table(pa.table([*cells, *values.T], schema=schema))
+            progress.advance(len(some))
+
+
+def lines_of(result: Table) -> list[dict[str, Any]]:
+    """The table of stages, for a person."""
+    return [
+        {"stage": row["stage"], **{name: row[name] for name in MEASURES}, "p": _shown(row["p"])}
+        for row in result.get("stages", [])
+    ]
+
+
+def _shown(p: float | None) -> str:
+    return "–" if p is None else f"{p:.2g}"

@@ -1,0 +1,81 @@
+"""Episodes of a run's agent in its environment: what `canon play` prints and records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from canon.contracts import Agent, Episodes, SamplesActions
+from canon.data.encodings.observations import EnvironmentData
+from canon.data.environments.copy import EnvironmentCopy
+from canon.data.environments.grids import grid_of
+from canon.errors import CanonError
+from canon.training.data import read_data
+from canon.training.environment import Playing
+from canon.use import frames
+from canon.use.model import Model
+
+Policy = Literal["greedy", "sample", ""]
+MOST_FRAMES = 2000
+
+
+def agent_of(model: Model) -> Agent | None:
+    return model.learner.agent if isinstance(model.learner, Playing) else None
+
+
+def play(
+    model: Model,
+    episodes: int = 1,
+    seed: int | None = None,
+    policy: Policy = "",
+    record: Path | None = None,
+    show: Callable[[str], None] | None = None,
+) -> list[dict[str, Any]]:
+    """A row for each episode: seed, return, length, and whether it was cut off.
+
+    seed: of the first reset; default: that of the first test episode. policy: default as the run is scored. record: a
+    GIF to write. show: takes a text of each state, where the environment is a grid."""
+    agent = agent_of(model)
+    if agent is None:
+        raise CanonError(f"{model.run.path} is not a run of an agent; canon play is for those that act.")
+    data = read_data(model.run.recipe, model.run.path)
+    assert isinstance(data, EnvironmentData)
+    if seed is None:
+        column: Any = data.splits["test"]["input"]
+        assert isinstance(column, Episodes)
+        seed = int(column.seeds[0])
+    env = EnvironmentCopy(data.opener)
+    if record is not None and not frames.draws(env):
+        env = EnvironmentCopy(data.opener, "rgb_array")
+    grid = grid_of(env)
+    paint = frames.painter_of(env) if record is not None else None
+    pictures: list[Any] = []
+    rows = []
+    for number in range(episodes):
+        random = np.random.default_rng([seed + number, 1])
+        observation, over, total, length = env.reset(seed + number), False, 0.0, 0
+        while True:
+            if show is not None and grid is not None:
+                show(grid.text(int(observation)))
+            if paint is not None and len(pictures) < MOST_FRAMES:
+                pictures.append(paint(observation))
+            if over:
+                break
+            observation, reward, terminated, truncated = env.step(_action(agent, observation, policy, random))
+            total, length, over = total + reward, length + 1, terminated or truncated
+        rows.append({"seed": seed + number, "return": total, "length": length, "truncated": truncated})
+    if record is not None:
+        frames.save_gif(record, pictures, grid is not None)
+    return rows
+
+
+def _action(agent: Agent, observation: Any, policy: Policy, random: np.random.Generator) -> int:
+    observations_1 = np.asarray(observation)[None]
+    if isinstance(agent, SamplesActions) and (policy == "sample" or (not policy and agent.sampling)):
+        return int(agent.sample(observations_1, np.array([random.random()]))[0])
+    if policy == "sample":
+        raise CanonError("--policy sample is for stochastic policies (reinforce); this run has the best action only.")
+    return int(agent.act(observations_1)[0])

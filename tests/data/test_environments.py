@@ -1,0 +1,193 @@
+"""Environments: gymnasium's facts that break others' code, exact snapshots, names, and what is broken."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+
+from canon.data.environments.copy import EnvironmentCopy
+from canon.data.environments.grids import arrows_of, grid_of
+from canon.data.environments.opening import Opener
+from canon.errors import CanonError
+from canon.training.environment import Copies
+
+FILE = Path(__file__).parent / "environments.py"
+SIX = ["CartPole-v1", "Acrobot-v1", "MountainCar-v0", "FrozenLake-v1", "Taxi-v4", "CliffWalkingSlippery-v1"]
+OWN = ["five-state-walk", "short-corridor", f"{FILE}:Drift", f"{FILE}:Snapshots"]
+
+
+def moves(env: EnvironmentCopy, count: int, seed: int) -> list[Any]:
+    random, seen = np.random.default_rng(seed), []
+    for _ in range(count):
+        move = env.step(int(random.integers(env.num_actions)))
+        seen.append((np.asarray(move.observation).tobytes(), *move[1:]))
+        if move.terminated or move.truncated:
+            seen.append(np.asarray(env.reset()).tobytes())
+    return seen
+
+
+@pytest.mark.parametrize("name", [*SIX, *OWN])
+def test_a_restored_copy_goes_on_bit_for_bit(name: str) -> None:
+    """In the first episode and in later ones, through JSON; a limit of 30 steps cuts some off."""
+    opener = Opener(name, max_steps=30)
+    first = EnvironmentCopy(opener)
+    first.reset(7)
+    for step in (1, 13, 40, 5):
+        moves(first, step, step)
+        second = EnvironmentCopy(opener)
+        seen = second.restore(json.loads(json.dumps(first.state())))
+        np.testing.assert_array_equal(seen, first._observation)
+        assert json.dumps(second.state()) == json.dumps(first.state())
+        assert moves(second, 60, 3) == moves(first, 60, 3)
+
+
+@pytest.mark.parametrize("name", SIX)
+@pytest.mark.parametrize("count", [1, 8])
+def test_copies_are_restored(name: str, count: int) -> None:
+    opener, random = Opener(name), np.random.default_rng(0)
+    first = Copies(lambda: EnvironmentCopy(opener), count, 0)
+    actions = random.integers(2, size=(120, count))
+    for row in actions[:50]:
+        first.step(row)
+    second = Copies(lambda: EnvironmentCopy(opener), count, 99)
+    second.restore(json.loads(json.dumps(first.state())))
+    for row in actions[50:]:
+        for one, other in zip(first.step(row), second.step(row), strict=True):
+            np.testing.assert_array_equal(one, other)
+    assert first.logs() == second.logs()
+
+
+def test_what_cannot_be_replayed_is_refused() -> None:
+    env = EnvironmentCopy(Opener(f"{FILE}:Secret"))
+    env.reset(0)
+    moves(env, 5, 0)
+    with pytest.raises(CanonError, match="cannot be resumed exactly"):
+        EnvironmentCopy(Opener(f"{FILE}:Secret")).restore(env.state())
+
+
+def test_it_steps_as_gymnasium_does() -> None:
+    """The same observations, rewards and ends as gymnasium's own copy with its limit of steps."""
+    for name in ("CartPole-v1", "FrozenLake-v1"):
+        ours, theirs = EnvironmentCopy(Opener(name)), gymnasium.make(name)
+        random = np.random.default_rng(0)
+        assert np.array_equal(ours.reset(3), theirs.reset(seed=3)[0])
+        for _ in range(300):
+            action = int(random.integers(ours.num_actions))
+            move = ours.step(action)
+            seen, reward, terminated, truncated, _ = theirs.step(action)
+            assert np.array_equal(move.observation, seen)
+            assert move[1:] == (reward, terminated, truncated and not terminated)
+            if terminated or truncated:
+                assert np.array_equal(ours.reset(), theirs.reset()[0])
+
+
+def test_terminated_wins_and_the_limit_truncates() -> None:
+    env = EnvironmentCopy(Opener(f"{FILE}:Drift", {"both": True}))
+    for seed in range(20):
+        env.reset(seed)
+        move = env.step(0)
+        while not (move.terminated or move.truncated):
+            move = env.step(0)
+        assert move.terminated and not move.truncated
+    assert EnvironmentCopy(Opener("CartPole-v1")).limit == 500
+    env = EnvironmentCopy(Opener("CliffWalking-v1"))
+    assert env.limit == 1000, "where the environment has no limit of its own"
+    env = EnvironmentCopy(Opener("CliffWalking-v1", max_steps=2))
+    env.reset(0)
+    assert not env.step(0).truncated and env.step(0).truncated
+
+
+def test_an_end_on_the_last_step_is_no_truncation() -> None:
+    env = EnvironmentCopy(Opener("FrozenLake-v1", {"is_slippery": False}, max_steps=6))
+    env.reset(0)
+    *_, last = [env.step(action) for action in (1, 1, 2, 1, 2, 2)]
+    assert last.terminated and not last.truncated and last.reward == 1
+
+
+def test_a_copy_that_ends_shows_its_last_observation_and_begins_again_in_the_same_step() -> None:
+    """gymnasium's vectors would by default take a step more, whose action is ignored."""
+    copies = Copies(lambda: EnvironmentCopy(Opener("FrozenLake-v1", {"is_slippery": False})), 2, 0)
+    for actions in ((2, 1), (1, 1)):  # into a hole, and beside it
+        moved = copies.step(np.array(actions))
+    assert moved.after.tolist() == [5, 8] and moved.terminated.tolist() == [True, False]
+    assert copies.observations.tolist() == [0, 8]
+    assert copies.step(np.array([1, 2])).before.tolist() == [0, 8]
+    assert copies.logs() == {"episodes": 1.0, "return": 0.0, "length": 2.0}
+
+
+def test_each_copy_has_its_own_generator() -> None:
+    copies = Copies(lambda: EnvironmentCopy(Opener("CartPole-v1")), 3, 5)
+    for i in range(3):
+        assert np.array_equal(copies.observations[i], gymnasium.make("CartPole-v1").reset(seed=5 + i)[0])
+
+
+def test_spaces_are_flat_and_begin_at_zero() -> None:
+    env = EnvironmentCopy(Opener(f"{FILE}:Drift"))
+    assert env.observation.shape == (2,) and env.num_actions == 2
+    assert env.reset(0).shape == (2,) and env.step(1).observation.dtype == np.float32
+
+
+def test_grids() -> None:
+    lake = EnvironmentCopy(Opener("FrozenLake-v1"))
+    grid = grid_of(lake)
+    assert grid is not None and lake.model is not None
+    assert grid.letters == "S    H H   HH  G" and arrows_of(lake.model, grid) == ["←", "↓", "→", "↑"]
+    cliff = EnvironmentCopy(Opener("CliffWalking-v1"))
+    grid = grid_of(cliff)
+    assert grid is not None and cliff.model is not None
+    assert grid.letters[36:] == "SCCCCCCCCCCG" and arrows_of(cliff.model, grid) == ["↑", "→", "↓", "←"]
+    assert grid_of(EnvironmentCopy(Opener("CartPole-v1"))) is None
+
+
+BAD: dict[str, tuple[str, dict[str, Any], str]] = {
+    "unknown": ("CartPol-v1", {}, "did you mean CartPole-v1"),
+    "retired": ("Taxi-v3", {}, "Taxi-v3 is retired: .*Taxi-v4"),
+    "argument": ("FrozenLake-v1", {"slippery": False}, r"cannot be made: .*slippery.* \(data.arguments: slippery\)"),
+    "no file": ("nowhere/env.py:Env", {}, "There is no file"),
+    "no class": (f"{FILE}:Drif", {}, "did you mean Drift"),
+    "no environment": (f"{FILE}:NOT_ONE", {}, "makes a dict, which is not a gymnasium.Env"),
+    "continuous": (f"{FILE}:Broken", {"how": "continuous"}, "one of finitely many"),
+    "dict": (f"{FILE}:Broken", {"how": "dict"}, "canon reads Box and Discrete"),
+    "nan": (f"{FILE}:Broken", {"how": "nan"}, "after 3 steps of an episode nan is not finite"),
+    "infinite": (f"{FILE}:Broken", {"how": "infinite"}, "inf is not finite"),
+    "outside": (f"{FILE}:Broken", {"how": "outside"}, "11.0 is outside of its observation space"),
+    "shape": (f"{FILE}:Broken", {"how": "shape"}, r"has shape \(2,\) where its space has shape \(1, 2\)"),
+    "text": (f"{FILE}:Broken", {"how": "text"}, "an observation has str"),
+    "reward": (f"{FILE}:Broken", {"how": "reward"}, "gave the reward nan"),
+    "no reward": (f"{FILE}:Broken", {"how": "no reward"}, "gave the reward None"),
+    "old step": (f"{FILE}:Broken", {"how": "old step"}, "step must return"),
+    "old reset": (f"{FILE}:Broken", {"how": "old reset"}, "reset must return"),
+    "raises": (f"{FILE}:Broken", {"how": "raises"}, "failed after 2 steps .* ZeroDivisionError: division by zero"),
+    "reset raises": (f"{FILE}:Broken", {"how": "reset raises"}, "reset failed by RuntimeError: no road"),
+}
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_what_is_broken_is_a_sentence(what: str) -> None:
+    name, arguments, sentence = BAD[what]
+    with pytest.raises(CanonError, match=sentence):
+        env = EnvironmentCopy(Opener(name, arguments))
+        env.reset(0)
+        for _ in range(5):
+            env.step(0)
+
+
+def test_check_says_what_it_is(canon: Callable[..., Any]) -> None:
+    report = json.loads(canon("check", "FrozenLake-v1", "--json").out)
+    assert report["kind"] == "environments" and {"policy-iteration", "q-learning", "dqn"} <= set(report["suits"])
+    assert any("16 states, takes 4 actions" in note for note in report["notes"]) and not report["warnings"]
+    report = json.loads(canon("check", "CartPole-v1", "--json").out)
+    assert "dqn" in report["suits"] and "q-learning" not in report["suits"]
+    report = json.loads(canon("check", f"{FILE}:Secret", "--json").out)
+    assert any("cannot be resumed exactly" in warning for warning in report["warnings"])
+    report = json.loads(canon("check", f"{FILE}:Broken", "--set", "data.arguments.how=outside", "--json").out)
+    assert any("is outside of its observation space" in warning for warning in report["warnings"])
+    for source, system in (("MountainCar-v0", "policy-iteration"), ("CartPole-v1", "q-learning"), ("iris", "dqn")):
+        answer = canon("train", system, "--data", source, "--out", "nowhere")
+        assert answer.code == 2 and answer.err.count("\n") == 1, answer.err

@@ -1,0 +1,117 @@
+"""Q-learning and SARSA: the kernel against the same code uncompiled and against acting, and the optimum."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from canon.contracts import Context
+from canon.data.environments.copy import EnvironmentCopy
+from canon.data.environments.opening import Opener
+from canon.errors import CanonError
+from canon.systems.control import exact, sarsa, tabular
+from canon.training.environment import Copies
+
+KINDS = {
+    "q-learning": (tabular.QLearning, {}),
+    "sarsa": (sarsa.Sarsa, {}),
+    "expected": (sarsa.Sarsa, {"expected": True}),
+}
+
+
+def begun(what: str, name: str, batch: int, seed: int = 0, **settings: Any) -> Any:
+    cls, own = KINDS[what]
+    opener = Opener(name)
+    env = EnvironmentCopy(opener)
+    config_class = sarsa.Config if cls is sarsa.Sarsa else tabular.Config
+    config = config_class(states=env.observation.size, actions=env.num_actions, **own, **settings)
+    agent = cls(config, Context(seed=seed))
+    agent.begin(Copies(lambda: EnvironmentCopy(opener), 1, seed), batch, 1)
+    return agent
+
+
+@pytest.mark.parametrize("what", KINDS)
+def test_the_kernel_is_its_plain_version(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bit for bit: values, visits, generator and tallies."""
+    agents = [begun(what, "FrozenLake-v1", 3000, alpha_power=0.6, epsilon_end=0.2, epsilon=0.9, epsilon_steps=2000)]
+    agents[0].step(1)
+    module = tabular.kernel
+    with np.errstate(over="ignore"):
+        for name in ("_uniform", "_drawn", "_act", "_expected", "_greatest", "rate", "mixed"):
+            function = vars(_module())[name]
+            monkeypatch.setattr(_module(), name, getattr(function, "py_func", function))
+        function = module.learn
+        monkeypatch.setattr(_module(), "learn", getattr(function, "py_func", function))
+        agents.append(
+            begun(what, "FrozenLake-v1", 3000, alpha_power=0.6, epsilon_end=0.2, epsilon=0.9, epsilon_steps=2000)
+        )
+        agents[1].step(1)
+    one, other = agents
+    np.testing.assert_array_equal(one.value_SA, other.value_SA)
+    np.testing.assert_array_equal(one.visits_SA, other.visits_SA)
+    np.testing.assert_array_equal(one._tally, other._tally)
+    assert one._bits == other._bits and one._whole.tolist() == other._whole.tolist()
+
+
+def _module() -> Any:
+    import canon.kernels.cpu.tabular as module
+
+    return module
+
+
+@pytest.mark.parametrize("what", KINDS)
+def test_a_transition_is_learned_from_by_the_formula(what: str) -> None:
+    agent = begun(what, "five-state-walk", 1, simulate="off", alpha=0.5, gamma=0.9)
+    agent.value_SA[:] = [[1, 2], [3, 5], [0, 0], [7, 4], [2, 2]]
+    following = agent.learn(0, 1, 1.5, 1, False, 0.2)
+    value = {"q-learning": 5.0, "sarsa": [3.0, 5.0][following], "expected": 0.2 * 4 + 0.8 * 5}[what]
+    assert agent.value_SA[0, 1] == pytest.approx(2 + 0.5 * (1.5 + 0.9 * value - 2), abs=1e-12)
+    agent.learn(3, 0, 1.0, 1, True, 0.2)
+    assert agent.value_SA[3, 0] == pytest.approx(7 + 0.5 * (1.0 - 7)), "nothing follows what is terminated"
+
+
+def test_acting_and_drawing_from_the_table_learn_alike() -> None:
+    """The same distribution: mean values over seeds, within four standard errors."""
+    settings = {"epsilon": 1.0, "alpha": 0.2, "gamma": 0.9}
+    means = []
+    for simulate in ("on", "off"):
+        values = []
+        for seed in range(30):
+            agent = begun("q-learning", "five-state-walk", 600, seed, simulate=simulate, **settings)
+            agent.step(1)
+            values.append(agent.value_SA)
+        means.append((np.mean(values, axis=0), np.std(values, axis=0) / np.sqrt(30)))
+    (one, error), (two, other) = means
+    assert (np.abs(one - two) <= 4 * np.sqrt(error**2 + other**2) + 1e-9).all()
+
+
+def test_uniform_data_finds_the_optimum() -> None:
+    agent = begun("q-learning", "FrozenLake-v1", 5_000_000, epsilon=1.0, alpha_power=0.7, gamma=0.9)
+    agent.step(1)
+    scores = agent.measures(EnvironmentCopy(Opener("FrozenLake-v1")))
+    assert scores["q_error"] < 0.06 and scores["value"] == pytest.approx(scores["best_value"], abs=1e-9)
+
+
+def test_the_cliff() -> None:
+    """Q-learning's greedy path is the edge; SARSA's keeps away, and its online return is higher."""
+    online = {}
+    for what, length in (("q-learning", 13), ("sarsa", 17)):
+        returns = []
+        for seed in range(3):
+            agent = begun(what, "CliffWalking-v1", 1, seed, gamma=1.0, alpha=0.5, alpha_decay=100)
+            while agent._whole[3] < 500:
+                before = agent._tally[2]
+                agent.step(1)
+                if agent._tally[2] != before and agent._whole[3] > 100:
+                    returns.append(agent._tally[2] - before)
+            model = agent._model
+            assert model.start @ exact.return_within(model, agent.policy(), 100) == -length
+        online[what] = np.mean(returns)
+    assert online["sarsa"] > online["q-learning"] + 10
+
+
+def test_what_it_cannot_learn_from_is_a_sentence() -> None:
+    with pytest.raises(CanonError, match=r'system\.simulate = "on" draws from a table P, which short-corridor has not'):
+        begun("q-learning", "short-corridor", 1, simulate="on")
