@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 import torch
 from common import arguments, installed, interleaved, rates, show_ratios, summary, write_result
-from opponents.plain_deepfm import PlainDeepFM, train_plain
 
 from canon import recipe as recipes
 from canon.contracts import World
@@ -28,6 +28,7 @@ from canon.data.targets import Class
 from canon.training.gradient import Gradient
 from canon.training.plan import build
 
+PLAIN = import_module("opponents.plain_deepfm")
 FIELDS, DIM, HIDDEN = 26, 8, [256, 128]
 CASES = {"small-256": (2278, 256), "small-4096": (2278, 4096), "large-1024": (520_000, 1024)}
 
@@ -59,15 +60,15 @@ def ours(size: int, rows_NF: np.ndarray, label_N: np.ndarray, batch: int, l2: fl
     return learner, data
 
 
-def copied(network: Any, sizes: list[int]) -> PlainDeepFM:
+def copied(network: Any, sizes: list[int]) -> Any:
     """The opponent with the same weights."""
-    model, start = PlainDeepFM(sizes, DIM, tuple(HIDDEN)), 0
+    model, start = PLAIN.PlainDeepFM(sizes, DIM, tuple(HIDDEN)), 0
     linears = [layer for layer in model.dnn if isinstance(layer, torch.nn.Linear)]
     with torch.no_grad():
         for first, table, size in zip(model.linear, model.embeddings, sizes, strict=True):
             own = network.table.weight[start + FIRST : start + FIRST + size]
-            first.weight.copy_(own[:, :1])  # type: ignore[operator]
-            table.weight.copy_(own[:, 1:])  # type: ignore[operator]
+            first.weight.copy_(own[:, :1])
+            table.weight.copy_(own[:, 1:])
             start += FIRST + size
         for linear, layer in zip(linears, network.deep.layers, strict=True):
             linear.load_state_dict(layer[0].state_dict())
@@ -124,9 +125,9 @@ def main() -> None:
                 learner.step(done)
 
         def train_plainly(
-            model: PlainDeepFM = model, given: Any = given, labels: Any = labels, batch: int = batch, steps: int = steps
+            model: Any = model, given: Any = given, labels: Any = labels, batch: int = batch, steps: int = steps
         ) -> None:
-            train_plain(model, given, labels, batch, steps, options.l2)
+            PLAIN.train_plain(model, given, labels, batch, steps, options.l2)
 
         train_theirs = partial(packaged(size), rows_NF, label_N, batch, steps) if real else train_plainly
 

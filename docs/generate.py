@@ -2,8 +2,8 @@
 
 A table stands between `<!-- generated: NAME -->` and `<!-- end -->`. Names: systems, chapters and peers (-zh in
 Chinese), recipes, metrics, train, data, datasets, optimizer, schedule, groups, objectives, objective-settings,
-first-hour, pipeline-settings, claims, claims-counted, claims-discussed, logged, and for a system settings-NAME, logged-NAME,
-deviations-NAME.
+first-hour, pipeline-settings, claims, claims-counted, claims-discussed, logged, and for a system settings-NAME,
+logged-NAME, deviations-NAME.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from canon.use.model import Model
 MOST = 1 << 30  # documents of a query: all
 
 
-class Ranked(NamedTuple):
+class RankedDocument(NamedTuple):
     query: str
     source: str  # the query, and its file where there are several
     rank: int
@@ -25,7 +25,7 @@ class Ranked(NamedTuple):
     score: float
 
 
-def ranked(model: Model, sources: list[Any], top: int = MOST) -> Iterator[Ranked]:
+def ranked(model: Model, sources: list[Any], top: int = MOST) -> Iterator[RankedDocument]:
     """The first `top` documents of each query of files, rows or an array."""
     if not isinstance(model.task, OfLists):
         raise CanonError(
@@ -33,10 +33,10 @@ def ranked(model: Model, sources: list[Any], top: int = MOST) -> Iterator[Ranked
         )
     for row in model.predict(sources, top):
         for rank, choice in enumerate(row["top"], start=1):
-            yield Ranked(row["query"], row["source"], rank, choice["document"], choice["score"])
+            yield RankedDocument(row["query"], row["source"], rank, choice["document"], choice["score"])
 
 
-def trec_lines(rows: Iterator[Ranked], name: str) -> Iterator[str]:
+def trec_lines(rows: Iterator[RankedDocument], name: str) -> Iterator[str]:
     """A run of TREC, whose scores fall strictly."""
     before = math.inf
     for row in rows:
