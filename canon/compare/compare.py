@@ -29,14 +29,14 @@ from canon.compare.protocol import (
 from canon.compare.report import render
 from canon.compare.result import Comparison, Entry, flat, recipe_settings, summarize
 from canon.config import Table
-from canon.data.schema import Data, num_examples
+from canon.data.schema import Data
 from canon.errors import CanonError, border
 from canon.recipe import Recipe
 from canon.report.page import write_page
 from canon.report.run import write_report
 from canon.storage import write_text
 from canon.training.data import for_target, read_data, with_backbone
-from canon.training.plan import resolved
+from canon.training.plan import epoch_size, resolved
 from canon.training.run import Run
 from canon.training.trainer import train_and_keep
 
@@ -138,8 +138,9 @@ def planned(
     key = repr(recipe.data), recipe.system.encodings, recipe.system.tasks, *network
     if key not in read:
         read[key] = read_data(recipe)
-    size = num_examples(read[key].splits["train"])
-    settings = {**changes, **budget_changes(budget, min(recipe.train.batch or size, size))}
+    size = epoch_size(read[key])
+    batch = min(recipe.train.batch or size, size) if size else recipe.train.batch
+    settings = {**changes, **budget_changes(budget, batch)}
     recipe = for_target(with_backbone(recipes.load(name, data, settings)), read[key].schema.target)
     return PlannedRecipe(label, folder, name, data, settings, resolved(recipe, read[key]), read[key])
 

@@ -7,10 +7,11 @@ from dataclasses import asdict
 from typing import Any, NamedTuple
 
 from canon.config import Table, parse_assignment
-from canon.data.schema import Data, num_examples
+from canon.data.schema import Data
 from canon.errors import CanonError, unknown
 from canon.recipe import Recipe
 from canon.tasks import table as tasks
+from canon.training.plan import epoch_size
 
 UNITS = ("examples", "steps", "epochs", "seconds")
 Budget = tuple[str, float]  # unit, amount
@@ -28,7 +29,7 @@ class Terms(NamedTuple):
         """Of a run before it is trained."""
         record: Table = {"name": data.name, "fingerprint": data.fingerprint(), "protocol": data.protocol}
         record |= {"files": [asdict(file) for file in data.files]}
-        return cls(label, recipe, record | {"examples": {"train": num_examples(data.splits["train"])}})
+        return cls(label, recipe, record | {"examples": {"train": epoch_size(data)}})
 
     @property
     def monitor(self) -> str:
@@ -37,8 +38,8 @@ class Terms(NamedTuple):
 
     @property
     def examples(self) -> int:
-        """How many training reads, unless it ends sooner."""
-        return self.recipe.total_steps(int(self.data["examples"]["train"])) * self.recipe.train.batch
+        """How many training reads, or steps in an environment, unless it ends sooner."""
+        return self.recipe.total_steps(int(self.data["examples"].get("train", 0))) * self.recipe.train.batch
 
 
 def parse_budget(text: str) -> Budget:

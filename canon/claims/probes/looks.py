@@ -13,6 +13,7 @@ from canon.inspect.features import network_of
 from canon.metrics.vectors import similarity_correlation
 from canon.nn.activations import activation
 from canon.runs import checkpoint
+from canon.systems.words.base import VectorLearner
 from canon.tasks.contrastive import probe_accuracy
 from canon.training.data import read_data
 from canon.training.run import Run
@@ -74,8 +75,9 @@ def sum_and_parts(run: Run) -> Values:
     model = last(run)
     splits = read_data(run.recipe, run.path).splits.values()
     tests = next(columns["tests"] for columns in splits if "tests" in columns)
-    words, arrays = model.schema.words, model.learner.tensors()["model"]
-    assert isinstance(tests, Tests) and words is not None
+    words, learner = model.schema.words, model.learner
+    assert isinstance(learner, VectorLearner) and isinstance(tests, Tests) and words is not None
+    arrays = learner.arrays
     forms = {word.upper() for word in words.words}
     known = [pair for pair in tests.pairs["wordsim353"] if {pair[0].upper(), pair[1].upper()} <= forms]
     vectors = {"word": arrays["word"], "context": arrays["context"], "sum": arrays["word"] + arrays["context"]}
