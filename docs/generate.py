@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 from pydantic_core import PydanticUndefined
 
 from canon import registry
-from canon.claims.judge import FAILS, HOLDS, OPEN, Judged
+from canon.claims.judge import FAILS, HOLDS, OPEN, JudgedPart
 from canon.claims.record import Claim
 from canon.claims.record import find as find_claims
 from canon.claims.record import names as claim_names
@@ -238,7 +238,7 @@ def claim_table(page: Path) -> str:
     return _table(("chapter", "name", "claim", "verdict", "effect [bounds]", "shown by"), rows)
 
 
-def _effect(part: Judged) -> str:
+def _effect(part: JudgedPart) -> str:
     assert part.effect is not None
     if part.low is None or part.high is None or part.low == part.high:
         return f"{part.says}: {number(part.effect)}"

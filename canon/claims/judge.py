@@ -34,7 +34,7 @@ Values = Mapping[str, Mapping[int, Mapping[str, float]]]  # variant -> seed -> v
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedPart:
     """One part: effect and interval, in the units of its value."""
 
     says: str
@@ -47,7 +47,7 @@ class Judged:
     needs: int | None = None  # seeds that would settle it, if the next ones are like these
 
 
-def judge(claim: Claim, values: Values, failed: Mapping[str, str]) -> tuple[str, str, list[Judged]]:
+def judge(claim: Claim, values: Values, failed: Mapping[str, str]) -> tuple[str, str, list[JudgedPart]]:
     """Verdict, sentence and parts of a claim. failed: why a variant has no values."""
     parts = [_part(part, values, failed) for part in claim.rule]
     verdicts = [part.verdict for part in parts]
@@ -56,17 +56,17 @@ def judge(claim: Claim, values: Values, failed: Mapping[str, str]) -> tuple[str,
     return verdict, " ".join(part.sentence for part in deciding), parts
 
 
-def _part(part: Part, values: Values, failed: Mapping[str, str]) -> Judged:
+def _part(part: Part, values: Values, failed: Mapping[str, str]) -> JudgedPart:
     for name, _ in part.sides:
         if name in failed:
-            return Judged(
+            return JudgedPart(
                 part.says, OPEN, f"Not judged whether {part.says}: {name} failed ({failed[name].rstrip('.')})."
             )
     seeds = sorted(set.intersection(*(set(values.get(name, {})) for name, _ in part.sides)))
     seeds = [seed for seed in seeds if all(value in values[name][seed] for name, value in part.sides)]
     if not seeds:
         lacking = ", ".join(dict.fromkeys(f"{value} of {name}" for name, value in part.sides))
-        return Judged(part.says, OPEN, f"Not judged whether {part.says}: no seed has {lacking}.")
+        return JudgedPart(part.says, OPEN, f"Not judged whether {part.says}: no seed has {lacking}.")
     differences = [_difference(part, values, seed) for seed in seeds]
     return decide(part, differences)
 
@@ -79,11 +79,11 @@ def _difference(part: Part, values: Values, seed: int) -> float:
     return ours[0] - sum(ours[1:]) - ((theirs[0] - sum(theirs[1:])) if theirs else 0.0)
 
 
-def decide(part: Part, differences: Sequence[float]) -> Judged:
+def decide(part: Part, differences: Sequence[float]) -> JudgedPart:
     """The verdict of one part on its differences (values, for `exact` and `often`), one for each seed."""
     n, mean = len(differences), math.fsum(differences) / len(differences)
     if not all(map(math.isfinite, differences)):
-        return Judged(part.says, OPEN, f"Not judged whether {part.says}: a value is not finite.", seeds=n)
+        return JudgedPart(part.says, OPEN, f"Not judged whether {part.says}: a value is not finite.", seeds=n)
     if part.kind == "exact":
         assert part.expected is not None and part.tolerance is not None
         worst = max(differences, key=lambda value: abs(value - (part.expected or 0.0)))
@@ -97,7 +97,7 @@ def decide(part: Part, differences: Sequence[float]) -> Judged:
         return _judged(part, HOLDS if least >= part.effect else FAILS, text, mean, least, max(differences), n)
     low, high, why = _interval(part, differences)
     if low is None or high is None:
-        return Judged(part.says, OPEN, f"Open whether {part.says}: {why}.", mean, seeds=n)
+        return JudgedPart(part.says, OPEN, f"Open whether {part.says}: {why}.", mean, seeds=n)
     verdict = _verdict(part, low, high)
     text = f"{number(mean)}, from {number(low)} to {number(high)}, {n} seeds; {_criterion(part)}"
     judged = _judged(part, verdict, text, mean, low, high, n)
@@ -105,12 +105,12 @@ def decide(part: Part, differences: Sequence[float]) -> Judged:
         return judged
     needs = _needed(part, differences)
     more = f"about {needs} seeds would settle it" if needs else f"{_MOST_SEEDS} seeds would not settle it"
-    return Judged(part.says, OPEN, f"{judged.sentence[:-1]}; {more}.", mean, low, high, n, needs)
+    return JudgedPart(part.says, OPEN, f"{judged.sentence[:-1]}; {more}.", mean, low, high, n, needs)
 
 
-def _judged(part: Part, verdict: str, text: str, effect: float, low: float, high: float, seeds: int) -> Judged:
+def _judged(part: Part, verdict: str, text: str, effect: float, low: float, high: float, seeds: int) -> JudgedPart:
     begin = {HOLDS: "Shown: ", FAILS: "Not so: ", OPEN: "Open: "}[verdict]
-    return Judged(part.says, verdict, f"{begin}{part.says} ({text}).", effect, low, high, seeds)
+    return JudgedPart(part.says, verdict, f"{begin}{part.says} ({text}).", effect, low, high, seeds)
 
 
 def _criterion(part: Part) -> str:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from canon.claims.judge import Judged, judge
+from canon.claims.judge import JudgedPart, judge
 from canon.claims.record import BUDGETS, CLAIMS, Claim
 from canon.config import Table
 from canon.runs import files
@@ -41,7 +41,7 @@ class Result:
     budget: str  # quick or full
     verdict: str
     sentence: str
-    parts: list[Judged]
+    parts: list[JudgedPart]
     values: Measured
     failed: dict[str, str]  # variant -> why
     seconds: float  # of all probes and runs
@@ -90,7 +90,7 @@ def measured(
 def read(path: Path) -> Result:
     table = files.read(path, _SHAPE, "run the claim again")
     values: Any = {name: {int(seed): of for seed, of in seeds.items()} for name, seeds in table["values"].items()}
-    parts = [Judged(**part) for part in table["parts"]]
+    parts = [JudgedPart(**part) for part in table["parts"]]
     return Result(**{key: table[key] for key in _SHAPE} | {"parts": parts, "values": values})
 
 
