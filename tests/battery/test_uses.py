@@ -182,6 +182,13 @@ def of_triples(folder: Path) -> Given:
     return Given(write(folder / "anchors.txt", anchors), anchors, file, write(folder / "triple.csv", lines[:2]))
 
 
+def of_clicks(folder: Path) -> Given:
+    header, *lines = Path(SOURCE["click-prediction"]).read_text().splitlines()[:13]
+    file = write(folder / "clicks.csv", [header, *lines])
+    alone = [write(folder / f"click-{index:02}.csv", [header, line]) for index, line in enumerate(lines)]
+    return Given(file, alone, file, alone[0], [line.rpartition(",")[2] for line in lines])
+
+
 def of_words(folder: Path) -> Given:
     return Given(write(folder / "words.txt", [" ".join(WORDS[:2]), *WORDS[2:]]), WORDS)
 
@@ -198,6 +205,7 @@ MADE: dict[str, Callable[[Path], Given]] = {
     "prompting": of_sentences,
     "retrieval": of_triples,
     "word-vectors": of_words,
+    "click-prediction": of_clicks,
 }
 
 
@@ -236,7 +244,12 @@ def test_a_row_alone_is_the_row_among_others(
 
 
 @pytest.mark.parametrize(
-    "name", [name for task in ("classification", "labels", "fine-tuning", "prompting") for name in of_task[task]]
+    "name",
+    [
+        name
+        for task in ("classification", "labels", "fine-tuning", "prompting", "click-prediction")
+        for name in of_task[task]
+    ],
 )
 def test_classes_are_ranked(name: str, model: Callable[[str], Model], given: Callable[[str], Given]) -> None:
     rows, own = given(BY_NAME[name].task), model(name)

@@ -39,8 +39,8 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 class FieldSettings(Common):
     numbers: Literal["both", "quantile", "squared-log", "log", "z"] = Field(
         default="both",
-        description="what numbers become: quantile: buckets of equally many training rows; squared-log: buckets ⌊ln² x⌋; "
-        "z or log: x or ln(1 + x) with mean 0 and variance 1; both: quantile and z, as two fields",
+        description="what numbers become: quantile: buckets of equally many training rows; squared-log: buckets "
+        "⌊ln² x⌋; z or log: x or ln(1 + x) with mean 0 and variance 1; both: quantile and z, as two fields",
     )
     buckets: Annotated[int, Field(gt=1, le=1 << 16)] = Field(default=20, description="of a number (quantile), at most")
     min_count: Count = Field(default=0, description="rarer values share the row of unseen ones; 0: 1")
