@@ -378,7 +378,7 @@ class Penalized(Protocol):
     def penalty(self) -> Tensor: ...
 
 
-class Pace(NamedTuple):
+class ParameterPace(NamedTuple):
     """How a parameter learns that does not learn like the rest."""
 
     share: float = 1.0  # of the rate
@@ -390,7 +390,7 @@ class Pace(NamedTuple):
 class Paced(Protocol):
     """A network whose parameters do not all learn alike."""
 
-    def paces(self) -> dict[str, Pace]:
+    def paces(self) -> dict[str, ParameterPace]:
         """By a parameter's name."""
 
 

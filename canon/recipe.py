@@ -388,7 +388,9 @@ def _find(name: str, other_data: bool = False) -> tuple[Table, str, Origins]:
         noted = {f"{part}.{key}": origin for part, rows in sections.items() for key, _, origin in rows if origin}
         return table, title or path.stem, noted
     matching = _matching(name)
-    if len(matching) == 1:
+    # A recipe may be called as its system is, which has another one for the user's own data.
+    own = other_data and _is_system(name) and registry.find(name)[0].data_recipe
+    if len(matching) == 1 and not own:
         return read_toml(RECIPES / f"{matching[0]}.toml"), matching[0], {}
     if len(matching) > 1:
         raise CanonError(f'"{name}" can mean {" or ".join(matching)}; give the whole name.')

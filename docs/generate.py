@@ -99,8 +99,8 @@ def system_table(page: Path, chinese: bool) -> str:
 
 def chapter_table(page: Path, chinese: bool) -> str:
     rows = []
-    for name, chapter in CHAPTERS.items():
-        links = [_link(page, system, system.name) for system in registry.SYSTEMS if system.chapter == name]
+    for chapter in CHAPTERS:
+        links = [_link(page, system, system.name) for system in registry.SYSTEMS if system.chapter == chapter.name]
         if links:
             rows.append([chapter.title_zh if chinese else chapter.title, " · ".join(links)])
     return _table(("章", "系统") if chinese else ("chapter", "systems"), rows)

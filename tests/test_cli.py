@@ -22,10 +22,10 @@ from canon.training.trainer import train
 
 VERBS = (
     *("train", "check", "evaluate", "predict", "translate", "generate", "neighbors", "analogy"),
-    *("encode", "search"),
-    "recommend",
+    *("encode", "search", "rank", "recommend", "play"),
     *("compare", "tune", "list", "describe", "plot"),
-    *("inspect filters", "inspect features", "inspect attention", "inspect gradients", "convert", "distill"),
+    *("inspect filters", "inspect features", "inspect attention", "inspect gradients", "inspect importances"),
+    *("convert", "distill", "claims run", "claims show", "claims report", "claims new"),
     *("tokenizer train", "data fetch"),
     "features",
 )

@@ -37,6 +37,7 @@ FOREIGN = {
     "canon/nn/without_dynamo.py",  # torch's optimisers
     "canon/optim/clipping.py",  # shards of tensors
     "canon/optim/create.py",
+    "canon/optim/rows.py",
     "canon/training/sharding.py",
     "canon/runs/checkpoint.py",
 }

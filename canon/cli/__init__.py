@@ -16,20 +16,15 @@ import typer.core
 # MODULE:FUNCTION by what a person wants to do, in the order of the help.
 _VERBS = {
     "Train and compare": (
-        "train:train",
-        "compare:compare",
-        "tune:tune",
-        "claims:run",
-        "claims:show",
-        "claims:report",
-        "claims:new",
+        *("train:train", "compare:compare", "tune:tune"),
+        *("claims:run", "claims:show", "claims:report", "claims:new"),
     ),
     "Know your data": ("check:check", "data:fetch", "data:cache", "tokenizer:train"),
     "Use a run": (
         *("predict:predict", "evaluate:evaluate", "translate:translate", "generate:generate"),
         *("encode:encode", "search:search", "rank:rank", "recommend:recommend", "play:play"),
         *("neighbors:neighbors", "neighbors:analogy", "convert:convert", "distill:distill"),
-        *("features:features",),
+        "features:features",
     ),
     "Look inside": (
         *("list_:list_", "describe:describe", "plot:plot", "inspect:filters", "inspect:features"),

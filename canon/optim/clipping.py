@@ -43,3 +43,8 @@ def clip_by_value(parameters: Iterable[Tensor], max_value: float) -> None:
     if grads := _gradients(parameters, max_value):
         torch._foreach_clamp_min_(grads, -max_value)
         torch._foreach_clamp_max_(grads, max_value)
+
+
+def local_part(tensor: Tensor) -> Tensor:
+    """Of a tensor that is sharded (FSDP2) what this process has."""
+    return tensor.to_local() if hasattr(tensor, "to_local") else tensor

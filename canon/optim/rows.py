@@ -18,6 +18,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from canon.optim.clipping import local_part
+
 Group = dict[str, Any]
 
 
@@ -49,14 +51,17 @@ class _Rows(torch.optim.Optimizer, ABC):
             if name not in state:
                 state[name] = torch.zeros_like(table)
         state["step"] += 1
-        weight, gradient = _local(table), _local(table.grad)
+        assert table.grad is not None
+        weight, gradient = local_part(table), local_part(table.grad)
         if gradient.is_sparse:
             gradient = gradient.coalesce()
             row_U, g_UD = gradient.indices()[0], gradient.values()
         else:
             row_U = gradient.ne(0).any(1).nonzero().squeeze(1)
             g_UD = gradient[row_U]
-        self._move(group, weight, row_U, g_UD, {name: _local(state[name]) for name in self.kept}, float(state["step"]))
+        self._move(
+            group, weight, row_U, g_UD, {name: local_part(state[name]) for name in self.kept}, float(state["step"])
+        )
 
     kept: tuple[str, ...] = ()  # what the state has of every row
 
@@ -117,8 +122,3 @@ class RowAdam(_RowAdam, torch.optim.Adam):
 
 class RowAdamW(_RowAdam, torch.optim.AdamW):
     decoupled = True
-
-
-def _local(tensor: Any) -> Tensor:
-    """The part of a sharded tensor that this process has."""
-    return tensor.to_local() if hasattr(tensor, "to_local") else tensor

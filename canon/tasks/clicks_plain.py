@@ -17,7 +17,7 @@ class ClickScores(ClassTask, DrawsPictures):
     monitor = "auc"
 
     def names(self) -> tuple[str, ...]:
-        return ("loss", "auc", "user_auc", "ece")
+        return ("loss", "auc", "user_auc", "ece", "accuracy")
 
     def score(self, outputs: Outputs, columns: Columns) -> dict[str, float]:
         target_B, click_B = np.asarray(columns["target"]), self.scores(outputs)[:, 1]
@@ -27,7 +27,8 @@ class ClickScores(ClassTask, DrawsPictures):
         if "user" in columns:
             by_user = metrics.grouped_auc(target_B, outputs["logits"][:, 0], np.asarray(columns["user"]))
             scores |= {} if by_user is None else {"user_auc": by_user}
-        return {**scores, "ece": metrics.expected_calibration_error(target_B, click_B)}
+        ece, right = metrics.expected_calibration_error(target_B, click_B), self.decided(outputs)
+        return {**scores, "ece": ece, "accuracy": metrics.accuracy(target_B, right)}
 
     def shortfall(self, outputs: Outputs, columns: Columns) -> str:
         """By the AUC of chance, whose standard error is that of ranks without a relation: √((n + 1)/(12 p q))."""

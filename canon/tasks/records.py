@@ -368,6 +368,7 @@ RECORDS = (
             TaskScore("auc", best=True),
             TaskScore("user_auc", where="where a column says who the user is"),
             TaskScore("ece"),
+            TaskScore("accuracy"),
         ),
         (Class,),
     ),

@@ -10,7 +10,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from canon import optim
-from canon.contracts import Pace
+from canon.contracts import ParameterPace
 from canon.errors import CanonError
 from canon.nn.without_dynamo import leave_dynamo_out, plain_step
 from canon.optim.schedules import multiplier
@@ -24,7 +24,9 @@ Named = Iterable[tuple[str, nn.Parameter]]
 class Phase:
     """One optimiser with the parameters it may change, and the tallies of its loss since the last log."""
 
-    def __init__(self, name: str, choice: OptimizerChoice, named: Named, paces: dict[str, Pace] | None = None) -> None:
+    def __init__(
+        self, name: str, choice: OptimizerChoice, named: Named, paces: dict[str, ParameterPace] | None = None
+    ) -> None:
         """paces: of parameters that do not learn like the rest (canon.contracts.Paced)."""
         self.name = name
         self.choice = choice
@@ -87,16 +89,16 @@ def _as(value: Tensor, parameter: nn.Parameter) -> Tensor:
 
 
 def _groups(
-    choice: OptimizerChoice, parameters: list[tuple[str, nn.Parameter]], paces: dict[str, Pace]
+    choice: OptimizerChoice, parameters: list[tuple[str, nn.Parameter]], paces: dict[str, ParameterPace]
 ) -> list[dict[str, Any]]:
     """The groups for torch's optimiser, each with the names of its parameters; frozen ones are in none."""
-    groups: dict[tuple[int, Pace], dict[str, Any]] = {}
+    groups: dict[tuple[int, ParameterPace], dict[str, Any]] = {}
     for name, parameter in parameters:
         index = _group_of(name, choice)
         group = choice.groups[index] if index >= 0 else None
         if group and group.lr == 0:
             continue
-        pace = paces.get(name, Pace())
+        pace = paces.get(name, ParameterPace())
         share, decays = pace.share, pace.decays
         settings = groups.setdefault((index, pace), {"params": [], "names": []})
         if pace.rows:

@@ -11,7 +11,7 @@ import numpy as np
 
 from canon import recipe as recipes
 from canon.config import Table, assign, parse
-from canon.contracts import Borrows, Context, Learner, Pace, Suggests, TakesVocabulary, World
+from canon.contracts import Borrows, Context, Learner, ParameterPace, Suggests, TakesVocabulary, World
 from canon.data.batching.composer import Pretext
 from canon.data.batching.epochs import steps_per_epoch
 from canon.data.batching.passages import Passages
@@ -119,7 +119,7 @@ def build(
         if phase not in phases:
             raise unknown("phase (optimizers)", phase, phases)
 
-    def optimizer(parameters: Any, phase: str, paces: dict[str, Pace] | None = None) -> Any:
+    def optimizer(parameters: Any, phase: str, paces: dict[str, ParameterPace] | None = None) -> Any:
         from canon.training.phases import Phase
 
         return Phase(phase, recipe.optimizer_for(phase), parameters, paces)

@@ -195,6 +195,13 @@ def of_users(folder: Path) -> Given:
     return Given(write(folder / "users.txt", users), users, labelled, one, right)
 
 
+def of_clicks(folder: Path) -> Given:
+    header, *lines = Path(SOURCE["click-prediction"]).read_text().splitlines()[:13]
+    file = write(folder / "clicks.csv", [header, *lines])
+    alone = [write(folder / f"click-{index:02}.csv", [header, line]) for index, line in enumerate(lines)]
+    return Given(file, alone, file, alone[0], [line.rpartition(",")[2] for line in lines])
+
+
 def of_words(folder: Path) -> Given:
     return Given(write(folder / "words.txt", [" ".join(WORDS[:2]), *WORDS[2:]]), WORDS)
 
@@ -228,6 +235,7 @@ MADE: dict[str, Callable[[Path], Given]] = {
     "ranking": of_queries,
     "word-vectors": of_words,
     "recommendation": of_users,
+    "click-prediction": of_clicks,
     **dict.fromkeys(ACTING, of_states),
 }
 
@@ -267,7 +275,12 @@ def test_a_row_alone_is_the_row_among_others(
 
 
 @pytest.mark.parametrize(
-    "name", [name for task in ("classification", "labels", "fine-tuning", "prompting") for name in of_task[task]]
+    "name",
+    [
+        name
+        for task in ("classification", "labels", "fine-tuning", "prompting", "click-prediction")
+        for name in of_task[task]
+    ],
 )
 def test_classes_are_ranked(name: str, model: Callable[[str], Model], given: Callable[[str], Given]) -> None:
     rows, own = given(BY_NAME[name].task), model(name)

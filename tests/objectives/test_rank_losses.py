@@ -206,8 +206,8 @@ def test_ranknet_with_ties_and_the_ways_to_divide() -> None:
     check(RankNet(settings.PairLogistic(ties="half")), tied)
     zero = torch.zeros(sum(map(len, GRADES)), dtype=torch.float64)
     at_start = RankNet(settings.PairLogistic()).losses(zero, made(GRADES))
-    told = [informative(grades) for grades in GRADES]
-    assert at_start[torch.tensor(told)].tolist() == pytest.approx([math.log(2)] * sum(told))
+    counted = [informative(grades) for grades in GRADES]
+    assert at_start[torch.tensor(counted)].tolist() == pytest.approx([math.log(2)] * sum(counted))
     lengths, pairs = torch.tensor([3, 2, 4]), torch.tensor([0, 1, 3])
     counts = {
         per: RankNet(settings.PairLogistic(per=per)).count(lengths, pairs) for per in ("query", "pair", "document")

@@ -27,7 +27,7 @@ UNSEEN, MISSING, FIRST = 0, 1, 2  # rows of every field
 WIDEST = 64  # values of one cell
 
 
-class Encoded(NamedTuple):
+class EncodedField(NamedTuple):
     rows: np.ndarray  # int32 [N, W]
     weights: np.ndarray | None = None  # float32 [N, W]; None: all are 1
 
@@ -46,7 +46,7 @@ class FieldColumn:
         """Rows of the table that are its own."""
         raise AssertionError(f"{self.sort} has no size")
 
-    def apply(self, rows: Any) -> Encoded:
+    def apply(self, rows: Any) -> EncodedField:
         raise AssertionError(f"{self.sort} is not applied")
 
     def shown(self, row: int, weight: float) -> str:
@@ -80,10 +80,10 @@ class CategoryField(FieldColumn, sort="category"):
     def row(self, value: str) -> int:
         return self.place.get(value, UNSEEN)
 
-    def apply(self, rows: Table) -> Encoded:
+    def apply(self, rows: Table) -> EncodedField:
         _require(rows, self.name)
         texts, codes = rows.factor(self.name)
-        return Encoded(np.array([self.row(text.strip()) for text in texts], dtype=np.int32)[codes][:, None])
+        return EncodedField(np.array([self.row(text.strip()) for text in texts], dtype=np.int32)[codes][:, None])
 
     def _value(self, place: int, weight: float) -> str:
         return self.values[place]
@@ -106,10 +106,10 @@ class HashedField(FieldColumn, sort="hashed"):
         digest = hashlib.blake2b(f"{self.seed}\0{self.name}\0{value}".encode(), digest_size=8).digest()
         return FIRST + int.from_bytes(digest, "little") % (1 << self.bits)
 
-    def apply(self, rows: Table) -> Encoded:
+    def apply(self, rows: Table) -> EncodedField:
         _require(rows, self.name)
         texts, codes = rows.factor(self.name)
-        return Encoded(np.array([self.row(text.strip()) for text in texts], dtype=np.int32)[codes][:, None])
+        return EncodedField(np.array([self.row(text.strip()) for text in texts], dtype=np.int32)[codes][:, None])
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class SeveralField(CategoryField, sort="several"):
     separator: str = "|"
     width: int = 1  # type: ignore[misc]
 
-    def apply(self, rows: Table) -> Encoded:
+    def apply(self, rows: Table) -> EncodedField:
         _require(rows, self.name)
         texts, codes = rows.factor(self.name)
         ids = np.zeros((len(texts), self.width), dtype=np.int32)
@@ -127,7 +127,7 @@ class SeveralField(CategoryField, sort="several"):
         for place, text in enumerate(texts):
             known = [self.row(part) for part in parts_of_cell(text, self.separator)][: self.width] or [MISSING]
             ids[place, : len(known)], weights[place, : len(known)] = known, 1 / len(known)
-        return Encoded(ids[codes], weights[codes])
+        return EncodedField(ids[codes], weights[codes])
 
 
 def parts_of_cell(text: str, separator: str) -> list[str]:
@@ -144,10 +144,10 @@ class BucketField(FieldColumn, sort="buckets"):
     def size(self) -> int:
         return FIRST + len(self.edges) + 1
 
-    def apply(self, rows: Table) -> Encoded:
+    def apply(self, rows: Table) -> EncodedField:
         values, bad = _numbers(rows, self.name)
         buckets = FIRST + np.searchsorted(np.array(self.edges), values, side="left")
-        return Encoded(_marked(buckets, values, bad)[:, None])
+        return EncodedField(_marked(buckets, values, bad)[:, None])
 
     def _value(self, place: int, weight: float) -> str:
         if place == len(self.edges):
@@ -170,12 +170,12 @@ class SquaredLogField(FieldColumn, sort="squared-log"):
         large = np.floor(np.log(np.maximum(values, 2.0)) ** 2)
         return np.where(values > 2, large, np.floor(np.minimum(values, 2.0)) - 3)
 
-    def apply(self, rows: Table) -> Encoded:
+    def apply(self, rows: Table) -> EncodedField:
         values, bad = _numbers(rows, self.name)
         levels, known = self.level(np.nan_to_num(values)), np.array(self.levels, dtype=np.float64)
         place = np.minimum(np.searchsorted(known, levels), len(known) - 1)
         buckets = np.where(known[place] == levels, FIRST + place, UNSEEN)
-        return Encoded(_marked(buckets, values, bad)[:, None])
+        return EncodedField(_marked(buckets, values, bad)[:, None])
 
     def _value(self, place: int, weight: float) -> str:
         level = self.levels[place]
@@ -198,11 +198,11 @@ class NumberField(FieldColumn, sort="number"):
     def scale(values: np.ndarray, log: bool) -> np.ndarray:
         return np.sign(values) * np.log1p(np.abs(values)) if log else values
 
-    def apply(self, rows: Table) -> Encoded:
+    def apply(self, rows: Table) -> EncodedField:
         values, bad = _numbers(rows, self.name)
         ids = _marked(np.full(len(values), FIRST), values, bad)
         weights = np.where(ids == FIRST, (self.scale(np.nan_to_num(values), self.log) - self.mean) / self.std, 1.0)
-        return Encoded(ids[:, None], weights.astype(np.float32)[:, None])
+        return EncodedField(ids[:, None], weights.astype(np.float32)[:, None])
 
     def _value(self, place: int, weight: float) -> str:
         value = weight * self.std + self.mean
@@ -235,7 +235,7 @@ class FeatureField(FieldColumn, sort="features"):
     def size(self) -> int:
         return FIRST + len(self.features)
 
-    def apply(self, rows: FeatureLines) -> Encoded:
+    def apply(self, rows: FeatureLines) -> EncodedField:
         taken, row_of, values = select(rows, self.by, self.number)
         known = np.array(self.features, dtype=np.int64)
         place = np.minimum(np.searchsorted(known, taken), len(known) - 1)
@@ -243,7 +243,7 @@ class FeatureField(FieldColumn, sort="features"):
         if self.scales:
             values = values / np.where(seen, np.array(self.scales, dtype=np.float32)[place], 1)
         if self.by == "place":
-            return Encoded(np.where(seen, FIRST + place, UNSEEN).astype(np.int32)[:, None])
+            return EncodedField(np.where(seen, FIRST + place, UNSEEN).astype(np.int32)[:, None])
         counts = np.bincount(row_of, minlength=len(rows))
         within = np.arange(len(row_of)) - np.repeat(np.cumsum(counts) - counts, counts)
         fits = within < self.width  # a longer row keeps its first features
@@ -252,7 +252,7 @@ class FeatureField(FieldColumn, sort="features"):
         ids[row_of[fits], within[fits]] = np.where(seen, FIRST + place, UNSEEN)[fits]
         weights[row_of[fits], within[fits]] = np.where(seen, values, 0)[fits]
         ids[counts == 0, 0], weights[counts == 0, 0] = MISSING, 1
-        return Encoded(ids) if self.width == 1 and (weights == 1).all() else Encoded(ids, weights)
+        return EncodedField(ids) if self.width == 1 and (weights == 1).all() else EncodedField(ids, weights)
 
     def _value(self, place: int, weight: float) -> str:
         value = f":{weight:.4g}" if weight not in (0, 1) else ""

@@ -21,7 +21,7 @@ from canon.config import settings
 from canon.data.click_splits import choose_rows
 from canon.data.encodings import field_fitting as fitting
 from canon.data.encodings.base import Ask, Encoding, Inputs, counted, finish
-from canon.data.encodings.field_columns import FIRST, Encoded, FieldColumn, HashedField, from_record
+from canon.data.encodings.field_columns import FIRST, EncodedField, FieldColumn, HashedField, from_record
 from canon.data.kinds.clicks import CLICKS, ClickSource, Rows, click_classes, click_codes, click_users
 from canon.data.paths import find_path
 from canon.data.records import Given, Records
@@ -127,7 +127,7 @@ class FieldSchema(Schema):
         if self.of_lines:
             fitting.require_lines(rows, self.columns)
         for column, offset in zip(self.columns, self.offsets, strict=False):
-            own: Encoded = column.apply(rows)
+            own: EncodedField = column.apply(rows)
             moved = own.rows + np.int32(offset)
             if isinstance(column, HashedField):
                 moved = np.where(own.rows < FIRST, moved, own.rows - np.int32(FIRST))

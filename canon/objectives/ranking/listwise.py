@@ -44,8 +44,8 @@ class ListNet(RankLoss[TopK]):
         """k = 1: −Σ softmax(l) log softmax(s)."""
         wanted_N = queries.log_softmax(queries.grade_N.to(score_N.dtype)).exp()
         own_N = queries.log_softmax(score_N)
-        told_B = queries.informative_B
-        return -queries.sum(wanted_N * own_N), torch.where(told_B[queries.row], own_N.exp() - wanted_N, 0)
+        counted_B = queries.informative_B
+        return -queries.sum(wanted_N * own_N), torch.where(counted_B[queries.row], own_N.exp() - wanted_N, 0)
 
     def orders(self, logits_N: Tensor, queries: Queries, places_B: Tensor) -> Tensor:
         """[B] of queries with more than one place, 0 of others; in float64: little may be left of a sum."""
@@ -101,10 +101,10 @@ class ListMLE(RankLoss[Permutation]):
         order = queries.by_grade
         sorted_N, weight_N = score_N[order], self.weights(queries).to(score_N.dtype)
         rest_N = queries.scan(sorted_N, backwards=True)
-        told_N = queries.informative_B[queries.row]
-        loss_B = queries.sum(torch.where(told_N, weight_N * (rest_N - sorted_N), 0))
+        counted_N = queries.informative_B[queries.row]
+        loss_B = queries.sum(torch.where(counted_N, weight_N * (rest_N - sorted_N), 0))
         before_N = queries.scan(weight_N.log() - rest_N)  # log Σ_{i ≤ k} w_i / Σ_{j ≥ i} e^{s_j}
-        slope_N = torch.where(told_N, (sorted_N + before_N).exp() - weight_N, 0)
+        slope_N = torch.where(counted_N, (sorted_N + before_N).exp() - weight_N, 0)
         return loss_B, torch.empty_like(score_N).index_copy(0, order, slope_N)
 
     def weights(self, queries: Queries) -> Tensor:

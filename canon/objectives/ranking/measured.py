@@ -37,8 +37,8 @@ class ApproxNDCG(RankLoss[Sharpness]):
         rank_N = torch.full_like(score_N, 0.5)  # each is compared with itself too, which is ½
         for i_P, j_P in queries.everyone():
             rank_N.index_add_(0, i_P, torch.sigmoid(alpha * (score_N[j_P] - score_N[i_P])))
-        told_B = queries.informative_B.to(score_N.dtype) / queries.ideal().to(score_N.dtype)
-        worth_N = queries.gains.to(score_N.dtype) * told_B[queries.row]
+        share_B = queries.informative_B.to(score_N.dtype) / queries.ideal().to(score_N.dtype)
+        worth_N = queries.gains.to(score_N.dtype) * share_B[queries.row]
         log_N = torch.log1p(rank_N)
         slope_N = worth_N * math.log(2) / ((1 + rank_N) * log_N.square())  # ∂L/∂r̂
         gradient_N = torch.zeros_like(score_N)
@@ -93,12 +93,12 @@ class SoftRank(RankLoss[ScoreNoise]):
 
     def work(self, score_N: Tensor, queries: Queries) -> tuple[Tensor, Tensor]:
         loss_B, gradient_N = score_N.new_zeros(queries.layout.size), torch.zeros_like(score_N)
-        told_B = queries.informative_B.cpu()
+        counted_B = queries.informative_B.cpu()
         ideal_B, lengths_B = queries.ideal(self.settings.truncation).to(score_N.dtype), queries.layout.lengths
         width_B = torch.exp2(torch.log2(lengths_B.clamp(min=1).double()).ceil()).long()
-        for width in sorted(set(width_B[told_B].tolist())):
+        for width in sorted(set(width_B[counted_B].tolist())):
             ranks = min(width, self.settings.truncation)
-            rows = (told_B & (width_B == width)).nonzero().squeeze(1)
+            rows = (counted_B & (width_B == width)).nonzero().squeeze(1)
             for row_R in rows.split(max(TILE // (width * ranks), 1)):
                 row_R = row_R.to(score_N.device)
                 place_RL = queries.starts[row_R][:, None] + torch.arange(width, device=score_N.device)

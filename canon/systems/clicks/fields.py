@@ -14,7 +14,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from canon.contracts import Pace, Paced
+from canon.contracts import Paced, ParameterPace
 from canon.errors import CanonError
 from canon.nn.rows import RowTable
 from canon.systems.clicks.settings import FieldConfig
@@ -38,8 +38,12 @@ class FieldNetwork(nn.Module, Paced):
         field_S = torch.repeat_interleave(torch.arange(len(self.widths)), torch.tensor(self.widths), output_size=places)
         self.register_buffer("field_S", field_S, persistent=False)
 
-    def paces(self) -> dict[str, Pace]:
-        return {name: Pace(rows=True) for name, _ in self.named_parameters() if name.startswith(("table.", "crosses."))}
+    def paces(self) -> dict[str, ParameterPace]:
+        return {
+            name: ParameterPace(rows=True)
+            for name, _ in self.named_parameters()
+            if name.startswith(("table.", "crosses."))
+        }
 
     @property
     def inputs(self) -> int:

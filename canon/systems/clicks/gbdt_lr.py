@@ -11,6 +11,7 @@ Shapes: N examples, F fields, T trees, L leaves of all trees.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -29,6 +30,7 @@ from canon.systems.settings import Positive
 if TYPE_CHECKING:
     import lightgbm
 
+_NUM_LEAVES = re.compile(r"^num_leaves=(\d+)", re.MULTILINE)
 _END = b"\0"  # between the texts of trees
 
 
@@ -51,6 +53,7 @@ class GBDTLR(Learner):
         if config.crosses:
             raise CanonError("gbdt-lr has no part for data.crosses, which its trees find: leave them out.")
         self.trees: list[lightgbm.Booster] = []
+        self._sizes: list[int] = []  # leaves of each tree
         self.weights_L = np.zeros(0)  # of the leaves, tree by tree
         self.bias = 0.0
         self._fitted = 0  # trees that the regression knows
@@ -142,7 +145,11 @@ class GBDTLR(Learner):
 
     def _starts(self) -> np.ndarray:
         """Where the leaves of each tree begin [T + 1]."""
-        return np.cumsum([0, *(int(tree.dump_model()["tree_info"][0]["num_leaves"]) for tree in self.trees)])
+        for tree in self.trees[len(self._sizes) :]:
+            found = _NUM_LEAVES.search(tree.model_to_string())
+            assert found is not None
+            self._sizes.append(int(found[1]))
+        return np.cumsum([0, *self._sizes])
 
     # Keeping
 
@@ -161,6 +168,7 @@ class GBDTLR(Learner):
         texts = np.asarray(model["trees"]).tobytes().split(_END)
         self.trees = [lightgbm.Booster(model_str=text.decode()) for text in texts if text]
         self.weights_L, self.bias = np.array(model["leaves"]), float(model["bias"][0])
+        self._sizes = []
         self._fitted, self._loss = len(self.trees), float(state.get("loss", 0.0))
         if self._begun:
             self._follow()

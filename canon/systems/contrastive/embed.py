@@ -19,7 +19,7 @@ from pydantic import BeforeValidator, Field
 from torch import Tensor, nn
 
 from canon.config import settings
-from canon.contracts import Pace, Paced, Suggests, TakesVocabulary
+from canon.contracts import Paced, ParameterPace, Suggests, TakesVocabulary
 from canon.errors import CanonError
 from canon.nn.activations import ACTIVATIONS
 from canon.nn.attention.multihead import MultiHead
@@ -137,6 +137,6 @@ class Embed(nn.Module, TakesVocabulary, Paced, Suggests):
         shares = [module.p for module in modules if isinstance(module, nn.Dropout)]
         return any(shares + [module.dropout for module in modules if isinstance(module, MultiHead)])
 
-    def paces(self) -> dict[str, Pace]:
+    def paces(self) -> dict[str, ParameterPace]:
         """Biases and the norms' numbers do not decay."""
         return backbone_paces(self, 1.0)

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from canon import registry
 from canon.config import settings
-from canon.contracts import Directed, Encodes, GraphRecordable, Pace, Paced, Suggests, TakesVocabulary
+from canon.contracts import Directed, Encodes, GraphRecordable, Paced, ParameterPace, Suggests, TakesVocabulary
 from canon.data.targets import TARGETS, Choice, Class, Number, Span, Tags, Target
 from canon.errors import CanonError
 from canon.nn.mix import ScalarMix
@@ -193,7 +193,7 @@ class FineTune(nn.Module, TakesVocabulary, Paced, Suggests, GraphRecordable):
         sums_S = losses.losses.new_zeros(layout.size).index_add(0, layout.rows, losses.losses)
         return LanguageLoss(losses.total, sums_S / count_S)
 
-    def paces(self) -> dict[str, Pace]:
+    def paces(self) -> dict[str, ParameterPace]:
         """Of each parameter the share of the rate that it learns with, and whether it decays.
 
         layer_decay^(L + 1) for embeddings, layer_decay^(L − i) for block i of L, 1 for what is above them. Biases and
@@ -207,7 +207,7 @@ def suggested_rate(backbone: Any) -> float:
     return min(_RATE * _SIZE / (backbone.dim * max(num_states(backbone) - 1, 1)), _LARGEST_RATE)
 
 
-def backbone_paces(network: Any, decay: float) -> dict[str, Pace]:
+def backbone_paces(network: Any, decay: float) -> dict[str, ParameterPace]:
     """Of each parameter of a network with a `backbone` its share of the rate, and whether it decays."""
     blocks = num_states(network.backbone) - 1
     paces = {}
@@ -216,7 +216,7 @@ def backbone_paces(network: Any, decay: float) -> dict[str, Pace]:
         if name.startswith("backbone."):
             block = _BLOCK.search(name)
             depth = blocks - int(block[1]) if block else blocks + 1 if _EMBEDDING.match(name) else 0
-        paces[name] = Pace(decay**depth, parameter.dim() > 1)
+        paces[name] = ParameterPace(decay**depth, parameter.dim() > 1)
     return paces
 
 
