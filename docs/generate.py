@@ -25,6 +25,7 @@ from canon import registry
 from canon.data import encodings
 from canon.data.catalogue import CATALOGUE
 from canon.data.config import DataConfig
+from canon.data.encodings.events import EVENTS
 from canon.data.encodings.passages import PASSAGES
 from canon.metrics.records import METRICS
 from canon.objectives.choosing import settings_for
@@ -193,6 +194,8 @@ def logged(system: System) -> str:
     result["cost.parameters",] = system.parameters
     if PASSAGES.name not in system.encodings:
         del result["protocol.max_length",]
+    if EVENTS.name not in system.encodings:
+        del result["protocol.holdout", ".protocol"]
     files = {"metrics.jsonl": metrics, "timing.jsonl": timing, "result.json": result}
     rows = [
         [file, ", ".join(f"`{name}`" for name in names), meaning]

@@ -33,6 +33,7 @@ RESULT: Meanings = {
     ("expected",): "the recipe's ranges; empty where a setting that decides them was changed",
     ("protocol.data", ".source", ".split", ".seed", ".sizes"): "fingerprint of the data; how it was split",
     ("protocol.python", ".languages"): "of some sets: the Python they are part of; from which to which",
+    ("protocol.holdout", ".protocol"): "what is held out, and which items are ranked",
     ("protocol.max_length",): "most tokens of a passage",
     ("cost.seconds", ".examples", ".examples_per_second"): "as above; examples = steps × batch",
     ("cost.parameters",): "numbers that were learned",
