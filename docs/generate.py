@@ -32,6 +32,7 @@ from canon.claims.results import shipped as claims_shipped
 from canon.data import encodings
 from canon.data.catalogue import CATALOGUE
 from canon.data.config import DataConfig
+from canon.data.encodings.events import EVENTS
 from canon.data.encodings.passages import PASSAGES
 from canon.metrics.records import METRICS
 from canon.objectives.choosing import settings_for
@@ -280,6 +281,8 @@ def logged(system: System) -> str:
         result["risk.structural",] = f"the empirical risk + {system.penalty}"
     if PASSAGES.name in system.encodings:
         result |= run_records.PASSAGES
+    if EVENTS.name in system.encodings:
+        result |= run_records.EVENTS
     if system.loop == "environment":
         result |= run_records.ENVIRONMENTS
     result["cost.parameters",] = system.parameters

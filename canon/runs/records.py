@@ -39,3 +39,4 @@ RESULT: Meanings = {
 }
 PASSAGES: Meanings = {("protocol.max_length",): "most tokens of a passage"}
 ENVIRONMENTS: Meanings = {("protocol.arguments", ".max_steps"): "the environment's arguments; its limit of steps"}
+EVENTS: Meanings = {("protocol.holdout", ".protocol"): "what is held out, and which items are ranked"}
