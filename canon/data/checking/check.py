@@ -33,6 +33,8 @@ def check(config: Any, targets_of: Callable[[str], Targets]) -> CheckReport:
     reasons: dict[str, None] = {}
     for system in registry.SYSTEMS:
         kind, outcome = suitability.outcome(system, asked_of(system, targets_of))
+        if kind is not None and kind is not home and not kind.offered:
+            continue
         if isinstance(outcome, Target):
             report.suits.append(system.name)
             # What training would say of the data as another kind than its own.

@@ -42,6 +42,7 @@ class Kind(ABC):
     plural_zh: ClassVar[str]
     settings: ClassVar[type[Common]]
     formats: ClassVar[tuple[str, ...]]  # of data.format
+    offered: ClassVar[bool] = True  # whether `check` names its systems for data that is of another kind at home
     untrained: ClassVar[str] = ", which no system of canon is trained on"  # where that is so
 
     @abstractmethod

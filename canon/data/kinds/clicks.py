@@ -79,6 +79,7 @@ class ClickKind(Kind):
     plural = "clicks"
     plural_zh = "点击数据"
     settings = ClickSettings
+    offered = False  # any table with a label of two values can be read as clicks
     formats = ("svmlight", "libfm", "libffm", "criteo")
 
     # Recognising
