@@ -103,7 +103,9 @@ def chapter_table(page: Path, chinese: bool) -> str:
     for chapter in CHAPTERS:
         links = [_link(page, system, system.name) for system in registry.SYSTEMS if system.chapter == chapter.name]
         if links:
-            rows.append([chapter.title_zh if chinese else chapter.title, " · ".join(links)])
+            title = chapter.title_zh if chinese else chapter.title
+            at = Path(os.path.relpath(ROOT / chapter.docs, page.parent)).as_posix()
+            rows.append([f"[{title}]({at})" if chapter.docs else title, " · ".join(links)])
     return _table(("章", "系统") if chinese else ("chapter", "systems"), rows)
 
 

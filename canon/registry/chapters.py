@@ -9,6 +9,7 @@ class Chapter(NamedTuple):
     name: str
     title: str
     title_zh: str
+    docs: str = ""  # a page about all of its systems
 
 
 CHAPTERS = (
@@ -21,8 +22,8 @@ CHAPTERS = (
     Chapter("pretrained", "Pre-training and fine-tuning", "预训练与微调"),
     Chapter("prompts", "Prompts", "提示学习"),
     Chapter("embeddings", "Sentence embeddings", "句向量"),
-    Chapter("ranking", "Learning to rank", "排序学习"),
-    Chapter("clicks", "Click-through rates", "点击率预估"),
-    Chapter("recommendation", "Recommendation", "推荐"),
-    Chapter("control", "Reinforcement learning", "强化学习"),
+    Chapter("ranking", "Learning to rank", "排序学习", "docs/ranking.md"),
+    Chapter("clicks", "Click-through rates", "点击率预估", "docs/clicks.md"),
+    Chapter("recommendation", "Recommendation", "推荐", "docs/recommendation.md"),
+    Chapter("control", "Reinforcement learning", "强化学习", "docs/control.md"),
 )
