@@ -45,11 +45,13 @@ _FREE = {"train.seed", "train.init", "train.device", "train.threads", "train.com
 _CURVES = (
     *("train/loss", "train/weighted_error", "valid/accuracy", "valid/probe_accuracy", "valid/wer", "valid/bleu"),
     *("valid/perplexity", "valid/two_sample_accuracy", "valid/ndcg@10", "train/found", "train/counted"),
+    *("train/return", "train/start_value", "train/td_error", "train/weighted"),
 )
 # What a metric can be, by the first pattern that is in its name; of the others, at least 0.
 _LIMITS = {
     r"accuracy|auc|f1|precision|recall|high_quality|weighted_error|questions-words": (0.0, 1.0),
-    r"wordsim|simlex": (-1.0, 1.0),
+    r"wordsim|simlex|spearman": (-1.0, 1.0),
+    r"return(?!_std)|value|predicted|discounted|truth|ordinary|weighted$|per_decision|interval": (-math.inf, math.inf),
     r"r2": (-math.inf, 1.0),
     r"uniformity": (-math.inf, math.inf),
     r"bleu": (0.0, 100.0),
