@@ -160,7 +160,7 @@ def numbers_of(run: Run) -> Numbers:
 def summarize(runs: list[Numbers]) -> dict[str, Any]:
     expect: dict[str, Any] = {}
     for name in runs[0]["scores"]:
-        values = [run["scores"][name] for run in runs]
+        values = [run["scores"][name] for run in runs if name in run["scores"]]  # some are not always defined
         expect[name] = band(name, values, granule(values))
     curve = {}
     for name, points in runs[0]["curve"].items():

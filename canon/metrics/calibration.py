@@ -41,6 +41,7 @@ def calibration_curve(labels: ArrayLike, probabilities: ArrayLike, *, bins: int 
 
 
 def expected_calibration_error(labels: ArrayLike, probabilities: ArrayLike, *, bins: int = 10) -> float:
+    """bins: as of `calibration_curve`."""
     curve = calibration_curve(labels, probabilities, bins=bins)
     return float(np.abs(curve.share - curve.probability) @ curve.count / curve.count.sum())
 

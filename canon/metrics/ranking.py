@@ -14,7 +14,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from canon.metrics._checks import FloatArray, choice
+from canon.metrics._checks import FloatArray, choice, number, numbers, text
 from canon.metrics.queries import (
     Empty,
     Gain,
@@ -76,7 +76,15 @@ def convention(
     short: str | None = None,
 ) -> Convention:
     """The named record, with every given field changed (and the name marked so)."""
-    fields = {"gain": gain, "empty": empty, "ties": ties, "precision": precision, "discount": discount, "short": short}
+    fields: dict[str, Any] = {"gain": gain, "empty": empty, "ties": ties, "precision": precision}
+    fields |= {"discount": discount, "short": short}
+    for name in ("ties", "precision", "discount", "short"):
+        if fields[name] is not None:
+            text(name, fields[name])
+    if empty is not None and not isinstance(empty, str):
+        fields["empty"] = number("empty", empty)
+    if gain is not None and not isinstance(gain, str):
+        fields["gain"] = tuple(numbers("gain", gain).tolist())
     plain = CONVENTIONS[choice("preset", preset, tuple(CONVENTIONS))]
     changed = replace(plain, **{name: value for name, value in fields.items() if value is not None})  # type: ignore[arg-type]
     return plain if changed == plain else replace(changed, name=f"{preset}, changed")

@@ -11,10 +11,10 @@ Deviations: none. Shapes: U users, T items to be found, K places of a list (−1
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from canon.errors import CanonError
-from canon.metrics._checks import classes
+from canon.metrics._checks import classes, number, numbers
 
 
 def user_auc(above_T: ArrayLike, lengths_U: ArrayLike, ranked_U: ArrayLike) -> float:
@@ -38,13 +38,28 @@ def user_auc(above_T: ArrayLike, lengths_U: ArrayLike, ranked_U: ArrayLike) -> f
 
 
 def coverage(top_UK: ArrayLike, num_items: int) -> float:
-    items = np.unique(np.asarray(top_UK))
-    return float(np.count_nonzero(items >= 0) / num_items)
+    """top_UK: the list of each user, -1 where a place is empty."""
+    return float(np.count_nonzero(np.unique(_items(top_UK)) >= 0) / _count("num_items", num_items))
 
 
 def novelty(top_UK: ArrayLike, counts_I: ArrayLike, num_users: int) -> float:
     """counts_I: users who have each item; one that nobody has counts as if one had it."""
-    top = np.asarray(top_UK)
-    shares = np.maximum(np.asarray(counts_I, dtype=np.float64), 1) / num_users
+    top = _items(top_UK)
+    shares = np.maximum(numbers("counts_I", counts_I).astype(np.float64), 1) / _count("num_users", num_users)
     places = top[top >= 0]
+    if len(places) and places.max() >= len(shares):
+        raise CanonError(f"top_UK has item {places.max()}, but counts_I only {len(shares)} items.")
     return float(-np.log2(shares[places]).mean()) if len(places) else float("nan")
+
+
+def _items(top_UK: ArrayLike) -> NDArray[np.int64]:
+    top = numbers("top_UK", top_UK, 2)
+    if not (np.isfinite(top) & (top == np.floor(top))).all():
+        raise CanonError("top_UK must be whole numbers of items, or -1 where a place is empty.")
+    return top.astype(np.int64)
+
+
+def _count(name: str, value: int) -> float:
+    if not (count := number(name, value)) >= 1:
+        raise CanonError(f"{name} must be at least 1, got {value!r}.")
+    return count

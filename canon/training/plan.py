@@ -213,10 +213,10 @@ def _with_defaults(recipe: Recipe, values: Table, origin: str) -> Recipe:
 
 def _with_objective_for(recipe: Recipe, data: Data) -> Recipe:
     """Without what the text rules out of the ways of pre-training, where it is only the system's usual one."""
-    pretext, passages = recipe.objective.record.module and recipe.objective.record.load(), data.splits.get("train", {})
-    if not (isinstance(pretext, type) and issubclass(pretext, Pretext)):
+    passages = data.splits.get("train", {}).get("input")
+    if not isinstance(passages, Passages) or not issubclass(recipe.objective.record.load(), Pretext):
         return recipe
-    ruled_out = recipe.objective.create().suited(passages["input"])
+    ruled_out = recipe.objective.create().suited(passages)
     new = {key: value for key, value in ruled_out.items() if recipe.origins[f"objective.{key}"].startswith("system ")}
     objective = replace(recipe.objective, settings=replace(recipe.objective.settings, **new))
     config = replace(recipe.config, **{key: value for key, value in new.items() if key in objective.record.shapes})

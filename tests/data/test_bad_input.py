@@ -167,8 +167,8 @@ CASES: dict[str, tuple[Callable[[Path], Path], dict[str, Any], str]] = {
         text("x", "t.xyz"),
         {},
         '{p}: the ending ".xyz" is unknown; set data.format to one of '
-        "squad, choices, letor, svmlight, conll, sentences, "
-        "fasttext, interactions, images, idx, cifar, pairs, table, text.",
+        "squad, choices, letor, interactions, svmlight, libfm, libffm, criteo, conll, sentences, "
+        "fasttext, images, idx, cifar, pairs, table, text.",
     ),
     "empty folder": (lambda folder: folder, {}, "{p} is an empty folder."),
     "not an image by its ending": (

@@ -312,8 +312,8 @@ def test_indented_json_is_squad_too() -> None:
             "i.unknown",
             ["just some text"],
             'i.unknown: the ending ".unknown" is unknown; set data.format to one of '
-            "squad, choices, letor, svmlight, conll, sentences, "
-            "fasttext, interactions, images, idx, cifar, pairs, table, text.",
+            "squad, choices, letor, interactions, svmlight, libfm, libffm, criteo, conll, sentences, "
+            "fasttext, images, idx, cifar, pairs, table, text.",
         ),
         ("j.csv", [*SWAG, "v,1,a,,c,d,w,x,,z,1"], "j.csv, line 3: the question or a choice is empty."),
     ],

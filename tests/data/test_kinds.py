@@ -18,8 +18,13 @@ from canon.data.column_encoders import CategoryColumn, NumberColumn
 from canon.data.config import DataConfig, is_layout, owners, settings_of
 from canon.data.encodings import ENCODINGS, Ask
 from canon.data.encodings.bags import BagSchema
+from canon.data.encodings.events import EventSchema
 from canon.data.encodings.features import FeatureSchema
+from canon.data.encodings.field_columns import CategoryField, HashedField
+from canon.data.encodings.fields import FieldSchema
 from canon.data.encodings.framed import FramedSchema
+from canon.data.encodings.lists import ListSchema
+from canon.data.encodings.observations import DynamicsSchema, ObservationSchema, StateSchema
 from canon.data.encodings.passages import PassageSchema
 from canon.data.encodings.pixels import PixelSchema
 from canon.data.encodings.prompted import PromptedSchema
@@ -32,7 +37,19 @@ from canon.data.kinds import KINDS, accepts, kind_of
 from canon.data.read import read
 from canon.data.schema import Schema
 from canon.data.settings import Common
-from canon.data.targets import TARGETS, Class, HiddenTokens, Labels, NextToken, Nothing, Number, OtherText, Score, Span
+from canon.data.targets import (
+    TARGETS,
+    Class,
+    HiddenTokens,
+    Labels,
+    NextToken,
+    Nothing,
+    Number,
+    OtherText,
+    Relevance,
+    Score,
+    Span,
+)
 from canon.data.text.tokenizers import Tokenizer
 from canon.data.text.words import Words
 from canon.errors import CanonError
@@ -172,7 +189,7 @@ def test_a_path_is_taken_for_a_kind_with_a_reason(case: str) -> None:
     assert kind.name == name
     if reason:
         assert kind.sniff(Path(path), config) == reason
-    assert {each.name for each in KINDS if each is not kind and accepts(each, config)} == others
+    assert {each.name for each in KINDS if each is not kind and each.offered and accepts(each, config)} == others
     assert accepts(kind, config) == f"{path} is {kind.singular}"
 
 
@@ -208,6 +225,10 @@ READS = {
     "prompted": {"labelled"},
     "texts": {"sentences"},
     "steps": {"text", "table"},
+    "lists": {"queries"},
+    "fields": {"clicks"},
+    "events": {"interactions"},
+    **{name: {"environments"} for name in ("observations", "states", "dynamics")},
 }
 
 
@@ -228,6 +249,8 @@ def test_what_an_encoding_takes(case: str, encoding: Any) -> None:
     if wanted:
         assert next(kind for kind in encoding.reads if accepts(kind, config)).name == wanted[0]
         return
+    if not encoding.reads[0].offered and accepts(encoding.reads[0], config):
+        return  # a recipe's kind, which any table can be
     with pytest.raises(CanonError) as mistake:
         read(config, [encoding], encodings.Ask(tuple(TARGETS.values()), "x"))
     reads = " or ".join(kind.plural for kind in encoding.reads)
@@ -274,7 +297,11 @@ def test_every_setting_has_an_owner() -> None:
 def test_layout_is_what_describes_one_file() -> None:
     described = {field.name for field in fields(DataConfig) if is_layout(field.name)}
     plain = {"source", "format", "label", "features", "delimiter", "size", "channels", "languages"}
-    assert described == plain | {"template", "words", "unlabelled"}  # of prompts: they name columns and classes
+    plain |= {"template", "words", "unlabelled"}  # of prompts: they name columns and classes
+    plain |= {"query", "user", "item", "rating", "time", "negatives", "positive"}  # of queries, clicks and interactions
+    plain |= {"categories", "numeric"}  # of clicks
+    plain |= {"arguments", "max_steps"}  # of environments
+    assert described == plain
 
 
 # Schemas
@@ -309,6 +336,19 @@ def schemas() -> list[Schema]:
         SentenceSchema(
             Score(label="score", low=1.0, high=5.0), tokenizers={"text": text}, framing="bert", limit=64, width=2
         ),
+        ListSchema(
+            Relevance(), (2,), features=("bm25", "length"), normalize="train-z", mean=(1.0, 2.0), std=(3.0, 4.0)
+        ),
+        FieldSchema(
+            Class(("no", "yes"), "click", (3, 1)),
+            columns=(CategoryField("user", ("u1", "u2")), HashedField("item", 4, 7)),
+            hash_bits=4,
+            crosses=((0, 1),),
+            seed=7,
+        ),
+        EventSchema(Nothing(), users=("u", "v"), items=("a", "b"), counts=(2, 1), protocol="loo-ncf99", rated=True),
+        ObservationSchema(Nothing(), (4,), actions=2, limit=500),
+        *(cls(Nothing(), states=16, actions=4, limit=100) for cls in (StateSchema, DynamicsSchema)),
     ]
 
 

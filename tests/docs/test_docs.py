@@ -56,7 +56,7 @@ def shortened(arguments: list[str]) -> list[str]:
     verb, rest = arguments[0], list(arguments[1:])
     if verb not in ("train", "compare"):
         return arguments
-    if is_pipeline(rest[0]):
+    if rest and is_pipeline(rest[0]):
         return [*arguments, "--set", f"rank.set.train.steps={FEW}"]
     kept: list[str] = []
     while rest:

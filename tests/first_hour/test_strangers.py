@@ -246,12 +246,6 @@ CASES = {
     "texts without a label": Case(
         "t.csv", lambda: write("t.csv", labelled() + "no label,\n"), TEXT, ("1 of 201 rows have no label and are left",)
     ),
-    "ids beside numbers": Case(
-        "t.csv",
-        lambda: write("t.csv", clicks()),
-        TABLE,
-        ('The label is the column "click"; data.label chooses another.', 'Left out: "device_ip" ('),
-    ),
     "title and description": Case(
         "t.csv",
         lambda: write(
@@ -417,6 +411,15 @@ def test_texts_of_one_class_are_running_text_and_it_says_why() -> None:
     chosen = choose_system(DataConfig(source="t.csv"), lambda task: TASK_RECORDS[task].targets)
     assert chosen.name == "word2vec" and "t.csv is running text: training word2vec" in chosen.sentence
     assert 'has the label "pos"; at least two classes are needed.' in chosen.sentence
+
+
+def test_a_log_of_clicks_is_recognised(canon: Canon) -> None:
+    """By its label; a column of ids is left out."""
+    write("t.csv", clicks())
+    checked, trained = canon("check", "t.csv"), canon("train", "t.csv", "--out", "run")
+    assert (checked.code, trained.code) == (0, 0)
+    assert "first       deepfm" in checked.out and 'The label is the column "click"' in checked.out
+    assert 'Left out, since almost every row has another value: "device_ip".' in trained.out + trained.err
 
 
 def test_ratings_in_a_folder_are_interactions(canon: Canon) -> None:

@@ -208,8 +208,8 @@ def test_sizes_that_cannot_fit_are_refused(key: str) -> None:
 
 
 def test_many_columns_cost_no_more_than_their_cells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Work is counted, not timed: each column is made numbers once, and once more of its first rows; the file is read
-    once for its lines."""
+    """Work is counted, not timed: each column is made numbers once, and once more of its first rows, the label again;
+    the file is read for its first lines and for all of them."""
     from canon.data.formats import tables
 
     width, calls = 3000, []
@@ -220,7 +220,7 @@ def test_many_columns_cost_no_more_than_their_cells(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(tables, "_plain_numbers", lambda cells: calls.append("column") or plain(cells))
     monkeypatch.setattr(tables, "csv_rows", lambda *how: calls.append("file") or rows(*how))
     report = check_as(DataConfig(source=str(path)))
-    assert calls.count("column") <= 2 * width and calls.count("file") <= 2
+    assert calls.count("column") <= 2 * width + 1 and calls.count("file") <= 3
     assert len(report.columns) == width and len(report.warnings) >= width - 1  # each is infinite
     assert len(report.render()) < 500
 

@@ -280,6 +280,7 @@ def test_recorders_in_turns(name: str) -> None:
 KEPT = {
     ("Sinusoidal", "table"),  # a table of constants, longer when a longer one is asked for
     ("ELMo", "take_vocabulary"),  # the words, once, before anything is computed
+    ("RowTable", "reset_parameters"),  # the weights, as torch.nn.Embedding's own
     ("Recurrent", "watched"),  # what steps carry, for as long as a with block watches them
 }
 

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 import canon as library
 from canon import recipe as recipes
 from canon import registry
+from canon.contracts import ParameterPace
 from canon.data.encodings.framed import FramedSchema
 from canon.data.targets import TARGETS
 from canon.data.text.tokenizers import Tokenizer
@@ -220,12 +221,14 @@ def test_rates_fall_with_depth_and_only_matrices_decay() -> None:
     """λ^(L+1) for embeddings, λ^(L−i) for block i of L, 1 above; biases and norms do not decay."""
     made = network(layer_decay=0.5, kind="class")
     paces = made.paces()
-    assert paces["head.weight"] == (1.0, True) and paces["head.bias"] == (1.0, False)
-    assert paces["backbone.pooler.weight"] == (1.0, True)
-    assert paces["backbone.embedding.token.weight"] == (0.5**4, True)
-    assert paces["backbone.embedding.norm.weight"] == (0.5**4, False)
+    assert paces["head.weight"] == ParameterPace(1.0, True) and paces["head.bias"] == ParameterPace(1.0, False)
+    assert paces["backbone.pooler.weight"] == ParameterPace(1.0, True)
+    assert paces["backbone.embedding.token.weight"] == ParameterPace(0.5**4, True)
+    assert paces["backbone.embedding.norm.weight"] == ParameterPace(0.5**4, False)
     for block in range(3):
-        assert paces[f"backbone.layers.blocks.{block}.feed_forward.inner.weight"] == (0.5 ** (3 - block), True)
+        assert paces[f"backbone.layers.blocks.{block}.feed_forward.inner.weight"] == ParameterPace(
+            0.5 ** (3 - block), True
+        )
     assert set(paces) == {name for name, _ in made.named_parameters()}
 
 
@@ -243,7 +246,7 @@ def test_the_optimiser_has_these_rates() -> None:
         for parameter in group["params"]:
             values[named[id(parameter)]] = group["lr"], group["weight_decay"]
     assert len(values) == len(parameters)
-    for name, (share, decays) in made.paces().items():
+    for name, (share, decays, _) in made.paces().items():
         head = name.startswith("head.")
         rate = 0.25 if head else choice.settings.lr
         assert values[name][0] == pytest.approx(rate * share)

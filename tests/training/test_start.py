@@ -37,6 +37,13 @@ PLAIN = {
     "ngram": (TEXT, ("predict", "run", "--text", "one two three")),
     "fasttext-classifier": (SENTENCES, ("predict", "run", "--text", "twenty one")),
     "adaboost": ("rows.csv", ("predict", "run", "rows.csv")),
+    **dict.fromkeys(("bpr", "mf", "ials", "item-knn", "popular"), ("ratings.csv", ("recommend", "run", "--user", "3"))),
+    "gbdt-lr": ("clicks.csv", ("predict", "run", "clicks.csv")),
+    **dict.fromkeys(
+        ("q-learning", "sarsa", "policy-iteration", "value-iteration"),
+        ("FrozenLake-v1", ("play", "run", "--episodes", "1")),
+    ),
+    "off-policy-evaluation": ("five-state-walk", ("evaluate", "run")),
 }
 
 
@@ -58,15 +65,20 @@ def rows(tmp_path: Path) -> str:
     """A table of two numbers and a class."""
     lines = "".join(f"{i % 7},{i % 5},{'ab'[i % 2]}\n" for i in range(60))
     (tmp_path / "rows.csv").write_text(f"x,y,label\n{lines}")
+    events = "".join(f"{i % 9},{(i * i + i // 9) % 20},{1 + i % 5}\n" for i in range(100))
+    (tmp_path / "ratings.csv").write_text(f"user,item,rating\n{events}")
+    clicks = "".join(f"{'pqr'[i % 3]},{'uvw'[i % 7 % 3]},{i % 2}\n" for i in range(100))
+    (tmp_path / "clicks.csv").write_text(f"who,what,click\n{clicks}")
     return "rows.csv"
 
 
 @pytest.mark.parametrize("name", PLAIN)
 def test_trained_reported_and_asked_without_torch(name: str, tmp_path: Path, rows: str) -> None:
-    """scipy is imported by numba."""
+    """scipy is imported by numba, scikit-learn by LightGBM."""
     data, answer = PLAIN[name]
-    train = ("train", f"{name}:tiny", "--data", data, "--out", "run", "--set", "train.epochs=1", "--quiet")
-    assert imported(tmp_path, train, answer) <= {"scipy"}
+    length = "train.epochs=1" if data.endswith(".csv") or data in (TEXT, SENTENCES) else "train.steps=2"
+    train = ("train", f"{name}:tiny", "--data", data, "--out", "run", "--set", length, "--quiet")
+    assert imported(tmp_path, train, answer) <= {"scipy", *["sklearn"] * (name == "gbdt-lr")}
     assert (tmp_path / "run" / "report.html").is_file()
 
 

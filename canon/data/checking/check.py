@@ -33,7 +33,7 @@ def check(config: Any, targets_of: Callable[[str], Targets]) -> CheckReport:
     reasons: dict[str, None] = {}
     for system in registry.SYSTEMS:
         kind, outcome = suitability.outcome(system, asked_of(system, targets_of))
-        if kind is not None and kind is not home and not kind.offered:
+        if kind is not None and kind is not home and not (kind.offered and home.offered):
             continue
         if isinstance(outcome, Target):
             report.suits.append(system.name)

@@ -1,9 +1,9 @@
 """A compiled reader of LETOR's and svmlight's lines: `2 qid:10 1:0.03 2:0.5 # comment`.
 
+Plain version: canon/data/formats/letor.py, compared by tests/kernels/test_letor.py.
 It reads lines as they should be: a plain number, qid, numbered features that rise, a comment. At anything else it
-stops, and the plain version (canon/data/formats/letor.py) reads the part again and says what is wrong; both give the
-same numbers (tests/kernels/test_letor.py). A number is its digits as a whole number times a power of ten: exact in
-float64 up to 15 digits, so that a float32 of more may differ in its last bit.
+stops, and the plain version reads the part again and says what is wrong. A number is its digits as a whole number
+times a power of ten: exact in float64 up to 15 digits, so that a float32 of more may differ in its last bit.
 Shapes: B bytes, N lines, M features of all lines.
 """
 

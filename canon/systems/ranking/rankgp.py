@@ -41,7 +41,7 @@ class Config:
     tournament: Annotated[int, Field(ge=1, le=1000)] = Field(default=5, description="individuals that a parent beats")
     crossover: Part = Field(default=0.8, description="probability that a child has two parents")
     mutation: Part = Field(default=0.15, description="and that it is a parent with a new subtree; the rest are copies")
-    elite: Annotated[int, Field(ge=1)] = Field(default=2, description="the best that stay as they are")
+    elite: Annotated[int, Field(ge=1, le=100_000)] = Field(default=2, description="the best that stay as they are")
 
 
 class Formula:
