@@ -181,7 +181,7 @@ def band(name: str, values: list[float], least: float) -> list[float]:
     if min(values) < 0:  # the loss of a game
         low = -math.inf
     mean = statistics.mean(values)
-    margin = max(_DEVIATIONS * statistics.stdev(values), least, 1e-4 * abs(mean))
+    margin = max(_DEVIATIONS * statistics.stdev(values), least, 1e-4 * abs(mean), 1e-9)
     return [
         _rounded(min(max(mean - margin, low), *values), math.floor),
         _rounded(max(min(mean + margin, high), *values), math.ceil),
