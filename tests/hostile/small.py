@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from canon.use.search.folder import encode
 
 WORDS = ("the", "cat", "dog", "sees", "a", "red", "big", "house")
 SHORT = {"train.steps": 2, "train.batch": 8, "train.threads": 1}
-RUNS = {
+RUNS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "table": ("mlp:tiny", "good.csv", {}),
     "digits": ("lenet:tiny", "", {"data.limit": 40}),
     "ring": ("gan:tiny", "points.csv", {}),
@@ -52,6 +53,7 @@ def make(folder: Path) -> Path:
         )
         Path("documents.csv").write_text("id,title,body\nd1,cat,the cat sees\nd2,dog,a big red dog\n")
         Path("queries.tsv").write_text("id\tquery\nq1\tred dog\nq2\tthe cat\n")
+        Path("elsewhere.tsv").write_text("id\tquery\nq1\tzebra\n")
         Path("qrels.txt").write_text("q1 0 d2 2\nq2 0 d1 1\n")
         Path("titles.csv").write_text("item,title\ni0,First\ni1,Second\n")
         Path("clicks.csv").write_text("query,document,position,clicked\nq1,d1,1,0\nq1,d2,2,1\n")
