@@ -17,7 +17,9 @@ def play(
     episodes: Annotated[int, typer.Option(min=1, max=10_000, help="How many to play.")] = 1,
     seed: Annotated[int | None, typer.Option(min=0, help="Of the first episode; default: the first test seed.")] = None,
     policy: Annotated[str, typer.Option(help="greedy or sample; default: as the run is scored.")] = "",
-    record: Annotated[Path | None, typer.Option(metavar="FILE.gif", help="Write the episodes as a GIF.")] = None,
+    record: Annotated[
+        Path | None, typer.Option(metavar="FILE.gif", help="Write the episodes as a GIF; no states are printed.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Let an agent act in its environment: returns, states in text, or a GIF made without a display.
