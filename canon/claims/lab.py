@@ -64,6 +64,9 @@ class _Lab:
 
     def run(self) -> Result:
         claim = self.claim
+        nearest = next(path for path in (self.folder, *self.folder.parents) if path.exists())
+        if not nearest.is_dir():
+            raise CanonError(f"{self.folder} cannot be made: {nearest} is not a folder.")
         # Mistakes in the settings and missing data show before anything is measured.
         for name, variant in claim.variants.items():
             if variant.recipe and not variant.start:

@@ -284,8 +284,9 @@ ylabel = "training loss of {name}"
 def new(name: str) -> Path:
     """A file with a claim to start from."""
     path = Path(name if name.endswith(".toml") else f"{name}.toml")
-    if path.exists():
-        raise CanonError(f"{path} exists: give another name.")
+    for taken in (Path(name), path):
+        if taken.exists() and not taken.is_dir():
+            raise CanonError(f"{taken} exists: give another name.")
     write_text(path, TEMPLATE.format(name=path.stem))
     return path
 

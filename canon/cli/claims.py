@@ -84,7 +84,9 @@ def run(
     full: Annotated[
         bool, typer.Option("--full", help="The full budget, up to an hour each; default the quick one.")
     ] = False,
-    seeds: Annotated[int | None, typer.Option(help="How many seeds, counted from 0; default the claim's.")] = None,
+    seeds: Annotated[
+        int | None, typer.Option(max=10_000, help="How many seeds, counted from 0; default the claim's.")
+    ] = None,
     out: Out = None,
     json: Json = False,
 ) -> None:

@@ -101,7 +101,11 @@ def gif(frames: list[Image], is_grid: bool) -> bytes:
     return buffer.getvalue()
 
 
-def save_gif(path: Path, frames: list[Image], is_grid: bool) -> None:
+def check_name(path: Path) -> None:
+    """That a recording can have this name."""
     if path.suffix.lower() != ".gif":
         raise CanonError(f"{path}: episodes are recorded as .gif.")
+
+
+def save_gif(path: Path, frames: list[Image], is_grid: bool) -> None:
     write_bytes(path, gif(frames, is_grid))

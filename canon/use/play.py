@@ -42,6 +42,10 @@ def play(
     agent = agent_of(model)
     if agent is None:
         raise CanonError(f"{model.run.path} is not a run of an agent; canon play is for those that act.")
+    if policy == "sample" and not isinstance(agent, SamplesActions):
+        raise CanonError("--policy sample is for stochastic policies (reinforce); this run has the best action only.")
+    if record is not None:
+        frames.check_name(record)
     data = read_data(model.run.recipe, model.run.path)
     assert isinstance(data, EnvironmentData)
     if seed is None:
@@ -77,6 +81,4 @@ def _action(agent: Agent, observation: Any, policy: Policy, random: np.random.Ge
     observations_1 = np.asarray(observation)[None]
     if isinstance(agent, SamplesActions) and (policy == "sample" or (not policy and agent.sampling)):
         return int(agent.sample(observations_1, np.array([random.random()]))[0])
-    if policy == "sample":
-        raise CanonError("--policy sample is for stochastic policies (reinforce); this run has the best action only.")
     return int(agent.act(observations_1)[0])

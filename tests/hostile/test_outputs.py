@@ -83,6 +83,14 @@ VERBS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("inspect", "attention", "pairs", "the cat", "--out", "{}.png", "--json", "{}.json"),
         ("{}.png", "{}.json"),
     ),
+    "importances": (("inspect", "importances", "order", "--out", "{}.png"), ("{}.png",)),
+    "rank": (("rank", "order", "judged.letor", "--out", "{}.csv"), ("{}.csv",)),
+    "recommend": (("recommend", "taste", "--user", "u1", "--out", "{}.jsonl"), ("{}.jsonl",)),
+    "play": (("play", "agent", "--record", "{}.gif"), ("{}.gif",)),
+    "features": (
+        ("features", "documents.csv", "queries.tsv", "--out", "{}.txt"),
+        ("{}.txt", "{}.features.txt"),
+    ),
     "words to a run": (("convert", "vectors.txt", "{}", "--to", "canon"), ()),
 }
 

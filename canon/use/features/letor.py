@@ -55,6 +55,9 @@ def write_features(
     """Writes the file and what it holds: queries, rows, features; labels by value."""
     if preset not in PRESETS:
         raise unknown("preset of features (--preset)", preset, PRESETS)
+    target = Path(out)
+    if target.exists() and not target.is_file() and not target.is_dir():
+        raise CanonError(f"{target} is a device: give the name of a file, beside which the names of features go.")
     if strategy and (qrels or not clicks):
         raise CanonError("--labels makes labels of --clicks, in place of --qrels.")
     found, texts = read_documents(documents), read_queries(queries)
@@ -68,7 +71,6 @@ def write_features(
     header = (*names, *(logged.names if logged else ()))
     counts: dict[int, int] = {}
     rows = 0
-    target = Path(out)
     with writing(target, names_file(target)) as (part, beside):
         beside.write_text("".join(f"{name}\n" for name in header))
         with part.open("w", encoding="utf-8") as file:
@@ -77,8 +79,8 @@ def write_features(
                 file.write(f"{label} qid:{number} {filled} # docid = {document} query = {query}\n")
                 counts[label] = counts.get(label, 0) + 1
                 rows += 1
-    if not rows:
-        raise CanonError(f"No query of {queries} shares a word with a document: there is nothing to write.")
+        if not rows:
+            raise CanonError(f"No query of {queries} shares a word with a document: there is nothing to write.")
     return {
         "file": str(target),
         "queries": sum(len(one) > 0 for one in lists),
@@ -89,7 +91,7 @@ def write_features(
 
 
 def names_file(out: Path) -> Path:
-    return out.with_name(f"{out.name.removesuffix(out.suffix)}.features.txt")
+    return out.parent / f"{out.name.removesuffix(out.suffix)}.features.txt"
 
 
 def _candidates(
@@ -106,7 +108,7 @@ def _candidates(
                 f"No query of the {what} ({next(iter(names))} …) is among the queries ({next(iter(texts))} …)."
             )
     if run is None:
-        best, _ = BM25.over(index.whole).search(list(texts.values()), top, _NONE)
+        best, _ = BM25.over(index.whole).search(list(texts.values()), min(top, len(index.ids)), _NONE)
     lists = []
     for place, name in enumerate(texts):
         known = [places[document] for document in judged.get(name, {}) if document in places]
