@@ -86,7 +86,7 @@ def convention(
     if gain is not None and not isinstance(gain, str):
         fields["gain"] = tuple(numbers("gain", gain).tolist())
     plain = CONVENTIONS[choice("preset", preset, tuple(CONVENTIONS))]
-    changed = replace(plain, **{name: value for name, value in fields.items() if value is not None})  # type: ignore[arg-type]
+    changed = replace(plain, **{name: value for name, value in fields.items() if value is not None})
     return plain if changed == plain else replace(changed, name=f"{preset}, changed")
 
 
