@@ -29,6 +29,7 @@ from canon.data.formats.files import ending
 from canon.data.formats.movielens import read_movielens
 from canon.data.formats.tables import ENDINGS, Table, canonical, read_table
 from canon.data.kinds.base import Kind, holds_tables, open_tables, peeked, records_of, table_parts
+from canon.data.kinds.interactions import INTERACTIONS
 from canon.data.kinds.parts import files_in, leading_file, parts_of
 from canon.data.settings import Columns, Name, layout
 from canon.data.source import Source, split_of
@@ -117,6 +118,9 @@ class ClickKind(Kind):
 
     def sniff_set(self, record: Dataset) -> str:
         return f"{record.name} is a table, whose columns can be fields"
+
+    def sniff_kind(self, name: str, home: Kind) -> str:
+        return f"{name} has users and items, whose columns can be fields" if home is INTERACTIONS else ""
 
     def is_chosen(self, config: Any) -> bool:
         """Not for a table that is none of clicks: its columns are features to other systems."""
