@@ -14,6 +14,7 @@ from canon.data.environments.abilities import Tabular
 from canon.data.environments.copy import EnvironmentCopy
 from canon.data.environments.grids import arrows_of, grid_of
 from canon.data.schema import Data
+from canon.errors import CanonError
 from canon.report.page import Html, drawings, note, table
 from canon.use import frames
 from canon.use.model import Model
@@ -77,7 +78,7 @@ def _gif(agent: Any, env: EnvironmentCopy, data: EnvironmentData) -> str:
     """The beginning of the first test episode, in base64; "" where canon does not draw it."""
     try:
         frames.pillow()
-    except Exception:
+    except CanonError:  # without Pillow
         return ""
     if not frames.draws(env):
         return ""
