@@ -12,13 +12,13 @@ from canon.config import Table
 from canon.data.encodings.observations import EnvironmentData
 from canon.data.environments.abilities import Tabular
 from canon.data.environments.copy import EnvironmentCopy
-from canon.data.environments.grids import arrows_of, grid_of
+from canon.data.environments.grids import STEPS, arrows_of, grid_of
 from canon.data.schema import Data
 from canon.errors import CanonError
 from canon.report.page import Html, drawings, note, table
 from canon.use import frames
 from canon.use.model import Model
-from canon.use.play import agent_of
+from canon.use.play import action_of, agent_of
 
 _MOST_STATES, _MOST_FRAMES = 400, 150
 
@@ -50,23 +50,25 @@ def policy_of(model: Model, data: Data) -> Table | None:
         "values": known.values.tolist(),
         "arrows": ["" if over else arrows[action] for action, over in zip(best_S.tolist(), ended, strict=True)],
         "visits": known.visits.tolist(),
-        "path": _path(env, best_S),
+        "path": _path(env, arrows, best_S),
     }
     return facts
 
 
-def _path(env: EnvironmentCopy, best_S: np.ndarray) -> list[int]:
-    """The likeliest states from the likeliest start on, by the best actions, until one comes again."""
-    model = env.model
-    assert model is not None
+def _path(env: EnvironmentCopy, arrows: list[str], best_S: np.ndarray) -> list[int]:
+    """The cells from the likeliest start on that the best actions mean to go to, until one comes again: of what may
+    follow an action its own way, else the likeliest."""
+    model, grid = env.model, grid_of(env)
+    assert model is not None and grid is not None
     state = int(model.start.argmax())
     path = [state]
     while True:
         action = best_S[state]
-        place = int(model.probability[state, action].argmax())
-        if model.probability[state, action].max() < 0.5:  # chance decides
-            return path
-        state = int(model.after[state, action, place])
+        chance_K, after_K = model.probability[state, action], model.after[state, action]
+        down, right = STEPS[arrows[action]]
+        meant_K = (after_K == state + down * grid.cols + right) & (chance_K > 0)
+        place = int((meant_K if meant_K.any() else chance_K).argmax())
+        state = int(after_K[place])
         if state in path:
             return path
         path.append(state)
@@ -83,11 +85,12 @@ def _gif(agent: Any, env: EnvironmentCopy, data: EnvironmentData) -> str:
     if not frames.draws(env):
         return ""
     column: Any = data.splits["test"]["input"]
-    paint, observation = frames.painter_of(env), env.reset(int(column.seeds[0]))
+    seed = int(column.seeds[0])
+    paint, observation, random = frames.painter_of(env), env.reset(seed), np.random.default_rng([seed, 1])
     pictures = [paint(observation)]
     over = False
     while not over and len(pictures) < _MOST_FRAMES:
-        observation, _, terminated, truncated = env.step(int(agent.act(np.asarray(observation)[None])[0]))
+        observation, _, terminated, truncated = env.step(action_of(agent, observation, "", random))
         pictures.append(paint(observation))
         over = terminated or truncated
     return base64.b64encode(frames.gif(pictures, grid_of(env) is not None)).decode()
@@ -100,7 +103,7 @@ def section(facts: Table | None, draw: bool) -> str:
     html = ""
     if facts["grid"] is not None and draw:
         html += drawings([_figure(facts["grid"], name) for name in ("values", "visits") if any(facts["grid"][name])])
-        html += note("Arrows are the best actions, the line the likeliest path of the greedy policy.")
+        html += note("Arrows are the best actions, the line the path that they mean to take.")
     if facts["states"]:
         html += table(
             [
@@ -110,7 +113,7 @@ def section(facts: Table | None, draw: bool) -> str:
         )
     if facts["gif"]:
         html += Html(f'<p><img src="data:image/gif;base64,{facts["gif"]}" alt="an episode"></p>')
-        html += note("The first test episode, by the best actions.")
+        html += note("The first test episode, by actions as the run is scored.")
     return html
 
 

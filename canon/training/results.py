@@ -11,6 +11,7 @@ from canon.recipe import Recipe
 from canon.tasks.base import Decides, Remarks, Scoring
 
 Scores = dict[str, dict[str, float]]
+_LONG = 1e9  # numbers from here on are printed with an exponent
 _FEW_LOGS = 3  # training losses of each half of a run to say whether they fall
 
 
@@ -82,7 +83,7 @@ def lines(result: Table) -> list[str]:
     for split, scores in result["scores"].items():
         numbers = []
         for key, number in scores.items():
-            value = "–" if number is None else f"{number:.4f}"
+            value = "–" if number is None else _shown(number)
             numbers.append(f"{key} {value}{_beside(result['expected'].get(f'{split}/{key}'))}")
         text.append(f"{split:>5}  {'  '.join(numbers)}")
     if (threshold := result.get("threshold")) is not None:
@@ -97,8 +98,12 @@ def standing(recipe: Recipe, step: int, train: dict[str, float], valid: dict[str
     bounds = {name: between for name, points in curve.items() for at, *between in points if at == step}
     numbers = {f"train/{key}": value for key, value in train.items() if key != "lr"}
     numbers |= {f"valid/{key}": value for key, value in valid.items()}
-    texts = [f"{key} {value:.4f}{_beside(bounds.get(key))}" for key, value in numbers.items()]
+    texts = [f"{key} {_shown(value)}{_beside(bounds.get(key))}" for key, value in numbers.items()]
     return [f"step {step:,}  {'  '.join(texts)}"] if texts else []
+
+
+def _shown(number: float) -> str:
+    return f"{number:.4f}" if abs(number) < _LONG else f"{number:.5g}"
 
 
 def _beside(bounds: list[float] | None) -> str:
