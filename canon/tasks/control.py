@@ -20,6 +20,7 @@ _ENDLESS = (
 
 class Control(Task, Remarks):
     monitor = "return"
+    scores_last = True  # what is learned by acting goes up and down
     loss_falls = False  # an error against targets that move with what is learned
 
     def names(self) -> tuple[str, ...]:

@@ -20,12 +20,14 @@ def record(
     data: Data,
     task: Scoring,
     scores: Scores,
+    last: Scores,
     penalty: float,
     reached: Table,
     cost: Table,
     warnings: list[str],
 ) -> Table:
-    """What result.json holds. reached: steps, best_step and ended."""
+    """What result.json holds. last: scores of the last weights, where they are reported too. reached: steps, best_step
+    and ended."""
     names = dict.fromkeys(name for of_split in scores.values() for name in of_split)
     return {
         "recipe": recipe.name,
@@ -34,6 +36,7 @@ def record(
         **reached,
         # What is undefined for one split only (as AUC of a single class) is None there.
         "scores": {split: {name: of_split.get(name) for name in names} for split, of_split in scores.items()},
+        **({"last": last} if last else {}),
         "remarks": list(task.remarks) if isinstance(task, Remarks) else [],
         "warnings": warnings,
         **({"threshold": task.threshold} if isinstance(task, Decides) and task.threshold is not None else {}),
@@ -80,7 +83,8 @@ def _risks(scores: Scores, penalty: float) -> dict[str, float]:
 def lines(result: Table) -> list[str]:
     """One line for each split, each number beside what is expected of it, and the remarks."""
     text = []
-    for split, scores in result["scores"].items():
+    last = {f"{split}, last weights": scores for split, scores in result.get("last", {}).items()}
+    for split, scores in (result["scores"] | last).items():
         numbers = []
         for key, number in scores.items():
             value = "–" if number is None else _shown(number)

@@ -367,6 +367,8 @@ class Trainer:
         """Scores the best weights on all splits and writes result.json."""
         self.seconds = self._pace.seconds()
         self.world.wait()  # until the main process has written them
+        both = self.task.scores_last and "test" in self.data.splits and self.best.get("step", self.step) != self.step
+        last = {"test": self.evaluate("test")} if both else {}
         best = self.keeper.restore_best(self.learner)
         self.learner.careful = True
         if isinstance(self.task, Decides) and "valid" in self.data.splits:
@@ -380,7 +382,7 @@ class Trainer:
         cost = self._pace.cost(self.step, self.seconds)
         losses = [row["train/loss"] for row in self.run.metrics() if "train/loss" in row]
         warnings = results.warnings(self.recipe, self.task, self.data, self._shortfall, losses)
-        result = results.record(self.recipe, self.data, self.task, scores, penalty, reached, cost, warnings)
+        result = results.record(self.recipe, self.data, self.task, scores, last, penalty, reached, cost, warnings)
         write_text(self.run.path / "result.json", files.sealed(result))
         ended = f" ({self.ended})" if self.ended else ""
         self.console.say(f"Done in {self.seconds:.1f} s{ended}: {self._pace.text(self._pace.rate(self.step))}.")

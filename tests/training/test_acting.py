@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -123,6 +124,15 @@ def test_seeds_of_training_are_not_those_of_scoring(tmp_path: Path) -> None:
     first = int(run.data.splits["test"]["input"].seeds[0])  # type: ignore[union-attr]
     with pytest.raises(CanonError, match=r"decides episodes to be judged by"):
         training(tmp_path / "other", "FrozenLake-v1", {**QLEARNING, "train.seed": first - 0})
+
+
+def test_the_last_weights_are_scored_beside_the_best(tmp_path: Path) -> None:
+    result = training(tmp_path / "run", "CartPole-v1", DQN).fit().result
+    assert result is not None and result["best_step"] < result["steps"] == 12
+    shutil.copytree(tmp_path / "run", tmp_path / "last", symlinks=True)
+    (tmp_path / "last" / "best").unlink()
+    (tmp_path / "last" / "best").symlink_to((tmp_path / "run" / "last").readlink())
+    assert load(tmp_path / "last").evaluate()["return"] == result["last"]["test"]["return"]
 
 
 def test_what_an_environment_prints_is_no_result(tmp_path: Path, canon: Callable[..., Any]) -> None:
