@@ -50,40 +50,45 @@ def policy_of(model: Model, data: Data) -> Table | None:
         "values": known.values.tolist(),
         "arrows": ["" if over else arrows[action] for action, over in zip(best_S.tolist(), ended, strict=True)],
         "visits": known.visits.tolist(),
-        "path": _path(env, arrows, best_S),
+        "path": _path(env, arrows, best_S, known.values),
     }
     return facts
 
 
-def _path(env: EnvironmentCopy, arrows: list[str], best_S: np.ndarray) -> list[int]:
-    """The cells from the likeliest start on that the best actions mean to go to, until one comes again: of what may
-    follow an action its own way, else the likeliest."""
+def _path(env: EnvironmentCopy, arrows: list[str], best_S: np.ndarray, value_S: np.ndarray) -> list[int]:
+    """The cells from the likeliest start on, by the best actions, until the end or until no cell is new: of new ones
+    that may follow, the one that the arrow points to, else the likeliest, else the one of most value."""
     model, grid = env.model, grid_of(env)
     assert model is not None and grid is not None
-    state = int(model.start.argmax())
-    path = [state]
-    while True:
-        action = best_S[state]
-        chance_K, after_K = model.probability[state, action], model.after[state, action]
+    path, over = [int(model.start.argmax())], False
+    while not over:
+        state, action = path[-1], best_S[path[-1]]
         down, right = STEPS[arrows[action]]
-        meant_K = (after_K == state + down * grid.cols + right) & (chance_K > 0)
-        place = int((meant_K if meant_K.any() else chance_K).argmax())
-        state = int(after_K[place])
-        if state in path:
-            return path
-        path.append(state)
-        if model.ends[path[-2], action, place]:
-            return path
+        chances_K, after_K, ends_K = (of[state, action] for of in (model.probability, model.after, model.ends))
+        gains_K = model.reward[state, action] + np.where(ends_K, 0, value_S[after_K])
+        meant_K = after_K == state + down * grid.cols + right
+        new = [
+            (meant, chance, gain, int(after), over)
+            for meant, chance, gain, after, over in zip(meant_K, chances_K, gains_K, after_K, ends_K, strict=True)
+            if chance > 0 and after not in path
+        ]
+        if not new:
+            break
+        *_, following, over = max(new)
+        path.append(following)
+    return path
 
 
 def _gif(agent: Any, env: EnvironmentCopy, data: EnvironmentData) -> str:
-    """The beginning of the first test episode, in base64; "" where canon does not draw it."""
+    """The beginning of the first test episode, in base64; "" where only the environment could draw it."""
     try:
         frames.pillow()
     except CanonError:  # without Pillow
         return ""
-    if not frames.draws(env):
+    if (mode := frames.drawing_mode(env)) == "rgb_array":
         return ""
+    if mode:
+        env = EnvironmentCopy(data.opener, mode)
     column: Any = data.splits["test"]["input"]
     seed = int(column.seeds[0])
     paint, observation, random = frames.painter_of(env), env.reset(seed), np.random.default_rng([seed, 1])
@@ -103,7 +108,7 @@ def section(facts: Table | None, draw: bool) -> str:
     html = ""
     if facts["grid"] is not None and draw:
         html += drawings([_figure(facts["grid"], name) for name in ("values", "visits") if any(facts["grid"][name])])
-        html += note("Arrows are the best actions, the line the path that they mean to take.")
+        html += note("Arrows are the best actions, the line a path that they lead along.")
     if facts["states"]:
         html += table(
             [
