@@ -62,9 +62,9 @@ def search(
         return
     if explain or now:
         raise CanonError(f"--explain and --now belong to pipelines; {folder} is none.")
-    found = VectorFolder.open(folder)
+    vectors = VectorFolder.open(folder)
     if mine:
-        _mine(found, queries, mine, margin, prompt, out, json)
+        _mine(vectors, queries, mine, margin, prompt, out, json)
         return
     if margin or out:
         raise CanonError("--margin and --out belong to --mine.")
@@ -73,7 +73,7 @@ def search(
     def say(sentence: str) -> None:
         print(sentence, file=sys.stderr)
 
-    results = found.search(asked, top, method=method, index=index, prompt=prompt, ef=ef, say=say)
+    results = vectors.search(asked, top, method=method, index=index, prompt=prompt, ef=ef, say=say)
     record = [{"query": query, "results": rows} for query, rows in zip(asked, results, strict=True)]
     several = len(asked) > 1
     shown = [
@@ -107,9 +107,9 @@ def _shown(row: dict[str, Any], explain: bool) -> dict[str, str]:
     """A document in a line; explained: by which recalls at which ranks, and its rank after each stage."""
     if not explain:
         return {"title": str(row.get("title", ""))[:40], "text": row["text"][:80]}
-    found = " ".join(f"{name}:{one['rank']}" for name, one in row["found"].items())
+    recalls = " ".join(f"{name}:{one['rank']}" for name, one in row["found"].items())
     stages = " → ".join(f"{name} {one['rank']}" for name, one in row["stages"].items())
-    return {"found": found, "stages": stages}
+    return {"found": recalls, "stages": stages}
 
 
 def _asked(queries: list[str], text: bool) -> list[str]:
@@ -130,7 +130,9 @@ def _texts(sources: list[str], text: bool) -> list[str]:
     return texts
 
 
-def _mine(found: Any, queries: list[str], count: int, margin: float, prompt: str, out: Path | None, json: bool) -> None:
+def _mine(
+    vectors: Any, queries: list[str], count: int, margin: float, prompt: str, out: Path | None, json: bool
+) -> None:
     from json import dumps
 
     from canon.data.config import DataConfig
@@ -142,7 +144,7 @@ def _mine(found: Any, queries: list[str], count: int, margin: float, prompt: str
     rows = SENTENCES.source(DataConfig(source=queries[0], valid=0.0, test=0.0)).parts["train"]
     if rows.width < 2:
         raise CanonError(f"{queries[0]} has one text in each row; --mine needs a text and the one that belongs to it.")
-    mined = found.mine([row[:2] for row in rows.sentences], count, margin, prompt)
+    mined = vectors.mine([row[:2] for row in rows.sentences], count, margin, prompt)
     write_text(out, "".join(dumps(row, ensure_ascii=False) + "\n" for row in mined))
     record = {"file": str(out), "pairs": len(rows), "mined": len(mined)}
     print_result(json, record, f"{out}: {len(mined):,} of {len(rows):,} pairs have {count} negatives")

@@ -50,15 +50,15 @@ def importances(model: Model) -> Importances:
     return Importances([names[place] for place in order], {name: row[order] for name, row in values.items()})
 
 
-def importances_figure(found: Importances) -> figures.Figure:
+def importances_figure(result: Importances) -> figures.Figure:
     """A bar for each of the features that count most."""
-    shown = min(len(found.features), _MOST_BARS)
-    name, values = next(iter(found.values.items()))
+    shown = min(len(result.features), _MOST_BARS)
+    name, values = next(iter(result.values.items()))
     figure, axes = figures.new_figure(1, 1, (6.0, 0.19 * shown + 0.9))
     with figures.style():
         axis = axes[0, 0]
         axis.barh(range(shown), values[:shown])
-        axis.set_yticks(range(shown), found.features[:shown], fontsize=7)
-        more = f" (the first {shown} of {len(found.features)})" if shown < len(found.features) else ""
+        axis.set_yticks(range(shown), result.features[:shown], fontsize=7)
+        more = f" (the first {shown} of {len(result.features)})" if shown < len(result.features) else ""
         axis.set(title=f"{name} by feature{more}", ylim=(shown - 0.4, -0.6))
     return figure

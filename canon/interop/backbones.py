@@ -109,29 +109,29 @@ def complete(recipe: Recipe) -> Recipe:
         config = replace(config, sha256=sha256(weights.tensors))
         noted["system.sha256"] = f"from {recipe.train.init}"
     if isinstance(config, EmbedConfig):
-        own = _own_settings(recipe, weights)
-        config = replace(config, **own)
-        noted |= dict.fromkeys((f"system.{name}" for name in own), f"from {recipe.train.init}")
+        pooling = _own_settings(recipe, weights)
+        config = replace(config, **pooling)
+        noted |= dict.fromkeys((f"system.{name}" for name in pooling), f"from {recipe.train.init}")
     return replace(recipe, config=config, origins=recipe.origins | noted)
 
 
 def _own_settings(recipe: Recipe, weights: ForeignWeights) -> Table:
     """What weights for sentence vectors say of pooling and what is above it, as far as the recipe does not."""
     theirs = weights.above.settings if weights.above else {}
-    own = {
+    settings = {
         name: tuple(theirs[name]) if isinstance(theirs[name], list) else theirs[name]
         for name in _SENTENCE_SETTINGS
         if name in theirs
         and name in vars(recipe.config)
         and recipe.origins.get(f"system.{name}", "default") == "default"
     }
-    own = own if "normalize" in theirs else {}  # a fine-tuned network pools in its own way
-    if not own and recipe.origins.get("system.pooling", "default") == "default":
+    settings = settings if "normalize" in theirs else {}  # a fine-tuned network pools in its own way
+    if not settings and recipe.origins.get("system.pooling", "default") == "default":
         raise CanonError(
             f"from: {recipe.train.init} does not say how a text's tokens become one vector: add --set "
             "system.pooling=mean, or cls, last and the like."
         )
-    return own
+    return settings
 
 
 def reading_of(recipe: Recipe, run: Path | None) -> Backbone:
@@ -190,8 +190,8 @@ def take_backbone(network: nn.Module, recipe: Recipe, schema: Schema | None = No
     if isinstance(network, StartsFromBackbone):
         network.start()
     find.cache_clear()  # the tensors are copied
-    made = f"; newly initialised: {', '.join(others)}" if others else ""
-    return f"Started from {source}: {len(taken) + len(above)} tensors taken{left}{made}."
+    new = f"; newly initialised: {', '.join(others)}" if others else ""
+    return f"Started from {source}: {len(taken) + len(above)} tensors taken{left}{new}."
 
 
 def lend(borrower: nn.Module, recipe: Recipe) -> None:

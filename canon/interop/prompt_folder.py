@@ -69,15 +69,15 @@ def write_as(format: Format, network: Network, target: Path, choices: FileChoice
 
 def folded(network: Network) -> dict[str, Tensor]:
     """What a prompt needs beside its backbone: vectors in place of what makes them."""
-    own = network.tensors
+    weights = network.tensors
     if not issubclass(network.system.load()[1], Prompt):
-        return {"triggers" if name == "trigger_K" else name: tensor.contiguous() for name, tensor in own.items()}
+        return {"triggers" if name == "trigger_K" else name: tensor.contiguous() for name, tensor in weights.items()}
     prompt = Prompt(network.config)
-    prompt.load_state_dict(own, strict=False)
+    prompt.load_state_dict(weights, strict=False)
     parts = {name: part for name, part in prompt.named_children() if name in _MADE and part is not None}
     with torch.no_grad():
         tensors = {name: part.vectors().contiguous().clone() for name, part in parts.items()}  # type: ignore[operator]
-    rest = {name: tensor.contiguous() for name, tensor in own.items() if name.startswith("verbaliser.")}
+    rest = {name: tensor.contiguous() for name, tensor in weights.items() if name.startswith("verbaliser.")}
     return {**tensors, **rest}
 
 
@@ -97,13 +97,13 @@ def start_from_prompt(network: nn.Module, folder: str, config: Any, schema: Any)
             raise CanonError(f"system.start: {path} is for a {what} with sha256 {one}, but this one has {other}.")
     with border(path / WEIGHTS):
         tensors = load_file(path / WEIGHTS)
-    own = {f"{name}.weight" if name in _MADE else name: tensor for name, tensor in tensors.items()}
-    own = {name: _flat(tensor) if name.startswith(("prefix", "decoder")) else tensor for name, tensor in own.items()}
+    read = {f"{name}.weight" if name in _MADE else name: tensor for name, tensor in tensors.items()}
+    read = {name: _flat(tensor) if name.startswith(("prefix", "decoder")) else tensor for name, tensor in read.items()}
     state = {name: tensor for name, tensor in network.state_dict().items() if not name.startswith("backbone.")}
     unlike = (
-        [name for name in {**state, **own} if name not in own or state[name].shape != own[name].shape]
-        if (state.keys() == own.keys())
-        else sorted(state.keys() ^ own.keys())
+        [name for name in {**state, **read} if name not in read or state[name].shape != read[name].shape]
+        if (state.keys() == read.keys())
+        else sorted(state.keys() ^ read.keys())
     )
     if unlike:
         raise CanonError(
@@ -111,7 +111,7 @@ def start_from_prompt(network: nn.Module, folder: str, config: Any, schema: Any)
             "so set system.reparametrise = false and system.projection = 0, with its template."
         )
     with torch.no_grad():
-        for name, tensor in own.items():
+        for name, tensor in read.items():
             state[name].copy_(tensor)
     return f"Began with the prompt in {path}."
 

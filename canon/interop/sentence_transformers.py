@@ -99,13 +99,13 @@ class SentenceFolder(GivesWeights):
                 **self._prompts(),
             }
             settings["settings"].pop("vocab_size")
-            own: Tensors = {}
+            projection: Tensors = {}
             if "Dense" in kinds:
-                more, own = self._dense(self._folder(kinds.index("Dense")))
+                more, projection = self._dense(self._folder(kinds.index("Dense")))
                 settings |= more
             network = on_meta(*_configured(settings))
             wanted = network.state_dict()
-            tensors = {_BACKBONE + name: tensor for name, tensor in inner.tensors.items()} | own
+            tensors = {_BACKBONE + name: tensor for name, tensor in inner.tensors.items()} | projection
             missing = [name for name in wanted if name not in tensors]
             if missing:
                 raise CanonError(f"{self.path} has no tensors for {', '.join(missing[:5])}.")

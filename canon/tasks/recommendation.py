@@ -75,9 +75,9 @@ class Recommendation(Task, Remarks):
             return ""
         others = chosen if isinstance(chosen, Uneven) else None
         guess = self._popular(history, targets, others)
-        own = self.score(outputs, columns)[self.monitor]
-        said = f"no better than the items that most users have ({self.monitor} {own:.4f}, theirs {guess:.4f})"
-        return said if own <= guess else ""
+        reached = self.score(outputs, columns)[self.monitor]
+        message = f"no better than the items that most users have ({self.monitor} {reached:.4f}, theirs {guess:.4f})"
+        return message if reached <= guess else ""
 
     def _popular(self, history: Uneven, targets: Uneven, chosen: Uneven | None) -> float:
         """`ndcg@10` of the order by popularity, of equal items half before; -1 where it would take long to find."""
@@ -88,10 +88,10 @@ class Recommendation(Task, Remarks):
 
         def before(lists: Uneven) -> np.ndarray:
             """For each target how many items of its user's list come before it."""
-            own = lists.take(owner_T)
-            place = np.repeat(np.arange(len(owner_T)), own.lengths)
-            more = self.counts[own.tokens] - count_T[place]
-            same = 0.5 * ((more == 0) & (own.tokens != targets.tokens[place]))
+            items = lists.take(owner_T)
+            place = np.repeat(np.arange(len(owner_T)), items.lengths)
+            more = self.counts[items.tokens] - count_T[place]
+            same = 0.5 * ((more == 0) & (items.tokens != targets.tokens[place]))
             return np.bincount(place, (more > 0) + same, minlength=len(owner_T))
 
         if chosen is not None:

@@ -271,10 +271,10 @@ def test_the_commands_print_what_python_returns(
     result = canon("encode", run, corpus, "--out", tmp_path / "v", "--json")
     assert result.code == 0, result.err
     assert json.loads(result.out)["rows"] == len(texts())
-    found = canon("search", tmp_path / "v", "three one", "--top", "3", "--json")
-    assert found.code == 0, found.err
+    answer = canon("search", tmp_path / "v", "three one", "--top", "3", "--json")
+    assert answer.code == 0, answer.err
     expected = VectorFolder.open(tmp_path / "v").search(["three one"], 3)
-    assert [row["id"] for row in json.loads(found.out)[0]["results"]] == [row["id"] for row in expected[0]]
+    assert [row["id"] for row in json.loads(answer.out)[0]["results"]] == [row["id"] for row in expected[0]]
     plain = canon("search", tmp_path / "v", "three one", "nine", "--method", "bm25")
     assert plain.code == 0 and "three one" in plain.out
     mined = canon("search", tmp_path / "v", SOURCE["retrieval"], "--mine", "2", "--out", tmp_path / "hard.jsonl")

@@ -283,11 +283,11 @@ def _split(source: InteractionSource, config: Any) -> tuple[dict[str, Held], lis
         if name in given:
             parts[name] = Held(given[name], np.ones(len(given[name].users), bool))
         elif (part_N == code).any():
-            own = pairs.where(part_N == code)
-            asked = np.ones(len(own.users), bool)
+            chosen = pairs.where(part_N == code)
+            asked = np.ones(len(chosen.users), bool)
             if config.holdout == "user":
-                asked = held_out.are_targets(own.users, own.times, config.seed)
-            parts[name] = Held(own, asked)
+                asked = held_out.are_targets(chosen.users, chosen.times, config.seed)
+            parts[name] = Held(chosen, asked)
     if not len(parts["train"].pairs.users):
         raise CanonError(f"{source.name} has too few interactions: none is left to learn from.")
     return parts, notes, rule

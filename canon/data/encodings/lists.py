@@ -274,11 +274,11 @@ def _shared(parts: dict[str, QueryRows]) -> list[str]:
         if rows is train:
             continue
         both = [(known[name], place) for place, name in enumerate(rows.queries.tolist()) if name in known]
-        for own, other in both:
-            first, second = train.take(np.array([own])), rows.take(np.array([other]))
+        for here, there in both:
+            first, second = train.take(np.array([here])), rows.take(np.array([there]))
             if np.array_equal(first.values, second.values):
                 raise CanonError(
-                    f"{rows.path}, {rows.where(int(rows.offsets[other]))}: query {rows.queries[other]} is in the "
+                    f"{rows.path}, {rows.where(int(rows.offsets[there]))}: query {rows.queries[there]} is in the "
                     f"training part too ({train.path}), so scores would be too high; leave it out of one."
                 )
         if both:

@@ -69,24 +69,24 @@ class Opener:
         if render_mode:
             arguments["render_mode"] = render_mode
         if (path := file_of(self.source)) is not None:
-            made, limit = self._built(_class_in(path, self.source), arguments), 0
+            environment, limit = self._built(_class_in(path, self.source), arguments), 0
         elif self.source in BUILTIN:
             gymnasium()
             from canon.data.environments.builtin import CLASSES
 
-            made, limit = self._built(CLASSES[self.source], arguments), 0
+            environment, limit = self._built(CLASSES[self.source], arguments), 0
         elif self.source in _plugins():
             with border(f"The plugin {self.source}", "cannot be loaded"):
-                made, limit = self._built(_plugins()[self.source].load(), arguments), 0
+                environment, limit = self._built(_plugins()[self.source].load(), arguments), 0
         else:
-            made, limit = self._registered(arguments)
-        return made, self.max_steps or limit or _LIMIT
+            environment, limit = self._registered(arguments)
+        return environment, self.max_steps or limit or _LIMIT
 
     def _built(self, cls: Callable[..., Any], arguments: dict[str, Any]) -> Any:
-        made = self._called(lambda: cls(**arguments))
-        if not isinstance(made, gymnasium().Env):
-            raise CanonError(f"{self.source} makes a {type(made).__name__}, which is not a gymnasium.Env.")
-        return made
+        environment = self._called(lambda: cls(**arguments))
+        if not isinstance(environment, gymnasium().Env):
+            raise CanonError(f"{self.source} makes a {type(environment).__name__}, which is not a gymnasium.Env.")
+        return environment
 
     def _registered(self, arguments: dict[str, Any]) -> tuple[Any, int]:
         gym = gymnasium()
@@ -95,7 +95,7 @@ class Opener:
             previous, gym.logger.min_level = gym.logger.min_level, logging.ERROR
             try:
                 known = gym.spec(self.source)
-                made = self._called(
+                environment = self._called(
                     lambda: gym.make(self.source, max_episode_steps=-1, disable_env_checker=True, **arguments)
                 )
             except gym.error.DeprecatedEnv as retired:
@@ -106,7 +106,7 @@ class Opener:
                 raise CanonError(f"{self.source} needs a module that is not installed: {missing.name}.") from None
             finally:
                 gym.logger.min_level = previous
-        return _bare(made), int(known.max_episode_steps or 0)
+        return _bare(environment), int(known.max_episode_steps or 0)
 
     def _called(self, make: Callable[[], Any]) -> Any:
         try:

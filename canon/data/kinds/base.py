@@ -186,11 +186,11 @@ def open_tables(
 
 def once(notes: dict[Path, tuple[str, ...]]) -> tuple[str, ...]:
     """The notes on several files, one of those that say the same."""
-    said: dict[str, str] = {}
-    for file, own in notes.items():
-        for note in own:
-            said.setdefault(note.replace(file.name, ""), note)
-    return tuple(said.values())
+    kept: dict[str, str] = {}
+    for file, notes_of_file in notes.items():
+        for note in notes_of_file:
+            kept.setdefault(note.replace(file.name, ""), note)
+    return tuple(kept.values())
 
 
 def labelled_parts(parts: dict[str, Any], is_labelled: Callable[[Any], bool]) -> tuple[dict[str, Any], list[str]]:

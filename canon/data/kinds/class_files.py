@@ -73,7 +73,8 @@ def _by_name(root: Path) -> list[tuple[str, Path]]:
     words = [[word for word in _WORD.findall(_stem(item)) if not split_of(Path(word))] for item in files]
     shared = set.intersection(*map(set, words)) if words else set()
     return [
-        ("-".join(word for word in own if word not in shared), item) for own, item in zip(words, files, strict=True)
+        ("-".join(word for word in words_of_file if word not in shared), item)
+        for words_of_file, item in zip(words, files, strict=True)
     ]
 
 

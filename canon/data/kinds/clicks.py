@@ -250,8 +250,8 @@ def _described(source: ClickSource, config: Any, like: Source | None) -> ClickSo
         notes.append(note)
     user = train.require(config.user, "data.user") if config.user else _named(train.names, USERS, label)
     time = train.require(config.time, "data.time") if config.time else ""
-    if not time and (found := _named(train.names, TIMES, label, user)) and _are_times(train, found):
-        time = found
+    if not time and (times := _named(train.names, TIMES, label, user)) and _are_times(train, times):
+        time = times
     if user and not config.user:
         notes.append(f'The user is the column "{user}" (data.user).')
     if time and not config.time:

@@ -61,7 +61,7 @@ _FOLD = re.compile(r"(?:train|valid|dev|val|test)[-_.]?(\d+)(?!\w)", re.IGNORECA
 
 def of_fold(files: Sequence[Path], fold: int | None, path: Path) -> list[Path]:
     """Of files train_0, train_1 …, dev_0, dev_1 … those of one fold, and all others."""
-    numbers = {item: int(found[1]) for item in files if (found := _FOLD.search(item.name))}
+    numbers = {item: int(match[1]) for item in files if (match := _FOLD.search(item.name))}
     if fold is None:
         return list(files)
     if fold not in numbers.values():

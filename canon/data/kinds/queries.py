@@ -89,12 +89,12 @@ class QueryKind(Kind):
         if path.is_dir() and len(pieces := _pieces(path)) == _PIECES:
             read = {number: _read(file, config) for number, file in pieces.items()}
             rows = [read[number][0] for number in sorted(pieces)]
-            notes = once({pieces[number]: own for number, (_, own) in read.items()})
+            notes = once({pieces[number]: notes_of_file for number, (_, notes_of_file) in read.items()})
             files = {str(number): file for number, file in pieces.items()}
             return _fold(path.name, rows, config.fold or 1, files, notes)
         parts = parts_of(path, lambda file: _is_read(file, config), "files of queries", config.fold)
         opened = {split: _read(file, config) for split, file in parts.files.items()}
-        notes = once({parts.files[split]: own for split, (_, own) in opened.items()})
+        notes = once({parts.files[split]: notes_of_file for split, (_, notes_of_file) in opened.items()})
         rows_of = {split: rows for split, (rows, _) in opened.items()}
         return QuerySource(path.name, rows_of, records_of(parts.files), (*parts.notes, *notes))
 
@@ -159,13 +159,13 @@ def _fold(
 def _folds(path: Path) -> dict[int, Path]:
     """The folders of folds."""
     folders = ((item, _FOLDER.fullmatch(item.name)) for item in visible(path) if item.is_dir())
-    return {int(found[1]): item for item, found in folders if found}
+    return {int(match[1]): item for item, match in folders if match}
 
 
 def _pieces(path: Path) -> dict[int, Path]:
     """The files S1 … S5."""
     files = ((item, _PIECE.fullmatch(item.name)) for item in visible(path) if item.is_file())
-    return {int(found[1]): item for item, found in files if found}
+    return {int(match[1]): item for item, match in files if match}
 
 
 def _holds(file: Path, encoding: str) -> bool:

@@ -186,8 +186,8 @@ class SentenceKind(Kind):
         for split, files in parts.items():
             several = []
             for file in files:
-                rows, found, notes[file] = self._rows(file, config, chosen, columns)
-                chosen = found if chosen is None else chosen
+                rows, used, notes[file] = self._rows(file, config, chosen, columns)
+                chosen = used if chosen is None else chosen
                 several.append(rows)
             read[split] = several[0] if len(several) == 1 else _joined(name, several, files)
         if len(read) == 1:
@@ -386,8 +386,8 @@ def _source(
         more.append(f"{Path(kept['test'].path).name} is the test set.")
     what = f"The texts are {', '.join(columns.texts)}" if len(columns.texts) > 1 else ""
     judged = f"the {'score' if columns.score else 'class'} is {columns.score or columns.label}"
-    said = [what, judged] if columns.score or columns.label else [what]
-    note = f"{', '.join(filter(None, said))}; data.features and data.label choose others." if what else ""
+    parts_of_note = [what, judged] if columns.score or columns.label else [what]
+    note = f"{', '.join(filter(None, parts_of_note))}; data.features and data.label choose others." if what else ""
     label = columns.score or columns.label
     common = name, kept, tuple(files), tuple(filter(None, (*notes, note, *more))), test
     assert train is kept["train"]

@@ -146,9 +146,9 @@ class GBDTLR(Learner):
     def _starts(self) -> np.ndarray:
         """Where the leaves of each tree begin [T + 1]."""
         for tree in self.trees[len(self._sizes) :]:
-            found = _NUM_LEAVES.search(tree.model_to_string())
-            assert found is not None
-            self._sizes.append(int(found[1]))
+            leaves = _NUM_LEAVES.search(tree.model_to_string())
+            assert leaves is not None
+            self._sizes.append(int(leaves[1]))
         return np.cumsum([0, *self._sizes])
 
     # Keeping
@@ -200,7 +200,7 @@ class GBDTLR(Learner):
         schema = self._schema()
         rows_NS = np.asarray(columns["input"])
         weights_NS = np.asarray(columns["weights"]) if "weights" in columns else np.ones(rows_NS.shape, np.float32)
-        own, wide, start = [], [], 0
+        dense, wide, start = [], [], 0
         for column, offset in zip(schema.columns, schema.offsets, strict=False):
             places = slice(start, start + column.width)
             start += column.width
@@ -208,10 +208,10 @@ class GBDTLR(Learner):
             if column.width > 1:
                 wide.append(_weighted(local, weights_NS[:, places], column.size))
             elif isinstance(column, NumberField):
-                own.append(np.where(local[:, 0] < FIRST, np.nan, weights_NS[:, places][:, 0]))
+                dense.append(np.where(local[:, 0] < FIRST, np.nan, weights_NS[:, places][:, 0]))
             else:
-                own.append(local[:, 0].astype(np.float64))
-        table = np.stack(own, axis=1) if own else np.zeros((len(rows_NS), 0))
+                dense.append(local[:, 0].astype(np.float64))
+        table = np.stack(dense, axis=1) if dense else np.zeros((len(rows_NS), 0))
         if not wide:
             return table
         from scipy.sparse import csr_matrix, hstack

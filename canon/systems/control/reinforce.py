@@ -235,8 +235,8 @@ class Reinforce(Agent, Foresees, Measures, SamplesActions, Tabular):
 
     def restore(self, tensors: Mapping[str, Mapping[str, Any]], state: dict[str, Any]) -> None:
         for name, actor in (("policy", self.policy), ("value", self.value)):
-            own = {key: x for key, x in tensors["model"].items() if key.startswith(f"{name}.")}
-            actor.take({key.removeprefix(f"{name}."): x for key, x in own.items()})
+            tensors_of_actor = {key: x for key, x in tensors["model"].items() if key.startswith(f"{name}.")}
+            actor.take({key.removeprefix(f"{name}."): x for key, x in tensors_of_actor.items()})
         if "optimizer" in tensors:
             for phase in self.phases:
                 phase.restore(tensors["optimizer"])

@@ -226,8 +226,8 @@ class HardPrompt(Learner, Borrows):
         return is_word_V
 
     def _use_found(self) -> None:
-        words = tuple(tuple((token,) for token in own) for own in self.found_CW.tolist())
-        slots = slots_of([word for own in words for word in own], self.network.filling, self.config.masks)
+        words = tuple(tuple((token,) for token in tokens) for tokens in self.found_CW.tolist())
+        slots = slots_of([word for tokens in words for word in tokens], self.network.filling, self.config.masks)
         self.network.words = WordVerbaliser(words, slots, self.config.average).to(self.device)
 
     # ---- what a run keeps

@@ -136,11 +136,11 @@ class Recommender(Learner, Recommends):
         rows = min(max(BLOCK_BYTES // (4 * max(self.num_items, 1)), 1), MOST_ROWS)
         for start in range(0, len(users), rows):
             at = slice(start, min(start + rows, len(users)))
-            own, given = users[at], histories.take(np.arange(at.start, at.stop))
-            scores_BI = np.empty((len(own), self.num_items), np.float32)
-            trained, empty = own >= 0, (own < 0) & (given.lengths == 0)
+            block, given = users[at], histories.take(np.arange(at.start, at.stop))
+            scores_BI = np.empty((len(block), self.num_items), np.float32)
+            trained, empty = block >= 0, (block < 0) & (given.lengths == 0)
             if trained.any():
-                scores_BI[trained] = self.scores(own[trained], self.seen.take(own[trained]))
+                scores_BI[trained] = self.scores(block[trained], self.seen.take(block[trained]))
             if (new := ~trained & ~empty).any():
                 scores_BI[new] = self.fold_in(given.take(np.flatnonzero(new)))
             if empty.any():  # nothing is known of them: what most users have
@@ -168,8 +168,8 @@ class Recommender(Learner, Recommends):
             row_of = np.repeat(np.arange(len(rows)), asked.lengths)
             guess_T[first:last] = scores_BI[row_of, asked.tokens]
 
-            found, best = slice(first, last), at  # of rows that follow each other, so what is cut out is written to
-            out = loss_T[found], above_T[found], among_T[found], top_UK[best], top_scores_UK[best], ranked_U[best]
+            span, best = slice(first, last), at  # of rows that follow each other, so what is cut out is written to
+            out = loss_T[span], above_T[span], among_T[span], top_UK[best], top_scores_UK[best], ranked_U[best]
             keys = np.where(users[at] >= 0, users[at], rows)
             rank = partial(_rank, scores_BI, keys, (seen, asked, chosen), out)
             self.in_threads(rank, self.ranges(0, len(rows)))
@@ -198,9 +198,9 @@ class Recommender(Learner, Recommends):
         events = Uneven(items_N[order], counts)
         losses = np.zeros(len(users_N))
         for at, scores_BI in self.blocks(users, _nothing(len(users))):
-            own, seen = events.take(np.arange(at.start, at.stop)), self.seen.take(users[at])
-            out = np.zeros(len(own.tokens))
-            top_items.pair_losses(scores_BI, users[at], seen.tokens, seen.offsets, own.tokens, own.offsets, out)
+            targets, seen = events.take(np.arange(at.start, at.stop)), self.seen.take(users[at])
+            out = np.zeros(len(targets.tokens))
+            top_items.pair_losses(scores_BI, users[at], seen.tokens, seen.offsets, targets.tokens, targets.offsets, out)
             losses[order[events.offsets[at.start] : events.offsets[at.stop]]] = out
         return losses
 
@@ -218,10 +218,10 @@ def _rank(
     (seen, seen_at), (asked, asked_at), (chosen, chosen_at) = (
         (each.tokens, each.offsets[a : b + 1]) for each in lists
     )  # fmt: skip
-    own = scores_BI[a:b], keys_B[a:b], seen, seen_at, asked, asked_at
-    top_items.pair_losses(*own, loss_T)
+    block = scores_BI[a:b], keys_B[a:b], seen, seen_at, asked, asked_at
+    top_items.pair_losses(*block, loss_T)
     top_items.rank_block(
-        *own, chosen, chosen_at, top_BK[a:b], top_scores_BK[a:b], above_T, among_T, ranked_B[a:b]
+        *block, chosen, chosen_at, top_BK[a:b], top_scores_BK[a:b], above_T, among_T, ranked_B[a:b]
     )  # fmt: skip
 
 

@@ -70,8 +70,8 @@ class FeatureIndex:
                 raise unknown("feature", name, (*EVERY, *self.numbers))
         values: dict[str, np.ndarray] = {}
         for field, features in wanted.items():
-            found = text_features(self.fields[field], queries, candidates, features)
-            values |= {f"{feature}.{field}": column for feature, column in found.items()}
+            columns_of_field = text_features(self.fields[field], queries, candidates, features)
+            values |= {f"{feature}.{field}": column for feature, column in columns_of_field.items()}
         columns = [values[name] if name in values else self.numbers[name][candidates.docs] for name in names]
         return np.stack(columns, axis=1).astype(np.float32) if columns else np.empty((len(candidates.docs), 0), "f4")
 

@@ -60,8 +60,8 @@ def write_features(
         raise CanonError(f"{target} is a device: give the name of a file, beside which the names of features go.")
     if strategy and (qrels or not clicks):
         raise CanonError("--labels makes labels of --clicks, in place of --qrels.")
-    found, texts = read_documents(documents), read_queries(queries)
-    index = FeatureIndex.of(found, columns)
+    table, texts = read_documents(documents), read_queries(queries)
+    index = FeatureIndex.of(table, columns)
     logged = _logged(clicks, strategy) if clicks else None
     judged = logged.qrels if logged and strategy else read_qrels(qrels) if qrels else {}
     given = read_run(run) if run else None

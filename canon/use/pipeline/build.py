@@ -72,8 +72,8 @@ def build(name: str, out: str | Path | None, resume: bool, changes: Table, quiet
     pipeline = Pipeline.open(path)
     if judged["test"].texts:
         result |= {"queries": {split: len(judged[split].texts) for split in SPLITS}}
-        found = evaluate(pipeline, judged["test"])
-        result |= {"stages": found.stages, "moves": found.moves, "expected": recipe.expect}
+        evaluation = evaluate(pipeline, judged["test"])
+        result |= {"stages": evaluation.stages, "moves": evaluation.moves, "expected": recipe.expect}
     write_text(path / "result.json", json.dumps(result, ensure_ascii=False, indent=1) + "\n")
     return path, result
 
@@ -211,9 +211,9 @@ def _write_candidates(pipeline: Pipeline, judged: JudgedQueries, names: Sequence
     with parquet.ParquetWriter(file, schema) as writer, bar("features", len(texts), unit="queries") as progress:
         for start in range(0, len(texts), _CHUNK):
             some = texts[start : start + _CHUNK]
-            found = pipeline.candidates(some)
-            values = pipeline.features(some, found, names)
-            query, docs = found.candidates.query_of + start, found.candidates.docs
+            recalled = pipeline.candidates(some)
+            values = pipeline.features(some, recalled, names)
+            query, docs = recalled.candidates.query_of + start, recalled.candidates.docs
             labels = [grades[q].get(doc, 0) for q, doc in zip(query.tolist(), docs.tolist(), strict=True)]
             cells = [query, [pipeline.rows.ids[doc] for doc in docs.tolist()], np.array(labels, dtype=np.int32)]
             writer.write_table(pa.table([*cells, *values.T], schema=schema))

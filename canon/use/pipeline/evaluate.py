@@ -73,9 +73,9 @@ def _moves(judged: JudgedQueries, before: np.ndarray, after: np.ndarray) -> list
 
 def _alone(answer: Answered, number: int) -> np.ndarray:
     """The documents of one recall, by its own ranks."""
-    ranks = answer.found.ranks[:, number]
+    ranks = answer.recalled.ranks[:, number]
     places = np.flatnonzero(ranks)
-    return answer.found.candidates.docs[places[np.argsort(ranks[places])]]
+    return answer.recalled.candidates.docs[places[np.argsort(ranks[places])]]
 
 
 def measures(lists: Sequence[np.ndarray], grades: Sequence[Mapping[int, int]], least: int) -> dict[str, np.ndarray]:
@@ -86,10 +86,10 @@ def measures(lists: Sequence[np.ndarray], grades: Sequence[Mapping[int, int]], l
     ]
     ideal = [np.array(sorted(known.values(), reverse=True), dtype=np.float64) for known in grades]
     relevant = np.array([sum(grade >= least for grade in known.values()) for known in grades])
-    found = np.array([(one[:_FAR] >= least).sum() for one in labels])
+    retrieved = np.array([(one[:_FAR] >= least).sum() for one in labels])
     dcg, best = _dcg(labels), _dcg(ideal)
     return {
-        "recall@100": found / np.maximum(relevant, 1),
+        "recall@100": retrieved / np.maximum(relevant, 1),
         "mrr@10": _per_query(labels, lambda ranked: reciprocal_rank_by_query(ranked, k=_NEAR, threshold=least)),
         "ndcg@10": np.divide(dcg, best, out=np.zeros(len(dcg)), where=best > 0),
     }

@@ -59,7 +59,7 @@ class Recall:
 
 
 @dataclass(frozen=True)
-class Found:
+class Recalled:
     """The candidates of queries, and at which rank (0: not) and with which score each recall found each."""
 
     candidates: Candidates
@@ -105,10 +105,10 @@ def build(
         texts = (" ".join(rows.row(place).get(key, "") for key in ("title", "body")) for place in range(len(rows)))
         lines = (json.dumps({"id": name, "text": text}) for name, text in zip(rows.ids, texts, strict=True))
         write_text(folder / "texts.jsonl", "\n".join(lines) + "\n")
-        found = encode(config.model, [folder / "texts.jsonl"], folder / "vectors", say=say)
+        vectors = encode(config.model, [folder / "texts.jsonl"], folder / "vectors", say=say)
         (folder / "texts.jsonl").unlink()
         if config.index == "hnsw":
-            found.graph(say)
+            vectors.graph(say)
     elif isinstance(config, s.RecommenderRecall):
         _recommender(name, config, rows)  # which must be there
     elif isinstance(config, s.PopularRecall):
@@ -148,8 +148,8 @@ def _nearest(
     if asked:
         texts = [requests[place].text for place in asked]
         vectors_QD = folder.encoder.encode(texts, folder.encoder.prompt("")).vectors
-        found, values = folder.nearest(vectors_QD, config.top, config.index)
-        rows[asked, : found.shape[1]], scores[asked, : found.shape[1]] = found, values
+        nearest, values = folder.nearest(vectors_QD, config.top, config.index)
+        rows[asked, : nearest.shape[1]], scores[asked, : nearest.shape[1]] = nearest, values
     return rows, scores
 
 
@@ -173,13 +173,13 @@ def _recommender(name: str, config: s.RecommenderRecall, rows: StoredDocuments) 
         return recommend(model, request.user, () if request.user else request.items, top)
 
     def find(requests: Sequence[PipelineRequest]) -> tuple[np.ndarray, np.ndarray]:
-        found, scores = _nothing(len(requests), config.top)
+        places, scores = _nothing(len(requests), config.top)
         for place, request in enumerate(requests):
             if request.user or request.items:
                 best = [one for one in of(request, config.top)["items"] if one["item"] in rows.places]
-                found[place, : len(best)] = [rows.places[one["item"]] for one in best]
+                places[place, : len(best)] = [rows.places[one["item"]] for one in best]
                 scores[place, : len(best)] = [one["score"] for one in best]
-        return found, scores
+        return places, scores
 
     def known(request: PipelineRequest) -> Sequence[str]:
         place = schema.users.index(request.user) if request.user in schema.users else -1
@@ -195,7 +195,7 @@ def _nothing(queries: int, top: int) -> tuple[np.ndarray, np.ndarray]:
 
 def recall(
     recalls: Sequence[Recall], requests: Sequence[PipelineRequest], left_out: Sequence[np.ndarray] = ()
-) -> Found:
+) -> Recalled:
     """The union of what all recalls find, each document once, in the order of the recalls and of their ranks; left_out:
     of each request, documents that it is not to be answered with."""
     lists = [one.find(requests) for one in recalls]
@@ -218,4 +218,4 @@ def recall(
         docs.append(union)
         ranks.append(rank_kR)
         scores.append(score_kR)
-    return Found(Candidates.of(docs), np.concatenate(ranks), np.concatenate(scores))
+    return Recalled(Candidates.of(docs), np.concatenate(ranks), np.concatenate(scores))

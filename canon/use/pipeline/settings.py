@@ -174,8 +174,8 @@ def is_pipeline_run(path: str | Path) -> bool:
 
 
 def load_recipe(name: str, changes: Table) -> PipelineRecipe:
-    own = PIPELINES / f"{name.removeprefix('pipeline/')}.toml"
-    table = read_toml(own if name.startswith("pipeline/") and own.is_file() else Path(name))
+    builtin = PIPELINES / f"{name.removeprefix('pipeline/')}.toml"
+    table = read_toml(builtin if name.startswith("pipeline/") and builtin.is_file() else Path(name))
     for key, value in changes.items():
         assign(table, key, value)
     return recipe_of(name.removesuffix(".toml"), table)

@@ -115,10 +115,10 @@ class BM25:
         for number, query in enumerate(queries):
             scores_n = self.scores(query)
             scores_n[removed] = 0
-            found = np.flatnonzero(scores_n)
-            if len(found) > 4 * top:
-                least = np.partition(scores_n[found], len(found) - top)[len(found) - top]
-                found = found[scores_n[found] >= least]
-            order = np.lexsort((found, -scores_n[found]))[:top]
-            rows[number, : len(order)], values[number, : len(order)] = found[order], scores_n[found[order]]
+            matches = np.flatnonzero(scores_n)
+            if len(matches) > 4 * top:
+                least = np.partition(scores_n[matches], len(matches) - top)[len(matches) - top]
+                matches = matches[scores_n[matches] >= least]
+            order = np.lexsort((matches, -scores_n[matches]))[:top]
+            rows[number, : len(order)], values[number, : len(order)] = matches[order], scores_n[matches[order]]
         return rows, values

@@ -376,8 +376,8 @@ def _fused(lists: Sequence[tuple[np.ndarray, np.ndarray]], top: int) -> tuple[np
     scores = np.full((queries, top), -np.inf)
     for query in range(queries):
         sums: dict[int, float] = {}
-        for found, _ in lists:
-            for rank, row in enumerate(found[query].tolist(), start=1):
+        for nearest, _ in lists:
+            for rank, row in enumerate(nearest[query].tolist(), start=1):
                 if row >= 0:
                     sums[row] = sums.get(row, 0.0) + 1 / (_FUSED + rank)
         best = sorted(sums.items(), key=lambda item: (-item[1], item[0]))[:top]

@@ -143,14 +143,14 @@ class Store:
     def remove(self, ids: Sequence[str]) -> int:
         """Marks the rows of these ids; returns how many."""
         wanted = set(ids)
-        found: dict[str, list[int]] = {}
+        rows_of: dict[str, list[int]] = {}
         before = set(self.removed.tolist())
         for index, row in enumerate(self.rows()):
             if str(row["id"]) in wanted and index not in before:
-                found.setdefault(str(row["id"]), []).append(index)
-        if missing := [name for name in ids if name not in found]:
+                rows_of.setdefault(str(row["id"]), []).append(index)
+        if missing := [name for name in ids if name not in rows_of]:
             raise CanonError(f"{self.path} has no row with the id {missing[0]}.")
-        more = sorted(before.union(*found.values()))
+        more = sorted(before.union(*rows_of.values()))
         write_text(self.path / "removed.json", json.dumps(more) + "\n")
         return len(more) - len(before)
 
