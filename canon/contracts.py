@@ -307,7 +307,7 @@ class TakesPrompts(NamesTokens, Protocol):
 
 @runtime_checkable
 class Borrows(Protocol):
-    """What stands on a pre-trained network and, where this stays as it is, saves only its own part."""
+    """What is built on a pre-trained network and, where this stays as it is, saves only its own part."""
 
     borrows: bool  # whether it stays as it is
 

@@ -40,7 +40,7 @@ class Variant:
     set: dict[str, Any] = Field(default_factory=dict)  # settings of the recipe, arguments of the probe
     look: str = ""  # module:function, of the finished run
     start: str = ""  # another variant: training starts from its run of the same seed
-    line: str = ""  # of the figure: to which line it belongs, and where it stands on it
+    line: str = ""  # of the figure: to which line it belongs, and its place on it
     at: float | None = None
 
 

@@ -47,7 +47,7 @@ def recommend(
         return
     model: Any = canon.load(run)
     if not isinstance(model, Model):
-        raise CanonError(f"{run} is no run of a system that recommends.")
+        raise CanonError(f"{run} is not a run of a system that recommends.")
     names = None if titles is None else read_titles(titles)
     answers = [best_items(model, **one, top=top, titles=names) for one in asked]
     if out is not None:

@@ -61,7 +61,7 @@ def search(
         _ask(folder, _asked(queries, text), top, explain, now, json)
         return
     if explain or now:
-        raise CanonError(f"--explain and --now belong to pipelines; {folder} is none.")
+        raise CanonError(f"--explain and --now belong to pipelines; {folder} is not one.")
     vectors = VectorFolder.open(folder)
     if mine:
         _mine(vectors, queries, mine, margin, prompt, out, json)
@@ -89,7 +89,7 @@ def _ask(folder: str, asked: list[str], top: int, explain: bool, now: str, json:
     from canon.use.pipeline.documents import seconds_of
     from canon.use.pipeline.pipeline import Pipeline
 
-    with border(f'--now "{now}"', "is no time, as 2026-11-19 or seconds since 1970"):
+    with border(f'--now "{now}"', "is not a time, as 2026-11-19 or seconds since 1970"):
         seconds = seconds_of(now) if now else 0.0
     results = Pipeline.open(folder).search(asked, top, now=seconds, explain=explain)
     record = [{"query": query, "results": rows} for query, rows in zip(asked, results, strict=True)]
@@ -126,7 +126,7 @@ def _texts(sources: list[str], text: bool) -> list[str]:
         path = file_of(source, text)
         texts += [source] if path is None else [line.strip() for line in lines(path) if line.strip()]
     if not texts:
-        raise CanonError(f"{', '.join(sources)}: there is no query.")
+        raise CanonError(f"{', '.join(sources)} holds no query.")
     return texts
 
 

@@ -1,7 +1,7 @@
 """How much each feature counts for a learner that knows it (canon.contracts.WeighsFeatures).
 
 Gains of splits, votes or weights are the learner's own; nothing is estimated. Weights are those of the features as the
-learner reads them, so they compare only where features are of like size. Shape: F features.
+learner reads them, so they compare only where features are of similar size. Shape: F features.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Items for users, judged by where the items stand that a user turned out to take.
+"""Items for users, judged by the ranks of the items that a user turned out to take.
 
 The protocol of the data (canon/data/encodings/events.py) says which items are ranked; where these are candidates only,
 `full_hit@10` and `full_ndcg@10` are of all items beside. Items that a user has already are never ranked. Equal scores

@@ -357,7 +357,7 @@ def test_mistakes_are_sentences(canon: Callable[..., Any], folder: Path) -> None
     assert "give one [[recall]] at least" in canon("train", "none.toml").err
     built(canon)
     assert "run already exists" in canon("train", "shop.toml", "--out", "run").err
-    assert '--now "soon" is no time' in canon("search", "run", "tea", "--now", "soon").err
+    assert '--now "soon" is not a time' in canon("search", "run", "tea", "--now", "soon").err
     assert "whose recipe says how it searches" in canon("search", "run", "tea", "--method", "bm25").err
     assert "A query is empty" in canon("search", "run", " ", "--text").err
 

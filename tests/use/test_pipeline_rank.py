@@ -1,4 +1,4 @@
-"""A ranker in a pipeline: trained on candidates by the house's trainer, several weighted by hand, explained."""
+"""A ranker in a pipeline: trained on candidates by canon's trainer, several weighted by hand, explained."""
 
 from __future__ import annotations
 

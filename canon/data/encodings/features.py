@@ -76,7 +76,7 @@ class Features(Encoding):
     causes = (
         "the label may be another column (data.label), or the other columns say nothing about it",
         "too few steps or another rate is needed (train.epochs, optimizer.lr)",
-        "rows may be mixed up: a label must stand in the row it belongs to",
+        "rows may be mixed up: a label must be in the row it belongs to",
     )
 
     def fit(self, source: Source, config: Any, ask: Ask) -> Data:

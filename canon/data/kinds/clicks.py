@@ -162,7 +162,7 @@ class ClickKind(Kind):
         for split, file in files.items():
             columns = criteo_columns(file, config.encoding)
             if not columns:
-                raise CanonError(f"{file} is no log of Criteo's: a line is a label, 13 numbers and 26 categories.")
+                raise CanonError(f"{file} is not a log as Criteo's: a line has a label, 13 numbers and 26 categories.")
             parts[split] = read_table(file, replace(config, delimiter="\t"), columns)
         numbers = tuple(column for column in parts["train"].names if column.startswith("I"))
         return ClickSource(name, parts, records_of(files), notes, label=LABEL, numbers=numbers)

@@ -1,4 +1,4 @@
-"""Which files of a folder are its train, valid and test parts, and which are no data.
+"""Which files of a folder are its train, valid and test parts, and which are not data.
 
 A part is found by train, valid, dev or test in a file's name, between other words or inside one. README, LICENSE and
 the like are never data, nor are files in another format than the others; notes list what is ignored.

@@ -159,7 +159,7 @@ class HardPrompt(Learner, Borrows):
         return F.cross_entropy(self.scores(batch, vectors_KD), batch["target"], reduction="sum")
 
     def scores(self, batch: Batch, vectors_KD: Tensor | None = None) -> Tensor:
-        """[B, C] before calibration. vectors_KD: what stands in place of the triggers."""
+        """[B, C] before calibration. vectors_KD: what replaces the triggers."""
         layout, network = layout_of(batch), self.network
         assert network.words is not None
         hidden_BSD = network.at_slots(batch["input"], layout, batch["places"], vectors_KD)

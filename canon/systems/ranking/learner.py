@@ -1,6 +1,6 @@
 """What learners of rankings share: documents of queries end to end, the measures of a ranking, and sums over pairs.
 
-Documents of equal score stand in a random order that the seed decides, never in that of the file: `TrainingLists.of`
+Documents of equal score are in a random order that the seed decides, never in that of the file: `TrainingLists.of`
 shuffles them within their queries. Queries whose documents all have one label teach nothing and are left out.
 Shapes: N documents, Q queries, F features; query q is the documents offsets[q] … offsets[q+1] − 1.
 """

@@ -4,7 +4,7 @@ they can be.
 Caruana, Baluja and Mitchell 1996, Using the future to sort out the present: Rankprop and multitask learning for medical
 risk evaluation, section 3. A step is
   t = the numbers nearest to s (Σ (t − s)²) of which no document has less than one of a lower label in its query,
-  w = the least Σ (w·x + w₀ − t)² + λ‖w‖², t scaled to the labels' mean and deviation
+  w minimises Σ (w·x + w₀ − t)² + λ‖w‖², t scaled to the labels' mean and deviation
 → canon.objectives.ranking.plain.in_order (pool adjacent violators) and `step`.
 Deviations: a linear scorer that is fitted exactly in place of a network that takes steps of gradient descent; targets
 are nearest numbers in place of evenly spaced ranks; the first fit is to the labels. Shapes: N documents, F features.

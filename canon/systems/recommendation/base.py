@@ -149,7 +149,7 @@ class Recommender(Learner, Recommends):
             yield at, scores_BI
 
     def outputs(self, columns: Columns) -> dict[str, np.ndarray]:
-        """Of events their losses; of users their best items, and where those to be found stand."""
+        """The losses of events; the best items of users, and the ranks of those they took."""
         users = np.asarray(columns["input"])
         if "item" in columns:
             return {"loss": self._losses(users, np.asarray(columns["item"]))}

@@ -1,9 +1,9 @@
 """What features are computed from: postings of every field, and numbers of every document; named sets of features.
 
 A feature is called FEATURE.FIELD (bm25-lucene.title) or by the document's number (pagerank). `letor` has the 46 of
-LETOR 4.0 in the order of its files: there, columns 21 to 40 go by field (BM25, LM absolute, Dirichlet and JM of body,
-then of anchor, title, url, whole), as the correlations of MQ2008's columns with its tf · idf say; the list that was
-published with it goes by feature.
+LETOR 4.0 in the order of its files: there, columns 21 to 40 are grouped by field (BM25, LM absolute, Dirichlet and JM
+of body, then of anchor, title, url, whole), as the correlations of MQ2008's columns with its tf · idf say; the list
+that was published with it groups them by feature.
 Shapes: n documents, p pairs of a query and a document, F features.
 """
 

@@ -85,7 +85,7 @@ class RankSettings:
 
 @settings
 class Mmr:
-    weight: Share = Field(default=0.7, description="λ: of relevance, against likeness to what stands above")
+    weight: Share = Field(default=0.7, description="λ: of relevance, against likeness to the results above")
     top: Top = Field(default=50, description="how many documents are chosen so; the others follow")
 
 
