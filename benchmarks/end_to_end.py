@@ -39,7 +39,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from common import RESULTS, ROOT, SMALL, arguments, machine_record, own_cache
+from common import RESULTS, ROOT, SMALL, arguments, machine_record, of_a_user, own_cache
 
 OPPONENTS = ROOT / "benchmarks" / "opponents"
 WORDS_BYTES, TEXT_BYTES = 10 << 20, 30 << 20
@@ -430,7 +430,7 @@ def compare(name: str, commands: Commands, options: argparse.Namespace, folder: 
         for side, runs in sides.items():
             own = Path(tempfile.mkdtemp(dir=folder, prefix=side))
             (own / "cache").mkdir()
-            environment = {**os.environ, **hidden, **threads, **own_cache(own / "cache"), "PYTHONPATH": str(ROOT)}
+            environment = of_a_user(**hidden, **threads, **own_cache(own / "cache"))
             if side == "canon":
                 runs.append(of_canon(commands, environment, own, options.threads))
             else:
