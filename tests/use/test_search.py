@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import Any
@@ -149,6 +150,16 @@ def test_vectors_do_not_depend_on_batch_or_order(run: Path, monkeypatch: pytest.
     predicted = np.array([row["vector"] for row in canon.load(run).predict(rows, text=True)])
     predicted /= np.linalg.norm(predicted, axis=1, keepdims=True)
     assert np.abs(together - predicted).max() < 1e-6
+
+
+def test_the_digest_is_of_all_that_decides_a_vector(run: Path) -> None:
+    encoder = Encoder.open(run)
+    before, config = encoder.digest, encoder.config
+    for change in ({"dense_activation": "relu"}, {"settings": {**config.settings, "eps": 1e-5}}, {"pooling": ("max",)}):
+        encoder.config = replace(config, **change)
+        assert encoder.digest != before, change
+    encoder.config = replace(config, settings={**config.settings, "dropout": 0.5})
+    assert encoder.digest == before
 
 
 def test_a_folder_is_in_the_order_of_its_input(run: Path, corpus: Path, tmp_path: Path) -> None:
