@@ -215,10 +215,16 @@ def sha256(tensors: dict[str, Tensor]) -> str:
     return digest.hexdigest()
 
 
-def vectors_of(source: str) -> Callable[[Sequence[str]], np.ndarray]:
-    """Vectors of texts by the network at `source`: the mean over tokens of its last states, each of length 1."""
+def vectors_of(source: str, wanted: str = "") -> tuple[Callable[[Sequence[str]], np.ndarray], str]:
+    """Vectors of texts by the network at `source`: the mean over tokens of its last states, each of length 1; and the
+    sha256 of its weights, which is `wanted` where that is given."""
     system, weights = find(source)
-    tokenizer = weights.tokenizer
+    tokenizer, there = weights.tokenizer, sha256(weights.tensors)
+    if wanted and wanted != there:
+        raise CanonError(
+            f"The demonstrations are near by the vectors of the network with sha256 {wanted}, but {source} has sha256 "
+            f"{there}: restore it, or train the prompt again."
+        )
     if tokenizer is None:
         raise CanonError(f"data.demo_encoder: {source} has no tokenizer.")
     _, cls = registry.find(system)[0].load()
@@ -238,7 +244,7 @@ def vectors_of(source: str) -> Callable[[Sequence[str]], np.ndarray]:
             parts.append(torch.nn.functional.normalize(layout.mean(states[-1])).numpy())
         return np.concatenate(parts)
 
-    return vectors
+    return vectors, there
 
 
 def _listed(names: list[str]) -> str:

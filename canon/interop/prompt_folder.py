@@ -20,13 +20,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from canon.data.encodings.prompted import PromptedSchema
 from canon.errors import CanonError, border
 from canon.interop.formats import Candidate, FileChoices, Format, Recognised, Written
 from canon.interop.network import Network, check_no_choices
+from canon.interop.weights import write_safetensors
 from canon.storage import writing_folder
 from canon.systems.prompts.prompt import Prompt
 
@@ -62,7 +63,7 @@ def write_as(format: Format, network: Network, target: Path, choices: FileChoice
         "vocabulary": {"sha256": vocabulary_sha256(schema)},
     }
     with writing_folder(target) as folder:
-        save_file(tensors, folder / WEIGHTS)
+        write_safetensors(tensors, folder / WEIGHTS)
         (folder / FACTS).write_text(json.dumps(facts, ensure_ascii=False, indent=1), encoding="utf-8")
     return Written(tuple(tensors))
 

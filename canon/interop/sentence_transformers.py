@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import save_file
 from torch import Tensor
 
 from canon import registry
@@ -32,7 +31,7 @@ from canon.interop.formats import Candidate, FileChoices, Format, GivesWeights, 
 from canon.interop.huggingface_family import empty_tensors
 from canon.interop.huggingface_finetuned import as_read
 from canon.interop.network import ForeignWeights, Network, Tensors, check_no_choices, on_meta
-from canon.interop.weights import read_file
+from canon.interop.weights import read_file, write_safetensors
 from canon.storage import writing_folder
 from canon.systems.contrastive.embed import Config
 from canon.systems.pretrained.finetune import backbone_config
@@ -269,8 +268,7 @@ def write_as(format: Format, network: Network, target: Path, choices: FileChoice
                 "activation_function": f"torch.nn.modules.{_MODULE.get(activation, 'activation')}.{activation}",
             }
             _write(folder / name / "config.json", table)
-            whole = {"linear.weight": weight.cpu().contiguous(), "linear.bias": bias.cpu().contiguous()}
-            save_file(whole, folder / name / "model.safetensors", metadata={"format": "pt"})
+            write_safetensors({"linear.weight": weight, "linear.bias": bias}, folder / name / "model.safetensors")
         if config.normalize:
             name = f"{len(listed)}_Normalize"
             (folder / name).mkdir()

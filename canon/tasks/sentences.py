@@ -58,6 +58,7 @@ class SentenceTask(NetworkTask, Compares, Remarks, DrawsPictures):
         super().__init__(choice, config, schema)
         assert isinstance(schema, SentenceSchema)
         self.objective = choice.create()
+        self.needs_several = isinstance(self.objective, MultipleNegatives | SimCSE | CoSENT)
         self.typical = schema.typical
         monitors = {Match: f"ndcg@{_RANKS}", Score: "spearman", Class: "accuracy", Nothing: "loss"}
         self.monitor = monitors[type(schema.target)]
@@ -99,11 +100,6 @@ class SentenceTask(NetworkTask, Compares, Remarks, DrawsPictures):
         return facts
 
     def compare(self, vectors_N: Tensor, facts: dict[str, Tensor], rows: tuple[int, int], turn: Turn) -> Tensor:
-        if len(vectors_N) < 2 and isinstance(self.objective, MultipleNegatives | SimCSE | CoSENT):
-            raise CanonError(
-                f"{self.choice.name} compares the rows of a batch with each other, but the batch has one row: set "
-                "train.batch to 2 or more."
-            )
         with torch.autocast(vectors_N.device.type, enabled=False):  # cosines are divided by a small τ
             return self.objective.total(vectors_N.float(), facts, rows)
 

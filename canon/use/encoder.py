@@ -7,6 +7,7 @@ on its text alone, up to the rounding of sums. Shapes: n texts, D features.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -102,13 +103,15 @@ class Encoder:
 
     @property
     def digest(self) -> str:
-        """Of everything that decides a vector: weights, pooling, vocabulary and the longest text."""
+        """Of everything that decides a vector: weights, what is computed with them, vocabulary and the longest text."""
         digest = hashlib.sha256()
         for name, tensor in sorted(self.network.state_dict().items()):
             digest.update(name.encode())
             digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
-        how = self.config.pooling, self.config.normalize, self.config.similarity, self.schema.limit, self.schema.framing
-        digest.update(repr(how).encode())
+        config = {key: value for key, value in vars(self.config).items() if key not in ("vocab_size", "num_classes")}
+        config["settings"] = {key: value for key, value in config["settings"].items() if "dropout" not in key}
+        how = {**config, "limit": self.schema.limit, "framing": self.schema.framing}
+        digest.update(json.dumps(how, sort_keys=True).encode())
         digest.update(self.schema.tokenizers["text"].to_json().encode())
         return digest.hexdigest()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from canon.training.trainer import train
 from canon.use.encoder import Encoder
 from canon.use.search import folder as folders
 from canon.use.search import precision as bits
+from canon.use.search import store as stores
 from canon.use.search.bm25 import BM25, words_of
 from canon.use.search.exact import exact
 from canon.use.search.folder import VectorFolder, encode
@@ -150,6 +152,16 @@ def test_vectors_do_not_depend_on_batch_or_order(run: Path, monkeypatch: pytest.
     assert np.abs(together - predicted).max() < 1e-6
 
 
+def test_the_digest_is_of_all_that_decides_a_vector(run: Path) -> None:
+    encoder = Encoder.open(run)
+    before, config = encoder.digest, encoder.config
+    for change in ({"dense_activation": "relu"}, {"settings": {**config.settings, "eps": 1e-5}}, {"pooling": ("max",)}):
+        encoder.config = replace(config, **change)
+        assert encoder.digest != before, change
+    encoder.config = replace(config, settings={**config.settings, "dropout": 0.5})
+    assert encoder.digest == before
+
+
 def test_a_folder_is_in_the_order_of_its_input(run: Path, corpus: Path, tmp_path: Path) -> None:
     folder = canon.encode(run, corpus, tmp_path / "v")
     assert np.array_equal(np.load(tmp_path / "v" / "vectors.npy"), folder.store.vectors)
@@ -214,6 +226,97 @@ def test_rows_are_added_removed_and_compacted(run: Path, corpus: Path, tmp_path:
     assert [row["id"] for row in folder.store.rows()] == [*range(5), *range(6, n), "x1"]
 
 
+def test_no_row_takes_the_number_of_one_that_went(run: Path, corpus: Path, tmp_path: Path) -> None:
+    folder = canon.encode(run, corpus, tmp_path / "v")
+    n = len(texts())
+    folder.remove(["3", str(n - 1)])
+    folder.compact()
+    said: list[str] = []
+    folder = canon.encode(run, corpus, tmp_path / "v", add=True, say=said.append)
+    ids = [row["id"] for row in folder.store.rows()]
+    assert ids == [*(i for i in range(n - 1) if i != 3), *range(n, 2 * n)] and not said
+    (tmp_path / "t.csv").write_text("id,text\n7,three one nine\nx,nine\nx,nine three\n")
+    canon.encode(run, tmp_path / "t.csv", tmp_path / "v", add=True, say=said.append)
+    assert any(text.startswith(f"2 of {2 * n + 1} rows have the id of an earlier row") for text in said)
+
+
+@pytest.mark.parametrize("done", [False, True])
+@pytest.mark.parametrize("move", range(5))
+def test_compacting_survives_a_kill(
+    move: int, done: bool, run: Path, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before and after each removal and each renaming."""
+    folder = canon.encode(run, corpus, tmp_path / "v")
+    folder.remove(["3"])
+    before = folder.search(["three one"], 5)
+    moves: list[Path] = []
+
+    def dies(act: Callable[..., Any]) -> Callable[..., Any]:
+        def step(path: Path, *others: Any, **more: Any) -> None:
+            moves.append(path)
+            if len(moves) != move + 1:
+                act(path, *others, **more)
+                return
+            if done:
+                act(path, *others, **more)
+            raise KeyboardInterrupt
+
+        return step
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "rename", dies(Path.rename))
+        patch.setattr(stores, "_remove", dies(stores._remove))
+        with pytest.raises(KeyboardInterrupt):
+            folder.compact()
+    again = VectorFolder.open(tmp_path / "v")
+    assert again.search(["three one"], 5) == before
+    again.compact()
+    assert len(again.store) == len(texts()) - 1 and again.search(["three one"], 5) == before
+    assert [path.name for path in tmp_path.iterdir() if "v" in path.name] == ["v"]
+
+
+def test_a_folder_goes_on_as_it_was_begun(
+    run: Path, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folders, "_CHUNK", 16)
+    work = Encoder.encode
+
+    def dies(self: Encoder, some: Any, prompt: str = "") -> Any:
+        encoded = work(self, some, prompt)
+        if "stop" not in vars(self):
+            vars(self)["stop"] = True
+            return encoded
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Encoder, "encode", dies)
+        with pytest.raises(KeyboardInterrupt):
+            canon.encode(run, corpus, tmp_path / "v", precision="int8")
+    with pytest.raises(CanonError, match="half done with another --precision: give the same again"):
+        canon.encode(run, corpus, tmp_path / "v", precision="float16")
+    assert canon.encode(run, corpus, tmp_path / "v", precision="int8").precision == "int8"
+    prompts = {"system.prompts": {"q": "three "}, "data.source": SOURCE["retrieval"], "train.steps": 1}
+    train("embed:tiny", out=tmp_path / "prompted", quiet=True, changes=prompts)
+    canon.encode(tmp_path / "prompted", corpus, tmp_path / "w", prompt="q")
+    with pytest.raises(CanonError, match='was encoded with the prompt "q": give the same'):
+        canon.encode(tmp_path / "prompted", corpus, tmp_path / "w", add=True)
+
+
+def test_a_vector_that_is_not_finite_names_its_row(
+    run: Path, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work = Encoder.encode
+
+    def spoils(self: Encoder, some: Any, prompt: str = "") -> Any:
+        encoded = work(self, some, prompt)
+        encoded.vectors[20, 3] = np.nan
+        return encoded
+
+    monkeypatch.setattr(Encoder, "encode", spoils)
+    with pytest.raises(CanonError, match=r"Row 21 of the input has a vector with numbers that are not finite\."):
+        canon.encode(run, corpus, tmp_path / "v")
+
+
 def test_the_graph_finds_what_all_rows_have(run: Path, corpus: Path, tmp_path: Path) -> None:
     pytest.importorskip("faiss")
     canon.encode(run, corpus, tmp_path / "v")
@@ -260,6 +363,15 @@ def test_hard_negatives_score_less_than_the_pair(run: Path, corpus: Path, tmp_pa
         assert list(row) == ["anchor", "positive", "negative_1", "negative_2", "negative_3"]
         assert all(a @ negative <= a @ p - 0.05 + 1e-6 for negative in negatives)
         assert not {row["anchor"], row["positive"]} & {row[f"negative_{k}"] for k in (1, 2, 3)}
+
+
+def test_negatives_are_found_behind_many_that_are_too_near(run: Path, tmp_path: Path) -> None:
+    file = tmp_path / "same.txt"
+    file.write_text("three one\n" * 250 + "".join(f"{text}\n" for text in texts()[:20] if text != "three one"))
+    folder = canon.encode(run, file, tmp_path / "v")
+    (mined,) = folder.mine([("three one", "three one")], 5, margin=-2.0)
+    assert len(mined) == 7 and "three one" not in list(mined.values())[2:]
+    assert folder.mine([("three one", "three one")], 30, margin=-2.0) == []  # there are fewer
 
 
 # ---- the command line

@@ -23,7 +23,7 @@ from canon.use.search.bm25 import BM25
 from canon.use.search.exact import exact, rescored
 from canon.use.search.graph import Graph
 from canon.use.search.inputs import rows_of
-from canon.use.search.store import INDEX, Store
+from canon.use.search.store import INDEX, Store, finish_compacting
 
 if TYPE_CHECKING:
     from canon.figures import Figure
@@ -37,6 +37,8 @@ _TOP = 10  # of these
 _FUSED = 60  # of reciprocal ranks
 _MAPPED = 2000  # rows of a map
 _DEPTH = 100  # results of each list that are put together
+_MINED = 1 << 22  # results at a time from which negatives are taken
+_JOBS = {"files": "list of files", "prompt": "--prompt", "column": "--column", "precision": "--precision"}
 
 Say = Callable[[str], None]
 
@@ -65,18 +67,24 @@ def encode(
         raise CanonError("There is nothing to encode: name a file.")
     path, encoder = Path(out), Encoder.open(model, pooling)
     records = [FileRecord.of(Path(file)) for file in files if Path(file).is_file()]
-    job = {"files": [[record.name, record.sha256] for record in records], "prompt": prompt, "column": column}
     text, rows = encoder.prompt(prompt), rows_of(files, column, say)
     first = next(rows, None)
     if first is None:
         raise CanonError(f"{', '.join(map(str, files))}: there is no text to encode.")
     dtype, width = bits.width(precision, encoder.dim)
+    job = {
+        "files": [[record.name, record.sha256] for record in records],
+        "prompt": prompt or encoder.config.prompt,
+        "column": column,
+        "precision": precision,
+    }
+    finish_compacting(path)
     if not path.exists():
         meta = {
             "model": str(Path(model).expanduser().resolve()),
             "sha256": encoder.digest,
             **as_plain(encoder.config),
-            "prompt": prompt or encoder.config.prompt,
+            "prompt": job["prompt"],
             "precision": precision,
             "dim": encoder.dim,
             "truncated": 0,
@@ -94,14 +102,19 @@ def encode(
             )
         pending = store.meta.get("pending")
         if pending is not None:
-            if {**pending, "base": 0} != {**job, "base": 0}:
-                raise CanonError(f"{path} is half done with other files: give the same again, or another folder.")
+            if other := [_JOBS[name] for name, value in job.items() if pending[name] != value]:
+                raise CanonError(
+                    f"{path} is half done with another {' and '.join(other)}: give the same again, or another folder."
+                )
             say(f"{path} goes on after {len(store) - pending['base']:,} rows.")
         elif not add:
             raise CanonError(f"{path} already exists: add --add to append to it, or give another name.")
         else:
             if (store.meta["precision"], store.meta["dim"]) != (precision, encoder.dim) and precision != "float32":
                 raise CanonError(f"{path} has vectors in {store.meta['precision']}: leave --precision out.")
+            if store.meta["prompt"] != job["prompt"]:
+                had = f'with the prompt "{store.meta["prompt"]}"' if store.meta["prompt"] else "without a prompt"
+                raise CanonError(f"{path} was encoded {had}: give the same (--prompt), or another folder.")
             store.meta["pending"] = {**job, "base": len(store)}
             store.save()
     folder = VectorFolder(store)
@@ -112,6 +125,8 @@ def encode(
     for name, what in (("truncated", f"longer than {encoder.schema.limit} tokens and cut"), ("empty", "empty")):
         if store.meta[name]:
             say(f"{store.meta[name]:,} of {len(store):,} texts are {what}.")
+    if repeated := store.repeated_ids():
+        say(f"{repeated:,} of {len(folder):,} rows have the id of an earlier row; --remove takes out all that have it.")
     folder.extend_indexes(say)
     return folder
 
@@ -135,7 +150,9 @@ def _fill(folder: VectorFolder, encoder: Encoder, rows: Iterator[dict[str, Any]]
                 np.save(store.path / "ranges.npy", bits.ranges_of(encoded.vectors))
             first = not len(store)
             stored = bits.to_stored(encoded.vectors, kind, folder.ranges)
-            numbered = [{"id": len(store) + place, **row} for place, row in enumerate(some)]
+            # Numbers go on after all that were ever given, so that no row takes the number of one that was removed.
+            numbered = [{"id": store.meta["next_id"] + place, **row} for place, row in enumerate(some)]
+            store.meta["next_id"] += len(some)
             store.meta["truncated"] += encoded.truncated
             store.meta["empty"] += encoded.empty
             store.append(stored, numbered)
@@ -341,23 +358,39 @@ class VectorFolder:
         vectors = dict(zip(anchors, self.encoder.encode(anchors, text).vectors, strict=True))
         positives_nD = self.encoder.encode([positive for _, positive in pairs]).vectors
         queries_nD = np.stack([vectors[anchor] for anchor, _ in pairs])
-        # The rows that are right, or too near, come first: so many more are asked for.
-        depth = min(len(self.store), max(_DEPTH, 4 * count))
-        rows_nK, scores_nK = self.nearest(queries_nD, depth)
-        mined = []
-        for place, (anchor, positive) in enumerate(pairs):
-            most = float(queries_nD[place] @ positives_nD[place]) - margin
-            negatives: list[str] = []
-            for row, score in zip(rows_nK[place].tolist(), scores_nK[place].tolist(), strict=True):
-                if row < 0 or len(negatives) == count:
-                    break
-                candidate = str(self.store.row(row)["text"])
-                if score <= most and candidate not in right[anchor] and candidate not in negatives:
-                    negatives.append(candidate)
-            if len(negatives) == count:
-                numbered = {f"negative_{k}": negative for k, negative in enumerate(negatives, start=1)}
-                mined.append({"anchor": anchor, "positive": positive, **numbered})
-        return mined
+        most_n = (queries_nD * positives_nD).sum(axis=1) - margin
+        found: dict[int, list[str]] = {}
+        left, depth = list(range(len(pairs))), max(_DEPTH, 4 * count)
+        # The rows that are right, or too near, come first: twice as many are asked for until there are enough others.
+        while left:
+            depth = min(depth, len(self.store))
+            for some in _chunks(left, max(_MINED // max(depth, 1), 1)):
+                rows_nK, scores_nK = self.nearest(queries_nD[some], depth)
+                for place, rows, scores in zip(some, rows_nK, scores_nK, strict=True):
+                    below = rows[(scores <= most_n[place]) & (rows >= 0)]
+                    found[place] = self._others(below, right[pairs[place][0]], count)
+            left = [place for place in left if len(found[place]) < count] if depth < len(self.store) else []
+            depth *= 2
+        return [
+            {"anchor": anchor, "positive": positive} | {f"negative_{k}": text for k, text in enumerate(found[place], 1)}
+            for place, (anchor, positive) in enumerate(pairs)
+            if len(found[place]) == count
+        ]
+
+    def _others(self, rows: np.ndarray, right: set[str], count: int) -> list[str]:
+        """The first texts of these rows, each once, without the right ones."""
+        texts: list[str] = []
+        for row in rows.tolist():
+            if len(texts) == count:
+                break
+            text = str(self.store.row(row)["text"])
+            if text not in right and text not in texts:
+                texts.append(text)
+        return texts
+
+
+def _chunks(items: list[int], size: int) -> Iterator[list[int]]:
+    return (items[start : start + size] for start in range(0, len(items), size))
 
 
 def _over_blocks(restored: Callable[[int, int], np.ndarray], rows: int, queries: np.ndarray, top: int) -> np.ndarray:
