@@ -20,7 +20,7 @@ import numpy as np
 from canon.config import settings
 from canon.data.catalogue import Dataset
 from canon.data.checking.report import CheckReport
-from canon.data.columns import PEEK, number_targets
+from canon.data.columns import PEEK, number_targets, texts_of
 from canon.data.formats.files import ending
 from canon.data.formats.images import visible
 from canon.data.formats.letor import QueryRows, grouped, is_letor, joined, read_letor
@@ -57,16 +57,25 @@ class QueryKind(Kind):
     plural_zh = "查询及其候选文档"
     settings = QuerySettings
     formats = ("letor",)
+    certain = True
 
     def sniff(self, path: Path, config: Any) -> str:
-        """By the file that a folder is recognised by; where none is named as a part is, any will do."""
+        """By the file that a folder is recognised by; where none is named as a part is, any will do. A table is of
+        this kind by the names of its columns, unless it has a text to be read."""
         if path.is_dir() and (folds := _folds(path)):
             return self.sniff(folds[min(folds)], config)
         files = files_in(path)
         named = any(map(split_of, files))
         leading = leading_file(path)
         held = any(_holds(file, config.encoding) for file in files if file == leading or not named)
-        return f"{path.name} has lines such as {EXAMPLE}" if held else ""
+        if held:
+            return f"{path.name} has lines such as {EXAMPLE}"
+        if config.positive or not holds_tables(path, config) or texts_of(_first_rows(path, config), config.label):
+            return ""
+        return self.sniff_table(path, config)
+
+    def is_table(self, path: Path, config: Any) -> bool:
+        return holds_tables(path, config)
 
     def sniff_table(self, path: Path, config: Any) -> str:
         if not holds_tables(path, config):
