@@ -327,6 +327,17 @@ def test_files_of_documents_beside_are_counted(tmp_path: Path, side: str) -> Non
         read_letor(path)
 
 
+@pytest.mark.parametrize(
+    ("grades", "said"),
+    [("11", "there is no order to learn"), ("0 31", "from 0 to 30, not 31"), ("0 1.5", "from 0 to 30, not 1.5")],
+)
+def test_check_says_what_training_would(tmp_path: Path, grades: str, said: str) -> None:
+    least, most = grades.split() if " " in grades else grades
+    path = letor(tmp_path / "a.txt", "".join(f"{[least, most][n % 2]} qid:{n // 4} 1:{n}\n" for n in range(40)))
+    report = check(DataConfig(source=str(path)), lambda task: TASK_RECORDS[task].targets)
+    assert any(said in text for text in (*report.notes, *report.warnings))
+
+
 def test_a_table_with_a_column_of_queries_is_nothing_else(tmp_path: Path) -> None:
     path, rows = tmp_path / "a.csv", [f"{n // 4},d{n},{n % 2},{n / 7},{n % 3}" for n in range(40)]
     path.write_text("\n".join(["qid,doc,relevance,f1,f2", *rows]) + "\n")

@@ -26,7 +26,7 @@ from canon.data.batching.lists import Grades, Lists
 from canon.data.encodings.base import Ask, Encoding, Inputs, finish
 from canon.data.formats.letor import QueryRows, is_letor, joined, read_letor
 from canon.data.formats.tables import is_table, read_table
-from canon.data.kinds.queries import QUERIES, rows_of_table
+from canon.data.kinds.queries import QUERIES, rows_of_table, unordered
 from canon.data.paths import find_path
 from canon.data.records import Given, Records
 from canon.data.schema import Columns, Data, Schema
@@ -131,9 +131,7 @@ class ListEncoding(Encoding):
             pairs = columns["target"].pairs  # type: ignore[union-attr]
             silent = int((pairs == 0).sum())
             if name == "train" and silent == len(pairs):
-                raise CanonError(
-                    f"{train.path}: no query has documents of different grades, so there is no order to learn."
-                )
+                raise CanonError(unordered(train))
             if silent:
                 notes.append(
                     f"{name}: {silent:,} of {len(pairs):,} queries have documents of one grade only; they say nothing "

@@ -58,6 +58,13 @@ class QueryRows:
     def sizes(self) -> np.ndarray:
         return np.diff(self.offsets)
 
+    @property
+    def ordered(self) -> np.ndarray:
+        """[n] whether a query has documents of different grades."""
+        assert self.grades is not None
+        starts = self.offsets[:-1]
+        return np.asarray(np.maximum.reduceat(self.grades, starts) > np.minimum.reduceat(self.grades, starts))
+
     def where(self, document: int) -> str:
         return f"{self.unit} {self.places[document]}"
 

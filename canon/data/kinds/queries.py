@@ -36,6 +36,7 @@ _QUERY = ("qid", "query_id", "queryid", "srch_id", "search_id")
 _DOCUMENT = ("docid", "doc_id", "document", "document_id", "documentid", "doc")
 _GRADE = ("relevance", "grade", "rel", "label", "target", "y")
 _FOLDER, _PIECE = re.compile(r"fold[-_ ]?(\d+)", re.IGNORECASE), re.compile(r"S([1-5])\.\w+(\.\w+)?")
+HIGHEST_GRADE = 30  # that LightGBM ranks by
 _PIECES = 5
 _TRAINED = 3  # pieces that a fold trains on
 
@@ -134,9 +135,21 @@ class QueryKind(Kind):
                 grades, counts = np.unique(rows.grades, return_counts=True)
                 pairs = zip(grades.tolist(), counts.tolist(), strict=True)
                 report.classes[name] = {f"grade {grade:g}": count for grade, count in pairs}
+                if not rows.ordered.any() and name == "train":
+                    report.warn(unordered(rows))
+                if grades[-1] > HIGHEST_GRADE or (grades % 1).any():
+                    strange = grades[-1] if grades[-1] > HIGHEST_GRADE else grades[grades % 1 > 0][0]
+                    report.notes.append(
+                        f"{name}: lambdamart takes whole grades from 0 to {HIGHEST_GRADE}, not {strange:g}; gbdt-ranker "
+                        "and the others take it."
+                    )
 
 
 QUERIES = QueryKind()
+
+
+def unordered(rows: QueryRows) -> str:
+    return f"{rows.path}: no query has documents of different grades, so there is no order to learn."
 
 
 def _first_rows(path: Path, config: Any) -> Table:
