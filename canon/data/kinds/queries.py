@@ -71,9 +71,12 @@ class QueryKind(Kind):
         held = any(_holds(file, config.encoding) for file in files if file == leading or not named)
         if held:
             return f"{path.name} has lines such as {EXAMPLE}"
-        if config.positive or not holds_tables(path, config) or texts_of(_first_rows(path, config), config.label):
+        try:
+            if config.positive or not holds_tables(path, config) or texts_of(_first_rows(path, config), config.label):
+                return ""
+            return self.sniff_table(path, config)
+        except CanonError:  # opening the table raises it again
             return ""
-        return self.sniff_table(path, config)
 
     def is_table(self, path: Path, config: Any) -> bool:
         return holds_tables(path, config)
