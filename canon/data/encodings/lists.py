@@ -277,8 +277,8 @@ def _shared(parts: dict[str, QueryRows]) -> list[str]:
             own, other = (np.array(places) for places in zip(*both, strict=True))
             _refuse_shared(train, train.take(own), rows.take(other))
             notes.append(
-                f"{split}: {len(both):,} queries are called as queries of the training part, but no document is in both: "
-                "they are taken for others."
+                f"{split}: {len(both):,} queries are called as queries of the training part, but no document is in "
+                "both: they are taken for others."
             )
     return notes
 

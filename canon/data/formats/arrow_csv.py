@@ -47,13 +47,11 @@ def arrow_blocks(pieces: Iterable[bytes], begin: Callable[..., Iterable[Any]]) -
     import pyarrow as pa
 
     stream = Utf8Stream(pieces)
-    held = weakref.ref(stream)
+    held, opened = weakref.ref(stream), [pa.PythonFile(stream, mode="r")]
+    del stream
     try:
-        blocks = begin(pa.PythonFile(stream, mode="r"))
-        del stream
-        yield from blocks
+        yield from begin(opened.pop())
     finally:
-        stream = blocks = None  # type: ignore[assignment]
         until = time.monotonic() + _PATIENCE
         while held() is not None and time.monotonic() < until:
             time.sleep(0.001)

@@ -143,8 +143,8 @@ class QueryKind(Kind):
                 if grades[-1] > HIGHEST_GRADE or (grades % 1).any():
                     strange = grades[-1] if grades[-1] > HIGHEST_GRADE else grades[grades % 1 > 0][0]
                     report.notes.append(
-                        f"{name}: lambdamart takes whole grades from 0 to {HIGHEST_GRADE}, not {strange:g}; gbdt-ranker "
-                        "and the others take it."
+                        f"{name}: lambdamart takes whole grades from 0 to {HIGHEST_GRADE}, not {strange:g}; the other "
+                        "rankers take it."
                     )
 
 
