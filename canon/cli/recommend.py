@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -89,6 +90,11 @@ def _ask(run: str, asked: list[dict[str, Any]], top: int, json: bool) -> None:
         for one, rows in zip(asked, results, strict=True)
         for row in rows
     ]
+    for one in record if not json else ():
+        if not one["results"]:
+            who = f"user {one['user']}" if "user" in one else "these items"
+            why = "" if one["how"] else f": no recall of {run} knows users; a recommender does"
+            print(f"Nothing found for {who}{why}.", file=sys.stderr)
     print_result(json, record, shown)
 
 

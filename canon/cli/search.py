@@ -100,6 +100,9 @@ def _ask(folder: str, asked: list[str], top: int, explain: bool, now: str, json:
             shown.append(
                 {**of_query, "rank": row["rank"], "score": row["score"], "id": row["id"], **_shown(row, explain)}
             )
+    for one in record if not json else ():
+        if not one["results"]:
+            print(f"Nothing found for {one['query'][:40]!r}.", file=sys.stderr)
     print_result(json, record, shown)
 
 

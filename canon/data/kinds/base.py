@@ -43,6 +43,7 @@ class Kind(ABC):
     settings: ClassVar[type[Common]]
     formats: ClassVar[tuple[str, ...]]  # of data.format
     offered: ClassVar[bool] = True  # whether `check` names its systems for data that is of another kind at home
+    certain: ClassVar[bool] = False  # whether data of this kind is nothing else, even where a mistake in it is found
     untrained: ClassVar[str] = ", which no system of canon is trained on"  # where that is so
 
     @abstractmethod

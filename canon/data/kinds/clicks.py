@@ -81,6 +81,7 @@ class ClickKind(Kind):
     plural_zh = "点击数据"
     settings = ClickSettings
     offered = False  # any table with a label of two values can be read as clicks
+    certain = True
     formats = ("svmlight", "libfm", "libffm", "criteo")
 
     # Recognising

@@ -20,7 +20,7 @@ import numpy as np
 from canon.config import settings
 from canon.data.catalogue import Dataset
 from canon.data.checking.report import CheckReport
-from canon.data.columns import PEEK, number_targets
+from canon.data.columns import PEEK, number_targets, texts_of
 from canon.data.formats.files import ending
 from canon.data.formats.images import visible
 from canon.data.formats.letor import QueryRows, grouped, is_letor, joined, read_letor
@@ -36,6 +36,7 @@ _QUERY = ("qid", "query_id", "queryid", "srch_id", "search_id")
 _DOCUMENT = ("docid", "doc_id", "document", "document_id", "documentid", "doc")
 _GRADE = ("relevance", "grade", "rel", "label", "target", "y")
 _FOLDER, _PIECE = re.compile(r"fold[-_ ]?(\d+)", re.IGNORECASE), re.compile(r"S([1-5])\.\w+(\.\w+)?")
+HIGHEST_GRADE = 30  # that LightGBM ranks by
 _PIECES = 5
 _TRAINED = 3  # pieces that a fold trains on
 
@@ -57,16 +58,28 @@ class QueryKind(Kind):
     plural_zh = "查询及其候选文档"
     settings = QuerySettings
     formats = ("letor",)
+    certain = True
 
     def sniff(self, path: Path, config: Any) -> str:
-        """By the file that a folder is recognised by; where none is named as a part is, any will do."""
+        """By the file that a folder is recognised by; where none is named as a part is, any will do. A table is of
+        this kind by the names of its columns, unless it has a text to be read."""
         if path.is_dir() and (folds := _folds(path)):
             return self.sniff(folds[min(folds)], config)
         files = files_in(path)
         named = any(map(split_of, files))
         leading = leading_file(path)
         held = any(_holds(file, config.encoding) for file in files if file == leading or not named)
-        return f"{path.name} has lines such as {EXAMPLE}" if held else ""
+        if held:
+            return f"{path.name} has lines such as {EXAMPLE}"
+        try:
+            if config.positive or not holds_tables(path, config) or texts_of(_first_rows(path, config), config.label):
+                return ""
+            return self.sniff_table(path, config)
+        except CanonError:  # opening the table raises it again
+            return ""
+
+    def is_table(self, path: Path, config: Any) -> bool:
+        return holds_tables(path, config)
 
     def sniff_table(self, path: Path, config: Any) -> str:
         if not holds_tables(path, config):
@@ -125,9 +138,21 @@ class QueryKind(Kind):
                 grades, counts = np.unique(rows.grades, return_counts=True)
                 pairs = zip(grades.tolist(), counts.tolist(), strict=True)
                 report.classes[name] = {f"grade {grade:g}": count for grade, count in pairs}
+                if not rows.ordered.any() and name == "train":
+                    report.warn(unordered(rows))
+                if grades[-1] > HIGHEST_GRADE or (grades % 1).any():
+                    strange = grades[-1] if grades[-1] > HIGHEST_GRADE else grades[grades % 1 > 0][0]
+                    report.notes.append(
+                        f"{name}: lambdamart takes whole grades from 0 to {HIGHEST_GRADE}, not {strange:g}; the other "
+                        "rankers take it."
+                    )
 
 
 QUERIES = QueryKind()
+
+
+def unordered(rows: QueryRows) -> str:
+    return f"{rows.path}: no query has documents of different grades, so there is no order to learn."
 
 
 def _first_rows(path: Path, config: Any) -> Table:
