@@ -34,7 +34,7 @@ from torch.utils._pytree import tree_map_only
 
 from canon import optim
 from canon.config import Table
-from canon.contracts import Learner
+from canon.contracts import HasPositions, Learner
 from canon.data.schema import TokenSchema
 from canon.errors import CanonError
 from canon.inspect.summary import task_of
@@ -43,7 +43,6 @@ from canon.nn.ragged import Layout
 from canon.nn.without_dynamo import leave_dynamo_out
 from canon.recipe import Recipe
 from canon.tasks.base import NetworkTask
-from canon.tasks.pretraining import HasPositions
 from canon.training.sharding import units
 
 RATE = 400.0  # TFLOP/s of a device: what GPT-2 of 124 M reaches on an H200

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from canon import registry
 from canon.config import Table
-from canon.contracts import Encodes, StartsFromBackbone, TakesVocabulary
+from canon.contracts import Encodes, Freezes, KnowsBackbone, StartsFromBackbone, TakesVocabulary
 from canon.data.encodings.framed import Backbone
 from canon.data.schema import Schema
 from canon.data.text.tokenizers import Tokenizer
@@ -90,9 +90,9 @@ def complete(recipe: Recipe) -> Recipe:
     chosen = {key: not (origin == "default" or origin.startswith("preset ")) for key, origin in origins.items()}
     if any(key.startswith("system.settings.") for key in recipe.origins):
         chosen["settings"] = True
-    frozen = vars(recipe.config).get("frozen", True)
+    is_frozen = recipe.config.frozen if isinstance(recipe.config, Freezes) else None
     if not recipe.train.init:
-        if vars(recipe.config).get("frozen", False):
+        if is_frozen:
             raise CanonError("system.frozen keeps a pre-trained network as it is: give one, --set from=RUN_OR_FOLDER.")
         if origins["backbone"] != "default":
             return recipe
@@ -105,7 +105,7 @@ def complete(recipe: Recipe) -> Recipe:
     settings = {**weights.settings, **(recipe.config.settings if chosen["settings"] else {})}
     config = replace(recipe.config, backbone=system, settings=settings)
     noted = dict.fromkeys(("system.backbone", "system.settings"), f"from {recipe.train.init}")
-    if "sha256" in vars(config) and frozen:
+    if isinstance(config, KnowsBackbone) and is_frozen is not False:  # a prompt that is searched leaves it as it is
         config = replace(config, sha256=sha256(weights.tensors))
         noted["system.sha256"] = f"from {recipe.train.init}"
     if isinstance(config, EmbedConfig):

@@ -25,7 +25,7 @@ class Interop:
     Beside these, every network starts from a run, and from a file of tensors under its own names.
     """
 
-    reads: tuple[str, ...] = ()  # what train.init starts from
+    reads: tuple[str, ...] = ()  # what train.init starts from, and system.start of a prompt
     writes: tuple[str, ...] = ()  # what `canon convert` writes
 
 

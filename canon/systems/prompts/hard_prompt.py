@@ -74,6 +74,7 @@ class HardPrompt(Learner, Borrows):
         self.log_prior_C = torch.zeros(config.num_classes, device=self.device)
         self.found_CW = torch.zeros(config.num_classes, config.search_words, dtype=torch.int64)
         self._sums = {"loss": 0.0, "accepted": 0.0, "steps": 0.0}
+        self._is_training = False
 
     @property
     def borrower(self) -> Any:
@@ -91,6 +92,7 @@ class HardPrompt(Learner, Borrows):
         order = data.schema.order(columns, batch, 0, seed, torch.device("cpu"))
         self._loader = Loader(self._examples, order, 0, world.rank, world.size, seed)
         self._schema: PromptedSchema = data.schema
+        self._is_training = True
         self._banned_V = self._banned()
         if self.config.search_words:
             self._search_words(columns)
@@ -256,10 +258,6 @@ class HardPrompt(Learner, Borrows):
             self._use_found()
         if "position" in state and self._is_training:
             self._loader.position, self._sums = state["position"], dict(state["sums"])
-
-    @property
-    def _is_training(self) -> bool:
-        return "_loader" in vars(self)
 
     @torch.no_grad()
     def outputs(self, columns: Mapping[str, Any]) -> dict[str, np.ndarray]:

@@ -58,6 +58,16 @@ class PromptConfig:
         default="mean", description="of several words of a class: mean (log mean e^s), sum (log Σ e^s) or mean-log"
     )
 
+    @property
+    def prefix_places(self) -> int:
+        """Places that the backbone has before a text's own."""
+        return 0
+
+    @property
+    def fills_slots(self) -> bool:
+        """Whether a class is what the backbone puts into slots of the template."""
+        return True
+
 
 @settings
 class Config(PromptConfig):
@@ -73,6 +83,14 @@ class Config(PromptConfig):
     start: str = Field(default="", description="a folder of canon convert --to prompt, to begin with its vectors")
     prefix_decoder: bool = Field(default=False, description="T5: the decoder has such a prefix too")
     dropout: Share = Field(default=0.1, description="share dropped of what a new head reads")
+
+    @property
+    def prefix_places(self) -> int:
+        return self.prefix
+
+    @property
+    def fills_slots(self) -> bool:
+        return self.verbaliser != "head"
 
 
 class Prompted(nn.Module, StartsFromBackbone):
