@@ -1,6 +1,6 @@
 """Builds a pipeline by its recipe: documents, indexes, candidates of judged queries, ranker, scores stage by stage.
 
-A stage that is complete is not made again: a process that was killed is continued by the same command with --resume.
+A complete stage is kept: after a kill, the same command with --resume continues where it stopped.
 The candidates of a split are partitions of a Parquet table, with columns qid, document, label and the features.
 Shapes: p pairs of a query and a candidate.
 """
@@ -45,7 +45,7 @@ def build(name: str, out: str | Path | None, resume: bool, changes: Table, quiet
     """The run directory of a pipeline, and what result.json holds."""
     if is_pipeline_run(name):
         if changes or out:
-            raise CanonError(f"{name} is a pipeline that is there; --resume continues it as it was begun.")
+            raise CanonError(f"{name} is an existing pipeline; --resume continues it with its own recipe.")
         known = read_json(Path(name) / "pipeline.json")
         path, table, resume = Path(name), read_json(Path(name) / "recipe.json"), True
         recipe = recipe_of(known["name"], table)
@@ -90,7 +90,7 @@ def evaluate_run(path: str | Path) -> list[dict[str, Any]]:
 
 @contextmanager
 def _whole(folder: Path) -> Iterator[Path | None]:
-    """A folder to fill, which is there only when it is whole; None where it is."""
+    """A folder to fill, which appears only when it is complete; None where it already exists."""
     if folder.exists():
         yield None
         return

@@ -7,7 +7,7 @@
 | ndcg@10 | Σ_{r≤10} (2^l − 1)/log2(1 + r), over that of the best order of all judged documents, found or not |
 | p | of the paired, two-sided t-test over queries of ndcg@10 against the first recall alone |
 
-Relevant is what has the grade queries.relevant at least; ndcg@10 uses all grades. Means are over all queries.
+A document is relevant if its grade is queries.relevant or more; ndcg@10 uses all grades. Means are over all queries.
 Shapes: Q queries, k documents of a query.
 """
 
@@ -111,7 +111,7 @@ def _per_query(labels: Sequence[np.ndarray], measure: Any) -> np.ndarray:
 
 
 def paired_p(first: np.ndarray, other: np.ndarray) -> float | None:
-    """None where there is nothing to test: one query, or differences that are all the same but for rounding."""
+    """None where there is nothing to test: one query, or equal differences, rounding aside."""
     from scipy.stats import ttest_rel
 
     difference = other - first

@@ -1,8 +1,8 @@
-"""`canon encode` and `canon search`: a folder of vectors, what fills it, and what is found in it.
+"""`canon encode` and `canon search`: a folder of vectors, how it is filled, and how it is searched.
 
-Encoding goes through the input in chunks of fixed size; meta.json says what was given, so that a killed encoding goes
-on where it stopped. A folder is searched by vectors (exact, or a graph), by words (BM25), or by both with reciprocal
-ranks: Cormack, Clarke and Büttcher 2009, score = Σ 1/(60 + rank).
+Encoding goes through the input in chunks of fixed size; meta.json records the input, so that a killed encoding
+continues where it stopped. A folder is searched by vectors (exact, or a graph), by words (BM25), or by both with
+reciprocal ranks: Cormack, Clarke and Büttcher 2009, score = Σ 1/(60 + rank).
 Shapes: n rows, Q queries, K results, D features.
 """
 
@@ -36,7 +36,7 @@ _SEEN = 1000  # rows by which recall and overlap are measured
 _TOP = 10  # of these
 _FUSED = 60  # of reciprocal ranks
 _MAPPED = 2000  # rows of a map
-_DEPTH = 100  # results of each list that are put together
+_DEPTH = 100  # results of each list that are merged
 
 Say = Callable[[str], None]
 
@@ -57,8 +57,8 @@ def encode(
     column: str = "",
     say: Say = _quiet,
 ) -> VectorFolder:
-    """A vector for every row of the files, in their order, in the folder `out`, which may be half done by a process
-    that was killed; add: after the rows that are there."""
+    """Writes a vector for every row of the files, in their order, to the folder `out`; continues what a killed process
+    left half done. add: appends to the rows of the folder."""
     from canon.use.encoder import Encoder, as_plain
 
     if not files:
@@ -69,7 +69,7 @@ def encode(
     text, rows = encoder.prompt(prompt), rows_of(files, column, say)
     first = next(rows, None)
     if first is None:
-        raise CanonError(f"{', '.join(map(str, files))}: there is no text to encode.")
+        raise CanonError(f"{', '.join(map(str, files))}: no text to encode.")
     dtype, width = bits.width(precision, encoder.dim)
     if not path.exists():
         meta = {
@@ -95,13 +95,13 @@ def encode(
         pending = store.meta.get("pending")
         if pending is not None:
             if {**pending, "base": 0} != {**job, "base": 0}:
-                raise CanonError(f"{path} is half done with other files: give the same again, or another folder.")
-            say(f"{path} goes on after {len(store) - pending['base']:,} rows.")
+                raise CanonError(f"{path} is half encoded from other files: give those again, or another folder.")
+            say(f"{path} continues after {len(store) - pending['base']:,} rows.")
         elif not add:
             raise CanonError(f"{path} already exists: add --add to append to it, or give another name.")
         else:
             if (store.meta["precision"], store.meta["dim"]) != (precision, encoder.dim) and precision != "float32":
-                raise CanonError(f"{path} has vectors in {store.meta['precision']}: leave --precision out.")
+                raise CanonError(f"{path} holds vectors in {store.meta['precision']}: leave --precision out.")
             store.meta["pending"] = {**job, "base": len(store)}
             store.save()
     folder = VectorFolder(store)
@@ -165,7 +165,7 @@ class VectorFolder:
     def open(cls, path: str | Path) -> VectorFolder:
         store = Store.open(path)
         if store.meta.get("pending") is not None:
-            raise CanonError(f"{path} is half done: give the command that encodes it once more.")
+            raise CanonError(f"{path} is half encoded: repeat the command that encodes it.")
         return cls(store)
 
     def __len__(self) -> int:
@@ -212,7 +212,7 @@ class VectorFolder:
     ) -> list[list[dict[str, Any]]]:
         """For each query the best rows, with their rank and score.
 
-        method: "vectors", "bm25" or "hybrid". index: "exact" or "hnsw", which is built where there is none. ef: how
+        method: "vectors", "bm25" or "hybrid". index: "exact" or "hnsw", which is built at its first use. ef: how
         widely the graph is searched."""
         if method not in METHODS:
             raise unknown("method (--method)", method, METHODS)
@@ -254,7 +254,7 @@ class VectorFolder:
     # ---- indexes
 
     def bm25(self, say: Say = _quiet) -> BM25:
-        """The index of words, which is built where there is none."""
+        """The index of words, which is built at its first use."""
         folder = self.store.path / INDEX
         known = BM25.load(folder)
         if known is None or known.rows != len(self.store):
@@ -264,7 +264,7 @@ class VectorFolder:
         return known
 
     def graph(self, say: Say = _quiet) -> Graph:
-        """The graph of neighbours, which is built where there is none, and its recall against all rows."""
+        """The graph of neighbours, which is built at its first use, and its recall against all rows."""
         folder = self.store.path / INDEX
         known = Graph.load(folder, self.store.meta["dim"])
         if known is None or known.rows > len(self.store):
@@ -298,7 +298,7 @@ class VectorFolder:
         return bits.overlap(right_QK, graph.search(queries, top, none))
 
     def extend_indexes(self, say: Say = _quiet) -> None:
-        """Brings indexes that there are up to the rows that were added."""
+        """Adds new rows to the indexes that exist."""
         folder = self.store.path / INDEX
         if Graph.load(folder, self.store.meta["dim"]) is not None:
             self.graph(say)
@@ -331,8 +331,8 @@ class VectorFolder:
     def mine(
         self, pairs: Sequence[tuple[str, str]], count: int, margin: float = 0.0, prompt: str = ""
     ) -> list[dict[str, str]]:
-        """For each pair of a text and what belongs to it, the nearest rows that score less than it by `margin` at
-        least, as columns anchor, positive, negative_1 …; pairs with too few such rows are left out."""
+        """For each pair of a text and its match, the nearest rows that score at least `margin` less than the
+        match, as columns anchor, positive, negative_1 …; pairs with too few such rows are left out."""
         anchors = list(dict.fromkeys(anchor for anchor, _ in pairs))
         right: dict[str, set[str]] = {}
         for anchor, positive in pairs:
@@ -341,7 +341,7 @@ class VectorFolder:
         vectors = dict(zip(anchors, self.encoder.encode(anchors, text).vectors, strict=True))
         positives_nD = self.encoder.encode([positive for _, positive in pairs]).vectors
         queries_nD = np.stack([vectors[anchor] for anchor, _ in pairs])
-        # The rows that are right, or too near, come first: so many more are asked for.
+        # Right rows and rows that are too near come first, so more rows are searched for.
         depth = min(len(self.store), max(_DEPTH, 4 * count))
         rows_nK, scores_nK = self.nearest(queries_nD, depth)
         mined = []

@@ -1,8 +1,8 @@
 """A folder of vectors: vectors.npy (mapped into memory, in the order of the input), rows.jsonl, meta.json.
 
-It grows by chunks. A chunk is written and synced, then meta.json says how much is valid: killed at any moment, what is
-beyond that is cut off and written again, so that the files are as if nothing had happened. offsets.npy has the place of
-each row in rows.jsonl. Rows that were removed stay, marked in removed.json, until `compact` writes the folder again.
+It grows by chunks. A chunk is written and synced, then meta.json says how much is valid: after a kill at any moment the
+rest is cut off and written again, so that the files are the same as without the kill. offsets.npy has the place of each
+row in rows.jsonl. Rows that were removed stay, marked in removed.json, until `compact` writes the folder again.
 Shapes: n rows, W numbers of a stored vector.
 """
 
@@ -27,7 +27,7 @@ INDEX = "index"
 
 
 def header(dtype: np.dtype, shape: tuple[int, ...]) -> bytes:
-    """Of an .npy file, version 1.0, always as long."""
+    """The header of an .npy file, version 1.0, always of the same length."""
     text = f"{{'descr': '{dtype.str}', 'fortran_order': False, 'shape': {shape}, }}".encode()
     length = _HEADER - 10
     return b"\x93NUMPY\x01\x00" + length.to_bytes(2, "little") + text.ljust(length - 1) + b"\n"
@@ -58,7 +58,7 @@ class Store:
             raise CanonError(f"{folder} {what}; canon encode MODEL FILE --out {folder} makes one.")
         meta = read_json(folder / "meta.json")
         if not isinstance(meta, dict) or not {"rows", "width", "dtype", "rows_bytes"} <= set(meta):
-            raise CanonError(f"{folder / 'meta.json'} is not that of a folder of vectors.")
+            raise CanonError(f"{folder / 'meta.json'} does not describe a folder of vectors.")
         store = cls(folder, meta)
         for name, size in zip(_FILES, store._sizes(), strict=True):
             if not (folder / name).is_file() or (folder / name).stat().st_size < size:
@@ -117,7 +117,7 @@ class Store:
             os.truncate(self.path / name, size)
 
     def append(self, vectors: np.ndarray, rows: Sequence[dict[str, Any]]) -> None:
-        """A chunk, whole or not at all."""
+        """Appends a chunk, completely or not at all."""
         assert vectors.shape == (len(rows), self.meta["width"]) and vectors.dtype == self.dtype
         lines = [json.dumps(row, ensure_ascii=False).encode() + b"\n" for row in rows]
         sizes = np.array([len(line) for line in lines], dtype=_OFFSETS)
