@@ -107,7 +107,7 @@ class Claim:
         return {**common, **variant.set, **of.each.get(name, {})}
 
     def values_of(self, name: str) -> list[str]:
-        """What the rule and the figure need of a variant."""
+        """The values of a variant that the rule and the figure use."""
         ruled = [value for part in self.rule for variant, value in part.sides if variant == name]
         return list(dict.fromkeys([*ruled, self.figure.value]))
 
@@ -219,7 +219,7 @@ def _check(claim: Claim) -> None:
         if bool(variant.recipe) == bool(variant.probe):
             raise CanonError(f"{where}: give either recipe or probe.")
         if variant.probe and (variant.look or variant.start or variant.data):
-            raise CanonError(f"{where}: look, start and data are of recipes, not of probes.")
+            raise CanonError(f"{where}: look, start and data belong to recipes, not to probes.")
         if variant.start and list(claim.variants).index(name) <= list(claim.variants).index(
             _known(claim, variant.start)
         ):
@@ -233,7 +233,7 @@ def _check(claim: Claim) -> None:
         for name, _ in part.sides:
             _known(claim, name)
         if part.than and len(terms(part.first)) != len(terms(part.than)):
-            raise CanonError(f"{claim.path}: {part.first} and {part.than} must have as many variants.")
+            raise CanonError(f"{claim.path}: {part.first} and {part.than} must name the same number of variants.")
     for budget in claim.budgets.values():
         for name in budget.each:
             _known(claim, name)

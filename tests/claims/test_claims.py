@@ -206,7 +206,7 @@ def test_variants_that_may_not_be_compared() -> None:
         ('kind = "greater"', 'kind = "bigger"', r"kind must be one of"),
         ("effect = 0.1", "", r'a rule of kind "greater" needs effect'),
         ('first = "narrow"', 'first = "narow"', r'No variant "narow"; did you mean narrow'),
-        ('first = "narrow"', 'first = "narrow - wide"', r"must have as many variants"),
+        ('first = "narrow"', 'first = "narrow - wide"', r"must name the same number of variants"),
         ('source = "this test"', "", r"source is missing"),
         ("[quick]", "[quik]", r'No key "quik"; did you mean quick'),
         ("seeds = 2", "seeds = 0", r"quick: seeds must be a positive whole number, got 0"),
