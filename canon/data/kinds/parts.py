@@ -66,7 +66,7 @@ def of_fold(files: Sequence[Path], fold: int | None, path: Path) -> list[Path]:
         return list(files)
     if fold not in numbers.values():
         listed = ", ".join(map(str, sorted(set(numbers.values())))) or "none"
-        raise CanonError(f"{path} has no files for data.fold = {fold}; it has {listed}.")
+        raise CanonError(f"{path} has no files for data.fold = {fold}; its folds: {listed}.")
     return [item for item in files if numbers.get(item, fold) == fold]
 
 
