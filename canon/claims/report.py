@@ -19,17 +19,17 @@ _SIGNS = {HOLDS: "✓", FAILS: "✗", OPEN: "?"}
 
 def write_gallery(folder: Path, files: list[str]) -> Path:
     """Writes FOLDER/report.html from its results. files: claims outside the package."""
-    known = {claim.name: claim for name in [*names(), *files] for claim in find(name)}
+    by_name = {claim.name: claim for name in [*names(), *files] for claim in find(name)}
     results = []
     for path in sorted(folder.glob("*/*/result.json")):
         result = read(path)
-        if result.name not in known:
+        if result.name not in by_name:
             raise CanonError(
                 f"{path} is of a claim that does not come with canon: add its file, as in canon claims report {folder} "
                 f"{result.name}.toml."
             )
         if path.parent.name in BUDGETS:
-            results.append((known[result.name], result))
+            results.append((by_name[result.name], result))
     if not results:
         raise CanonError(f"{folder} has no result of a claim: make one with canon claims run NAME --out {folder}.")
     return page.write_page(folder / "report.html", _render, {"results": results})
@@ -62,7 +62,7 @@ def _section(claim: Claim, result: Result, draw: bool) -> str:
         label = f'<svg role="img" aria-label="{escape(text)}"'
         figure = page.drawing(figure_of(claim, result)).replace("<svg", label, 1)
     again = "" if result.budget == "quick" else " --full"
-    name = claim.name if claim.name in {known.split("/")[1] for known in names()} else claim.path.name
+    name = claim.name if claim.name in {full.split("/")[1] for full in names()} else claim.path.name
     run = {"what": f"{result.seeds} seeds of {', '.join(claim.variants)}", "time": page.duration(result.seconds)}
     return "".join(
         (

@@ -64,9 +64,9 @@ def write_features(
     index = FeatureIndex.of(table, columns)
     logged = _logged(clicks, strategy) if clicks else None
     judged = logged.qrels if logged and strategy else read_qrels(qrels) if qrels else {}
-    given = read_run(run) if run else None
+    ranked_lists = read_run(run) if run else None
     places = {name: place for place, name in enumerate(index.ids)}
-    lists = _candidates(index, texts, places, judged, given, top)
+    lists = _candidates(index, texts, places, judged, ranked_lists, top)
     names = (*PRESETS[preset], *columns)
     header = (*names, *(logged.names if logged else ()))
     counts: dict[int, int] = {}
@@ -111,9 +111,9 @@ def _candidates(
         best, _ = BM25.over(index.whole).search(list(texts.values()), min(top, len(index.ids)), _NONE)
     lists = []
     for place, name in enumerate(texts):
-        known = [places[document] for document in judged.get(name, {}) if document in places]
+        judged_documents = [places[document] for document in judged.get(name, {}) if document in places]
         ranked = best[place][best[place] >= 0].tolist() if run is None else _placed(run.get(name, ()), places)
-        lists.append(np.array(list(dict.fromkeys([*ranked, *known])), dtype=np.int64))
+        lists.append(np.array(list(dict.fromkeys([*ranked, *judged_documents])), dtype=np.int64))
     return lists
 
 

@@ -81,11 +81,11 @@ def _alone(answer: Answered, number: int) -> np.ndarray:
 def measures(lists: Sequence[np.ndarray], grades: Sequence[Mapping[int, int]], least: int) -> dict[str, np.ndarray]:
     """[Q] of each measure, of documents in order."""
     labels = [
-        np.array([known.get(doc, 0) for doc in docs.tolist()], dtype=np.float64)
-        for docs, known in zip(lists, grades, strict=True)
+        np.array([grade_of.get(doc, 0) for doc in docs.tolist()], dtype=np.float64)
+        for docs, grade_of in zip(lists, grades, strict=True)
     ]
-    ideal = [np.array(sorted(known.values(), reverse=True), dtype=np.float64) for known in grades]
-    relevant = np.array([sum(grade >= least for grade in known.values()) for known in grades])
+    ideal = [np.array(sorted(grade_of.values(), reverse=True), dtype=np.float64) for grade_of in grades]
+    relevant = np.array([sum(grade >= least for grade in grade_of.values()) for grade_of in grades])
     retrieved = np.array([(one[:_FAR] >= least).sum() for one in labels])
     dcg, best = _dcg(labels), _dcg(ideal)
     return {

@@ -78,8 +78,8 @@ class Pipeline:
     def open(cls, path: str | Path, ranked: bool = True) -> Pipeline:
         """ranked: with its ranker, which exists only after it was trained."""
         folder = Path(path)
-        known = read_json(folder / "pipeline.json")
-        recipe = recipe_of(known["name"], read_json(folder / "recipe.json"))
+        record = read_json(folder / "pipeline.json")
+        recipe = recipe_of(record["name"], read_json(folder / "recipe.json"))
         rows = StoredDocuments(folder / "documents")
         index = FeatureIndex.load(folder / "index", rows.ids)
         recalls = [

@@ -256,27 +256,27 @@ class VectorFolder:
     def bm25(self, say: Say = _quiet) -> BM25:
         """The index of words, which is built at its first use."""
         folder = self.store.path / INDEX
-        known = BM25.load(folder)
-        if known is None or known.rows != len(self.store):
-            known = BM25.of(str(row["text"]) for row in self.store.rows())
-            known.save(folder)
-            say(f"BM25: {len(known.words):,} words of {known.rows:,} rows.")
-        return known
+        bm25 = BM25.load(folder)
+        if bm25 is None or bm25.rows != len(self.store):
+            bm25 = BM25.of(str(row["text"]) for row in self.store.rows())
+            bm25.save(folder)
+            say(f"BM25: {len(bm25.words):,} words of {bm25.rows:,} rows.")
+        return bm25
 
     def graph(self, say: Say = _quiet) -> Graph:
         """The graph of neighbours, which is built at its first use, and its recall against all rows."""
         folder = self.store.path / INDEX
-        known = Graph.load(folder, self.store.meta["dim"])
-        if known is None or known.rows > len(self.store):
-            known = Graph(self.store.meta["dim"])
-        if known.rows < len(self.store):
-            known.add(self._restored(), len(self.store))
-            known.save(folder)
-            self.store.meta["recall"] = self._recall(known)
+        graph = Graph.load(folder, self.store.meta["dim"])
+        if graph is None or graph.rows > len(self.store):
+            graph = Graph(self.store.meta["dim"])
+        if graph.rows < len(self.store):
+            graph.add(self._restored(), len(self.store))
+            graph.save(folder)
+            self.store.meta["recall"] = self._recall(graph)
             self.store.save()
             how = f"against all rows, by {min(_SEEN, len(self.store)):,} rows"
             say(f"hnsw: recall@{_TOP} {self.store.meta['recall']:.4f} {how}.")
-        return known
+        return graph
 
     def _restored(self) -> Callable[[int, int], np.ndarray]:
         """float32 vectors of rows [start, stop)."""
