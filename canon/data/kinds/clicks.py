@@ -266,7 +266,7 @@ def _described(source: ClickSource, config: Any, like: Source | None) -> ClickSo
 
 
 def click_classes(source: ClickSource) -> tuple[str, str]:
-    """The names of no click and of a click."""
+    """The two names of the label: without a click, with one."""
     if source.positive:
         return "no", "yes"
     train: Rows = source.parts["train"]

@@ -256,7 +256,7 @@ def _matched(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _says(known: tuple[str, ...]) -> bool:
-    """Whether these names are of no other kind of data."""
+    """Whether these names belong to no other kind of data."""
     return len(known) > 2 or tuple(name.strip().lower() for name in known[:2]) in _MATCHED[:4]
 
 
