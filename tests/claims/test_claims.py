@@ -28,7 +28,7 @@ QUICKLY = ("ranknet-tie", "entropy-code", "auc-two-ways", "stochastic-optimum")
 
 @pytest.mark.parametrize("claim", CLAIMS.values(), ids=lambda claim: claim.name)
 def test_a_claim_resolves(claim: Claim) -> None:
-    """Recipes take the settings, probes the arguments, and values are among those that there are."""
+    """Recipes take the settings, probes the arguments, and values exist."""
     for name, variant in claim.variants.items():
         for budget in BUDGETS:
             changes = claim.changes(name, budget)
