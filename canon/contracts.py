@@ -490,7 +490,7 @@ class Recommends(Protocol):
         """Of all items, float32 [users, items], for users of training with their items."""
 
     def fold_in(self, histories: Any) -> np.ndarray:
-        """The same for users whom training has not, from their items alone."""
+        """The same for users who are not in the training set, from their items alone."""
 
     def alike(self, items: np.ndarray) -> np.ndarray:
         """How alike all items are to some, float32 [some, items]."""

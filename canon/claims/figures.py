@@ -1,4 +1,4 @@
-"""The figure of a claim, drawn from its result alone, and the words that say the same.
+"""The figure of a claim, drawn from its result alone, and its description in words.
 
 One style, readable in black and white: variants differ in marker and dash as well as in colour. `dots` has one column
 for each variant, a dot for each seed and a bar at the mean; `lines` has the mean over seeds of a variant's curve, or,
@@ -42,7 +42,7 @@ def figure_of(claim: Claim, result: Result) -> figures.Figure:
 
 
 def words(claim: Claim, result: Result) -> str:
-    """What the figure shows, for those who do not see it."""
+    """What the figure shows, for people who cannot see it."""
     of = claim.figure
     if of.kind == "dots":
         means = [

@@ -238,7 +238,7 @@ def _check(claim: Claim) -> None:
         if bool(variant.recipe) == bool(variant.probe):
             raise CanonError(f"{where}: give either recipe or probe.")
         if variant.probe and (variant.look or variant.start or variant.data):
-            raise CanonError(f"{where}: look, start and data are of recipes, not of probes.")
+            raise CanonError(f"{where}: look, start and data belong to recipes, not to probes.")
         if variant.start and list(claim.variants).index(name) <= list(claim.variants).index(
             _known(claim, variant.start)
         ):
@@ -252,7 +252,7 @@ def _check(claim: Claim) -> None:
         for name, _ in part.sides:
             _known(claim, name)
         if part.than and len(terms(part.first)) != len(terms(part.than)):
-            raise CanonError(f"{claim.path}: {part.first} and {part.than} must have as many variants.")
+            raise CanonError(f"{claim.path}: {part.first} and {part.than} must name the same number of variants.")
     for budget in claim.budgets.values():
         for name in budget.each:
             _known(claim, name)

@@ -68,35 +68,35 @@ def search(
         return
     if margin or out:
         raise CanonError("--margin and --out belong to --mine.")
-    asked = _asked(queries, text)
+    texts = _asked(queries, text)
 
     def say(sentence: str) -> None:
         print(sentence, file=sys.stderr)
 
-    results = vectors.search(asked, top, method=method, index=index, prompt=prompt, ef=ef, say=say)
-    record = [{"query": query, "results": rows} for query, rows in zip(asked, results, strict=True)]
-    several = len(asked) > 1
+    results = vectors.search(texts, top, method=method, index=index, prompt=prompt, ef=ef, say=say)
+    record = [{"query": query, "results": rows} for query, rows in zip(texts, results, strict=True)]
+    several = len(texts) > 1
     shown = [
         {**({"query": query[:40]} if several else {}), **{name: row[name] for name in ("rank", "score", "id", "text")}}
-        for query, rows in zip(asked, results, strict=True)
+        for query, rows in zip(texts, results, strict=True)
         for row in rows
     ]
     print_result(json, record, [{**row, "id": str(row["id"])} for row in shown])
 
 
-def _ask(folder: str, asked: list[str], top: int, explain: bool, now: str, json: bool) -> None:
+def _ask(folder: str, texts: list[str], top: int, explain: bool, now: str, json: bool) -> None:
     from canon.errors import border
     from canon.use.pipeline.documents import seconds_of
     from canon.use.pipeline.pipeline import Pipeline
 
     with border(f'--now "{now}"', "is not a time, as 2026-11-19 or seconds since 1970"):
         seconds = seconds_of(now) if now else 0.0
-    results = Pipeline.open(folder).search(asked, top, now=seconds, explain=explain)
-    record = [{"query": query, "results": rows} for query, rows in zip(asked, results, strict=True)]
+    results = Pipeline.open(folder).search(texts, top, now=seconds, explain=explain)
+    record = [{"query": query, "results": rows} for query, rows in zip(texts, results, strict=True)]
     shown = []
-    for query, rows in zip(asked, results, strict=True):
+    for query, rows in zip(texts, results, strict=True):
         for row in rows:
-            of_query = {"query": query[:40]} if len(asked) > 1 else {}
+            of_query = {"query": query[:40]} if len(texts) > 1 else {}
             shown.append(
                 {**of_query, "rank": row["rank"], "score": row["score"], "id": row["id"], **_shown(row, explain)}
             )
@@ -116,8 +116,8 @@ def _shown(row: dict[str, Any], explain: bool) -> dict[str, str]:
 
 
 def _asked(queries: list[str], text: bool) -> list[str]:
-    with files_of([] if text else queries) as given:
-        return _texts(queries if text else given, text)
+    with files_of([] if text else queries) as files:
+        return _texts(queries if text else files, text)
 
 
 def _texts(sources: list[str], text: bool) -> list[str]:

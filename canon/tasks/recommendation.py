@@ -103,7 +103,7 @@ class Recommendation(Task, Remarks):
         return _ranked(above_T.astype(np.int64), owner_T, targets.lengths)[self.monitor]
 
     def rows(self, outputs: Outputs, columns: Columns, top: int) -> list[dict[str, Any]]:
-        """The best items of each user, which the user has not; of an unknown user the most popular ones, said so."""
+        """The best items that each user does not have; for an unknown user the most popular ones, marked as such."""
         rows = []
         parts = zip(outputs["top"][:, :top].tolist(), outputs["scores"].tolist(), outputs["cold"].tolist(), strict=True)
         for items, scores, cold in parts:

@@ -117,7 +117,7 @@ def test_a_rule_is_what_python_says(rule: str, value: bool) -> None:
         ("b'x' == kind", "is not allowed in a rule"),
         ("lower(name, kind) == 1", "is not allowed in a rule"),
         ("(" * 400 + "1" + ")" * 400, "rerank.filter.when"),
-        ("1 + " * 300 + "1", "1,000 are the most"),
+        ("1 + " * 300 + "1", "at most 1,000 are allowed"),
         ("", "is not a rule"),
     ],
 )
@@ -344,7 +344,7 @@ def test_mistakes_are_sentences(canon: Callable[..., Any], folder: Path) -> None
         '[[rerank]]\nname = "mnr"\n': "did you mean mmr?",
         '[[rerank]]\nname = "mmr"\nwieght = 0.5\n': "did you mean rerank.mmr.weight?",
         '[[rerank]]\nname = "freshness"\ncolumn = "kind"\n': "column kind of document d0 is 'tea'",
-        '[rank]\nfeatures = "all"\n': "[rank] takes a recipe, which is trained, or runs, which are there",
+        '[rank]\nfeatures = "all"\n': "[rank] takes either `recipe`, which is trained, or `runs`",
         "[extra]\nx = 1\n": 'No section "extra"',
         '[queries]\nsource = "queries.tsv"\n': "queries.qrels is missing",
         '[[recall]]\nname = "bm25"\nfield = "summary"\n': "recall.bm25.field",
@@ -354,7 +354,7 @@ def test_mistakes_are_sentences(canon: Callable[..., Any], folder: Path) -> None
         outcome = canon("train", "shop.toml", "--out", f"bad{number}")
         assert outcome.code == 2 and words in outcome.err, (more, outcome.err)
     Path("none.toml").write_text('recall = []\n[documents]\nsource = "docs.jsonl"\n')
-    assert "give one [[recall]] at least" in canon("train", "none.toml").err
+    assert "give at least one recall" in canon("train", "none.toml").err
     built(canon)
     assert "run already exists" in canon("train", "shop.toml", "--out", "run").err
     assert '--now "soon" is not a time' in canon("search", "run", "tea", "--now", "soon").err

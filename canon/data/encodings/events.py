@@ -334,9 +334,9 @@ def _asked(
     seen: tuple[np.ndarray, np.ndarray],
     num_users: int,
 ) -> dict[str, Any]:
-    """A row for each user that something is asked of; keys from `num_users` on are users that training has not.
+    """A row for each user with a question; keys from `num_users` on are users who are not in the training set.
 
-    shown: what is known of them beside. seen: users and items of what came before."""
+    shown: what else is known about them. seen: users and items of what came before."""
     users, row = np.unique(keys[asked], return_inverse=True)
     row_of = np.full(int(max(keys.max(), num_users)) + 1, -1, np.int32)
     row_of[users] = np.arange(len(users))

@@ -124,7 +124,7 @@ class Features(Encoding):
             else:
                 path = find_path(source, named=False)
                 if path.is_dir() or not (is_table(path, config) or config.format in TABLE.formats):
-                    raise CanonError(f"The run was trained on a table, but {path} is none of {', '.join(ENDINGS)}.")
+                    raise CanonError(f"The run reads tables, but {path} is not a table ({', '.join(ENDINGS)}).")
                 table, before = read_table(path, config, like=known), f"{path}, "
             encoded.append(column_plan.apply(table, schema.encoders, config.missing))
             names += [f"{before}row {row + 1}" for row in range(len(table))]

@@ -1,8 +1,8 @@
 """Texts sorted by class: a folder of texts for each class (aclImdb, 20 Newsgroups), or a file of lines (pos.txt).
 
 Both may lie below train and test folders; of files, the names may say the split too (pos_train.txt). A file in a class
-folder is one text; of a class's file, each line that is not blank is one. The class of a file is what its name has that
-not all names have: rt-polarity.pos and rt-polarity.neg are pos and neg.
+folder is one text; of a class's file, each line that is not blank is one. The class of a file is the part of its name
+that differs between files: rt-polarity.pos and rt-polarity.neg are pos and neg.
 """
 
 from __future__ import annotations

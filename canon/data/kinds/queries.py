@@ -95,7 +95,7 @@ class QueryKind(Kind):
             number = config.fold if config.fold is not None else min(folds)
             if number not in folds:
                 listed = ", ".join(map(str, sorted(folds)))
-                raise CanonError(f"{path} has no folder of data.fold = {number}; there is {listed}.")
+                raise CanonError(f"{path} has no folder for data.fold = {number}; its folds: {listed}.")
             source = self.read(folds[number], replace(config, fold=None), like)
             note = f"{folds[number].name} is read; data.fold chooses another."
             return replace(source, notes=(note, *source.notes), origin={**source.origin, "fold": number})
@@ -131,7 +131,7 @@ class QueryKind(Kind):
             sizes = np.sort(rows.sizes)
             middle, least, most = int(sizes[len(sizes) // 2]), int(sizes[0]), int(sizes[-1])
             report.notes.append(
-                f"{name}: {int(sizes.sum()):,} documents, {least} to {most} of a query (the median {middle}), "
+                f"{name}: {int(sizes.sum()):,} documents, {least} to {most} of a query (median {middle}), "
                 f"{rows.values.shape[1]} features."
             )
             if rows.grades is not None:
@@ -174,7 +174,7 @@ def _fold(
 ) -> QuerySource:
     """Fold k of five pieces: k, k + 1 and k + 2 to train on, the next to choose by, the one after to test."""
     if not 1 <= fold <= _PIECES:
-        raise CanonError(f"{name} has no data.fold = {fold}; there is 1 to {_PIECES}.")
+        raise CanonError(f"{name} has no data.fold = {fold}; its folds: 1 to {_PIECES}.")
     turned = [pieces[(fold - 1 + place) % _PIECES] for place in range(_PIECES)]
     parts = {"train": joined(turned[:_TRAINED], name), "valid": turned[_TRAINED], "test": turned[_TRAINED + 1]}
     note = f"Fold {fold} of {_PIECES}; data.fold chooses another."

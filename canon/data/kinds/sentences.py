@@ -1,4 +1,4 @@
-"""Sentences to embed: single ones, pairs that belong together, triples with texts that do not, pairs with a score or a
+"""Sentences to embed: single sentences, matching pairs, triples with texts that do not match, pairs with a score or a
 class.
 
 A table has them in columns, by their names (anchor, positive, negative_1; query, positive; sentence1, sentence2, score)
@@ -57,7 +57,7 @@ _NO_CLASS = ("-", "")  # where annotators disagreed
 @settings
 class SentenceSettings(Columns):
     unit: Literal["auto", "line", "sentence"] = Field(
-        default="auto", description="what a text has an example for: each line, or each sentence; auto looks at lines"
+        default="auto", description="an example of a text file: each line, or each sentence; auto looks at the lines"
     )
     score_range: Annotated[tuple[float, ...], Field(max_length=2)] = Field(
         default=(), description="lowest and highest score of two texts; default: those of the training examples, whole"
@@ -256,7 +256,7 @@ def _matched(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _says(known: tuple[str, ...]) -> bool:
-    """Whether these names are of no other kind of data."""
+    """Whether these names belong to no other kind of data."""
     return len(known) > 2 or tuple(name.strip().lower() for name in known[:2]) in _MATCHED[:4]
 
 
@@ -344,7 +344,7 @@ def _joined(name: str, parts: Sequence[SentenceRows], files: Sequence[Path]) -> 
     scored = {part.scores is not None for part in parts}
     if len(widths) > 1 or len(scored) > 1 or any(part.labels is not None for part in parts):
         listed = ", ".join(file.name for file in files[:3])
-        raise CanonError(f"{name}: {listed} have other columns each; give one file.")
+        raise CanonError(f"{name}: {listed} have different columns; give one file.")
     places = [(part, row) for part in parts for row in range(len(part))]
 
     def where(row: int) -> str:

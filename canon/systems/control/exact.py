@@ -39,7 +39,7 @@ def deterministic(action_S: np.ndarray, num_actions: int) -> np.ndarray:
 
 
 def ends_surely(model: Dynamics, policy_SA: np.ndarray) -> bool:
-    """Whether an episode that is in any state ends with probability 1."""
+    """Whether an episode ends with probability 1 from every state."""
     going = model.matrix(policy_SA)
     ends_S = ((model.probability * model.ends).sum(axis=2) * policy_SA).sum(axis=1) > 0
     for _ in range(model.num_states):
@@ -58,7 +58,7 @@ def value_of(model: Dynamics, policy_SA: np.ndarray, gamma: float) -> np.ndarray
     reward_S = (policy_SA * model.rewards()).sum(axis=1)
     if gamma == 1 and not ends_surely(model, policy_SA):
         raise CanonError(
-            "At system.gamma = 1 a policy that circles for ever has no finite value, and planning met one: set "
+            "At system.gamma = 1 a policy whose episodes never end has no finite value, and planning met one: set "
             "system.gamma below 1."
         )
     system = identity(model.num_states, format="csc") - gamma * model.matrix(policy_SA)
@@ -91,7 +91,7 @@ def nearest_end(model: Dynamics) -> np.ndarray:
 
 def improved(model: Dynamics, action_S: np.ndarray, gamma: float) -> tuple[np.ndarray, np.ndarray]:
     """One iteration of policy iteration: the value of a policy, and the policy that is greedy for it. At γ = 1 an
-    action that is among the best stays, since others that are equally good may circle."""
+    action that is among the best is kept, since others that are equally good may never end the episode."""
     value_S = value_of(model, deterministic(action_S, model.num_actions), gamma)
     best_SA = _best(model.backup(value_S, gamma))
     stays_S = best_SA[np.arange(model.num_states), action_S] & (gamma == 1)
@@ -129,7 +129,7 @@ def optimum(model: Dynamics, gamma: float) -> np.ndarray | None:
 def measured(
     environment: Any, policy_SA: np.ndarray, gamma: float, value_SA: np.ndarray | None = None
 ) -> dict[str, float]:
-    """What is known exactly of a policy where the environment has a table P; value_SA: the agent's own Q."""
+    """The exact values of a policy where the environment has a table P; value_SA: the agent's own Q."""
     model = environment.model if isinstance(environment, EnvironmentCopy) else None
     if model is None:
         return {}

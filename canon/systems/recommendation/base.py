@@ -1,7 +1,7 @@
-"""What all systems that recommend share: who has what, scores of all items in blocks, what is asked of them.
+"""What all systems that recommend share: which user has which items, scores of all items in blocks, and ranking.
 
-A system gives scores [B, I] for some users (`scores`), and for users whom training has not (`fold_in`); all else is
-here. A block takes at most 256 MB, and no loop of Python goes over users: products of matrices, then compiled ranking
+A system gives scores [B, I] for some users (`scores`), and for users who are not in the training set (`fold_in`); the
+rest is here. A block takes at most 256 MB, and no Python loop goes over users: matrix products, then compiled ranking
 (canon/kernels/cpu/top_items.py).
 Shapes: U users, I items, N events, B users of a block, K best items, T items to be found.
 """
@@ -54,7 +54,7 @@ class Recommender(Learner, Recommends):
 
     @abstractmethod
     def fold_in(self, histories: Uneven) -> np.ndarray:
-        """The same of users whom training has not, from their items alone."""
+        """The same for users who are not in the training set, from their items alone."""
 
     # ---- learning
 
@@ -121,7 +121,7 @@ class Recommender(Learner, Recommends):
         self._loss, self._count = float(state.get("loss", 0.0)), int(state.get("count", 0))
 
     def take_arrays(self, arrays: dict[str, np.ndarray]) -> None:
-        """Keeps what was learned, laid out as it is worked on."""
+        """Keeps the learned arrays, in the layout that training uses."""
         self.arrays = arrays
 
     # ---- using
@@ -143,7 +143,7 @@ class Recommender(Learner, Recommends):
                 scores_BI[trained] = self.scores(block[trained], self.seen.take(block[trained]))
             if (new := ~trained & ~empty).any():
                 scores_BI[new] = self.fold_in(given.take(np.flatnonzero(new)))
-            if empty.any():  # nothing is known of them: what most users have
+            if empty.any():  # nothing is known about them: recommend the popular items
                 scores_BI[empty] = np.log1p(self.counts)
             self.context.pause()
             yield at, scores_BI
@@ -179,7 +179,7 @@ class Recommender(Learner, Recommends):
         }  # fmt: skip
 
     def _histories(self, columns: Columns) -> Uneven:
-        """What each user has: as the split says, else all that is known of training users but is not to be found."""
+        """The items of each user: as the split says, else all known items of training users except the targets."""
         given = columns.get("history")
         if isinstance(given, Uneven):
             return given
@@ -192,7 +192,7 @@ class Recommender(Learner, Recommends):
         return Uneven(lists.tokens[kept], np.bincount(owner[kept], minlength=len(users)))
 
     def _losses(self, users_N: np.ndarray, items_N: np.ndarray) -> np.ndarray:
-        """Of training events, each against an unseen item."""
+        """The losses of training events, each against an unseen item."""
         order = np.argsort(users_N, kind="stable")
         users, counts = np.unique(users_N, return_counts=True)
         events = Uneven(items_N[order], counts)

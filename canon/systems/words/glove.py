@@ -90,7 +90,7 @@ class GloVe(VectorLearner):
             self._loss += sum(loss for loss, _ in tallies)
             self._pairs += sum(count for _, count in tallies)
         if not math.isfinite(self._loss):
-            raise CanonError(f"The loss is not a number any more at step {number:,}: lower system.lr.")
+            raise CanonError(f"The loss is no longer a finite number at step {number:,}: lower system.lr.")
         return True
 
     def learn(self, span: CorpusSpan) -> tuple[float, float]:

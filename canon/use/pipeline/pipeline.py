@@ -76,10 +76,10 @@ class Pipeline:
 
     @classmethod
     def open(cls, path: str | Path, ranked: bool = True) -> Pipeline:
-        """ranked: with its ranker, which is not there before it is trained."""
+        """ranked: with its ranker, which exists only after it was trained."""
         folder = Path(path)
-        known = read_json(folder / "pipeline.json")
-        recipe = recipe_of(known["name"], read_json(folder / "recipe.json"))
+        record = read_json(folder / "pipeline.json")
+        recipe = recipe_of(record["name"], read_json(folder / "recipe.json"))
         rows = StoredDocuments(folder / "documents")
         index = FeatureIndex.load(folder / "index", rows.ids)
         recalls = [
@@ -107,7 +107,7 @@ class Pipeline:
         return np.concatenate([self.index.features(names, texts, recalled.candidates), recalled.features()], axis=1)
 
     def how(self, query: Asked) -> dict[str, str]:
-        """By which knowledge of its user each recommender answers: trained, fold-in or popular."""
+        """What each recommender knows of the query's user: trained, fold-in or popular."""
         return {one.name: knowledge for one in self.recalls if (knowledge := one.how(requested(query)))}
 
     def answer(self, queries: Sequence[Asked], now: float = 0.0) -> list[Answered]:
