@@ -182,7 +182,8 @@ def _plan(source: Source, config: Any, ask: Ask) -> TablePlan:
     rows = chosen["train"][1]
     labels = CentredLabels.of(targets["train"][rows], len(target.classes)) if targets else None
     asked = bool(config.features or source.features)
-    columns = column_plan.plan(train, names, rows, config.missing, labels, asked, kind is Number)
+    number = kind is Number
+    columns = column_plan.plan(train, names, rows, config.missing, labels, asked, number, label if number else "")
     return TablePlan(columns, target, note, targets, chosen, rule)
 
 

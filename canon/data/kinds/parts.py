@@ -21,7 +21,7 @@ from canon.errors import CanonError
 
 _ABOUT = re.compile(
     r"(read[-_ ]?me|licen[cs]e|copying|citation|change(log|s)|notice|authors|contributing|dataset[-_]infos?|makefile|"
-    r"requirements|sources|credits)(?![a-z])",
+    r"requirements|sources|credits|about)(?![a-z])|_",
     re.IGNORECASE,
 )
 _CLASSES = re.compile(r"(class|label)(es|s)?([-_ ]?(name|list|dict|map)s?)?(\.(txt|names|text))?", re.IGNORECASE)
@@ -33,7 +33,7 @@ class Parts(NamedTuple):
 
 
 def is_about(path: Path) -> bool:
-    """Whether a file describes data rather than being data, by its name: README.md, LICENSE, class.txt."""
+    """Whether a file describes data rather than being data, by its name: README.md, LICENSE, _about.txt, class.txt."""
     return bool(_ABOUT.match(path.name) or _CLASSES.fullmatch(path.name))
 
 
