@@ -450,7 +450,10 @@ def test_word_vectors_are_a_model_of_texts(tmp_path: Path, corpus: Path, canon: 
     assert tuned.recipe.config.backbone == "glove" and tuned.recipe.config.pooling == ("mean",)
     before, after = (Encoder.open(path).encode(["three one"]).vectors for path in (run, tuned.path))
     assert after.shape == before.shape and not np.allclose(before, after)
-    for place, sentence in ((tmp_path / "v", "has vectors of texts, not of words: canon search"), (tuned.path, "find")):
+    for place, sentence in (
+        (tmp_path / "v", "has vectors of texts, not of words: canon search "),
+        (tuned.path, "find"),
+    ):
         asked = canon("neighbors", place, "three")
         assert asked.code == 2 and sentence in asked.err and "search" in asked.err
     refused = canon("train", "finetune", "--data", SOURCE["fine-tuning"], "--set", f"from={run}")
