@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from canon import registry
 from canon.config import Table
-from canon.contracts import Encodes, Freezes, KnowsBackbone, StartsFromBackbone, TakesVocabulary
+from canon.contracts import Encodes, Freezes, KeepsVectors, KnowsBackbone, StartsFromBackbone, TakesVocabulary
 from canon.data.encodings.framed import Backbone
 from canon.data.schema import Schema
 from canon.data.text.tokenizers import Tokenizer
@@ -28,6 +28,7 @@ from canon.errors import CanonError
 from canon.interop.formats import open_for
 from canon.interop.network import ForeignWeights, weight
 from canon.interop.runs import RunSource
+from canon.interop.word_bag import word_bag
 from canon.nn.ragged import Layout
 from canon.recipe import Recipe
 from canon.systems.contrastive.embed import Config as EmbedConfig
@@ -56,7 +57,10 @@ def find(source: str) -> tuple[str, ForeignWeights]:
     """
     tuning = next(system for system in registry.SYSTEMS if system.backbone)
     origin = open_for(tuning, source, "weights", "from")
-    system, weights = origin.system, origin.weights
+    system = origin.system
+    if isinstance(origin, RunSource) and issubclass(origin.recipe.system.load()[1], KeepsVectors):
+        return system, word_bag(origin)
+    weights = origin.weights
     settings, tensors = weights.settings, weights.tensors
     if isinstance(origin, RunSource):
         record = origin.recipe.system
@@ -99,6 +103,11 @@ def complete(recipe: Recipe) -> Recipe:
         config = replace(recipe.config, backbone=_SMALL)
         return replace(recipe, config=config, origins=recipe.origins | {"system.backbone": "from nothing pre-trained"})
     system, weights = find(recipe.train.init)
+    if issubclass(registry.find(system)[0].load()[1], KeepsVectors) and not isinstance(recipe.config, EmbedConfig):
+        raise CanonError(
+            f"from: {recipe.train.init} is a run of {system}, which is not a pre-trained network for texts; canon "
+            "train embed starts from it, as from a bag of its vectors."
+        )
     if chosen["backbone"] and recipe.config.backbone.partition(":")[0] != system:
         asked = f"system.backbone is {recipe.config.backbone} (from {origins['backbone']})"
         raise CanonError(f"{asked}, but {recipe.train.init} is of {system}: leave it out.")
@@ -115,9 +124,15 @@ def complete(recipe: Recipe) -> Recipe:
     return replace(recipe, config=config, origins=recipe.origins | noted)
 
 
+def pooled_as(weights: ForeignWeights) -> Table:
+    """What weights say of how a text's tokens become one vector; a fine-tuned network pools in its own way."""
+    theirs = weights.above.settings if weights.above else {}
+    return theirs if "normalize" in theirs else {}
+
+
 def _own_settings(recipe: Recipe, weights: ForeignWeights) -> Table:
     """What weights for sentence vectors say of pooling and what is above it, as far as the recipe does not."""
-    theirs = weights.above.settings if weights.above else {}
+    theirs = pooled_as(weights)
     settings = {
         name: tuple(theirs[name]) if isinstance(theirs[name], list) else theirs[name]
         for name in _SENTENCE_SETTINGS
@@ -125,7 +140,6 @@ def _own_settings(recipe: Recipe, weights: ForeignWeights) -> Table:
         and name in vars(recipe.config)
         and recipe.origins.get(f"system.{name}", "default") == "default"
     }
-    settings = settings if "normalize" in theirs else {}  # a fine-tuned network pools in its own way
     if not settings and recipe.origins.get("system.pooling", "default") == "default":
         raise CanonError(
             f"from: {recipe.train.init} does not say how a text's tokens become one vector: add --set "

@@ -224,7 +224,11 @@ RECORDS = (
         "What comes next",
         "features of what came before",
         "前文的特征",
-        (TaskScore("step_accuracy", best=True), TaskScore("information")),
+        (
+            TaskScore("step_accuracy", best=True),
+            TaskScore("information"),
+            TaskScore("probe_accuracy", where="where strands are of several documents, or data.label names classes"),
+        ),
         (Nothing,),
         scoring="in groups of at most 256 strands",
     ),

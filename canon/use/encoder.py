@@ -1,4 +1,5 @@
-"""Texts to vectors: a run of `embed`, a folder of sentence-transformers, or any pre-trained network with a pooling.
+"""Texts to vectors: a run of `embed`, a folder of sentence-transformers, any pre-trained network with a pooling, or
+word vectors, whose mean a text is.
 
 Texts of a chunk go through the network end to end, without padding, texts of similar length together; a vector depends
 on its text alone, up to the rounding of sums. Shapes: n texts, D features.
@@ -76,12 +77,13 @@ class Encoder:
             model = Model(open_run(source))
             assert isinstance(model.schema, SentenceSchema)
             return cls(model.network, model.schema, str(source))
+        system, weights = backbones.find(str(source))
+        pooling = tuple(pooling or backbones.pooled_as(weights).get("pooling", ()))
         if not pooling:
             raise CanonError(
                 f"{source} does not say how a text's tokens become one vector: add --pooling mean, or cls, last and "
                 "the like."
             )
-        system, weights = backbones.find(str(source))
         if weights.tokenizer is None:
             raise CanonError(f"{source} has no tokenizer, without which its network cannot read a text.")
         record, _ = registry.find("embed")

@@ -24,6 +24,7 @@ from canon.use.search import store as stores
 from canon.use.search.bm25 import BM25, words_of
 from canon.use.search.exact import exact
 from canon.use.search.folder import VectorFolder, encode
+from canon.use.vectors import Vectors
 from tests.battery.runs import SOURCE
 
 NONE = np.empty(0, dtype=np.int64)
@@ -425,6 +426,45 @@ def test_the_column_of_text_is_said(run: Path, tmp_path: Path, canon: Callable[.
     result = canon("encode", run, tmp_path / "t.csv", "--out", tmp_path / "v")
     assert 't.csv: the text is the column "long" (--column).' in result.err
     assert canon("encode", run, tmp_path / "t.csv", "--column", "short", "--out", tmp_path / "w").err == ""
+
+
+def test_word_vectors_are_a_model_of_texts(tmp_path: Path, corpus: Path, canon: Callable[..., Any]) -> None:
+    """A text is the mean of its words' vectors, as they are in the run."""
+    words = {"data.source": SOURCE["word-vectors"], "data.tokenizer": "word", "data.min_count": 1, "data.valid": 0.0}
+    words |= {"data.test": 0.0, "train.epochs": 1}
+    for system in ("word2vec", "fasttext", "glove"):
+        run = tmp_path / system
+        train(f"words/{system}", out=run, quiet=True, changes={**words, "system.dim": 8})
+        encoder, vectors = Encoder.open(run), Vectors.open(run)
+        mean = sum(vectors[word] for word in ("one", "two", "two")) / 3
+        assert np.allclose(encoder.encode(["one two two"]).vectors[0], mean / np.linalg.norm(mean), atol=1e-6)
+        strange = encoder.encode(["one neverseen", "", "neverseen"]).vectors
+        one = vectors["one"] / np.linalg.norm(vectors["one"])
+        assert np.allclose(strange, [one, np.zeros(8), np.zeros(8)], atol=1e-6)
+    result = canon("encode", run, corpus, "--out", tmp_path / "v")
+    assert result.code == 0, result.err
+    assert canon("search", tmp_path / "v", "three one").code == 0
+    tuned = train(
+        "embed", SOURCE["retrieval"], tmp_path / "tuned", changes={"train.init": str(run), "train.steps": 3}, quiet=True
+    )
+    assert tuned.recipe.config.backbone == "glove" and tuned.recipe.config.pooling == ("mean",)
+    before, after = (Encoder.open(path).encode(["three one"]).vectors for path in (run, tuned.path))
+    assert after.shape == before.shape and not np.allclose(before, after)
+    for place, sentence in (
+        (tmp_path / "v", "has vectors of texts, not of words: canon search "),
+        (tuned.path, "find"),
+    ):
+        asked = canon("neighbors", place, "three")
+        assert asked.code == 2 and sentence in asked.err and "search" in asked.err
+    refused = canon("train", "finetune", "--data", SOURCE["fine-tuning"], "--set", f"from={run}")
+    assert refused.code == 2 and "canon train embed starts from it" in refused.err
+
+
+def test_a_pooling_that_was_asked_for_is_asked_for_again(tmp_path: Path, corpus: Path) -> None:
+    small = {"data.source": SOURCE["pretraining"], "train.steps": 1, "data.tokenizer": "word", "data.limit": 30}
+    train("pretrained/bert", out=tmp_path / "bert", quiet=True, changes={"system.name": "bert:tiny", **small})
+    encode(tmp_path / "bert", [corpus], tmp_path / "v", pooling=["max"])
+    assert len(VectorFolder.open(tmp_path / "v").search(["three one"], 3)[0]) == 3
 
 
 def test_bm25_needs_no_torch(run: Path, corpus: Path, tmp_path: Path) -> None:

@@ -84,6 +84,7 @@ def encode(
             "model": str(Path(model).expanduser().resolve()),
             "sha256": encoder.digest,
             **as_plain(encoder.config),
+            "asked_pooling": list(pooling),
             "prompt": job["prompt"],
             "precision": precision,
             "dim": encoder.dim,
@@ -205,14 +206,10 @@ class VectorFolder:
             from canon.use.encoder import Encoder
 
             meta = self.store.meta
-            self._encoder = Encoder.open(meta["model"], () if self._pools_itself() else meta["pooling"])
+            self._encoder = Encoder.open(meta["model"], meta["asked_pooling"])
             if self._encoder.digest != meta["sha256"]:
                 raise CanonError(f"{meta['model']} is no longer the model that made {self.store.path}: encode again.")
         return self._encoder
-
-    def _pools_itself(self) -> bool:
-        folder = Path(self.store.meta["model"])
-        return (folder / "recipe.toml").is_file() or (folder / "modules.json").is_file()
 
     # ---- search
 
