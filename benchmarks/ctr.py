@@ -7,8 +7,8 @@
 | criteo | nine tenths of 8,000 rows, the tenth that is left out | ten folds |
 
 Where a row has several rates, the validation part of each repetition chooses one (AUC); nothing is chosen by a test
-part. Rows that are measured again replace those of benchmarks/results/ctr.json; the others stay. `--quick` takes a table
-that is drawn here, and a step or two.
+part. Rows that are measured again replace those of benchmarks/results/ctr.json; the others stay. `--quick` takes a
+table that is drawn here, and a step or two.
 """
 
 from __future__ import annotations
