@@ -58,6 +58,8 @@ POINTWISE = (
     _loss("grade-logistic", per="document"),
     Method("mcrank", "ranking/mcrank"),
     Method("cumulative-logit", "ranking/ordinal"),
+    _loss("grade-hinge", per="document"),
+    _loss("ordinal-hinge", per="document"),
 )
 PAIRWISE = (
     Method("ranknet", "ranking/ranknet"),
@@ -66,6 +68,7 @@ PAIRWISE = (
     _loss("pair-hinge"),
     _loss("pair-exponential"),
     _loss("rank-mix"),
+    _loss("pair-bpr"),
 )
 LIST_LOSSES = (
     Method("listnet", "ranking/listnet"),
@@ -86,7 +89,8 @@ LEARNERS = (
     Method("xe-ndcg", "ranking/lambdamart", {"objective.name": "xe-ndcg"}),
 )
 NETWORKS = (Method("mlp-ranker, lambdarank", "ranking/neural"), Method("attention-ranker", "ranking/attention"))
-METHODS = (*POINTWISE, *PAIRWISE, *LIST_LOSSES, *LEARNERS, *NETWORKS, Method("softrank", "ranking/softrank"))
+FM = Method("fm-ranker, ranknet", "ranking/fm")
+METHODS = (*POINTWISE, *PAIRWISE, *LIST_LOSSES, *LEARNERS, *NETWORKS, FM, Method("softrank", "ranking/softrank"))
 OTHERS = ("ridge", "bm25")
 
 

@@ -19,8 +19,15 @@ from canon.objectives.ranking import base, settings
 from canon.objectives.ranking.base import Queries, RankLoss, tie_keys
 from canon.objectives.ranking.listwise import BoltzRank, ListMLE, ListNet
 from canon.objectives.ranking.measured import ApproxNDCG, LambdaRank, SoftRank
-from canon.objectives.ranking.pairwise import Mix, PairExponential, PairHinge, RankNet
-from canon.objectives.ranking.pointwise import CumulativeLogit, GradeLogistic, GradeSquared, McRank
+from canon.objectives.ranking.pairwise import Mix, PairBPR, PairExponential, PairHinge, RankNet
+from canon.objectives.ranking.pointwise import (
+    CumulativeLogit,
+    GradeHinge,
+    GradeLogistic,
+    GradeSquared,
+    McRank,
+    OrdinalHinge,
+)
 from canon.objectives.ranking.records import RANKING
 from canon.objectives.table import by_name
 
@@ -145,6 +152,28 @@ def test_pointwise_losses() -> None:
     assert everything.count(lengths, pairs) == 9 and GradeSquared(settings.Pointwise()).count(lengths, pairs) == 2
 
 
+def test_hinges_of_grades() -> None:
+    def hinge(g: Sequence[float], s: Sequence[float], power: int) -> float:
+        return float(np.mean([max(0.0, 1 - (b if a >= 1 else -b)) ** power for a, b in zip(g, s, strict=True)]))
+
+    check(GradeHinge(settings.HingeThreshold()), lambda g, s: hinge(g, s, 1))
+    check(GradeHinge(settings.HingeThreshold(squared=True)), lambda g, s: hinge(g, s, 2))
+
+
+def test_ordinal_hinge_has_every_threshold_on_its_side() -> None:
+    loss = OrdinalHinge(settings.Hinge())
+    logits = torch.tensor([[0.4, -0.3], [2.0, 1.0], [1.0, -1.0]], dtype=torch.float64)
+    grades = [2, 0, 1]
+    wanted = 0.0
+    for row, grade in zip(logits.tolist(), grades, strict=True):
+        wanted += sum(max(0.0, 1 - (f if grade > k else -f)) for k, f in enumerate(row)) / len(grades)
+    assert loss.losses(logits, made([grades])).item() == pytest.approx(wanted)
+    assert loss.scores(logits).tolist() == pytest.approx([0.05, 1.5, 0.0])
+    differentiable(OrdinalHinge(settings.Hinge(squared=True)), 2)
+    with pytest.raises(CanonError, match="whole grades from 0 to 2"):
+        loss.losses(logits, made([[0.5, 0, 1]]))
+
+
 def test_mcrank_ranks_by_the_expected_grade() -> None:
     loss = McRank(settings.Pointwise())
     logits = torch.tensor([[0.1, 0.4, -0.3], [1.0, 0.0, 2.0]], dtype=torch.float64)
@@ -194,6 +223,47 @@ def test_pairwise_losses() -> None:
     )
 
 
+def test_bpr_draws_one_of_lower_grade_for_each() -> None:
+    loss, queries = PairBPR(settings.DrawnPairs(negatives=3)), made(GRADES)
+    first, second = queries.drawn(3)
+    pairs = list(zip(first.tolist(), second.tolist(), strict=True))
+    grade, row = queries.grade_N.tolist(), queries.row.tolist()
+    assert all(grade[i] > grade[j] and row[i] == row[j] for i, j in pairs)
+    above = [i for i in range(len(grade)) if any(grade[i] > grade[j] and row[i] == row[j] for j in range(len(grade)))]
+    assert sorted(first.tolist()) == sorted(above * 3)
+    s, wanted = scores().tolist(), np.zeros(len(GRADES))
+    for i, j in pairs:
+        wanted[row[i]] += math.log1p(math.exp(s[j] - s[i])) / sum(row[other] == row[i] for other, _ in pairs)
+    assert loss.losses(scores(), queries).tolist() == pytest.approx(wanted.tolist())
+    seeds = (tie_keys(torch.arange(1000), seed) for seed in (0, 1))
+    drawn = [Queries(torch.arange(1000) % 2, Layout(torch.tensor([1000])), keys, torch.tensor([1])) for keys in seeds]
+    counts = [torch.bincount(one.drawn(20)[1], minlength=1000)[::2] for one in drawn]
+    assert not torch.equal(*counts) and all(abs(one.double().var().item() - 20) < 5 for one in counts)  # as even chance
+
+
+@pytest.mark.parametrize("per", ["query", "pair", "document"])
+def test_queries_count_alike_or_by_pairs_or_by_documents(per: Any) -> None:
+    weights = {
+        "query": [float(informative(g)) for g in GRADES],
+        "pair": [float(len(pairs_of(g))) for g in GRADES],
+        "document": [float(len(g)) for g in GRADES],
+    }[per]
+    lengths = torch.tensor([len(g) for g in GRADES])
+    pairs = torch.tensor([len(pairs_of(g)) for g in GRADES])
+    of_lists: list[tuple[type, type]] = [
+        (ListNet, settings.TopK), (ListMLE, settings.Permutation), (BoltzRank, settings.Sampled),
+        (ApproxNDCG, settings.Sharpness), (SoftRank, settings.ScoreNoise), (LambdaRank, settings.Lambda),
+        (PairBPR, settings.DrawnPairs),
+    ]  # fmt: skip
+    for kind, config in of_lists:
+        plain, loss = kind(config()), kind(config(per=per))
+        whole = plain.losses(scores(), made(GRADES)).tolist()
+        wanted = [w * value for w, value in zip(weights, whole, strict=True)]
+        assert loss.losses(scores(), made(GRADES)).tolist() == pytest.approx(wanted)
+        total = sum(w for w, g in zip(weights, GRADES, strict=True) if informative(g))
+        assert loss.count(lengths, pairs) == total
+
+
 def test_ranknet_with_ties_and_the_ways_to_divide() -> None:
     def tied(g: Sequence[float], s: Sequence[float]) -> float:
         """Every pair once, with the probability 1, ½ or 0 that the first is before the second."""
@@ -225,6 +295,8 @@ def test_ranknet_with_ties_and_the_ways_to_divide() -> None:
         PairHinge(settings.PairMargin(squared=True)),
         PairExponential(settings.Pairwise(per="pair")),
         Mix(settings.Mixed()),
+        PairBPR(settings.DrawnPairs(negatives=2, per="pair")),
+        GradeHinge(settings.HingeThreshold(squared=True, per="pair")),
         ListNet(settings.TopK()),
         ListNet(settings.TopK(k=3)),
         ListMLE(settings.Permutation()),

@@ -15,7 +15,7 @@ from torch import nn
 
 from canon.data.batching.lists import Grades, Lists
 from canon.nn.ragged import Layout
-from canon.systems.ranking import attention, linear, mlp
+from canon.systems.ranking import attention, fm, linear, mlp
 from canon.systems.ranking.head import Head, Scorer
 from canon.tasks.rankings import measures
 from canon.training.run import Run
@@ -31,6 +31,7 @@ def networks() -> list[nn.Module]:
     built: list[nn.Module] = [
         linear.LinearRanker(linear.Config(shape=(5,))),
         mlp.MLPRanker(mlp.Config(shape=(5,), hidden=(8, 4), norm="layer")),
+        fm.FMRanker(fm.Config(shape=(5,), dim=3)),
         attention.AttentionRanker(attention.Config(shape=(5,), dim=8, hidden=16)),
     ]
     for network in built:
@@ -58,7 +59,7 @@ def test_only_attention_sees_the_other_documents() -> None:
     other = torch.cat([x[:3], x[3:] + 1])
     layout = Layout(torch.tensor([4]))
     seen = [not torch.allclose(network(x, layout)[0], network(other, layout)[0]) for network in networks()]
-    assert seen == [False, False, True]
+    assert seen == [False, False, False, True]
 
 
 def test_heads_put_out_what_objectives_ask_for() -> None:
@@ -73,6 +74,20 @@ def test_heads_put_out_what_objectives_ask_for() -> None:
     assert (thresholds.diff(dim=1) > 0).all()
     wanted = np.cumsum([0.0, np.exp(-2.0), 1.0, np.e])
     assert thresholds[0].tolist() == pytest.approx(wanted.tolist(), abs=1e-5)
+
+
+@pytest.mark.parametrize("head", ["score", "grades", "ordered"])
+def test_a_factorization_machine_is_the_sum_over_pairs_of_features(head: Any) -> None:
+    network = fm.FMRanker(fm.Config(shape=(4,), dim=3, grades=3, head=head))
+    for parameter in network.parameters():
+        nn.init.normal_(parameter)
+    x = torch.randn(6, 4, generator=torch.Generator().manual_seed(4))
+    linear_NK = network.head(x).reshape(6, -1)
+    found_NK = network(x).reshape(6, -1)
+    for n in range(6):
+        for k, factors in enumerate(network.factors.expand(linear_NK.shape[1], -1, -1)):
+            pairs = sum(factors[i] @ factors[j] * x[n, i] * x[n, j] for i in range(4) for j in range(i + 1, 4))
+            torch.testing.assert_close(found_NK[n, k], linear_NK[n, k] + pairs, rtol=1e-4, atol=1e-5)
 
 
 def test_measures_are_those_of_trec_eval() -> None:
@@ -134,8 +149,14 @@ def test_only_rankers_rank(tmp_path: Path, canon: Callable[..., Any]) -> None:
 
 def test_any_scorer_takes_any_loss(tmp_path: Path) -> None:
     """What the objective needs of the network is decided by its record, and kept by the run."""
-    for name, head in (("mcrank", "grades"), ("cumulative-logit", "ordered"), ("listnet", "score")):
+    for system, name, head in (
+        ("linear-ranker:tiny", "mcrank", "grades"),
+        ("linear-ranker:tiny", "ordinal-hinge", "ordered"),
+        ("fm-ranker:tiny", "cumulative-logit", "ordered"),
+        ("fm-ranker:tiny", "pair-bpr", "score"),
+        ("linear-ranker:tiny", "listnet", "score"),
+    ):
         changes = {**SHORT, "train.epochs": 1, "objective.name": name}
-        run = train("linear-ranker:tiny", str(QUERIES), tmp_path / name, changes=changes, quiet=True)
+        run = train(system, str(QUERIES), tmp_path / name, changes=changes, quiet=True)
         assert Run.open(run.path).recipe.config.head == head and run.result is not None
         assert np.isfinite(run.result["scores"]["test"]["loss"])

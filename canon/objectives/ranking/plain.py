@@ -21,8 +21,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from canon.objectives.ranking.base import Queries, RankLoss
+from canon.objectives.ranking.base import ListLoss, Queries, RankLoss
 from canon.objectives.ranking.plain_records import Cutoff, Measured
+from canon.objectives.ranking.settings import Listwise
 from canon.objectives.settings import NoSettings
 
 Settings = TypeVar("Settings")
@@ -225,10 +226,10 @@ class NDCGHinge(Structured[Cutoff]):
         return worst_by_ndcg(scores_n, labels_n, self.settings.cutoff)
 
 
-class CrossEntropyNDCG(RankLoss[NoSettings]):
+class CrossEntropyNDCG(ListLoss[Listwise]):
     """−Σ φ log softmax(s), φ = (2^l − γ)/Σ (2^l − γ), γ a random number from 0 to 1 of each document."""
 
-    def losses(self, logits_N: Tensor, queries: Queries) -> Tensor:
+    def of_queries(self, logits_N: Tensor, queries: Queries) -> Tensor:
         gamma_N = (queries.key_N & _MASK).to(logits_N.dtype) / (_MASK + 1)
         gain_N = torch.exp2(queries.grade_N.to(logits_N.dtype)) - gamma_N
         phi_N = gain_N / queries.sum(gain_N)[queries.row]

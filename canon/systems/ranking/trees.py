@@ -133,9 +133,13 @@ class LambdaMART(Trees):
     usual = "lambdarank"
 
     def of_objective(self) -> dict[str, Any]:
+        lambdas = self.objective(Lambda)
+        if lambdas.per != "query":
+            raise CanonError(
+                f'LambdaMART sums over queries, which count alike: leave objective.per = "{lambdas.per}" out.'
+            )
         if self.loss != self.usual:
             return {}
-        lambdas = self.objective(Lambda)
         return {
             "sigmoid": lambdas.sigma,
             "lambdarank_truncation_level": lambdas.truncation,
@@ -169,7 +173,8 @@ class GBDTRanker(Trees):
         labels_N, weights_N = documents.labels, None
         if self.loss != self.usual:
             labels_N = (labels_N >= chosen.relevant).astype(np.float64)
-        if chosen.per == "query":
-            kept_Q = documents.is_informative / documents.sizes
+        if chosen.per != "document":
+            counted_Q = documents.is_informative if chosen.per == "query" else documents.pairs
+            kept_Q = counted_Q / documents.sizes
             weights_N = (kept_Q / (kept_Q @ documents.sizes) * len(labels_N))[documents.query]
         return TreeRows(documents.values, labels_N, documents.sizes, weights_N)
