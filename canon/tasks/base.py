@@ -64,6 +64,7 @@ class Scoring(ABC):
     monitor: str  # the metric that decides which checkpoint is best
     least: ClassVar[int] = 1  # examples that a split must have to be scored
     loss_falls: ClassVar[bool] = True  # whether the training loss of a run that learns does
+    scores_last: ClassVar[bool] = False  # whether the last weights are scored on the test set too, beside the best
     risk_examples: ClassVar[int] = 50_000  # of the training set that the empirical risk is measured on, at most
 
     @abstractmethod

@@ -6,8 +6,8 @@ Watkins 1989, Learning from delayed rewards.
   a: random with probability ε, else the best, one of equal ones at random             `TableLearner._act`
 α is constant, α/(1 + episode/`alpha_decay`), or n(s, a)^−`alpha_power`; ε goes linearly from `epsilon` to
 `epsilon_end` over `epsilon_steps` steps, or stays. ε = 1 is a uniform behaviour policy.
-Where the environment has a table P, moves are drawn from it by a compiled kernel (canon/kernels/cpu/tabular.py);
-otherwise, or with `simulate = "off"`, the agent acts in the environment.
+Where the environment has a table P, moves are drawn from it by a compiled kernel (canon/kernels/cpu/tabular.py); else,
+or with `simulate = "off"`, it acts in the environment.
 Deviations: none.
 Shapes: S states, A actions, N observations.
 """
@@ -44,11 +44,11 @@ class Config:
         default=0.0, description="episodes after which α is half; 0: it is constant"
     )
     alpha_power: Annotated[float, Field(ge=0, le=1)] = Field(
-        default=0.0, description="α = n(s, a)^−power in place of `alpha`; 0: `alpha`"
+        default=0.0, description="α = n(s, a)^−power in place of `alpha`; 0: not so"
     )
     epsilon: Probability = Field(default=0.1, description="ε, how often an action is random; 1: a uniform behaviour")
     epsilon_end: Probability = Field(default=0.1, description="ε after `epsilon_steps`")
-    epsilon_steps: Natural = Field(default=0, description="steps over which ε changes; 0: it is always `epsilon`")
+    epsilon_steps: Natural = Field(default=0, description="steps over which ε changes; 0: it stays `epsilon`")
     first_value: float = Field(default=0.0, description="Q at first")
     simulate: Literal["auto", "on", "off"] = Field(
         default="auto", description="whether moves are drawn from the table P; auto: where there is one"
@@ -73,7 +73,7 @@ class TableLearner(Agent, Foresees, Measures, Tabular):
 
     @property
     def kind(self) -> int:
-        """Which target it learns, by the kernel's name for it."""
+        """Which target it learns, by the kernel's names."""
         return int(kernel.QLEARNING)
 
     @property
@@ -85,7 +85,9 @@ class TableLearner(Agent, Foresees, Measures, Tabular):
         first = environments.copies[0]
         model = first.model if isinstance(first, EnvironmentCopy) else None
         if self.config.simulate == "on" and model is None:
-            raise CanonError(f'system.simulate = "on" draws from a table P, which {first.name} does not have.')
+            raise CanonError(f'system.simulate = "on" draws from a table P, which {first.name} has not.')
+        if model is not None:
+            exact.require_ends(model, self.gamma, first.name)
         if model is not None and self.config.simulate != "off":
             self._model, self._limit = model, first.limit
             self._cumulative, self._start = model.probability.cumsum(axis=2), model.start.cumsum()
@@ -153,7 +155,7 @@ class TableLearner(Agent, Foresees, Measures, Tabular):
         return float(config.alpha / decay)
 
     def following_value(self, after: int, epsilon: float) -> tuple[float, int]:
-        """The value of the next state, and the action that is already chosen there, or −1."""
+        """What is expected from the next state on, and the action that is chosen there already, or −1."""
         return float(self.value_SA[after].max()), -1
 
     def act(self, observations_N: np.ndarray) -> np.ndarray:
@@ -166,7 +168,7 @@ class TableLearner(Agent, Foresees, Measures, Tabular):
         return exact.deterministic(exact.first_best(self.value_SA), self.config.actions)
 
     def measures(self, environment: Any) -> dict[str, float]:
-        return exact.measured(environment, self.policy(), self.gamma, self.value_SA)
+        return exact.measured(environment, self.policy(), self.gamma, self.value_SA, self.visits_SA > 0)
 
     def table(self) -> StateTable:
         return StateTable(self.value_SA.max(axis=1), self.policy(), self.visits_SA.sum(axis=1))
