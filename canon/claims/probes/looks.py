@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from canon import metrics
 from canon.data.batching.sequences import Ragged
 from canon.data.formats.word_tests import Tests
 from canon.data.schema import take
@@ -149,3 +150,27 @@ def last_evaluations(run: Run) -> Values:
     series = [row["valid/return"] for row in run.metrics() if "valid/return" in row]
     falls = [before - after for before, after in pairwise(series)]
     return {"last ten": float(np.mean(series[-10:])), "largest fall": max(falls, default=0.0)}
+
+
+def contrary_steps(run: Run) -> Values:
+    """The share of evaluations at which the loss of the validation queries has fallen and their NDCG@10 too."""
+    rows = [(row["valid/loss"], row["valid/ndcg@10"]) for row in run.metrics() if "valid/ndcg@10" in row]
+    contrary = [loss < before and ndcg < was for (before, was), (loss, ndcg) in pairwise(rows)]
+    return {"contrary": float(np.mean(contrary)), "none": 0.0}
+
+
+def unseen_words(run: Run) -> Values:
+    """Spearman's correlation with the pairs of WordSim-353 of which training has not seen a word; a word without a
+    vector is as like to any other as to none."""
+    model = last(run)
+    words, learner = model.schema.words, model.learner
+    assert isinstance(learner, VectorLearner) and words is not None
+    forms = set(words.words)
+    pairs = [pair for pair in _tests(run).pairs["wordsim353"] if not {pair[0].lower(), pair[1].lower()} <= forms]
+    likeness = []
+    for one, two, _ in pairs:
+        first, second = learner.vector(one.lower()), learner.vector(two.lower())
+        known = first is not None and second is not None
+        likeness.append(float(F.cosine_similarity(*map(torch.tensor, (first, second)), dim=0)) if known else 0.0)
+    found = 0.0 if len(set(likeness)) < 2 else metrics.spearman(likeness, [score for *_, score in pairs])
+    return {"unseen words": found, "nothing": 0.0}

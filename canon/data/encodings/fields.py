@@ -91,6 +91,10 @@ class FieldSchema(Schema):
         """Whether features belong to no fields, so that each stands for itself."""
         return fitting.without_fields(self.columns)
 
+    def comparable(self) -> FieldSchema:
+        """Without crosses, which are made of the fields by hand for the networks that need them."""
+        return replace(self, crosses=())
+
     def sizes(self) -> dict[str, Any]:
         return {
             **super().sizes(),
