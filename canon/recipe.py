@@ -301,7 +301,9 @@ def _data(table: Table, system: registry.System, origins: Origins) -> Any:
     for key in foreign:
         origin = origins.pop(f"data.{key}", "")
         if origin != "default" and not (origin.startswith("recipe ") and origins.get("system.name") == "--set"):
-            raise CanonError(f"data.{key} is a setting of {owners(key)}, which {system.name} does not read; leave it out.")
+            raise CanonError(
+                f"data.{key} is a setting of {owners(key)}, which {system.name} does not read; leave it out."
+            )
     return parse(DataConfig, {key: table[key] for key in table if key not in foreign}, "data", origins)
 
 
