@@ -102,8 +102,7 @@ class Reader(nn.Module):
         if not isinstance(network, FineTune):
             hidden_ND = network.encode(token_N, layout, segment_N)[-1]
             return layout.pad(hidden_ND), network.pool(hidden_ND, layout)
-        outputs = network(token_N, layout, segment_N)
-        outputs = outputs[0] if isinstance(outputs, tuple) else outputs
+        outputs = network(token_N, layout, segment_N).outputs
         if self.scale:
             return (outputs * self.scale[0] + self.scale[1],)
         return (layout.pad(outputs) if self.of_tokens else outputs,)

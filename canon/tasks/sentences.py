@@ -73,7 +73,12 @@ class SentenceTask(NetworkTask, Compares, Remarks, DrawsPictures):
     def example(self) -> tuple[Any, ...]:
         length = (self.typical or (_TYPICAL,))[0]
         token_N = torch.zeros(2 * length, dtype=torch.int64)
-        return token_N, Layout(torch.tensor([length, length])), token_N, isinstance(self.schema.target, Class)
+        return token_N, Layout(torch.tensor([length, length])), token_N
+
+    def trial(self, network: nn.Module, *example: Any) -> Any:
+        vectors_SD = network(*example)
+        if isinstance(self.schema.target, Class):
+            unwrapped(network).related(vectors_SD)
 
     def count(self, batch: Batch) -> int:
         return len(batch["part_lengths"])
@@ -87,8 +92,9 @@ class SentenceTask(NetworkTask, Compares, Remarks, DrawsPictures):
                 self.remarks = (_NO_DROPOUT,)
             vectors_SD = network(token_N, Layout(lengths_S, token_N.device), segment_N)
             return torch.stack(vectors_SD.chunk(2), dim=1)
-        pairs = isinstance(self.schema.target, Class)
-        vectors_SD = network(token_N, Layout(lengths_S, token_N.device), segment_N, pairs)
+        vectors_SD = network(token_N, Layout(lengths_S, token_N.device), segment_N)
+        if isinstance(self.schema.target, Class):
+            vectors_SD = unwrapped(network).related(vectors_SD)
         return vectors_SD.view(B, -1, vectors_SD.shape[1])
 
     def facts(self, batch: Batch) -> dict[str, Tensor]:
@@ -110,11 +116,10 @@ class SentenceTask(NetworkTask, Compares, Remarks, DrawsPictures):
 
     def run(self, network: nn.Module, batch: Batch, turn: Turn) -> dict[str, Tensor]:
         token_N, B = batch["input"], len(batch["part_lengths"])
-        how = token_N, Layout(batch["input_lengths"], token_N.device), batch["segment"]
-        vectors_SD = network(*how)
+        vectors_SD = network(token_N, Layout(batch["input_lengths"], token_N.device), batch["segment"])
         outputs = {"vectors": vectors_SD.view(B, -1, vectors_SD.shape[1])}
         if isinstance(self.schema.target, Class) and outputs["vectors"].shape[1] == 2:
-            outputs["logits"] = network(*how, True)
+            outputs["logits"] = unwrapped(network).related(vectors_SD)
         return outputs
 
     def names(self) -> tuple[str, ...]:
