@@ -131,7 +131,7 @@ class Opener:
                 ) from error
             given = ", ".join(self.arguments) or "none"
             raise CanonError(
-                f"{self.source} cannot be environment: {reason(error)} (data.arguments: {given})."
+                f"{self.source} cannot be made: {reason(error)} (data.arguments: {given})."
             ) from error
 
 
