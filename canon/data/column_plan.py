@@ -64,10 +64,11 @@ def plan(
     labels: CentredLabels | None,
     asked: bool = False,
     words_alone: bool = False,
+    label: str = "",
 ) -> PlannedColumns:
     """Fits the columns on training rows. labels: None where nothing is predicted, so that only numbers and categories
     are read. asked: whether the user named the columns, so that none is left out for its looks. words_alone: whether
-    a single column of sentences is enough."""
+    a single column of sentences is enough. label: a column of numbers to predict, for the notes."""
     chosen: dict[str, ColumnChoice] = {}
     trained: dict[str, np.ndarray] = {}
     encoders: list[ColumnEncoder] = []
@@ -83,9 +84,13 @@ def plan(
     encoders += [LikenessColumns.fit(table, *pair, rows) for pair in combinations(texts[:_COMPARED], 2)]
     if not any(encoder.width and (words_alone or not isinstance(encoder, WordsColumn)) for encoder in encoders):
         if not asked and any(choice.kind == _ID for choice in chosen.values()):
-            return plan(table, names, rows, missing, labels, True, words_alone)  # there is nothing better
+            return plan(table, names, rows, missing, labels, True, words_alone, label)  # there is nothing better
         raise _nothing(table, chosen)
-    return PlannedColumns(tuple(encoders), _notes(chosen, encoders), {n: c.kind for n, c in chosen.items()}, trained)
+    commas = {e.name: e.comma for e in encoders if isinstance(e, NumberColumn) and e.comma is not None}
+    commas |= {label: table.commas[label]} if label in table.commas else {}
+    return PlannedColumns(
+        tuple(encoders), _notes(chosen, encoders, commas), {n: c.kind for n, c in chosen.items()}, trained
+    )
 
 
 def _nothing(table: Table, chosen: dict[str, ColumnChoice]) -> CanonError:
@@ -146,14 +151,17 @@ def _numbers_rows(table: Table, name: str, rows: np.ndarray) -> str:
     return "an id: all different" if plain.endswith(("_id", " id")) or name.endswith("Id") else ""
 
 
-def _notes(chosen: dict[str, ColumnChoice], encoders: Sequence[ColumnEncoder]) -> tuple[str, ...]:
-    """One sentence for each thing that was decided and that is not plain from the data."""
+def _notes(
+    chosen: dict[str, ColumnChoice], encoders: Sequence[ColumnEncoder], commas: dict[str, bool]
+) -> tuple[str, ...]:
+    """One sentence for each thing that was decided and that is not plain from the data. commas: of each column of
+    amounts, whether a comma is its decimal point."""
     left = [f'"{name}" ({choice.note})' for name, choice in chosen.items() if choice.fit is None and choice.note]
     kinds = [(encoder, f'"{encoder.name}"') for encoder in encoders]
     flagged = [text for e, text in kinds if isinstance(e, NumberColumn) and e.flag]
     slips = [text for e, text in kinds if isinstance(e, NumberColumn) and e.strays]
-    amounts = [text for e, text in kinds if isinstance(e, NumberColumn) and e.comma is False]
-    commas = [text for e, text in kinds if isinstance(e, NumberColumn) and e.comma]
+    amounts = [f'"{name}"' for name, comma in commas.items() if not comma]
+    decimal = [f'"{name}"' for name, comma in commas.items() if comma]
     read = [f"{text} ({e.form}: {', '.join(e.parts)})" for e, text in kinds if isinstance(e, DateColumn)]
     means = [f"{text} ({len(e.categories):,} texts)" for e, text in kinds if isinstance(e, MeansColumn)]
     words = [f"{text} ({e.width:,} words)" for e, text in kinds if isinstance(e, WordsColumn)]
@@ -162,7 +170,7 @@ def _notes(chosen: dict[str, ColumnChoice], encoders: Sequence[ColumnEncoder]) -
         "Left out: {}; data.features can name them.": left,
         "Read as dates: {}.": read,
         "Read as amounts, without their signs and separators: {}.": amounts,
-        "Read as numbers with a decimal comma: {}.": commas,
+        "Read as numbers with a decimal comma: {}.": decimal,
         "Missing numbers are the training mean, with a feature that says so: {}.": flagged,
         "Texts among numbers count as missing: {}.": slips,
         "Each of many texts is the mean label of its training rows: {}.": means,

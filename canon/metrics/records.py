@@ -321,8 +321,9 @@ RECORDS = (
     Metric(
         "probe_accuracy",
         "Accuracy of a linear probe",
-        "share of right answers of a linear classifier of h (ridge regression onto ±1, λ = 0.1), fitted on one half of "
-        "the split and tested on the other, each once",
+        "share of right answers of a linear classifier of the features (h; of cpc c at a strand's end, asked for its "
+        "document, or for the class of a series in data.label), by ridge regression onto ±1, λ = 0.1, fitted on one "
+        "half of the split and tested on the other, each once",
         _HIGH,
         oracle="scikit-learn",
     ),

@@ -111,7 +111,7 @@ SYSTEMS: tuple[System, ...] = (
         interop=Interop(writes=("vectors",)),
         deviations=(
             "input feeding is a choice, off by default; location scores are left out",
-            "the output layer has a bias; a bidirectional encoder, which the paper has not, is a choice",
+            "the output layer has a bias; a bidirectional encoder, which is not in the paper, is a choice",
             _START,
         ),
     ),

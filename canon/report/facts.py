@@ -13,6 +13,7 @@ from typing import TypedDict
 from canon.config import Table
 from canon.contracts import Attends, WeighsFeatures
 from canon.data.encodings.features import FeatureSchema
+from canon.data.encodings.lists import ListSchema
 from canon.data.encodings.prompted import PromptedSchema
 from canon.data.schema import Data
 from canon.errors import CanonError
@@ -211,10 +212,10 @@ def _from_weights(run: Run, data: Data | None, finished: bool) -> Table:
     shown |= {"floors": floors_of(model.task, data), "guess": guess_of(model.task, data)}
     shown["use"] = use_commands(model, data)
     shown["policy"] = policy_of(model, data)
-    if isinstance(model.learner, WeighsFeatures):
+    if isinstance(model.learner, WeighsFeatures) or (finished and isinstance(model.schema, ListSchema)):
         from canon.inspect.importances import importances
 
-        shown["importances"] = importances(model).rows[:_MOST_FEATURES]
+        shown["importances"] = importances(model, data, quick=True).rows[:_MOST_FEATURES]
     if isinstance(model.schema, PromptedSchema):
         from canon.use.prompts import nearest
 

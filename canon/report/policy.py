@@ -24,7 +24,7 @@ _MOST_STATES, _MOST_FRAMES = 400, 150
 
 
 def policy_of(model: Model, data: Data) -> Table | None:
-    """The facts, as JSON; None for what is no agent."""
+    """The facts, as JSON; None for what is not an agent."""
     agent = agent_of(model)
     if agent is None or not isinstance(data, EnvironmentData):
         return None

@@ -167,6 +167,8 @@ class Compares(ABC):
     """A task whose loss compares the rows of the global batch with each other. Each process gives vectors of its rows,
     in one piece or several (canon.training.comparing), and has the loss of its rows among those of all."""
 
+    needs_several = False  # whether the loss says nothing about one row alone
+
     @abstractmethod
     def embed(self, network: nn.Module, batch: Batch, turn: Turn) -> Tensor:
         """What is compared, a row for each row of the batch."""

@@ -53,11 +53,11 @@ def warnings(recipe: Recipe, task: Scoring, data: Data, shortfall: str, losses: 
     shortfall: what the task says about the split that it is judged by. losses: of training, as they were logged."""
     falls = not task.loss_falls or bool(recipe.train.init) or _fell(losses)
     flat = "" if falls else f"the training loss did not fall (from {losses[0]:.4g} to {losses[-1]:.4g})"
-    if not (said := " and ".join(filter(None, [shortfall and f"it is {shortfall}", flat]))):
+    if not (problems := " and ".join(filter(None, [shortfall and f"it is {shortfall}", flat]))):
         return []
     causes = encodings.find(data.schema.encoding).causes
     listed = "; ".join(f"({number}) {cause}" for number, cause in enumerate(causes, start=1))
-    return [f"This run has not learned: {said}. Likely causes: {listed}."]
+    return [f"This run has not learned: {problems}. Likely causes: {listed}."]
 
 
 def _fell(losses: list[float]) -> bool:

@@ -119,6 +119,17 @@ def test_a_claim_holds_if_all_its_parts_hold() -> None:
     assert judge(claim, {"pair": {0: {"slope": slope}}}, {})[0] == OPEN  # a value that no seed has
 
 
+def test_a_part_whose_seeds_diverged_is_inconclusive() -> None:
+    """The seeds that are left would let it hold."""
+    (claim,) = find("adam-then-sgd")
+    seeds = {seed: {"test/accuracy": 0.9 + 0.001 * seed} for seed in range(8)}
+    values = {"adam": seeds, "switched": {seed: {"test/accuracy": 0.95 + 0.002 * seed} for seed in range(8)}}
+    assert judge(claim, values, {})[0] == HOLDS
+    values["switched"] |= {seed: {"learned": 0.0, "failed": 1.0} for seed in (2, 5)}
+    verdict, sentence, parts = judge(claim, values, {})
+    assert verdict == OPEN and "2 of 8 seeds of switched diverged." in sentence and parts[0].seeds == 6
+
+
 def test_differences_of_differences_are_paired_by_seed() -> None:
     (claim,) = find("lamb-batch")
     values = {

@@ -295,3 +295,17 @@ def test_the_metric_that_decides_comes_first(made: Comparison) -> None:
     for entry in made.entries:
         assert next(iter(entry.values)) == next(iter(entry.summary)) == made.main
     assert made.metrics[0] == made.main
+
+
+def test_every_seed_can_have_its_own_examples(tmp_path: Path) -> None:
+    made = compare(NAMES[1:], seeds=2, budget=("steps", 2), out=tmp_path / "out", quiet=True, vary="data.seed")
+    prints = [[run.data["fingerprint"] for run in entry.runs.values()] for entry in made.entries]
+    assert prints[0] == prints[1] and len(set(prints[0])) == 2
+    assert [run.recipe.data.seed for run in made.entries[0].runs.values()] == [0, 1]
+    assert "--vary data.seed" in made.command
+    again = compare(NAMES[1:], seeds=2, budget=("steps", 2), out=tmp_path / "out", quiet=True, vary="data.seed")
+    assert again.to_json() == made.to_json()
+    with pytest.raises(CanonError, match=r"No setting that goes with the seed \(--vary\) \"data.limit\""):
+        compare(NAMES[1:], vary="data.limit")
+    with pytest.raises(CanonError, match=r"data\.seed is what --vary data\.seed sets"):
+        compare(NAMES[1:], vary="data.seed", changes={"data.seed": 3})

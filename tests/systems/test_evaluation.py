@@ -27,7 +27,7 @@ STEPS, GAMMA = 5, 0.8
 
 def trajectories() -> list[tuple[float, list[tuple[int, int]]]]:
     """Every trajectory of STEPS steps at most, and its probability where b acts."""
-    found: list[tuple[float, list[tuple[int, int]]]] = []
+    paths: list[tuple[float, list[tuple[int, int]]]] = []
     for length in range(1, STEPS + 1):
         for actions in itertools.product(range(2), repeat=length):
             p, path = 1.0, []
@@ -42,8 +42,8 @@ def trajectories() -> list[tuple[float, list[tuple[int, int]]]]:
                     else 1 - ENDS[state, action]
                 )
                 path.append((state, action))
-            found.append((p, path))
-    return found
+            paths.append((p, path))
+    return paths
 
 
 def logged(*paths: list[tuple[int, int]]) -> Logged:
@@ -92,14 +92,14 @@ def test_estimates_by_loops() -> None:
             below += ratio
             above += ratio * REWARDS[path[t]] if t < len(path) else 0.0
         weighted += GAMMA**t * above / below
-    found = estimates(logged(*paths))
-    assert found["ordinary"] == pytest.approx(np.mean(np.multiply(ratios, gains)), rel=1e-12)
-    assert found["weighted"] == pytest.approx(np.dot(ratios, gains) / np.sum(ratios), rel=1e-12)
-    assert found["per_decision"] == pytest.approx(np.mean(per_decision), rel=1e-12)
-    assert found["weighted_per_decision"] == pytest.approx(weighted, rel=1e-12)
-    assert found["effective_sample"] == pytest.approx(np.sum(ratios) ** 2 / np.sum(np.square(ratios)), rel=1e-12)
-    assert found["unweighted"] == pytest.approx(np.mean(gains))
-    assert found["interval_low"] < found["weighted"] < found["interval_high"]
+    estimate = estimates(logged(*paths))
+    assert estimate["ordinary"] == pytest.approx(np.mean(np.multiply(ratios, gains)), rel=1e-12)
+    assert estimate["weighted"] == pytest.approx(np.dot(ratios, gains) / np.sum(ratios), rel=1e-12)
+    assert estimate["per_decision"] == pytest.approx(np.mean(per_decision), rel=1e-12)
+    assert estimate["weighted_per_decision"] == pytest.approx(weighted, rel=1e-12)
+    assert estimate["effective_sample"] == pytest.approx(np.sum(ratios) ** 2 / np.sum(np.square(ratios)), rel=1e-12)
+    assert estimate["unweighted"] == pytest.approx(np.mean(gains))
+    assert estimate["interval_low"] < estimate["weighted"] < estimate["interval_high"]
 
 
 @pytest.mark.parametrize("sets", [20, pytest.param(100, marks=pytest.mark.slow)])
@@ -147,8 +147,8 @@ def test_infinite_variance() -> None:
             if not left or not back:
                 break
         lengths.append(length)
-    found = estimates(Logged(np.array(ratios), np.array(rewards), np.array(lengths), 1.0))
-    assert found["weighted"] == pytest.approx(1, abs=1e-12) and abs(found["ordinary"] - 1) > 0.02
+    estimate = estimates(Logged(np.array(ratios), np.array(rewards), np.array(lengths), 1.0))
+    assert estimate["weighted"] == pytest.approx(1, abs=1e-12) and abs(estimate["ordinary"] - 1) > 0.02
 
 
 def begun(**settings: Any) -> OffPolicyEvaluation:

@@ -76,7 +76,7 @@ class Features(Encoding):
     causes = (
         "the label may be another column (data.label), or the other columns say nothing about it",
         "too few steps or another rate is needed (train.epochs, optimizer.lr)",
-        "rows may be mixed up: a label must stand in the row it belongs to",
+        "rows may be mixed up: a label must be in the row it belongs to",
     )
 
     def fit(self, source: Source, config: Any, ask: Ask) -> Data:
@@ -124,7 +124,7 @@ class Features(Encoding):
             else:
                 path = find_path(source, named=False)
                 if path.is_dir() or not (is_table(path, config) or config.format in TABLE.formats):
-                    raise CanonError(f"The run was trained on a table, but {path} is none of {', '.join(ENDINGS)}.")
+                    raise CanonError(f"The run reads tables, but {path} is not a table ({', '.join(ENDINGS)}).")
                 table, before = read_table(path, config, like=known), f"{path}, "
             encoded.append(column_plan.apply(table, schema.encoders, config.missing))
             names += [f"{before}row {row + 1}" for row in range(len(table))]
@@ -182,7 +182,8 @@ def _plan(source: Source, config: Any, ask: Ask) -> TablePlan:
     rows = chosen["train"][1]
     labels = CentredLabels.of(targets["train"][rows], len(target.classes)) if targets else None
     asked = bool(config.features or source.features)
-    columns = column_plan.plan(train, names, rows, config.missing, labels, asked, kind is Number)
+    number = kind is Number
+    columns = column_plan.plan(train, names, rows, config.missing, labels, asked, number, label if number else "")
     return TablePlan(columns, target, note, targets, chosen, rule)
 
 

@@ -62,9 +62,9 @@ def _by_gymnasium(opener: Opener) -> list[str]:
             failed = [f"gymnasium's check_env failed by {type(error).__name__}: {reason(error)}."]
         finally:
             gym.logger.min_level = level
-    said = dict.fromkeys(str(one.message).replace("\x1b[33mWARN: ", "").replace("\x1b[0m", "") for one in caught)
+    texts = dict.fromkeys(str(one.message).replace("\x1b[33mWARN: ", "").replace("\x1b[0m", "") for one in caught)
     skipped = ("not within the observation space", "Box observation space maximum", "Box observation space minimum")
-    return [*failed, *(f"gymnasium: {text}" for text in said if not any(known in text for known in skipped[1:]))]
+    return [*failed, *(f"gymnasium: {text}" for text in texts if not any(known in text for known in skipped[1:]))]
 
 
 def _at_random(env: EnvironmentCopy) -> str:

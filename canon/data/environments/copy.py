@@ -1,7 +1,7 @@
 """One copy of a gymnasium environment as canon.contracts.Environment: checked, cut off in time, and restorable.
 
-A move ends by `terminated`, which alone cuts what could have followed, or is `truncated`; where both are true,
-terminated wins. The limit of steps is counted here. Every observation and reward is checked, since a NaN that gets in
+An episode ends by `terminated`, which means that nothing could follow, or is `truncated`; where both are true,
+terminated counts. The limit of steps is counted here. Every observation and reward is checked, since a NaN that gets in
 shows much later and elsewhere.
 """
 

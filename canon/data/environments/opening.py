@@ -71,25 +71,25 @@ class Opener:
         if render_mode:
             arguments["render_mode"] = render_mode
         if (path := file_of(self.source)) is not None:
-            made, limit = self._built(_maker_in(path, self.source), arguments), 0
+            environment, limit = self._built(_maker_in(path, self.source), arguments), 0
         elif self.source in BUILTIN:
             gymnasium()
             from canon.data.environments.builtin import CLASSES
 
-            made, limit = self._built(CLASSES[self.source], arguments), 0
+            environment, limit = self._built(CLASSES[self.source], arguments), 0
         elif self.source in _plugins():
             with border(f"The plugin {self.source}", "cannot be loaded"):
-                made, limit = self._built(_plugins()[self.source].load(), arguments), 0
+                environment, limit = self._built(_plugins()[self.source].load(), arguments), 0
         else:
-            made, limit = self._registered(arguments)
-        made, own = _peeled(made)
-        return made, self.max_steps or limit or own or _LIMIT
+            environment, limit = self._registered(arguments)
+        environment, wrapped = _peeled(environment)
+        return environment, self.max_steps or limit or wrapped or _LIMIT
 
     def _built(self, cls: Callable[..., Any], arguments: dict[str, Any]) -> Any:
-        made = self._called(lambda: cls(**arguments))
-        if not isinstance(made, gymnasium().Env):
-            raise CanonError(f"{self.source} makes a {type(made).__name__}, which is not a gymnasium.Env.")
-        return made
+        environment = self._called(lambda: cls(**arguments))
+        if not isinstance(environment, gymnasium().Env):
+            raise CanonError(f"{self.source} makes a {type(environment).__name__}, which is not a gymnasium.Env.")
+        return environment
 
     def _registered(self, arguments: dict[str, Any]) -> tuple[Any, int]:
         gym = gymnasium()
@@ -102,7 +102,9 @@ class Opener:
             previous, gym.logger.min_level = gym.logger.min_level, logging.ERROR
             try:
                 known = gym.spec(name)
-                made = self._called(lambda: gym.make(name, max_episode_steps=-1, disable_env_checker=True, **arguments))
+                environment = self._called(
+                    lambda: gym.make(name, max_episode_steps=-1, disable_env_checker=True, **arguments)
+                )
             except gym.error.DeprecatedEnv as retired:
                 raise CanonError(f"{self.source} is retired: {reason(retired)}.") from None
             except (gym.error.NameNotFound, gym.error.VersionNotFound, gym.error.NamespaceNotFound):
@@ -111,7 +113,7 @@ class Opener:
                 raise CanonError(f"{self.source} needs a module that is not installed: {missing.name}.") from None
             finally:
                 gym.logger.min_level = previous
-        return made, int(known.max_episode_steps or 0)
+        return environment, int(known.max_episode_steps or 0)
 
     def _called(self, make: Callable[[], Any]) -> Any:
         try:
@@ -128,7 +130,9 @@ class Opener:
                     "that returns pixels [height, width, 3] for rgb_array."
                 ) from error
             given = ", ".join(self.arguments) or "none"
-            raise CanonError(f"{self.source} cannot be made: {reason(error)} (data.arguments: {given}).") from error
+            raise CanonError(
+                f"{self.source} cannot be made: {reason(error)} (data.arguments: {given})."
+            ) from error
 
 
 def _peeled(env: Any) -> tuple[Any, int]:

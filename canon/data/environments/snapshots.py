@@ -1,4 +1,4 @@
-"""Where an environment is, as JSON, and the way back: gymnasium itself can neither save nor load.
+"""An environment's state as JSON, saved and restored: gymnasium itself can do neither.
 
 Three ways, the first that fits:
 - the classes that come with gymnasium and canon: their attributes and generator (`_ATTRIBUTES`);
@@ -18,7 +18,7 @@ import numpy as np
 from canon.data.environments.abilities import Snapshot
 from canon.errors import CanonError, border
 
-# By class, of which no subclass is meant: a subclass may keep more.
+# By class, without its subclasses, which may keep more.
 _ATTRIBUTES: dict[str, tuple[str, ...]] = {
     "gymnasium.envs.classic_control.cartpole:CartPoleEnv": ("state", "steps_beyond_terminated"),
     "gymnasium.envs.classic_control.acrobot:AcrobotEnv": ("state",),
