@@ -19,8 +19,8 @@ import torch
 from torch import Tensor, nn
 
 from canon import registry
-from canon.config import Table
-from canon.contracts import Encodes, Freezes, KnowsBackbone, StartsFromBackbone, TakesVocabulary
+from canon.config import Freezes, KnowsBackbone, Table
+from canon.contracts import Encodes, StartsFromBackbone, TakesVocabulary
 from canon.data.encodings.framed import Backbone
 from canon.data.schema import Schema
 from canon.data.text.tokenizers import Tokenizer

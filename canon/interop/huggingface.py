@@ -19,8 +19,7 @@ from typing import Any
 from safetensors.torch import save_file
 
 from canon import registry
-from canon.config import Table
-from canon.contracts import HasPositions, HasVocabulary
+from canon.config import HasPositions, HasVocabulary, Table
 from canon.data.encodings.framed import FRAMED
 from canon.data.encodings.passages import PassageSchema
 from canon.data.targets import HiddenTokens

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from canon.data.schema import Columns
-from canon.tasks.base import Outputs, Task
+from canon.tasks.base import Outputs, Plays, Task
 from canon.tasks.records import TASK_RECORDS
 
 _NORMAL = 1.96  # standard errors of a 95 % interval
 
 
-class Control(Task):
+class Control(Task, Plays):
     monitor = "return"
     loss_falls = False  # an error against targets that move with what is learned
 
