@@ -166,7 +166,7 @@ class HasShape(Protocol):
 class HasStem(HasShape, Protocol):
     """Of a network for large images, whose first layers may be those for small ones."""
 
-    stem: str
+    stem: Any  # canon.nn.blocks.Stem
 
 
 @runtime_checkable

@@ -214,7 +214,7 @@ class _Stack(nn.Module):
         self.norm = Norm(sizes.dim, sizes.eps) if sizes.norm == "pre" else nn.Identity()
 
 
-class TransformerEncoder(_Stack, Attends):
+class TransformerEncoder(_Stack):
     def __init__(self, sizes: Sizes, bands: list[int]) -> None:
         """bands: the window of each block, 0 for one that sees everything."""
         super().__init__(sizes, EncoderBlocks(EncoderBlock(sizes, window) for window in bands))
