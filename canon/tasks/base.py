@@ -261,6 +261,10 @@ class DrawsSamples:
     """A task whose outputs are samples, drawn from no input."""
 
 
+class Plays:
+    """A task of agents, whose episodes can be watched."""
+
+
 class ListsLabels(PredictsClasses, Remarks):
     """A task that predicts several labels of an example."""
 

@@ -19,7 +19,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from canon.contracts import IGNORE, HasPositions
+from canon.config import HasPositions
+from canon.contracts import IGNORE
 from canon.data.batching.composer import Composer, Pretext
 from canon.data.batching.draws import EVALUATION, Draws
 from canon.data.batching.loader import Batch

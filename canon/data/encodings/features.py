@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
@@ -49,6 +50,9 @@ class FeatureSchema(Schema):
                 parts.append(f"{encoder.name} {text}")
             start += encoder.width
         return ", ".join([*parts[:_SHOWN], *["…"] * (len(self.encoders) > _SHOWN)])
+
+    def column_kinds(self) -> dict[str, int]:
+        return dict(Counter(encoder.kind for encoder in self.encoders))
 
     @classmethod
     def _of(cls, added: dict[str, Any], **core: Any) -> FeatureSchema:
