@@ -88,7 +88,9 @@ def plan(
         raise _nothing(table, chosen)
     commas = {e.name: e.comma for e in encoders if isinstance(e, NumberColumn) and e.comma is not None}
     commas |= {label: table.commas[label]} if label in table.commas else {}
-    return PlannedColumns(tuple(encoders), _notes(chosen, encoders, commas), {n: c.kind for n, c in chosen.items()}, trained)
+    return PlannedColumns(
+        tuple(encoders), _notes(chosen, encoders, commas), {n: c.kind for n, c in chosen.items()}, trained
+    )
 
 
 def _nothing(table: Table, chosen: dict[str, ColumnChoice]) -> CanonError:

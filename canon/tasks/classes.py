@@ -80,7 +80,7 @@ class ClassTask(Task, PredictsClasses, Decides):
         )
         self.threshold = max(tried, key=lambda level: metrics.f1(target_B, share_B >= level, average="macro"))
 
-    def shortfall(self, outputs: Outputs, columns: Columns) -> str:
+    def shortfall(self, outputs: Outputs, columns: Columns, train: Columns) -> str:
         target = self.schema.target
         return guesses.of_classes(np.asarray(columns["target"]), self.decided(outputs), target.classes, target.counts)
 

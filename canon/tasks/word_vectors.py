@@ -64,6 +64,13 @@ class WordVectors(Task, Remarks):
         floors: dict[str, float] = self.choice.create().floors()
         return floors
 
+    def shortfall(self, outputs: Outputs, columns: Columns, train: Columns) -> str:
+        """Of a split with text, against the loss where everything is as likely as not."""
+        if not (pairs := float(outputs["pairs"].sum())) or not (floors := self.choice.create().floors()):
+            return ""
+        reached, floor = float(outputs["loss"].sum()) / pairs, min(floors.values())
+        return f"no better than even odds: loss {reached:.4f} against {floor:.4f}" if reached >= floor else ""
+
     def rows(self, outputs: Outputs, columns: Columns, top: int) -> list[dict[str, Any]]:
         """A word's vector; None for an unknown word."""
         pairs = zip(outputs["vectors"].tolist(), outputs["known"].tolist(), strict=True)

@@ -179,7 +179,9 @@ def _batches(path: Path, laid: InteractionColumns, config: Any, types: dict[str,
     names = [part for name in laid.names for part in (name, f"{name}::")][:-1] if laid.doubled else list(laid.names)
     yield from arrow.open_csv(
         source,
-        arrow.ReadOptions(column_names=names, skip_rows=laid.skip + int(laid.header), block_size=_BLOCK, use_threads=False),
+        arrow.ReadOptions(
+            column_names=names, skip_rows=laid.skip + int(laid.header), block_size=_BLOCK, use_threads=False
+        ),
         arrow.ParseOptions(delimiter=laid.delimiter[0], quote_char=False if laid.delimiter in ("\t", PAIRS) else '"'),
         arrow.ConvertOptions(column_types=types, include_columns=list(types)),
     )
