@@ -93,6 +93,10 @@ class Encoding(ABC):
             return None
         return {"input": array}, [str(row) for row in range(len(array))]
 
+    def example(self, schema: Any, texts: tuple[str, ...]) -> Given | None:
+        """The texts of one example, where a run reads several; None where each is an example itself."""
+        return None
+
     def array_shape(self, schema: Any) -> tuple[int, ...]:
         """Of one example in an array that `predict` accepts; (): none is accepted."""
         return schema.shape
