@@ -98,6 +98,9 @@ class Features(Encoding):
         train: Table = source.parts["train"]
         if isinstance(plan.target, Class) and tables.has_fractions(train, plan.target.label):
             raise CanonError(f'The label "{plan.target.label}" has fractions: numbers to predict, not classes.')
+        if isinstance(plan.target, Nothing) or not tables.is_number(train, plan.target.label):
+            label = config.label or source.label or tables.choose_label(train, "")[0]
+            column_plan.require_columns(train, plan.columns, label)
         for table in source.parts.values():
             column_plan.refuse(table, plan.columns.encoders, config.missing)
         return plan.target
