@@ -155,6 +155,14 @@ def test_a_rare_class_gets_a_threshold_that_the_run_keeps(tmp_path: Path, canon:
     assert sum(row["prediction"] == "1" for row in weighted) > counts[0]
 
 
+def test_a_class_too_rare_for_a_threshold_is_said(tmp_path: Path, canon: Canon) -> None:
+    draws = np.random.RandomState(0).randn(400, 2)
+    path = write(tmp_path / "t.csv", "a,b,Class", [[f"{a:.3f}", f"{b:.3f}", int(a > 2.1)] for a, b in draws])
+    done = canon("train", path, "--out", "run", "--set", "train.epochs=5")
+    assert '"1" is 1.9% of the training examples, and 1 of 36 validation examples are too few' in done.err, done.err
+    assert 'objective.class_weights = "balanced"' in done.err
+
+
 def test_decimal_commas_and_slips(tmp_path: Path, canon: Canon) -> None:
     random = np.random.RandomState(0)
     values = random.rand(200) * 10
