@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from canon.claims.figures import figure_of
+from canon.claims.figures import described, figure_of
 from canon.claims.record import FAILED, LEARNED, Claim, with_seeds
 from canon.claims.results import DEFAULT_OUT, Measured, Result, measured, read, write
 from canon.claims.values import Values, impossible, returned, value_of, values_in
@@ -23,7 +23,7 @@ from canon.compare.protocol import Terms, check_alike, check_budgets
 from canon.config import Table
 from canon.contracts import World
 from canon.errors import CanonError, NonFinite, border, unknown
-from canon.figures import save
+from canon.figures import render
 from canon.report.page import can_draw, duration
 from canon.runs import files
 from canon.storage import write_text
@@ -50,7 +50,8 @@ def run(
     result = lab.run()
     write(lab.folder / "result.json", result)
     if can_draw():
-        save(figure_of(claim, result), lab.folder / "figure.svg")
+        drawn = render(figure_of(claim, result), lab.folder / "figure.svg").decode()
+        write_text(lab.folder / "figure.svg", described(drawn, claim, result))
     return result
 
 

@@ -138,7 +138,8 @@ def test_the_lab_against_its_runs() -> None:
     stored = results.read(Path("out/mine/quick/result.json"))
     assert stored == more and stored.standing(claim) == more.verdict
     assert results.here("mine", Path("out")) == more
-    assert Path("out/mine/quick/figure.svg").read_text().startswith("<?xml")
+    figure = Path("out/mine/quick/figure.svg").read_text()
+    assert figure.startswith("<?xml") and '<svg role="img" aria-label="training loss: narrow ' in figure
 
 
 def test_a_changed_rule_or_design_is_said() -> None:
