@@ -12,6 +12,7 @@ from canon.registry import System
 ROOT = Path(__file__).parent.parent
 _WIDTH = 120
 _MARKER = re.compile(r" (?=[-+*#>|] )")  # would begin a list, a heading or a table at the start of a line
+_CODE = re.compile(r"`[^`]{1,70}`")
 
 
 def table(heads: tuple[str, ...], rows: list[list[str]]) -> str:
@@ -41,6 +42,7 @@ def wrapped(text: str) -> str:
 def _broken(line: str) -> str:
     indent = "  " if line.startswith("- ") else ""
     glued = line[:2] + _MARKER.sub("\0", line[2:].rstrip("\n"))
+    glued = _CODE.sub(lambda match: match[0].replace(" ", "\0"), glued)
     parts = textwrap.wrap(
         glued, _WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False, expand_tabs=False
     )

@@ -297,6 +297,16 @@ def test_lines_are_short(page: Path) -> None:
     assert not long, long
 
 
+ODD = re.compile(r"Asked for|[Tt]he (target|goal) (for .* )?(is|was) [0-9h]|\btold\b(?! apart)|\banew\b|\bwhence\b|\bbehind\b")
+
+
+@pytest.mark.parametrize("page", PROSE, ids=named)
+def test_english_is_plain(page: Path) -> None:
+    """No target that the reader has not seen, and none of the words that style replaces."""
+    odd = [line for line in TEXTS[page].splitlines() if ODD.search(line)]
+    assert not odd, odd
+
+
 def test_what_is_logged_is_written_once() -> None:
     """A row of the tables of logged numbers is on one page."""
     pages_of: dict[str, list[str]] = {}
