@@ -379,9 +379,9 @@ class Trainer:
         if isinstance(self.task, Decides) and "valid" in self.data.splits:
             self.task.decide(self.learner.outputs(self.data.splits["valid"]), self.data.splits["valid"])
         most = self.task.risk_examples
-        last = next(reversed(self.data.splits), "")
+        judged = next(reversed(self.data.splits), "")
         scores = {
-            split: self.evaluate(split, most if split == "train" else None, judged=split == last)
+            split: self.evaluate(split, most if split == "train" else None, judged=split == judged)
             for split in self.data.splits
         }
         penalty = self.learner.penalty()
