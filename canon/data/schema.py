@@ -96,7 +96,7 @@ class Schema:
         return Shuffled(num_examples(columns), batch, seed, device)
 
     def lengths(self, columns: Columns) -> tuple[np.ndarray, np.ndarray]:
-        """Of each example: a number by which those of like length are sorted together, and its tokens."""
+        """Of each example: a number by which examples of similar length are sorted together, and its tokens."""
         raise CanonError("train.tokens is for systems that read text as tokens; give train.batch instead.")
 
     def unit(self, columns: Columns) -> tuple[float, str]:

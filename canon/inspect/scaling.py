@@ -209,12 +209,12 @@ def _state(recipe: Recipe, network: nn.Module) -> int:
 
 def kept_by(network: nn.Module, task: NetworkTask, precision: torch.dtype) -> tuple[int, int]:
     """(copies of weights, all else) that the forward pass of an example keeps for the backward one, in bytes."""
-    own = {parameter.untyped_storage()._cdata for parameter in network.parameters()}
+    weights = {parameter.untyped_storage()._cdata for parameter in network.parameters()}
     storages: dict[int, Any] = {}
 
     def keep(tensor: Tensor) -> Tensor:
         storage = tensor.untyped_storage()
-        if storage._cdata not in own:
+        if storage._cdata not in weights:
             storages[storage._cdata] = storage  # held, so that no other gets its place
         return tensor
 

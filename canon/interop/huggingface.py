@@ -16,8 +16,6 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from safetensors.torch import save_file
-
 from canon import registry
 from canon.config import HasPositions, HasVocabulary, Table
 from canon.data.encodings.framed import FRAMED
@@ -30,7 +28,7 @@ from canon.interop import huggingface_bert, huggingface_gpt, huggingface_t5, hug
 from canon.interop.formats import Candidate, FileChoices, Format, GivesWeights, Written
 from canon.interop.huggingface_family import Family
 from canon.interop.network import ForeignWeights, Network, Tensors, check_no_choices
-from canon.interop.weights import read_file
+from canon.interop.weights import read_file, write_safetensors
 from canon.storage import writing_folder
 
 FAMILIES: dict[str, Family] = {
@@ -222,8 +220,7 @@ def fill_folder(
         )
     config = {**table, **special_ids(family, tokenizer), "dtype": "float32", "torch_dtype": "float32"}
     (path / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
-    whole = {name: tensor.detach().cpu().contiguous() for name, tensor in theirs.items()}
-    save_file(whole, path / "model.safetensors", metadata={"format": "pt"})
+    write_safetensors(theirs, path / "model.safetensors")
     if tokenizer is not None:
         network: Any = registry.find(family.system)[0].load()[1]
         huggingface_tokenizers.write(tokenizer, path, network.framing, settings.get("max_positions", 0))

@@ -73,7 +73,7 @@ class ForeignWeights:
     made_new: tuple[str, ...] = ()  # tensors, by the file's names, that it does not have
     tokenizer: Tokenizer | None = None
     file: Path | None = None  # to be named, and to know the weights by
-    # Of a network on a backbone, which `settings` and `tensors` are then of: what stands on it.
+    # Of a network on a backbone, which `settings` and `tensors` are then of: what is built on it.
     above: ForeignWeights | None = None
 
     @property

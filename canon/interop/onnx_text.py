@@ -124,7 +124,7 @@ def write(network: Network, target: Path) -> float:
     schema = network.schema
     tokenizer = schema.tokenizers.get("text")
     if tokenizer is None:
-        raise CanonError(f"{network.source} has no tokenizer, without which a graph is of no use; convert a run of it.")
+        raise CanonError(f"{network.source} has no tokenizer, which a graph needs: convert a run of it.")
     module = network.build()
     backbone, framing, limit = _backbone(module, schema, network.source)
     asks = type(schema.target) if isinstance(module, FineTune) else Nothing

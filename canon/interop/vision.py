@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from canon import registry
@@ -36,6 +35,7 @@ from canon.interop.network import (
     unwrapped,
     weight,
 )
+from canon.interop.weights import write_safetensors
 from canon.nn.blocks import has_small_stem
 from canon.storage import writing
 
@@ -360,7 +360,7 @@ def write_tensors(tensors: Tensors, target: Path) -> None:
     whole = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
     with writing(target) as part:
         if target.suffix == ".safetensors":
-            save_file(whole, part, metadata={"format": "pt"})
+            write_safetensors(whole, part)
         else:
             with part.open("wb") as file:  # by its name, torch would report a full disk as an error of its own
                 torch.save(whole, file)  # tensors only: read it with weights_only=True

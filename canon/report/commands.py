@@ -95,7 +95,7 @@ def _example(model: Model, data: Data) -> str:
         text = " ".join(model.schema.shown(columns["input"], 0).split()) if columns else ""
         return quote(text if len(text) <= _LONGEST else text[:_LONGEST].rsplit(" ", 1)[0]) if text else '"A TEXT"'
     files = [record.name for record in data.files if Path(record.name).is_file()]
-    return quote(files[0]) if files else encoding.example
+    return quote(files[0]) if files else encoding.example_file
 
 
 def _conversions(model: Model) -> list[Command]:

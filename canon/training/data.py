@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from canon.config import HasKind, HasPositions
 from canon.data import encodings
@@ -13,11 +15,11 @@ from canon.data.batching.composer import Pretext
 from canon.data.encodings import Ask, Encoding
 from canon.data.encodings.framed import FRAMED
 from canon.data.encodings.passages import PASSAGES
-from canon.data.encodings.prompted import PROMPTED, TOKENS, PromptStart
+from canon.data.encodings.prompted import PROMPTED, TOKENS, PromptedSchema, PromptStart
 from canon.data.encodings.texts import TEXTS
 from canon.data.encodings.word_ids import WORD_IDS
 from canon.data.read import read
-from canon.data.schema import Data
+from canon.data.schema import Data, Schema
 from canon.data.targets import TARGETS, Target
 from canon.data.text.words import Words
 from canon.errors import CanonError
@@ -85,8 +87,22 @@ def _from_prompt(recipe: Recipe, run: Path | None, ask: Ask) -> tuple[Any, Ask]:
     if columns and not data.features and not set(columns) <= {"text", "second"}:
         data = replace(data, features=columns)
     near = data.demo_encoder
-    vectors = vectors_of(near) if near and near != TOKENS else None
-    return data, replace(ask, start=PromptStart(backbone, not config.fills_slots, vectors))
+    vectors, sha256 = vectors_of(near) if near and near != TOKENS else (None, "")
+    return data, replace(ask, start=PromptStart(backbone, not config.fills_slots, vectors, sha256))
+
+
+def with_vectors(schema: Schema) -> Schema:
+    """A schema of a run that can read more texts, by the vectors of a network that the run does not keep; the network
+    is opened when it is first asked."""
+    if not isinstance(schema, PromptedSchema) or not schema.near_sha256:
+        return schema
+
+    def vectors(texts: Sequence[str]) -> np.ndarray:
+        from canon.interop.backbones import vectors_of
+
+        return vectors_of(schema.near, schema.near_sha256)[0](texts)
+
+    return replace(schema, vectors=vectors)
 
 
 def _from_tokenizer(recipe: Recipe, run: Path | None, ask: Ask) -> tuple[Any, Ask]:

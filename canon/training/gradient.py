@@ -144,7 +144,7 @@ class Gradient(NetworkLearner):
         # Here what the step held is free again.
         rows = len(self.loader.order.indices(self.loader.position - 1)) // self.world.size
         at_once = min(self.train.micro_batch or rows, rows)
-        raise too_large(self._device, at_once, self.task.divisible, self._attempt)
+        raise too_large(self._device, at_once, self.task.divisible, self._attempt, self.world.size == 1)
 
     def _turns(self, number: int) -> None:
         for phase in self._order:

@@ -92,12 +92,12 @@ def convert(
     """
     choices, target = choices or FileChoices(), Path(target)
     is_folder = Path(source).is_dir() and not (Path(source) / "recipe.toml").is_file()
-    writable = [known for known in formats.FORMATS if known.writes]
+    writable = [each for each in formats.FORMATS if each.writes]
     if not to and not is_folder:
-        raise CanonError(f"--to says what is written: {', '.join(known.name for known in writable)}.")
-    format = formats.find(to) if to else next(known for known in writable if known.general)
+        raise CanonError(f"--to says what is written: {', '.join(each.name for each in writable)}.")
+    format = formats.find(to) if to else next(each for each in writable if each.general)
     if format not in writable:
-        raise CanonError(f"{format.title} is read, not written; --to is {', '.join(known.name for known in writable)}.")
+        raise CanonError(f"{format.title} is read, not written; --to is {', '.join(each.name for each in writable)}.")
     _check_target(target, format)
     if format.holds == ("vectors",):
         origin: Any = formats.open(source, "vectors")

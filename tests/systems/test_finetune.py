@@ -581,7 +581,7 @@ def test_every_kind_trains_evaluates_predicts_and_resumes(kind: str, canon: Call
 
 
 def test_batches_by_tokens(canon: Callable[..., Any]) -> None:
-    """train.tokens: texts of like length together, so many tokens a step."""
+    """train.tokens: texts of similar length together, so many tokens a step."""
     path = folder()
     done = canon(
         "train",

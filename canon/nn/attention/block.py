@@ -171,9 +171,9 @@ class DecoderBlock(StackedBlock, Compiles):
 
     def weights(self, x_ND: Tensor, layout: Layout, memory_MD: Tensor, memory: Layout) -> tuple[Tensor, Tensor]:
         """[B, H, L, L] of the tokens and [B, H, L, S] of the memory, to look at."""
-        own = self.attention.weights(self.before(self.attention_norm, x_ND), layout, causal=True)
+        decoder = self.attention.weights(self.before(self.attention_norm, x_ND), layout, causal=True)
         x_ND = self.before(self.cross_norm, self._attended(x_ND, layout))
-        return own, self.cross.weights(x_ND, layout, memory_MD, memory)
+        return decoder, self.cross.weights(x_ND, layout, memory_MD, memory)
 
 
 class EncoderBlocks(nn.ModuleList):
@@ -260,7 +260,7 @@ class TransformerDecoder(_Stack, Attends):
         """The weights of each block, to the target and to the memory."""
         record: Record = {}
         for i, block in enumerate(self.blocks):
-            own, cross = block.weights(x_MD, layout, memory_ND, memory)  # type: ignore[operator]
-            record |= {f"decoder/{i}": own, f"cross/{i}": cross}
+            decoder, cross = block.weights(x_MD, layout, memory_ND, memory)  # type: ignore[operator]
+            record |= {f"decoder/{i}": decoder, f"cross/{i}": cross}
             x_MD = block(x_MD, layout, memory_ND, memory)
         return record

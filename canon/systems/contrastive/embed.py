@@ -36,7 +36,7 @@ from canon.systems.pretrained.finetune import (
 from canon.systems.settings import Natural, Positive
 
 _CLS_LAST = ("xlnet",)  # framings
-_NO_CLS = ("gpt", "t5")
+_NO_CLS = ("gpt", "t5", "words")
 _STD = 0.02
 _VISITS = 60_000  # of rows, in all epochs; see `suggest`
 _MOST_EPOCHS = 10

@@ -24,7 +24,16 @@ from torch import Tensor, nn
 
 from canon import registry
 from canon.config import settings
-from canon.contracts import Directed, Encodes, GraphRecordable, Paced, ParameterPace, Suggests, TakesVocabulary
+from canon.contracts import (
+    Directed,
+    Encodes,
+    GraphRecordable,
+    KeepsVectors,
+    Paced,
+    ParameterPace,
+    Suggests,
+    TakesVocabulary,
+)
 from canon.data.targets import TARGETS, Choice, Class, Number, Span, Tags, Target
 from canon.errors import CanonError
 from canon.nn.mix import ScalarMix
@@ -32,6 +41,7 @@ from canon.nn.packed import Linear
 from canon.nn.ragged import Layout
 from canon.nn.recurrence import Recurrent
 from canon.systems.settings import Natural, Positive, Share
+from canon.systems.words.bag import WordBag
 
 Kind = Literal["", "class", "number", "tags", "span", "choice"]
 
@@ -238,7 +248,11 @@ class HasBackbone(Protocol):
 
 
 def build_backbone(config: HasBackbone) -> Any:
-    """The pre-trained system with its settings; without weights of its own."""
+    """The pre-trained system with its settings, of word vectors a bag of them; without weights of its own."""
+    if issubclass(registry.find(config.backbone)[0].load()[1], KeepsVectors):
+        if not {"vocab_size", "dim"} <= config.settings.keys():
+            raise CanonError(f"system.backbone: {config.backbone} needs a run with its vectors, --set from=RUN.")
+        return WordBag(config.settings["vocab_size"], config.settings["dim"])
     system, own = backbone_config(config)
     return system.load()[1](own)
 

@@ -1,8 +1,8 @@
-"""The least of ½‖w‖² + C·R(w), R convex and at least 0, by planes below R.
+"""Minimises ½‖w‖² + C·R(w), R convex and at least 0, by planes below R.
 
 Joachims, Finley and Yu 2009, Cutting-plane training of structural SVMs, algorithm 3 (one slack); Teo et al. 2010,
 Bundle methods for regularized risk minimization. R is at least the largest of its planes a_t·w + b_t and 0. Over their
-weights α (Σ α = C, α ≥ 0; the plane 0 takes what is left) the least is that of ½αᵀKα − bᵀα, K = AAᵀ, w = −Aᵀα,
+weights α (Σ α = C, α ≥ 0; the plane 0 takes what is left) this is the minimum of ½αᵀKα − bᵀα, K = AAᵀ, w = −Aᵀα,
 which `least` finds by an interior point method (Mehrotra 1992). Planes without weight for 50 steps are dropped.
 `PlaneLearner` is what linear scorers share that learn so. Shapes: T planes, N documents, F features.
 """
@@ -21,7 +21,7 @@ _IDLE = 50
 
 
 def least(gram_TT: np.ndarray, gains_T: np.ndarray) -> np.ndarray:
-    """The α of the least ½αᵀKα − bᵀα with Σ α = 1 and α ≥ 0."""
+    """The α that minimises ½αᵀKα − bᵀα with Σ α = 1 and α ≥ 0."""
     size = len(gains_T)
     if size == 1:
         return np.ones(1)
@@ -61,7 +61,7 @@ def _reach(at: np.ndarray, step: np.ndarray) -> float:
 
 
 class Planes:
-    """What is known of R so far, and the least over it."""
+    """The planes of R so far, and the minimum over them."""
 
     def __init__(self, size: int, c: float) -> None:
         self.c = c

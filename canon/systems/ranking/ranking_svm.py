@@ -1,4 +1,4 @@
-"""Ranking SVM: a linear scorer of least ½‖w‖² + C Σ max(0, m − w·(x_i − x_j)) over the pairs of a query with l_i > l_j.
+"""Ranking SVM: a linear scorer that minimises ½‖w‖² + C Σ max(0, m − w·(x_i − x_j)), over pairs of a query, l_i > l_j.
 
 Herbrich, Graepel and Obermayer 2000, Large margin rank boundaries for ordinal regression; Joachims 2002, Optimizing
 search engines using clickthrough data. One step is
@@ -6,8 +6,8 @@ search engines using clickthrough data. One step is
 - with its square (objective.squared): a Newton step with a line search (Chapelle and Keerthi 2010, Efficient algorithms
   for ranking with SVMs, section 3) → `_newton`, whose equations are solved by conjugate gradients.
 Pairs are never listed (canon.systems.ranking.pairs). The run ends where the duality gap, or the gradient, is 1e-6 of
-what it is compared with. Deviations: with objective.per = "query" a pair weighs what makes the sums of all queries'
-pairs alike, C as much on the whole. Shapes: N documents, F features.
+what it is compared with. Deviations: with objective.per = "query" pairs are weighted so that every query has the same
+sum, and all of them the same as without. Shapes: N documents, F features.
 """
 
 from __future__ import annotations

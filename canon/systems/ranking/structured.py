@@ -1,11 +1,12 @@
-"""SVM-MAP and SVM-NDCG: a linear scorer under a bound on 1 − MAP or 1 − NDCG, by cutting planes.
+"""SVM-MAP and SVM-NDCG: a linear scorer that minimises a bound on 1 − MAP or 1 − NDCG, by cutting planes.
 
-Least ½‖w‖² + C · mean over queries of max_y [Δ(y) + w·Ψ(y) − w·Ψ(y*)], y* a right ranking, Δ = 1 − the measure of y.
+Minimises ½‖w‖² + C · mean over queries of max_y [Δ(y) + w·Ψ(y) − w·Ψ(y*)], y* a right ranking, Δ = 1 − measure of y.
 Yue, Finley, Radlinski and Joachims 2007, A support vector method for optimizing average precision; Chakrabarti, Khanna,
 Sawant and Bhattacharyya 2008, Structured learning for non-smooth ranking losses, and Le and Smola 2007, Direct
-optimization of ranking measures (arXiv:0704.3359), section 4. The y of the most and Ψ: canon.objectives.ranking.plain.
+optimization of ranking measures (arXiv:0704.3359), section 4. The maximum over y and Ψ: canon.objectives.ranking.plain.
 A step is one plane (canon.systems.ranking.planes) of all queries together; the run ends where the gap is 1e-4.
-Deviations: one slack variable for all queries in place of one each (Joachims, Finley and Yu 2009), at the same least.
+Deviations: one slack variable for all queries in place of one each (Joachims, Finley and Yu 2009), with the same
+minimum.
 Shapes: N documents, F features, Q queries, n documents of one query.
 """
 

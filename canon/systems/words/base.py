@@ -157,7 +157,7 @@ class VectorLearner(Learner, KeepsVectors, AdoptsVectors):
         first, last = (number - 1) * self.batch, number * self.batch
         edges = np.linspace(first, last, self.threads + 1).astype(np.int64).tolist()
         ranges = [spans(a, b, len(self.tokens_N)) for a, b in pairwise(edges)]
-        for loss, pairs in self.in_threads(lambda own: _total(self.learn(span) for span in own), ranges):
+        for loss, pairs in self.in_threads(lambda share: _total(self.learn(span) for span in share), ranges):
             self._loss += loss
             self._pairs += pairs
         self.lr_now = self.rate(last)

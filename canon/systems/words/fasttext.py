@@ -99,9 +99,9 @@ class FastText(VectorLearner):
 
     def restore(self, tensors: Mapping[str, Mapping[str, Any]], state: dict[str, Any]) -> None:
         super().restore({"model": {}}, state)
-        for name, made in (("input", _close_together), ("output", in_lines)):
+        for name, allocate in (("input", _close_together), ("output", in_lines)):
             source = np.asarray(tensors["model"][name])
-            self.arrays[name] = made(*source.shape)
+            self.arrays[name] = allocate(*source.shape)
             self.arrays[name][:] = source
 
     def _copy_rows(self, tensors: Mapping[str, Any], words: Words) -> None:
