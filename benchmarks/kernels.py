@@ -133,7 +133,7 @@ def write_texts(folder: Path, scale: int) -> None:
     items = np.minimum(random.zipf(1.2, 500 * scale), 500).tolist()
     pairs = sorted(set(zip(users, items, strict=True)))
     (folder / "events.csv").write_text("user,item\n" + "\n".join(f"u{user},i{item}" for user, item in pairs))
-    values = random.random((1000 * scale, 46)).round(6).tolist()
+    values = random.random((3000 * scale, 46)).round(6).tolist()
     features = (" ".join(f"{place}:{value}" for place, value in enumerate(row, start=1)) for row in values)
     queries = (f"{row % 3} qid:{row // 20} {line}" for row, line in enumerate(features))
     (folder / "queries.txt").write_text("\n".join(queries) + "\n")

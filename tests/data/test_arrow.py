@@ -1,4 +1,4 @@
-"""Streams that pyarrow reads in a thread of its own: whoever leaves one early leaves no thread behind in Python."""
+"""Streams that pyarrow reads in a thread of its own: whoever leaves one early leaves Python no thread."""
 
 from __future__ import annotations
 
