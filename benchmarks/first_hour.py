@@ -173,14 +173,14 @@ def row(name: str, case: Case, folder: Path) -> dict[str, Any]:
         result = json.loads((run / "result.json").read_text())
         reached.append(scored(result, case.metric, run))
         floors.append(case.baseline(data, run))
-    found: dict[str, Any] = {"data": name, "system": load(folder / name).run.recipe.system_name, "metric": case.metric}
+    facts: dict[str, Any] = {"data": name, "system": load(folder / name).run.recipe.system_name, "metric": case.metric}
     known = [floor for floor in floors if floor is not None]
-    found |= {"canon": round(fmean(reached), 4), "baseline": round(fmean(known), 4) if known else None}
-    found |= {"about": case.about, "splits": case.splits, "seconds": round(fmean(seconds), 1)}
-    below = found["baseline"] is not None and found["canon"] < found["baseline"]
+    facts |= {"canon": round(fmean(reached), 4), "baseline": round(fmean(known), 4) if known else None}
+    facts |= {"about": case.about, "splits": case.splits, "seconds": round(fmean(seconds), 1)}
+    below = facts["baseline"] is not None and facts["canon"] < facts["baseline"]
     machine = machine_record()
-    found |= {key: machine[key] for key in ("commit", "date", "load_average_1min")}
-    return found | ({"why": WHY[name]} if below and name in WHY else {})
+    facts |= {key: machine[key] for key in ("commit", "date", "load_average_1min")}
+    return facts | ({"why": WHY[name]} if below and name in WHY else {})
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Figures in the house style, without pyplot: no global state, no display, the same bytes each time.
+"""Figures in canon's style, without pyplot: no global state, no display, the same bytes each time.
 
 matplotlib is imported inside, so that importing this costs nothing.
 """
@@ -64,7 +64,7 @@ _STYLE: Any = {
 
 
 def style() -> AbstractContextManager[None]:
-    """The house style while a `with` lasts: titles, legends and lines take theirs when they are drawn."""
+    """Canon's style while a `with` lasts: titles, legends and lines take theirs when they are drawn."""
     from cycler import cycler
     from matplotlib import rc_context
 

@@ -75,8 +75,8 @@ def encode(
         if out is None:
             raise CanonError("canon encode needs files of texts and --out V, the folder of their vectors.")
         how = {"add": add, "precision": precision, "pooling": pooling or (), "prompt": prompt, "column": column}
-        with files_of(with_piped(files, f"files of texts, as in canon encode {model} FILE --out {out}")) as given:
-            folder = encode_files(model, given, out, say=say, **how)  # type: ignore[arg-type]
+        with files_of(with_piped(files, f"files of texts, as in canon encode {model} FILE --out {out}")) as sources:
+            folder = encode_files(model, sources, out, say=say, **how)  # type: ignore[arg-type]
         record = {"folder": str(out), "truncated": folder.store.meta["truncated"], "empty": folder.store.meta["empty"]}
     meta = folder.store.meta
     record |= {"rows": len(folder), "dim": meta["dim"], "precision": meta["precision"]}

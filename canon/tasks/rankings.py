@@ -63,14 +63,14 @@ def measures(grades: Any, scores_N: np.ndarray) -> dict[str, float]:
     sizes, labels = grades.lengths, grades.values
     ranked = {ties: metrics.rank(labels, scores_N, sizes=sizes, ties=ties) for ties in ("average", "order", "worst")}
     letor = metrics.CONVENTIONS["letor"]
-    found = {}
+    by_query = {}
     for k in CUTS:
-        found[f"ndcg@{k}"] = metrics.ndcg_by_query(ranked["average"], k=k)
-        found[f"letor_ndcg@{k}"] = metrics.ndcg_by_query(
+        by_query[f"ndcg@{k}"] = metrics.ndcg_by_query(ranked["average"], k=k)
+        by_query[f"letor_ndcg@{k}"] = metrics.ndcg_by_query(
             ranked["order"], k=k, discount=letor.discount, short=letor.short
         )
-    found |= {f"precision@{k}": metrics.precision_by_query(ranked["worst"], k=k) for k in PRECISE}
-    found["map"] = metrics.average_precision_by_query(ranked["worst"])
-    found["mrr"] = metrics.reciprocal_rank_by_query(ranked["worst"])
-    found["letor_ndcg"] = metrics.mean_ndcg_by_query(ranked["order"], discount=letor.discount)
-    return {name: metrics.mean_over_queries(values) for name, values in found.items()}
+    by_query |= {f"precision@{k}": metrics.precision_by_query(ranked["worst"], k=k) for k in PRECISE}
+    by_query["map"] = metrics.average_precision_by_query(ranked["worst"])
+    by_query["mrr"] = metrics.reciprocal_rank_by_query(ranked["worst"])
+    by_query["letor_ndcg"] = metrics.mean_ndcg_by_query(ranked["order"], discount=letor.discount)
+    return {name: metrics.mean_over_queries(values) for name, values in by_query.items()}

@@ -25,7 +25,7 @@ class WordVectors(Task, Remarks):
     risk_examples = 1 << 62  # all: a text is measured far faster than it is learned
 
     def names(self) -> tuple[str, ...]:
-        """The loss, and the tests of the catalogue; a test of the user's own goes by its file's name."""
+        """The loss, and the tests of the catalogue; a test of the user's own is named after its file."""
         return ("loss", *_TESTS)
 
     def score(self, outputs: Outputs, columns: Columns) -> dict[str, float]:

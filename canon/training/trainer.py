@@ -7,6 +7,7 @@ The learner takes what it learns from out of the data; the trainer knows the spl
 
 from __future__ import annotations
 
+import sys
 import time
 import tomllib
 import traceback
@@ -38,6 +39,7 @@ from canon.training.signals import Interrupted, Signals, Stopped
 from canon.training.world import enter_world, leave_world, reset_peak_memory
 
 _NOTICED, _TIMES = 0.1, 10  # seconds of writing a checkpoint; so many times as long lie between two
+_UNDEFINED = -sys.float_info.max  # the rank of a score that is undefined: below all
 _AGREE_EVERY = 10  # steps after which the processes ask each other whether to stop
 
 
@@ -300,7 +302,7 @@ class Trainer:
             value = self._valid.get(self.monitor)  # None: undefined for this validation set
             sign = 1 if is_rising(self.monitor) else -1
             # Small validation sets tie often; of equals the one with the lower loss is better.
-            rank = [0.0 if value is None else sign * value, -self._valid.get("loss", 0.0)]
+            rank = [_UNDEFINED if value is None else sign * value, -self._valid.get("loss", 0.0)]
             better = not self.best or rank > self.best["rank"]
             self.waited = 0 if better else self.waited + 1
             if better:
@@ -373,14 +375,16 @@ class Trainer:
         """Scores the best weights on all splits and writes result.json."""
         self.seconds = self._pace.seconds()
         self.world.wait()  # until the main process has written them
+        both = self.task.scores_last and "test" in self.data.splits and self.best.get("step", self.step) != self.step
+        last = {"test": self.evaluate("test")} if both else {}
         best = self.keeper.restore_best(self.learner)
         self.learner.careful = True
         if isinstance(self.task, Decides) and "valid" in self.data.splits:
             self.task.decide(self.learner.outputs(self.data.splits["valid"]), self.data.splits["valid"])
         most = self.task.risk_examples
-        last = next(reversed(self.data.splits), "")
+        judged = next(reversed(self.data.splits), "")
         scores = {
-            split: self.evaluate(split, most if split == "train" else None, judged=split == last)
+            split: self.evaluate(split, most if split == "train" else None, judged=split == judged)
             for split in self.data.splits
         }
         penalty = self.learner.penalty()
@@ -390,7 +394,7 @@ class Trainer:
         cost = self._pace.cost(self.step, self.seconds)
         losses = [row["train/loss"] for row in self.run.metrics() if "train/loss" in row]
         warnings = results.warnings(self.recipe, self.task, self.data, self._shortfall, losses)
-        result = results.record(self.recipe, self.data, self.task, scores, penalty, reached, cost, warnings)
+        result = results.record(self.recipe, self.data, self.task, scores, last, penalty, reached, cost, warnings)
         write_text(self.run.path / "result.json", files.sealed(result))
         ended = f" ({self.ended})" if self.ended else ""
         self.console.say(f"Done in {self.seconds:.1f} s{ended}: {self._pace.text(self._pace.rate(self.step))}.")

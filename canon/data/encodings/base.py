@@ -45,6 +45,7 @@ class Encoding(ABC):
     schema: ClassVar[type[Schema]]
     causes: ClassVar[tuple[str, str, str]]  # why a run on such data learns nothing, the likeliest first
     takes_text: ClassVar[bool] = False  # whether `predict` accepts a text in place of a file
+    example_file: ClassVar[str] = "FILE.csv"  # a name for a file to predict from
     takes_rows: ClassVar[bool] = True  # whether it accepts dicts and data frames
 
     @property

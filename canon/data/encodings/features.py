@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
@@ -50,6 +51,9 @@ class FeatureSchema(Schema):
             start += encoder.width
         return ", ".join([*parts[:_SHOWN], *["…"] * (len(self.encoders) > _SHOWN)])
 
+    def column_kinds(self) -> dict[str, int]:
+        return dict(Counter(encoder.kind for encoder in self.encoders))
+
     @classmethod
     def _of(cls, added: dict[str, Any], **core: Any) -> FeatureSchema:
         return cls(**core, encoders=tuple(map(from_record, added["encoders"])))
@@ -76,7 +80,7 @@ class Features(Encoding):
     causes = (
         "the label may be another column (data.label), or the other columns say nothing about it",
         "too few steps or another rate is needed (train.epochs, optimizer.lr)",
-        "rows may be mixed up: a label must stand in the row it belongs to",
+        "rows may be mixed up: a label must be in the row it belongs to",
     )
 
     def fit(self, source: Source, config: Any, ask: Ask) -> Data:
@@ -127,7 +131,7 @@ class Features(Encoding):
             else:
                 path = path_of_rows(source, known)
                 if path.is_dir() or not (is_table(path, config) or config.format in TABLE.formats):
-                    raise CanonError(f"The run was trained on a table, but {path} is none of {', '.join(ENDINGS)}.")
+                    raise CanonError(f"The run reads tables, but {path} is not a table ({', '.join(ENDINGS)}).")
                 table, before = read_table(path, config, like=known), f"{path}, "
             encoded.append(column_plan.apply(table, schema.encoders, config.missing))
             names += [f"{before}row {row + 1}" for row in range(len(table))]

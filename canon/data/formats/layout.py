@@ -55,14 +55,14 @@ class TableLayout(NamedTuple):
 
     def notes(self, path: Path, delimiter: str) -> tuple[str, ...]:
         """What was decided about a file, where data.delimiter is `delimiter`."""
-        said = []
+        notes = []
         if self.skip:
-            said.append(f"{path.name}: {counted(self.skip, 'line')} before the table skipped.")
+            notes.append(f"{path.name}: {counted(self.skip, 'line')} before the table skipped.")
         if self.delimiter != delimiter_of(path, delimiter):
-            said.append(f"{path.name}: the columns are separated by {_SAID[self.delimiter]}.")
+            notes.append(f"{path.name}: the columns are separated by {_SAID[self.delimiter]}.")
         if self.bare:
-            said.append(f"{path.name} has no header line; its columns are called {listed(self.names)}.")
-        return tuple(said)
+            notes.append(f"{path.name} has no header line; its columns are called {listed(self.names)}.")
+        return tuple(notes)
 
     def named(self, like: Sequence[str]) -> TableLayout:
         """With the names that another part of the same data has: a line that shares none of them may be data."""

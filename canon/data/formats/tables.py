@@ -252,7 +252,7 @@ class Table:
         raise unknown_in(setting, "column", name, self.names, self.path)
 
     def take(self, rows: np.ndarray) -> Table:
-        """Some of the rows, which know where they stand in the file."""
+        """Some of the rows, which know their lines in the file."""
         chosen = (cells[rows] if isinstance(cells, np.ndarray) else cells.take(rows) for cells in self._cells.values())
         cells = dict(zip(self.names, chosen, strict=True))
         table = Table(self.path, cells, self._config, self.header, self.notes)

@@ -1,8 +1,8 @@
 """Texts sorted by class: a folder of texts for each class (aclImdb, 20 Newsgroups), or a file of lines (pos.txt).
 
 Both may lie below train and test folders; of files, the names may say the split too (pos_train.txt). A file in a class
-folder is one text; of a class's file, each line that is not blank is one. The class of a file is what its name has that
-not all names have: rt-polarity.pos and rt-polarity.neg are pos and neg.
+folder is one text; of a class's file, each line that is not blank is one. The class of a file is the part of its name
+that differs between files: rt-polarity.pos and rt-polarity.neg are pos and neg.
 """
 
 from __future__ import annotations
@@ -85,7 +85,8 @@ def _by_name(root: Path) -> list[tuple[str, Path]]:
     words = [[word for word in _WORD.findall(_stem(item)) if not split_of(Path(word))] for item in files]
     shared = set.intersection(*map(set, words)) if words else set()
     return [
-        ("-".join(word for word in own if word not in shared), item) for own, item in zip(words, files, strict=True)
+        ("-".join(word for word in words_of_file if word not in shared), item)
+        for words_of_file, item in zip(words, files, strict=True)
     ]
 
 

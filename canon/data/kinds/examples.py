@@ -1,6 +1,6 @@
 """Texts with labels of any sort: what their kinds have in common.
 
-A test part without labels, as GLUE has it, is left out, and the validation part becomes the test part.
+A test part without labels, as in GLUE, is left out, and the validation part becomes the test part.
 """
 
 from __future__ import annotations

@@ -136,7 +136,7 @@ class LabelledKind(ExampleKind):
         else:
             columns = choose_columns(train, config.label or source.label, config.features or source.features)
         if not columns.label:
-            raise CanonError(f"{train.path} has no column beside its text to be the label.")
+            raise CanonError(f"{train.path} has no column besides its text that could be the label.")
         separator = config.label_separator or separator_of(train, columns.label)
         how = columns, separator, texts
         parts = {name: text_rows(table, *how) for name, table in source.parts.items()}
@@ -170,7 +170,7 @@ def open_table(path: Path, config: Any, columns: Sequence[str] = ()) -> Table | 
 
 
 def _has_heading(texts: Sequence[str]) -> bool:
-    """Whether two texts of a row are a heading and what it is of, rather than two to compare."""
+    """Whether two texts of a row are a heading and its text, rather than two to compare."""
     names = tuple(name.strip().lower() for name in texts)
     return len(names) == 2 and names not in PAIRS and not set(HEADINGS).isdisjoint(names)
 

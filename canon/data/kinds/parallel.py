@@ -43,7 +43,7 @@ class ParallelKind(Kind):
         return f"{path.name} has files in {', '.join(languages)} side by side" if languages else ""
 
     def sniff_table(self, path: Path, config: Any) -> str:
-        return f"{path.name} is a table, which can have a text and what it becomes"
+        return f"{path.name} is a table, which can have a text and its translation"
 
     def examine(self, config: Any, home: Source | None) -> Source:
         """Of a table, whether it has two texts; they are not read, which take room."""

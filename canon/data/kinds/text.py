@@ -92,7 +92,7 @@ class TextKind(Kind):
         return TextSource(source.name, parts, source.files, source.notes, *how)
 
     def examine(self, config: Any, home: Source | None) -> Source:
-        """Of a table, whether it has text, which is not read."""
+        """Whether a table has a column of text; the text is not read."""
         if not isinstance(home, TableSource):
             return super().examine(config, home)
         return replace(home, kind=self)
