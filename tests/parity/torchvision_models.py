@@ -1,7 +1,7 @@
 """torchvision's models as oracles, also where its compiled operators do not load (as with a CPU build of torch).
 
-`make` installs torchvision and timm into .venv/oracles, which only this adds to Python's path: in the environment itself
-a torchvision of another build than torch's would fail every import of it, transformers' too.
+`make` installs torchvision and timm into .venv/oracles, which only this adds to Python's path: in the environment
+itself a torchvision of another build than torch's would fail every import of it, transformers' too.
 
 The classification models are pure Python, but importing them registers fakes for compiled operators; defining the
 names first is enough for that. Nothing is downloaded: weights are random.
