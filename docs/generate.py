@@ -199,7 +199,9 @@ def first_hour_table(page: Path) -> str:
         metric = f"{row['metric']}, {row['splits']} splits" if row["splits"] > 1 else row["metric"]
         rows.append([row["data"], row["system"], metric, ours, f"{theirs} ({row['about']})", f"{row['seconds']:.0f}"])
     machine, script = result["machine"], result["command"].partition(" --")[0]
-    about = f"{machine['processor']}, {machine['cores']} cores, {machine['date']}: `{script}`."
+    days = sorted({row["date"] for row in result["rows"]})
+    about = f"{machine['processor']}, {machine['cores']} cores, {' to '.join(dict.fromkeys((days[0], days[-1])))}: "
+    about += f"`{script}`. Commit, date and load of each row are in `benchmarks/results/first_hour.json`."
     why = "".join(f"\n- {row['data']}: {row['why']}" for row in result["rows"] if "why" in row)
     rows_text = table(("data", "chosen", "metric", "canon", "baseline", "seconds"), rows)
     return f"{rows_text}\n{about}\n{why}\n" if why else f"{table}\n{about}\n"

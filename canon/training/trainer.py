@@ -20,6 +20,7 @@ from canon.data.schema import Data, check_vocabulary, num_examples, some
 from canon.errors import CanonError, NonFinite, TooLarge, Unforeseen, sentence
 from canon.metrics.records import is_rising
 from canon.recipe import WORKED_OUT, Recipe
+from canon.registry.recipes import time_of
 from canon.runs import files
 from canon.runs.checkpoint import Groups
 from canon.storage import cannot_write, write_bytes, write_text
@@ -187,6 +188,8 @@ class Trainer:
         processes = f", {self.world.size} processes" if self.world.size > 1 else ""
         unit = "examples" if self.size else self.learner.unit[1]
         say(f"{self.total:,} steps of {recipe.train.batch:,} {unit} on {self.world.place}{processes}.")
+        if recipe.expected() and (known := time_of(recipe.name)):
+            say(f"This recipe takes {known}, longer where other work shares the machine.")
         for name, loss in floors_of(self.task, data).items():
             say(f"A guess by {name} has loss {loss:.4f}.")
 
