@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from canon import registry
-from canon.config import Table
+from canon.config import Freezes, KnowsBackbone, Table
 from canon.contracts import Encodes, KeepsVectors, StartsFromBackbone, TakesVocabulary
 from canon.data.encodings.framed import Backbone
 from canon.data.schema import Schema
@@ -94,9 +94,9 @@ def complete(recipe: Recipe) -> Recipe:
     chosen = {key: not (origin == "default" or origin.startswith("preset ")) for key, origin in origins.items()}
     if any(key.startswith("system.settings.") for key in recipe.origins):
         chosen["settings"] = True
-    frozen = vars(recipe.config).get("frozen", True)
+    is_frozen = recipe.config.frozen if isinstance(recipe.config, Freezes) else None
     if not recipe.train.init:
-        if vars(recipe.config).get("frozen", False):
+        if is_frozen:
             raise CanonError("system.frozen keeps a pre-trained network as it is: give one, --set from=RUN_OR_FOLDER.")
         if origins["backbone"] != "default":
             return recipe
@@ -114,13 +114,15 @@ def complete(recipe: Recipe) -> Recipe:
     settings = {**weights.settings, **(recipe.config.settings if chosen["settings"] else {})}
     config = replace(recipe.config, backbone=system, settings=settings)
     noted = dict.fromkeys(("system.backbone", "system.settings"), f"from {recipe.train.init}")
-    if "sha256" in vars(config) and frozen:
+    if (
+        isinstance(recipe.config, KnowsBackbone) and is_frozen is not False
+    ):  # a prompt that is searched leaves it as it is
         config = replace(config, sha256=sha256(weights.tensors))
         noted["system.sha256"] = f"from {recipe.train.init}"
     if isinstance(config, EmbedConfig):
-        own = _own_settings(recipe, weights)
-        config = replace(config, **own)
-        noted |= dict.fromkeys((f"system.{name}" for name in own), f"from {recipe.train.init}")
+        pooling = _own_settings(recipe, weights)
+        config = replace(config, **pooling)
+        noted |= dict.fromkeys((f"system.{name}" for name in pooling), f"from {recipe.train.init}")
     return replace(recipe, config=config, origins=recipe.origins | noted)
 
 
@@ -133,19 +135,19 @@ def pooled_as(weights: ForeignWeights) -> Table:
 def _own_settings(recipe: Recipe, weights: ForeignWeights) -> Table:
     """What weights for sentence vectors say of pooling and what is above it, as far as the recipe does not."""
     theirs = pooled_as(weights)
-    own = {
+    settings = {
         name: tuple(theirs[name]) if isinstance(theirs[name], list) else theirs[name]
         for name in _SENTENCE_SETTINGS
         if name in theirs
         and name in vars(recipe.config)
         and recipe.origins.get(f"system.{name}", "default") == "default"
     }
-    if not own and recipe.origins.get("system.pooling", "default") == "default":
+    if not settings and recipe.origins.get("system.pooling", "default") == "default":
         raise CanonError(
             f"from: {recipe.train.init} does not say how a text's tokens become one vector: add --set "
             "system.pooling=mean, or cls, last and the like."
         )
-    return own
+    return settings
 
 
 def reading_of(recipe: Recipe, run: Path | None) -> Backbone:
@@ -204,8 +206,8 @@ def take_backbone(network: nn.Module, recipe: Recipe, schema: Schema | None = No
     if isinstance(network, StartsFromBackbone):
         network.start()
     find.cache_clear()  # the tensors are copied
-    made = f"; newly initialised: {', '.join(others)}" if others else ""
-    return f"Started from {source}: {len(taken) + len(above)} tensors taken{left}{made}."
+    new = f"; newly initialised: {', '.join(others)}" if others else ""
+    return f"Started from {source}: {len(taken) + len(above)} tensors taken{left}{new}."
 
 
 def lend(borrower: nn.Module, recipe: Recipe) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from canon import registry
-from canon.config import Table
+from canon.config import HasPositions, HasVocabulary, Table
 from canon.data.encodings.framed import FRAMED
 from canon.data.encodings.passages import PassageSchema
 from canon.data.targets import HiddenTokens
@@ -94,7 +94,7 @@ class HuggingFaceFolder(GivesWeights):
                 f"train.init: {self.path} was trained with its own tokenizer of {known.size:,} tokens, which "
                 f"is not the data's, of {tokenizer.size:,}: leave data.tokenizer out."
             )
-        rows, wanted = theirs["vocab_size"], vars(config).get("vocab_size", 0)
+        rows, wanted = theirs["vocab_size"], config.vocab_size if isinstance(config, HasVocabulary) else 0
         if not ours or rows == wanted:
             return weights.tensors, self.notes()
         if not wanted <= rows <= _rounded(wanted):
@@ -116,7 +116,7 @@ class HuggingFaceFolder(GivesWeights):
                 f"{self.path} has no tokenizer (tokenizer.json, vocab.txt, or vocab.json and merges.txt), without "
                 "which its network cannot read a text."
             )
-        room = vars(config).get("max_positions", 0) or _LENGTH + _FRAME
+        room = config.max_positions if isinstance(config, HasPositions) else _LENGTH + _FRAME
         length = max(min(_LENGTH, room - _FRAME), 1)
         tokenizers = {"text": weights.tokenizer}
         schema = PassageSchema(HiddenTokens(), tokenizers=tokenizers, longest=(length,), typical=(length,))

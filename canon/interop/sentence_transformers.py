@@ -98,13 +98,13 @@ class SentenceFolder(GivesWeights):
                 **self._prompts(),
             }
             settings["settings"].pop("vocab_size")
-            own: Tensors = {}
+            projection: Tensors = {}
             if "Dense" in kinds:
-                more, own = self._dense(self._folder(kinds.index("Dense")))
+                more, projection = self._dense(self._folder(kinds.index("Dense")))
                 settings |= more
             network = on_meta(*_configured(settings))
             wanted = network.state_dict()
-            tensors = {_BACKBONE + name: tensor for name, tensor in inner.tensors.items()} | own
+            tensors = {_BACKBONE + name: tensor for name, tensor in inner.tensors.items()} | projection
             missing = [name for name in wanted if name not in tensors]
             if missing:
                 raise CanonError(f"{self.path} has no tensors for {', '.join(missing[:5])}.")
@@ -287,7 +287,7 @@ def write_as(format: Format, network: Network, target: Path, choices: FileChoice
 
 def _write_transformer(folder: Path, config: Config, tensors: Tensors, network: Network) -> Sequence[str]:
     if registry.find(config.backbone)[0].name not in huggingface.FAMILIES:
-        raise CanonError(f"{network.source} has the backbone {config.backbone}, which is no Hugging Face network.")
+        raise CanonError(f"{network.source} has the backbone {config.backbone}, which is not a Hugging Face network.")
     system, backbone_settings = backbone_config(config)
     settings = dict(vars(backbone_settings))
     backbone = {n.removeprefix(_BACKBONE): x for n, x in tensors.items() if n.startswith(_BACKBONE)}

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from canon import registry
-from canon.config import Table
+from canon.config import HasStem, Table
 from canon.errors import CanonError, border
 from canon.interop.formats import Candidate, FileChoices, Format, GivesWeights, Written
 from canon.interop.network import (
@@ -338,7 +338,7 @@ def to_project(project: str, system: str, config: Any, tensors: Tensors, source:
     channels, *sides = config.shape
     other = {key: getattr(config, key) for key, value in adapter.fixed.items() if getattr(config, key) != value}
     unlike = [f"{key} = {value!r}" for key, value in other.items()]
-    if "stem" in vars(config) and has_small_stem(config.stem, config.shape):
+    if isinstance(config, HasStem) and has_small_stem(config.stem, config.shape):
         unlike.append("the stem for small images")
     if min(sides) < adapter.least:
         unlike.append(f"images of {'×'.join(map(str, sides))} pixels, under {adapter.least}")

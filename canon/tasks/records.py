@@ -360,7 +360,7 @@ RECORDS = (
         ),
         (Nothing,),
         loss="log(1 + e^(−(x̂_ui − x̂_uj))), i an item to be found (of training: one of 50,000 events at most), j one "
-        "that the user has not, the same in every run",
+        "that the user does not have, the same in every run",
         scoring="the protocol (`data.protocol`) says which items are ranked",
     ),
     TaskRecord(

@@ -1,8 +1,8 @@
 """Texts to vectors: a run of `embed`, a folder of sentence-transformers, any pre-trained network with a pooling, or
 word vectors, whose mean a text is.
 
-Texts of a chunk go through the network end to end, without padding, those of like length together; a vector depends on
-its text alone, up to the rounding of sums. Shapes: n texts, D features.
+Texts of a chunk go through the network end to end, without padding, texts of similar length together; a vector depends
+on its text alone, up to the rounding of sums. Shapes: n texts, D features.
 """
 
 from __future__ import annotations

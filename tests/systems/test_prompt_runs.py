@@ -291,9 +291,9 @@ def test_label_words_by_logistic_regression(bert: Path) -> None:
     ours = (x @ weight.T + bias).softmax(1)
     np.testing.assert_allclose(ours.numpy(), theirs.predict_proba(x.numpy()), atol=2e-3)
     learner, _, data = hard(bert, system__search_words=3)
-    found = learner.found_CW
-    assert found.shape == (2, 3) and len(set(found.flatten().tolist())) == 6
-    assert not set(found.flatten().tolist()) & set(data.schema.tokenizers["text"].specials.all.tolist())
+    prompts = learner.found_CW
+    assert prompts.shape == (2, 3) and len(set(prompts.flatten().tolist())) == 6
+    assert not set(prompts.flatten().tolist()) & set(data.schema.tokenizers["text"].specials.all.tolist())
 
 
 # Few-shot, demonstrations, distillation

@@ -192,12 +192,12 @@ def test_killed_and_resumed_is_never_killed(
         canon.encode(run, corpus, tmp_path / "parts")
     with (tmp_path / "parts" / "rows.jsonl").open("ab") as file:
         file.write(b'{"half a row')  # of a chunk that was not finished
-    with pytest.raises(CanonError, match="is half done"):
+    with pytest.raises(CanonError, match="is half encoded"):
         canon.search(tmp_path / "parts", "three")
     monkeypatch.setattr(Encoder, "encode", work)
     said: list[str] = []
     canon.encode(run, corpus, tmp_path / "parts", say=said.append)
-    assert said[0].endswith("goes on after 48 rows.")
+    assert said[0].endswith("continues after 48 rows.")
     assert files_of(tmp_path / "parts") == files_of(tmp_path / "whole")
 
 
@@ -293,7 +293,7 @@ def test_a_folder_goes_on_as_it_was_begun(
         patch.setattr(Encoder, "encode", dies)
         with pytest.raises(KeyboardInterrupt):
             canon.encode(run, corpus, tmp_path / "v", precision="int8")
-    with pytest.raises(CanonError, match="half done with another --precision: give the same again"):
+    with pytest.raises(CanonError, match="half encoded with another --precision: give the same"):
         canon.encode(run, corpus, tmp_path / "v", precision="float16")
     assert canon.encode(run, corpus, tmp_path / "v", precision="int8").precision == "int8"
     prompts = {"system.prompts": {"q": "three "}, "data.source": SOURCE["retrieval"], "train.steps": 1}
@@ -384,10 +384,10 @@ def test_the_commands_print_what_python_returns(
     result = canon("encode", run, corpus, "--out", tmp_path / "v", "--json")
     assert result.code == 0, result.err
     assert json.loads(result.out)["rows"] == len(texts())
-    found = canon("search", tmp_path / "v", "three one", "--top", "3", "--json")
-    assert found.code == 0, found.err
+    answer = canon("search", tmp_path / "v", "three one", "--top", "3", "--json")
+    assert answer.code == 0, answer.err
     expected = VectorFolder.open(tmp_path / "v").search(["three one"], 3)
-    assert [row["id"] for row in json.loads(found.out)[0]["results"]] == [row["id"] for row in expected[0]]
+    assert [row["id"] for row in json.loads(answer.out)[0]["results"]] == [row["id"] for row in expected[0]]
     plain = canon("search", tmp_path / "v", "three one", "nine", "--method", "bm25")
     assert plain.code == 0 and "three one" in plain.out
     mined = canon("search", tmp_path / "v", SOURCE["retrieval"], "--mine", "2", "--out", tmp_path / "hard.jsonl")
@@ -504,7 +504,7 @@ def test_mistakes_are_sentences(run: Path, corpus: Path, tmp_path: Path, canon: 
         ("search", tmp_path / "v", corpus, "--mine", "2", "--out", tmp_path / "m"): "has one text in each row",
         ("encode", run, corpus): "needs files of texts and --out V",
         ("encode", "all-MiniLM-L6-v2", corpus, "--out", tmp_path / "w"): "canon downloads no networks",
-        ("encode", run, empty, "--out", tmp_path / "w"): "there is no text to encode",
+        ("encode", run, empty, "--out", tmp_path / "w"): "no text to encode",
         ("encode", run, corpus, "--out", tmp_path / "w2", "--precision", "int4"): "No precision",
         ("encode", run, corpus, "--out", tmp_path / "w3", "--pooling", "cls"): "pools in its own way",
         ("encode", run, corpus, "--out", tmp_path / "w4", "--column", "text"): "leave --column out",

@@ -41,14 +41,14 @@ _MOST_DEMOS = 2000  # training examples that a run keeps to demonstrate with
 
 def _words(value: Any) -> dict[str, tuple[str, ...]]:
     """A word, or a list of words, of each class."""
-    table = {str(name): (own,) if isinstance(own, str) else own for name, own in value.items()} if value else {}
+    table = {str(name): (words,) if isinstance(words, str) else words for name, words in value.items()} if value else {}
     if not isinstance(value, dict) or not all(
-        isinstance(own, list | tuple) and all(isinstance(word, str) for word in own) for own in table.values()
+        isinstance(words, list | tuple) and all(isinstance(word, str) for word in words) for words in table.values()
     ):
         raise ValueError(
             f'data.words must be a table of words by class, as in {{ good = ["great", "fine"] }}, got {value!r}.'
         )
-    return {name: tuple(own) for name, own in table.items()}
+    return {name: tuple(words) for name, words in table.items()}
 
 
 @settings
@@ -196,7 +196,7 @@ class PromptedEncoding(FramedEncoding):
         words = config.words or {name: (name,) for name in target.classes}
         tokenizer, note = backbone.tokenizer, ""
         if tokenizer is None:
-            more = [template.text, *(word for own in words.values() for word in own)]
+            more = [template.text, *(word for several in words.values() for word in several)]
             tokenizer, note = _own_tokenizer(config, backbone.kind, [*parts["train"].texts(), *more])
         elif config.tokenizer:
             raise CanonError(f"{backbone.name} needs the tokenizer that it was trained with: leave data.tokenizer out.")
@@ -296,5 +296,7 @@ def _kept_demos(rows: TextRows) -> tuple[tuple[str, ...], ...]:
 
 
 def _shown(schema: PromptedSchema) -> str:
-    said = ", ".join(f"{name}: {'/'.join(own)}" for name, own in zip(schema.classes, schema.label_words, strict=False))
-    return f'The template: "{schema.template}"{f"; words: {said}" if said else ""}.'
+    listing = ", ".join(
+        f"{name}: {'/'.join(words)}" for name, words in zip(schema.classes, schema.label_words, strict=False)
+    )
+    return f'The template: "{schema.template}"{f"; words: {listing}" if listing else ""}.'

@@ -146,13 +146,13 @@ class StepEncoding(Encoding):
 
     def inputs(self, schema: StepSchema, sources: Sequence[Given], config: Any, text: bool) -> Inputs:
         if schema.columns:
-            found, names = [], []
+            series_of_files, names = [], []
             for source in sources:
                 table = source.table() if isinstance(source, Records) else read_table(find_path(source), config)
                 part = series(schema, numbers_of(table, schema.columns), str(table.path))
-                found.append(part)
+                series_of_files.append(part)
                 names += [f"{table.path}, strand {place + 1}" for place in range(len(part))]
-            return {"input": np.concatenate(found)}, names
+            return {"input": np.concatenate(series_of_files)}, names
         texts, names = texts_of(sources, text, lambda path: (text_files.documents(path, config.encoding), "document"))
         return {"input": encoded(schema, [sentences_of(document) or [document] for document in texts])}, names
 

@@ -1,8 +1,8 @@
-"""`canon encode` and `canon search`: a folder of vectors, what fills it, and what is found in it.
+"""`canon encode` and `canon search`: a folder of vectors, how it is filled, and how it is searched.
 
-Encoding goes through the input in chunks of fixed size; meta.json says what was given, so that a killed encoding goes
-on where it stopped. A folder is searched by vectors (exact, or a graph), by words (BM25), or by both with reciprocal
-ranks: Cormack, Clarke and Büttcher 2009, score = Σ 1/(60 + rank).
+Encoding goes through the input in chunks of fixed size; meta.json records the input, so that a killed encoding
+continues where it stopped. A folder is searched by vectors (exact, or a graph), by words (BM25), or by both with
+reciprocal ranks: Cormack, Clarke and Büttcher 2009, score = Σ 1/(60 + rank).
 Shapes: n rows, Q queries, K results, D features.
 """
 
@@ -36,7 +36,7 @@ _SEEN = 1000  # rows by which recall and overlap are measured
 _TOP = 10  # of these
 _FUSED = 60  # of reciprocal ranks
 _MAPPED = 2000  # rows of a map
-_DEPTH = 100  # results of each list that are put together
+_DEPTH = 100  # results of each list that are merged
 _MINED = 1 << 22  # results at a time from which negatives are taken
 _JOBS = {"files": "list of files", "prompt": "--prompt", "column": "--column", "precision": "--precision"}
 
@@ -59,8 +59,8 @@ def encode(
     column: str = "",
     say: Say = _quiet,
 ) -> VectorFolder:
-    """A vector for every row of the files, in their order, in the folder `out`, which may be half done by a process
-    that was killed; add: after the rows that are there."""
+    """Writes a vector for every row of the files, in their order, to the folder `out`; continues what a killed process
+    left half done. add: appends to the rows of the folder."""
     from canon.use.encoder import Encoder, as_plain
 
     if not files:
@@ -70,7 +70,7 @@ def encode(
     text, rows = encoder.prompt(prompt), rows_of(files, column, say)
     first = next(rows, None)
     if first is None:
-        raise CanonError(f"{', '.join(map(str, files))}: there is no text to encode.")
+        raise CanonError(f"{', '.join(map(str, files))}: no text to encode.")
     dtype, width = bits.width(precision, encoder.dim)
     job = {
         "files": [[record.name, record.sha256] for record in records],
@@ -105,14 +105,14 @@ def encode(
         if pending is not None:
             if other := [_JOBS[name] for name, value in job.items() if pending[name] != value]:
                 raise CanonError(
-                    f"{path} is half done with another {' and '.join(other)}: give the same again, or another folder."
+                    f"{path} is half encoded with another {' and '.join(other)}: give the same, or another folder."
                 )
-            say(f"{path} goes on after {len(store) - pending['base']:,} rows.")
+            say(f"{path} continues after {len(store) - pending['base']:,} rows.")
         elif not add:
             raise CanonError(f"{path} already exists: add --add to append to it, or give another name.")
         else:
             if (store.meta["precision"], store.meta["dim"]) != (precision, encoder.dim) and precision != "float32":
-                raise CanonError(f"{path} has vectors in {store.meta['precision']}: leave --precision out.")
+                raise CanonError(f"{path} holds vectors in {store.meta['precision']}: leave --precision out.")
             if store.meta["prompt"] != job["prompt"]:
                 had = f'with the prompt "{store.meta["prompt"]}"' if store.meta["prompt"] else "without a prompt"
                 raise CanonError(f"{path} was encoded {had}: give the same (--prompt), or another folder.")
@@ -166,6 +166,15 @@ def _fill(folder: VectorFolder, encoder: Encoder, rows: Iterator[dict[str, Any]]
                 )
 
 
+def texts_of(model: str | Path, texts: Sequence[str], pooling: Sequence[str] = (), prompt: str = "") -> list[Any]:
+    """Each text and its vector."""
+    from canon.use.encoder import Encoder
+
+    encoder = Encoder.open(model, pooling)
+    vectors = encoder.encode(list(texts), encoder.prompt(prompt)).vectors.tolist()
+    return [{"text": text, "vector": vector} for text, vector in zip(texts, vectors, strict=True)]
+
+
 def _overlap(vectors_nD: np.ndarray, stored: np.ndarray, kind: str, ranges: np.ndarray | None) -> float:
     seen = vectors_nD[:_SEEN]
     rows_QK, _ = exact(vectors_nD, seen, _TOP)
@@ -183,7 +192,7 @@ class VectorFolder:
     def open(cls, path: str | Path) -> VectorFolder:
         store = Store.open(path)
         if store.meta.get("pending") is not None:
-            raise CanonError(f"{path} is half done: give the command that encodes it once more.")
+            raise CanonError(f"{path} is half encoded: repeat the command that encodes it.")
         return cls(store)
 
     def __len__(self) -> int:
@@ -226,7 +235,7 @@ class VectorFolder:
     ) -> list[list[dict[str, Any]]]:
         """For each query the best rows, with their rank and score.
 
-        method: "vectors", "bm25" or "hybrid". index: "exact" or "hnsw", which is built where there is none. ef: how
+        method: "vectors", "bm25" or "hybrid". index: "exact" or "hnsw", which is built at its first use. ef: how
         widely the graph is searched."""
         if method not in METHODS:
             raise unknown("method (--method)", method, METHODS)
@@ -268,29 +277,29 @@ class VectorFolder:
     # ---- indexes
 
     def bm25(self, say: Say = _quiet) -> BM25:
-        """The index of words, which is built where there is none."""
+        """The index of words, which is built at its first use."""
         folder = self.store.path / INDEX
-        known = BM25.load(folder)
-        if known is None or known.rows != len(self.store):
-            known = BM25.of(str(row["text"]) for row in self.store.rows())
-            known.save(folder)
-            say(f"BM25: {len(known.words):,} words of {known.rows:,} rows.")
-        return known
+        bm25 = BM25.load(folder)
+        if bm25 is None or bm25.rows != len(self.store):
+            bm25 = BM25.of(str(row["text"]) for row in self.store.rows())
+            bm25.save(folder)
+            say(f"BM25: {len(bm25.words):,} words of {bm25.rows:,} rows.")
+        return bm25
 
     def graph(self, say: Say = _quiet) -> Graph:
-        """The graph of neighbours, which is built where there is none, and its recall against all rows."""
+        """The graph of neighbours, which is built at its first use, and its recall against all rows."""
         folder = self.store.path / INDEX
-        known = Graph.load(folder, self.store.meta["dim"])
-        if known is None or known.rows > len(self.store):
-            known = Graph(self.store.meta["dim"])
-        if known.rows < len(self.store):
-            known.add(self._restored(), len(self.store))
-            known.save(folder)
-            self.store.meta["recall"] = self._recall(known)
+        graph = Graph.load(folder, self.store.meta["dim"])
+        if graph is None or graph.rows > len(self.store):
+            graph = Graph(self.store.meta["dim"])
+        if graph.rows < len(self.store):
+            graph.add(self._restored(), len(self.store))
+            graph.save(folder)
+            self.store.meta["recall"] = self._recall(graph)
             self.store.save()
             how = f"against all rows, by {min(_SEEN, len(self.store)):,} rows"
             say(f"hnsw: recall@{_TOP} {self.store.meta['recall']:.4f} {how}.")
-        return known
+        return graph
 
     def _restored(self) -> Callable[[int, int], np.ndarray]:
         """float32 vectors of rows [start, stop)."""
@@ -312,7 +321,7 @@ class VectorFolder:
         return bits.overlap(right_QK, graph.search(queries, top, none))
 
     def extend_indexes(self, say: Say = _quiet) -> None:
-        """Brings indexes that there are up to the rows that were added."""
+        """Adds new rows to the indexes that exist."""
         folder = self.store.path / INDEX
         if Graph.load(folder, self.store.meta["dim"]) is not None:
             self.graph(say)
@@ -345,8 +354,8 @@ class VectorFolder:
     def mine(
         self, pairs: Sequence[tuple[str, str]], count: int, margin: float = 0.0, prompt: str = ""
     ) -> list[dict[str, str]]:
-        """For each pair of a text and what belongs to it, the nearest rows that score less than it by `margin` at
-        least, as columns anchor, positive, negative_1 …; pairs with too few such rows are left out."""
+        """For each pair of a text and its match, the nearest rows that score at least `margin` less than the
+        match, as columns anchor, positive, negative_1 …; pairs with too few such rows are left out."""
         anchors = list(dict.fromkeys(anchor for anchor, _ in pairs))
         right: dict[str, set[str]] = {}
         for anchor, positive in pairs:
@@ -356,7 +365,7 @@ class VectorFolder:
         positives_nD = self.encoder.encode([positive for _, positive in pairs]).vectors
         queries_nD = np.stack([vectors[anchor] for anchor, _ in pairs])
         most_n = (queries_nD * positives_nD).sum(axis=1) - margin
-        found: dict[int, list[str]] = {}
+        negatives: dict[int, list[str]] = {}
         left, depth = list(range(len(pairs))), max(_DEPTH, 4 * count)
         # The rows that are right, or too near, come first: twice as many are asked for until there are enough others.
         while left:
@@ -365,14 +374,15 @@ class VectorFolder:
                 rows_nK, scores_nK = self.nearest(queries_nD[some], depth)
                 for place, rows, scores in zip(some, rows_nK, scores_nK, strict=True):
                     below = rows[(scores <= most_n[place]) & (rows >= 0)]
-                    found[place] = self._others(below, right[pairs[place][0]], count)
-            left = [place for place in left if len(found[place]) < count] if depth < len(self.store) else []
+                    negatives[place] = self._others(below, right[pairs[place][0]], count)
+            left = [place for place in left if len(negatives[place]) < count] if depth < len(self.store) else []
             depth *= 2
-        return [
-            {"anchor": anchor, "positive": positive} | {f"negative_{k}": text for k, text in enumerate(found[place], 1)}
-            for place, (anchor, positive) in enumerate(pairs)
-            if len(found[place]) == count
-        ]
+        mined = []
+        for place, (anchor, positive) in enumerate(pairs):
+            if len(negatives[place]) == count:
+                numbered = {f"negative_{k}": negative for k, negative in enumerate(negatives[place], start=1)}
+                mined.append({"anchor": anchor, "positive": positive, **numbered})
+        return mined
 
     def _others(self, rows: np.ndarray, right: set[str], count: int) -> list[str]:
         """The first texts of these rows, each once, without the right ones."""
@@ -406,8 +416,8 @@ def _fused(lists: Sequence[tuple[np.ndarray, np.ndarray]], top: int) -> tuple[np
     scores = np.full((queries, top), -np.inf)
     for query in range(queries):
         sums: dict[int, float] = {}
-        for found, _ in lists:
-            for rank, row in enumerate(found[query].tolist(), start=1):
+        for nearest, _ in lists:
+            for rank, row in enumerate(nearest[query].tolist(), start=1):
                 if row >= 0:
                     sums[row] = sums.get(row, 0.0) + 1 / (_FUSED + rank)
         best = sorted(sums.items(), key=lambda item: (-item[1], item[0]))[:top]

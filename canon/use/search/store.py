@@ -28,7 +28,7 @@ INDEX = "index"
 
 
 def header(dtype: np.dtype, shape: tuple[int, ...]) -> bytes:
-    """Of an .npy file, version 1.0, always as long."""
+    """The header of an .npy file, version 1.0, always of the same length."""
     text = f"{{'descr': '{dtype.str}', 'fortran_order': False, 'shape': {shape}, }}".encode()
     length = _HEADER - 10
     return b"\x93NUMPY\x01\x00" + length.to_bytes(2, "little") + text.ljust(length - 1) + b"\n"
@@ -61,7 +61,7 @@ class Store:
             raise CanonError(f"{folder} {what}; canon encode MODEL FILE --out {folder} makes one.")
         meta = read_json(folder / "meta.json")
         if not isinstance(meta, dict) or not {"rows", "width", "dtype", "rows_bytes", "next_id"} <= set(meta):
-            raise CanonError(f"{folder / 'meta.json'} is not that of a folder of vectors.")
+            raise CanonError(f"{folder / 'meta.json'} does not describe a folder of vectors.")
         store = cls(folder, meta)
         for name, size in zip(_FILES, store._sizes(), strict=True):
             if not (folder / name).is_file() or (folder / name).stat().st_size < size:
@@ -120,7 +120,7 @@ class Store:
             os.truncate(self.path / name, size)
 
     def append(self, vectors: np.ndarray, rows: Sequence[dict[str, Any]]) -> None:
-        """A chunk, whole or not at all."""
+        """Appends a chunk, completely or not at all."""
         assert vectors.shape == (len(rows), self.meta["width"]) and vectors.dtype == self.dtype
         lines = [json.dumps(row, ensure_ascii=False).encode() + b"\n" for row in rows]
         sizes = np.array([len(line) for line in lines], dtype=_OFFSETS)
@@ -152,14 +152,14 @@ class Store:
     def remove(self, ids: Sequence[str]) -> int:
         """Marks the rows of these ids; returns how many."""
         wanted = set(ids)
-        found: dict[str, list[int]] = {}
+        rows_of: dict[str, list[int]] = {}
         before = set(self.removed.tolist())
         for index, row in enumerate(self.rows()):
             if str(row["id"]) in wanted and index not in before:
-                found.setdefault(str(row["id"]), []).append(index)
-        if missing := [name for name in ids if name not in found]:
+                rows_of.setdefault(str(row["id"]), []).append(index)
+        if missing := [name for name in ids if name not in rows_of]:
             raise CanonError(f"{self.path} has no row with the id {missing[0]}.")
-        more = sorted(before.union(*found.values()))
+        more = sorted(before.union(*rows_of.values()))
         write_text(self.path / "removed.json", json.dumps(more) + "\n")
         return len(more) - len(before)
 
