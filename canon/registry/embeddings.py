@@ -21,6 +21,7 @@ SYSTEMS: tuple[System, ...] = (
         others={"similarity": "cosent", "inference": "softmax-nli", "sentence-views": "simcse"},
         backbone=True,
         recipe="embed/stsb-cosent",
+        data_recipe="embed/texts",
         first_for=("sentences",),
         presets={"tiny": {"backbone": "bert", "settings": TINIEST}},
         interop=Interop(reads=("sentence-transformers", "huggingface", "elmo"), writes=("sentence-transformers",)),
