@@ -10,6 +10,7 @@ those of the data, never padding. That both compute the same function is asserte
 from __future__ import annotations
 
 from importlib import import_module
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -89,15 +90,16 @@ def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--epochs", type=int, default=5)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    queries, epochs = (16, 1) if options.quick else (QUERIES, 5)
+    queries, epochs = (16, 1) if options.quick else (QUERIES, options.epochs)
     values, grades, sizes = drawn(queries)
     steps = epochs * -(-queries // BATCH)
     learner = ours(values, grades, sizes, 1 << 20)
     torch.set_num_threads(options.threads)
     bounds = offsets_of(sizes)
-    lists = [(values[a:b], grades[a:b]) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+    lists = [(values[a:b], grades[a:b]) for a, b in pairwise(bounds.tolist())]
     model = copied(learner.network, values, sizes)
     done = 0
 

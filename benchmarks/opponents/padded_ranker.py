@@ -1,7 +1,7 @@
 """A neural ranker as allRank 1.4 trains it, in plain PyTorch: slates padded to one length, item by item in Python.
 
-It stands in for that package, which does not install with a current torch. What is as there: each query is padded to the
-slate length, or cut to it by chance, when the loader asks for it; one linear layer, a Transformer encoder without
+It stands in for that package, which does not install with a current torch. What is as there: each query is padded to
+the slate length, or cut to it by chance, when the loader asks for it; one linear layer, a Transformer encoder without
 positions whose attention is masked, one linear layer; ListNet on padded slates; Adam. What is left out: its pass over
 the training set for metrics after each epoch, and its checkpoints.
 """
