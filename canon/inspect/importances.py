@@ -1,7 +1,7 @@
 """How much each feature of documents counts: what a learner knows of it, or what is lost without it.
 
 A learner's own (canon.contracts.WeighsFeatures) are gains of splits, votes or weights; weights are those of features as
-the learner reads them, so they compare only where features are of like size. Of any ranker, `_measured` is what the
+the learner reads them, so they compare only where features are of similar size. Of any ranker, `_measured` is what the
 task's metric loses on the validation part (test, train where there is none) where a feature is shuffled among the
 documents (Breiman 2001, Random forests, section 10; the mean of `REPEATS` shuffles) and where it has its mean.
 Features that say the same stand in for each other and seem to count little. Shapes: N documents, F features.
@@ -95,15 +95,15 @@ def _measured(model: Model, data: Data | None, repeats: int, most: int) -> dict[
     return {f"{metric} lost, shuffled": shuffled, f"{metric} lost, its mean": ablated}
 
 
-def importances_figure(found: Importances) -> figures.Figure:
+def importances_figure(result: Importances) -> figures.Figure:
     """A bar for each of the features that count most."""
-    shown = min(len(found.features), _MOST_BARS)
-    name, values = next(iter(found.values.items()))
+    shown = min(len(result.features), _MOST_BARS)
+    name, values = next(iter(result.values.items()))
     figure, axes = figures.new_figure(1, 1, (6.0, 0.19 * shown + 0.9))
     with figures.style():
         axis = axes[0, 0]
         axis.barh(range(shown), values[:shown])
-        axis.set_yticks(range(shown), found.features[:shown], fontsize=7)
-        more = f" (the first {shown} of {len(found.features)})" if shown < len(found.features) else ""
+        axis.set_yticks(range(shown), result.features[:shown], fontsize=7)
+        more = f" (the first {shown} of {len(result.features)})" if shown < len(result.features) else ""
         axis.set(title=f"{name} by feature{more}", ylim=(shown - 0.4, -0.6))
     return figure

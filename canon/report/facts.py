@@ -7,12 +7,10 @@ They come from the run directory; floors and predictions also from the data and 
 from __future__ import annotations
 
 import base64
-from collections import Counter
 from typing import TypedDict
 
 from canon.config import Table
 from canon.contracts import Attends, WeighsFeatures
-from canon.data.encodings.features import FeatureSchema
 from canon.data.encodings.lists import ListSchema
 from canon.data.encodings.prompted import PromptedSchema
 from canon.data.schema import Data
@@ -114,8 +112,6 @@ def gather(run: Run, data: Data | None = None) -> RunFacts:
     shown = _from_weights(run, data, bool(result))
     task = tasks.of(recipe.system)
     step = int(result.get("steps") or max((row["step"] for row in rows), default=0))
-    schema = run.schema
-    kinds = Counter(encoder.kind for encoder in schema.encoders) if isinstance(schema, FeatureSchema) else {}
     return {
         "path": str(run.path),
         "recipe": recipe.name,
@@ -150,7 +146,7 @@ def gather(run: Run, data: Data | None = None) -> RunFacts:
             section: [{"key": key, "value": value, "origin": origin} for key, value, origin in lines]
             for section, lines in settings.items()
         },
-        "data": {**recorded, "columns": dict(kinds)},
+        "data": {**recorded, "columns": run.schema.column_kinds()},
         "environment": run.env,
         "commands": training_commands(run, settings),
         "use": shown["use"],

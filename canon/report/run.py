@@ -176,8 +176,8 @@ def _predictions(facts: RunFacts, draw: bool) -> str:
     rows = []
     for row in values["rows"]:
         right = row["said"] in row["right"]
-        said = Html(f'<span class="{"good" if right else "bad"}">{escape(row["said"])}</span>')
-        rows.append({"given": row["given"], "said": said, "right": "" if right else " or ".join(row["right"])})
+        answer = Html(f'<span class="{"good" if right else "bad"}">{escape(row["said"])}</span>')
+        rows.append({"given": row["given"], "said": answer, "right": "" if right else " or ".join(row["right"])})
     html = page.table(rows) + note(f"{shown['examples']} of {shown['of']:,} test examples, spread over all of them.")
     if facts["attention"] is None or not draw:
         return html

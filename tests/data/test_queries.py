@@ -229,7 +229,7 @@ def test_parts_of_a_folder_folds_and_pieces(tmp_path: Path) -> None:
             many(tmp_path / "set" / f"Fold{fold}" / f"{part}.txt", 3 + fold, 1 + 100 * place, 10 * fold + place)
     data = fit(tmp_path / "set", fold=2)
     assert data.protocol["sizes"] == {"train": 5, "valid": 5, "test": 5}
-    with pytest.raises(CanonError, match=r"no folder of data\.fold = 3; there is 1, 2"):
+    with pytest.raises(CanonError, match=r"no folder for data\.fold = 3; its folds: 1, 2"):
         fit(tmp_path / "set", fold=3)
     (tmp_path / "pieces").mkdir()
     for piece in range(1, 6):

@@ -58,9 +58,9 @@ def pairs_of(grades: Sequence[float]) -> list[tuple[int, int]]:
 
 def check(loss: RankLoss[Any], brute: Callable[[Sequence[float], Sequence[float]], float]) -> None:
     """The loss of each query is that of a loop over its documents; queries without an order have none."""
-    found = loss.losses(scores(), made(GRADES)).tolist()
+    losses = loss.losses(scores(), made(GRADES)).tolist()
     wanted = [brute(g, s) if informative(g) else 0.0 for g, s in zip(GRADES, SCORES, strict=True)]
-    assert found == pytest.approx(wanted, rel=1e-9, abs=1e-12)
+    assert losses == pytest.approx(wanted, rel=1e-9, abs=1e-12)
 
 
 def differentiable(loss: RankLoss[Any], width: int = 0, seed: int = 0) -> None:
@@ -87,9 +87,9 @@ def test_pairs_come_in_tiles_of_any_size(tile: int, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(base, "TILE", tile)
     queries = made(GRADES)
     starts = np.cumsum([0, *map(len, GRADES)])
-    found = [(i, j) for tiles in queries.pairs() for i, j in zip(*(t.tolist() for t in tiles), strict=True)]
+    pairs = [(i, j) for tiles in queries.pairs() for i, j in zip(*(t.tolist() for t in tiles), strict=True)]
     wanted = [(starts[q] + i, starts[q] + j) for q, grades in enumerate(GRADES) for i, j in pairs_of(grades)]
-    assert sorted(found) == sorted(wanted)
+    assert sorted(pairs) == sorted(wanted)
     alike = [(i, j) for tiles in queries.pairs("alike") for i, j in zip(*(t.tolist() for t in tiles), strict=True)]
     wanted = [
         (starts[q] + i, starts[q] + j)
@@ -104,8 +104,8 @@ def test_pairs_come_in_tiles_of_any_size(tile: int, monkeypatch: pytest.MonkeyPa
 
 def test_adjacent_pairs_have_no_grade_between_them() -> None:
     queries = made([[0, 3, 1, 3]])
-    found = {(i, j) for tiles in queries.pairs("adjacent") for i, j in zip(*(t.tolist() for t in tiles), strict=True)}
-    assert found == {(1, 2), (3, 2), (2, 0)}
+    pairs = {(i, j) for tiles in queries.pairs("adjacent") for i, j in zip(*(t.tolist() for t in tiles), strict=True)}
+    assert pairs == {(1, 2), (3, 2), (2, 0)}
 
 
 def test_pairs_are_counted_as_they_are_made() -> None:
@@ -179,8 +179,8 @@ def test_mcrank_ranks_by_the_expected_grade() -> None:
     logits = torch.tensor([[0.1, 0.4, -0.3], [1.0, 0.0, 2.0]], dtype=torch.float64)
     p = np.exp(logits.numpy()) / np.exp(logits.numpy()).sum(1, keepdims=True)
     assert loss.scores(logits).tolist() == pytest.approx((p * [0, 1, 2]).sum(1).tolist())
-    found = loss.losses(logits, made([[2, 0]])).item()
-    assert found == pytest.approx(-(math.log(p[0, 2]) + math.log(p[1, 0])) / 2)
+    reached = loss.losses(logits, made([[2, 0]])).item()
+    assert reached == pytest.approx(-(math.log(p[0, 2]) + math.log(p[1, 0])) / 2)
     differentiable(loss, 3)
     with pytest.raises(CanonError, match="whole grades from 0 to 2"):
         loss.losses(logits, made([[0.5, 0]]))
@@ -191,8 +191,8 @@ def test_cumulative_logits_are_chances_of_grades() -> None:
     logits = torch.tensor([[0.4, -0.3], [2.0, 1.0], [1.0, -1.0]], dtype=torch.float64)
     above = 1 / (1 + np.exp(-logits.numpy()))
     chance = np.stack([1 - above[:, 0], above[:, 0] - above[:, 1], above[:, 1]], axis=1)
-    found = loss.losses(logits, made([[2, 0, 1]])).item()
-    assert found == pytest.approx(-np.mean(np.log(chance[[0, 1, 2], [2, 0, 1]])))
+    reached = loss.losses(logits, made([[2, 0, 1]])).item()
+    assert reached == pytest.approx(-np.mean(np.log(chance[[0, 1, 2], [2, 0, 1]])))
     assert loss.scores(logits).tolist() == pytest.approx((chance * [0, 1, 2]).sum(1).tolist())
     logits.requires_grad_()
     queries = made([[2, 0, 1]])
@@ -346,7 +346,7 @@ def test_long_queries_have_fewer_places() -> None:
 @pytest.mark.parametrize("weights", ["none", "discount", "exponential"])
 def test_listmle_is_the_likelihood_of_the_best_order(weights: str) -> None:
     queries = made(GRADES)
-    found = ListMLE(settings.Permutation(weights=weights)).losses(scores(), queries).tolist()
+    losses = ListMLE(settings.Permutation(weights=weights)).losses(scores(), queries).tolist()
     order, start = queries.by_grade.tolist(), 0
     for number, grades in enumerate(GRADES):
         n = len(grades)
@@ -360,17 +360,17 @@ def test_listmle_is_the_likelihood_of_the_best_order(weights: str) -> None:
         if weights == "exponential" and sum(w):
             w = [each * n / sum(w) for each in w]
         likelihood = sum(w[i] * (np.logaddexp.reduce(s[i:]) - s[i]) for i in range(n))
-        assert found[number] == pytest.approx(likelihood if informative(grades) else 0.0)
+        assert losses[number] == pytest.approx(likelihood if informative(grades) else 0.0)
 
 
 def test_boltzrank_weighs_rankings_by_all_pairs() -> None:
     loss, queries = BoltzRank(settings.Sampled(samples=5, temperature=0.5)), made(GRADES)
-    ranks, found, start = loss.rankings(queries).numpy(), loss.losses(scores(), queries).tolist(), 0
+    ranks, losses, start = loss.rankings(queries).numpy(), loss.losses(scores(), queries).tolist(), 0
     for number, (g, s) in enumerate(zip(GRADES, SCORES, strict=True)):
         n, own = len(g), ranks[start : start + len(g)]
         start += n
         if not informative(g):
-            assert found[number] == 0
+            assert losses[number] == 0
             continue
         assert all(sorted(column) == list(range(1, n + 1)) for column in own.T.tolist())
         assert [g[i] for i in np.argsort(own[:, 0])] == sorted(g, reverse=True)
@@ -379,7 +379,7 @@ def test_boltzrank_weighs_rankings_by_all_pairs() -> None:
             for r in own.T
         ]
         worth = [sum(gain(g[i]) / math.log2(1 + r[i]) for i in range(n)) / ideal(g) for r in own.T]
-        assert found[number] == pytest.approx(1 - float(softmax([-e / 0.5 for e in energies]) @ worth))
+        assert losses[number] == pytest.approx(1 - float(softmax([-e / 0.5 for e in energies]) @ worth))
 
 
 def test_published_values_of_tf_ranking() -> None:

@@ -94,7 +94,7 @@ def test_measures_are_those_of_trec_eval() -> None:
     draw = np.random.default_rng(0)
     grades = Grades.of([draw.integers(0, 2, size).astype(float) for size in (8, 20, 5, 12)])
     scores = draw.permutation(len(grades.values)).astype(float)  # none are equal
-    found = measures(grades, scores)
+    measured = measures(grades, scores)
     judged = {f"q{q}": {f"d{d}": int(g) for d, g in enumerate(own)} for q, own in enumerate(grades)}
     run = {
         f"q{q}": {f"d{d}": float(s) for d, s in enumerate(own)} for q, own in enumerate(Lists(scores, grades.offsets))
@@ -102,7 +102,7 @@ def test_measures_are_those_of_trec_eval() -> None:
     names = {"ndcg_cut_10": "ndcg@10", "map": "map", "recip_rank": "mrr", "P_5": "precision@5"}
     by_query = pytrec_eval.RelevanceEvaluator(judged, {"ndcg_cut.10", "map", "recip_rank", "P.5"}).evaluate(run)
     for theirs, ours in names.items():
-        assert found[ours] == pytest.approx(np.mean([each[theirs] for each in by_query.values()]))
+        assert measured[ours] == pytest.approx(np.mean([each[theirs] for each in by_query.values()]))
 
 
 def test_a_run_ranks_documents(tmp_path: Path, canon: Callable[..., Any]) -> None:
@@ -116,17 +116,17 @@ def test_a_run_ranks_documents(tmp_path: Path, canon: Callable[..., Any]) -> Non
     assert all(row["document"].startswith("D3-") for row in own)
     done = canon("rank", str(run.path), str(QUERIES), "--trec", "mine", "--out", str(tmp_path / "mine.run"))
     assert done.code == 0
-    found: dict[str, dict[str, float]] = {}
+    scores_of: dict[str, dict[str, float]] = {}
     for line in (tmp_path / "mine.run").read_text().splitlines():
         query, q0, document, _, score, name = line.split()
         assert (q0, name) == ("Q0", "mine")
-        found.setdefault(query, {})[document] = float(score)
+        scores_of.setdefault(query, {})[document] = float(score)
     judged: dict[str, dict[str, int]] = {}
     for line in QUERIES.read_text().splitlines()[1:]:
         cells = line.split()
         judged.setdefault(cells[1][4:], {})[cells[-1]] = int(cells[0])
-    assert {query: set(own) for query, own in found.items()} == {query: set(own) for query, own in judged.items()}
-    by_query = pytrec_eval.RelevanceEvaluator(judged, {"map"}).evaluate(found)
+    assert {query: set(own) for query, own in scores_of.items()} == {query: set(own) for query, own in judged.items()}
+    by_query = pytrec_eval.RelevanceEvaluator(judged, {"map"}).evaluate(scores_of)
     assert scores["map"] == pytest.approx(np.mean([each["map"] for each in by_query.values()]), abs=1e-6)
     assert canon("rank", str(run.path), str(QUERIES), "--trec", "a b").code == 2
 
@@ -135,9 +135,9 @@ def test_equal_scores_are_ranked_as_they_come(tmp_path: Path) -> None:
     from canon.use.ranking import RankedDocument, trec_lines
 
     rows = [RankedDocument("1", "query 1", rank, f"d {rank}", 0.5) for rank in (1, 2, 3)]
-    found = [line.split() for line in trec_lines(iter(rows), "x")]
-    assert [cells[2] for cells in found] == ["d_1", "d_2", "d_3"]
-    values = [float(cells[4]) for cells in found]
+    lines = [line.split() for line in trec_lines(iter(rows), "x")]
+    assert [cells[2] for cells in lines] == ["d_1", "d_2", "d_3"]
+    values = [float(cells[4]) for cells in lines]
     assert values[0] > values[1] > values[2]
 
 

@@ -58,7 +58,7 @@ class FeatureLines:
     @cached_property
     def by_place(self) -> np.ndarray | None:
         """The features as a table [N, fields] where place p of every row is field p: rows are equally long, all values
-        are 1, and no feature stands in two places. Else None."""
+        are 1, and no feature is in two places. Else None."""
         lengths = self.lengths
         if not len(lengths) or lengths.min() != lengths.max() or not lengths[0] or (self.values != 1).any():
             return None

@@ -185,7 +185,7 @@ def _batches(path: Path, laid: InteractionColumns, config: Any, types: dict[str,
     begin = partial(
         arrow.open_csv,
         read_options=arrow.ReadOptions(
-            column_names=names, skip_rows=int(laid.header), block_size=_BLOCK, use_threads=False
+            column_names=names, skip_rows=laid.skip + int(laid.header), block_size=_BLOCK, use_threads=False
         ),
         parse_options=arrow.ParseOptions(delimiter=laid.delimiter[0], quote_char=quote),
         convert_options=arrow.ConvertOptions(column_types=types, include_columns=list(types)),
@@ -293,7 +293,7 @@ def _cells(path: Path, laid: InteractionColumns, config: Any) -> Iterator[tuple[
         lines = (
             ((n, line.rstrip("\n").split(PAIRS)) for n, line in enumerate(whole_lines(path, config.encoding), 1))
             if laid.doubled
-            else csv_rows(path, config.encoding, laid.delimiter)
+            else csv_rows(path, config.encoding, laid.delimiter, laid.skip)
         )
         filled = ((number, cells) for number, cells in lines if any(cells))
         for number, cells in islice(filled, int(laid.header), None):

@@ -152,19 +152,19 @@ def is_letor(path: Path, encoding: str = "") -> bool:
 
 def read_letor(path: Path, encoding: str = "") -> tuple[QueryRows, tuple[str, ...]]:
     """A file of documents, and notes."""
-    found = [_read_part(text, path, first) for first, text in _parts(path, encoding)]
-    if not sum(len(part.labels) for part in found):
+    parts = [_read_part(text, path, first) for first, text in _parts(path, encoding)]
+    if not sum(len(part.labels) for part in parts):
         raise CanonError(f"{path} has no documents; a line is 2 qid:10 1:0.03 2:0.5.")
-    columns = np.concatenate([part.columns for part in found])
-    numbers = np.concatenate([part.numbers for part in found])
-    counts = np.concatenate([part.counts for part in found])
-    places = np.concatenate([part.places for part in found])
+    columns = np.concatenate([part.columns for part in parts])
+    numbers = np.concatenate([part.numbers for part in parts])
+    counts = np.concatenate([part.counts for part in parts])
+    places = np.concatenate([part.places for part in parts])
     first, width = _width(columns, len(counts), path)
     values = np.zeros((len(counts), width), dtype=np.float32)
     values[np.repeat(np.arange(len(counts)), counts), columns - first] = numbers
-    names = [name for part in found for name in part.queries]
-    documents = np.array([name for part in found for name in part.documents], dtype=object)
-    grades = np.concatenate([part.labels for part in found])
+    names = [name for part in parts for name in part.queries]
+    documents = np.array([name for part in parts for name in part.documents], dtype=object)
+    grades = np.concatenate([part.labels for part in parts])
     features = tuple(str(number) for number in range(first, first + width))
     side, notes = side_file(path), []
     if side is not None and not any(names):
@@ -229,14 +229,14 @@ def _compiled(text: bytes, first: int) -> _Part | None:
     if documents < 0 or not np.isfinite(numbers[:features]).all():
         return None
     names = [text[start:stop].decode("utf-8", "replace") for start, stop in _ends(queries[:documents])]
-    said = [document_name(text, start, stop) if start < stop else "" for start, stop in _ends(comments[:documents])]
+    ids = [document_name(text, start, stop) if start < stop else "" for start, stop in _ends(comments[:documents])]
     return _Part(
         labels[:documents],
         names,
         counts[:documents],
         columns[:features],
         numbers[:features],
-        said,
+        ids,
         places[:documents] + (first - 1),
     )
 
@@ -257,14 +257,14 @@ def _plain(text: bytes, path: Path, first: int) -> _Part:
         start += named
         pairs = [cell.split(b":") for cell in cells[start:]]
         try:
-            own = [int(index) for index, _ in pairs]
+            indices = [int(index) for index, _ in pairs]
             numbers += [float(value) for _, value in pairs]
         except ValueError:
             _bad_feature(cells[start:], path, number)
-        if len(set(own)) < len(own) or (own and min(own) < 0):
+        if len(set(indices)) < len(indices) or (indices and min(indices) < 0):
             _bad_feature(cells[start:], path, number)
-        columns += own
-        counts.append(len(own))
+        columns += indices
+        counts.append(len(indices))
         documents.append(document_name(comment, 0, len(comment)) if comment else "")
         places.append(number)
     values = np.array(numbers, dtype=np.float64)
@@ -289,8 +289,8 @@ def _ends(places_N2: np.ndarray) -> Iterator[tuple[int, int]]:
 
 def document_name(text: bytes, start: int, stop: int) -> str:
     """Of a comment, from where to where in a text."""
-    found = _DOCUMENT.search(text, start, stop)
-    return (found[1] if found else text[start:stop].strip()).decode("utf-8", "replace")
+    name = _DOCUMENT.search(text, start, stop)
+    return (name[1] if name else text[start:stop].strip()).decode("utf-8", "replace")
 
 
 def _grade(cell: bytes, path: Path, line: int) -> float:

@@ -100,14 +100,14 @@ class QueryKind(Kind):
             number = config.fold if config.fold is not None else min(folds)
             if number not in folds:
                 listed = ", ".join(map(str, sorted(folds)))
-                raise CanonError(f"{path} has no folder of data.fold = {number}; there is {listed}.")
+                raise CanonError(f"{path} has no folder for data.fold = {number}; its folds: {listed}.")
             source = self.read(folds[number], replace(config, fold=None), like)
             note = f"{folds[number].name} is read; data.fold chooses another."
             return replace(source, notes=(note, *source.notes), origin={**source.origin, "fold": number})
         if path.is_dir() and len(pieces := _pieces(path)) == _PIECES:
             read = {number: _read(file, config) for number, file in pieces.items()}
             rows = [read[number][0] for number in sorted(pieces)]
-            notes = once({pieces[number]: own for number, (_, own) in read.items()})
+            notes = once({pieces[number]: notes_of_file for number, (_, notes_of_file) in read.items()})
             files = {str(number): file for number, file in pieces.items()}
             return _fold(path.name, rows, config.fold or 1, files, notes)
         if path.is_dir() and (shards := _shards(path)):
@@ -116,7 +116,7 @@ class QueryKind(Kind):
             return QuerySource(path.name, {"train": rows}, records_of(files), notes)
         parts = parts_of(path, lambda file: _is_read(file, config), "files of queries", config.fold)
         opened = {split: _read(file, config) for split, file in parts.files.items()}
-        notes = once({parts.files[split]: own for split, (_, own) in opened.items()})
+        notes = once({parts.files[split]: notes_of_file for split, (_, notes_of_file) in opened.items()})
         rows_of = {split: rows for split, (rows, _) in opened.items()}
         return QuerySource(path.name, rows_of, records_of(parts.files), (*parts.notes, *notes))
 
@@ -140,7 +140,7 @@ class QueryKind(Kind):
             sizes = np.sort(rows.sizes)
             middle, least, most = int(sizes[len(sizes) // 2]), int(sizes[0]), int(sizes[-1])
             report.notes.append(
-                f"{name}: {int(sizes.sum()):,} documents, {least} to {most} of a query (the median {middle}), "
+                f"{name}: {int(sizes.sum()):,} documents, {least} to {most} of a query (median {middle}), "
                 f"{rows.values.shape[1]} features."
             )
             if rows.grades is not None:
@@ -183,7 +183,7 @@ def _fold(
 ) -> QuerySource:
     """Fold k of five pieces: k, k + 1 and k + 2 to train on, the next to choose by, the one after to test."""
     if not 1 <= fold <= _PIECES:
-        raise CanonError(f"{name} has no data.fold = {fold}; there is 1 to {_PIECES}.")
+        raise CanonError(f"{name} has no data.fold = {fold}; its folds: 1 to {_PIECES}.")
     turned = [pieces[(fold - 1 + place) % _PIECES] for place in range(_PIECES)]
     parts = {"train": joined(turned[:_TRAINED], name), "valid": turned[_TRAINED], "test": turned[_TRAINED + 1]}
     note = f"Fold {fold} of {_PIECES}; data.fold chooses another."
@@ -193,13 +193,13 @@ def _fold(
 def _folds(path: Path) -> dict[int, Path]:
     """The folders of folds."""
     folders = ((item, _FOLDER.fullmatch(item.name)) for item in visible(path) if item.is_dir())
-    return {int(found[1]): item for item, found in folders if found}
+    return {int(match[1]): item for item, match in folders if match}
 
 
 def _pieces(path: Path) -> dict[int, Path]:
     """The files S1 … S5."""
     files = ((item, _PIECE.fullmatch(item.name)) for item in visible(path) if item.is_file())
-    return {int(found[1]): item for item, found in files if found}
+    return {int(match[1]): item for item, match in files if match}
 
 
 def _shards(path: Path) -> list[Path]:

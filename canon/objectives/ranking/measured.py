@@ -6,8 +6,8 @@ rank metrics (`SoftRank`: scores N(s, ς²), the distribution of a document's ra
 5 to 9); Burges, Ragno and Le 2006, Learning to rank with nonsmooth cost functions, with the cut and the norm of
 LightGBM (`LambdaRank`).
 NDCG has the gain 2^l − 1 and the discount D(r) = 1/log₂(1 + r).
-Deviations: SoftRank counts the first T ranks only; its lists are padded to powers of two while it counts, those of like
-length together. LambdaRank's Δ is a constant, as in the paper: only its gradient means something.
+Deviations: SoftRank counts the first T ranks only; its lists are padded to powers of two while it counts, lists of
+similar length together. LambdaRank's Δ is a constant, as in the paper: only its gradient means something.
 Shapes: B queries, N documents, P pairs, L documents of a padded list, R ranks.
 """
 

@@ -97,7 +97,7 @@ def spans(offsets_Q: np.ndarray) -> Iterator[tuple[int, int]]:
 
 def worst_by_precision(scores_n: np.ndarray, labels_n: np.ndarray) -> tuple[np.ndarray, float]:
     """The numbers a with w·Ψ(y) − w·Ψ(y*) = Σ a_i (w·x_i), and Δ(y), by average precision. Ψ(y) is the mean over pairs
-    of a relevant i and another j of ±(x_i − x_j), + where i comes first. Both kinds stand in the order of their scores,
+    of a relevant i and another j of ±(x_i − x_j), + where i comes first. Both kinds are in the order of their scores,
     and each j is put in its best place on its own (Yue et al., algorithm 2): O(n log n + R·S)."""
     is_relevant_n = labels_n >= 1
     relevant, others = np.flatnonzero(is_relevant_n), np.flatnonzero(~is_relevant_n)

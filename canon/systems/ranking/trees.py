@@ -1,8 +1,8 @@
 """LambdaMART and gradient-boosted grades: trees of LightGBM that rank, one for each step.
 
 Burges 2010, From RankNet to LambdaRank to LambdaMART: an overview, section 7; Friedman 2001, Greedy function
-approximation: a gradient boosting machine. LightGBM (Ke et al. 2017) computes gradients and trees; what is ours is that
-they stop and continue bit for bit (canon.systems.ranking.booster), in segments of train.checkpoint_every trees.
+approximation: a gradient boosting machine. LightGBM (Ke et al. 2017) computes gradients and trees; canon makes
+them stop and continue bit for bit (canon.systems.ranking.booster), in segments of train.checkpoint_every trees.
 Deviations: leaves are grown best first on histograms, as LightGBM does.
 Shapes: N documents, F features, Q queries.
 """

@@ -1,6 +1,6 @@
 """Builds a pipeline by its recipe: documents, indexes, candidates of judged queries, ranker, scores stage by stage.
 
-A stage that is complete is not made again: a process that was killed is continued by the same command with --resume.
+A complete stage is kept: after a kill, the same command with --resume continues where it stopped.
 The candidates of a split are partitions of a Parquet table, with columns qid, document, label and the features.
 Shapes: p pairs of a query and a candidate.
 """
@@ -47,10 +47,10 @@ def build(name: str, out: str | Path | None, resume: bool, changes: Table, quiet
     """The run directory of a pipeline, and what result.json holds."""
     if is_pipeline_run(name):
         if changes or out:
-            raise CanonError(f"{name} is a pipeline that is there; --resume continues it as it was begun.")
-        known = read_json(Path(name) / "pipeline.json")
+            raise CanonError(f"{name} is an existing pipeline; --resume continues it with its own recipe.")
+        record = read_json(Path(name) / "pipeline.json")
         path, table, resume = Path(name), read_json(Path(name) / "recipe.json"), True
-        recipe = recipe_of(known["name"], table)
+        recipe = recipe_of(record["name"], table)
     else:
         recipe = load_recipe(name, changes)
         path = Path(out) if out is not None else Path("runs") / Path(recipe.name).name
@@ -74,8 +74,8 @@ def build(name: str, out: str | Path | None, resume: bool, changes: Table, quiet
     pipeline = Pipeline.open(path)
     if judged["test"].requests:
         result |= {"queries": {split: len(judged[split].requests) for split in SPLITS}}
-        found = evaluate(pipeline, judged["test"])
-        result |= {"stages": found.stages, "moves": found.moves, "expected": recipe.expect}
+        evaluation = evaluate(pipeline, judged["test"])
+        result |= {"stages": evaluation.stages, "moves": evaluation.moves, "expected": recipe.expect}
     write_text(path / "result.json", json.dumps(result, ensure_ascii=False, indent=1) + "\n")
     return path, result
 
@@ -92,7 +92,7 @@ def evaluate_run(path: str | Path) -> list[dict[str, Any]]:
 
 @contextmanager
 def _whole(folder: Path) -> Iterator[Path | None]:
-    """A folder to fill, which is there only when it is whole; None where it is."""
+    """A folder to fill, which appears only when it is complete; None where it already exists."""
     if folder.exists():
         yield None
         return
@@ -148,26 +148,26 @@ def _judged(path: Path, split: str) -> JudgedQueries:
 
 
 def _data(recipe: PipelineRecipe) -> SearchData:
-    source, asked = recipe.documents.source, recipe.queries
+    source, settings = recipe.documents.source, recipe.queries
     if isinstance(source, str) and source in _BUILTIN and not Path(source).exists():
-        if asked.source or asked.qrels:
+        if settings.source or settings.qrels:
             raise CanonError(f"queries.source and queries.qrels belong to documents of your own, not to {source}.")
         return _BUILTIN[source]()
     documents: FieldedDocuments = read_documents([source] if isinstance(source, str) else source)
-    if asked.users and (asked.source or asked.qrels):
+    if settings.users and (settings.source or settings.qrels):
         raise CanonError("queries.users takes users for queries: leave queries.source and queries.qrels out.")
-    if not asked.source:
+    if not settings.source:
         return SearchData(documents)
-    if not asked.qrels:
+    if not settings.qrels:
         raise CanonError("queries.qrels is missing: the judged documents of queries.source.")
-    texts, qrels = read_queries(asked.source), read_qrels(asked.qrels)
-    known = {name: text for name, text in texts.items() if name in qrels}
-    if not known:
-        raise CanonError(f"No query of {asked.source} is in {asked.qrels}.")
+    texts, qrels = read_queries(settings.source), read_qrels(settings.qrels)
+    judged = {name: text for name, text in texts.items() if name in qrels}
+    if not judged:
+        raise CanonError(f"No query of {settings.source} is in {settings.qrels}.")
     queries: dict[str, dict[str, str]] = {split: {} for split in SPLITS}
-    for name, text in known.items():
-        share = zlib.crc32(f"{asked.seed} {name}".encode()) / 2**32
-        split = "test" if share < asked.test else "valid" if share < asked.test + asked.valid else "train"
+    for name, text in judged.items():
+        share = zlib.crc32(f"{settings.seed} {name}".encode()) / 2**32
+        split = "test" if share < settings.test else "valid" if share < settings.test + settings.valid else "train"
         queries[split][name] = text
     return SearchData(documents, queries, qrels)
 
@@ -210,9 +210,9 @@ def _write_candidates(pipeline: Pipeline, judged: JudgedQueries, names: Sequence
     with parquet.ParquetWriter(file, schema) as writer, bar("features", len(requests), unit="queries") as progress:
         for start in range(0, len(requests), _CHUNK):
             some = requests[start : start + _CHUNK]
-            found = pipeline.candidates(some)
-            values = pipeline.features(some, found, names)
-            query, docs = found.candidates.query_of + start, found.candidates.docs
+            recalled = pipeline.candidates(some)
+            values = pipeline.features(some, recalled, names)
+            query, docs = recalled.candidates.query_of + start, recalled.candidates.docs
             called = [f"{file.stem}-{number}" for number in query.tolist()]  # unlike those of other splits
             labels = [grades[q].get(doc, 0) for q, doc in zip(query.tolist(), docs.tolist(), strict=True)]
             cells = [called, [pipeline.rows.ids[doc] for doc in docs.tolist()], np.array(labels, dtype=np.int32)]

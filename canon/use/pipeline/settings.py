@@ -80,21 +80,21 @@ class RecentRecall:
 @settings
 class Ranker:
     run: str = Field(description="a run of a ranker")
-    weight: float = Field(default=1.0, description="of its scores, which are made z over the candidates")
+    weight: float = Field(default=1.0, description="of its scores, which are standardised over the candidates")
 
 
 @settings
 class RankSettings:
     recipe: str = Field(default="", description="a recipe of a ranker, which is trained on the queries; or runs")
-    runs: tuple[Ranker, ...] = Field(default=(), description="runs that are there, with weights")
+    runs: tuple[Ranker, ...] = Field(default=(), description="existing runs, with weights")
     features: str | tuple[str, ...] = Field(default="all", description="all, letor, or names")
     queries: Annotated[int, Field(ge=0)] = Field(default=0, description="train on so many queries; 0: all")
-    set: dict[str, Any] = Field(default_factory=dict, description="settings of its recipe, as --set has them")
+    set: dict[str, Any] = Field(default_factory=dict, description="settings of its recipe, as for --set")
 
 
 @settings
 class Mmr:
-    weight: Share = Field(default=0.7, description="λ: of relevance, against likeness to what stands above")
+    weight: Share = Field(default=0.7, description="λ: of relevance, against likeness to the results above")
     top: Top = Field(default=50, description="how many documents are chosen so; the others follow")
 
 
@@ -113,7 +113,7 @@ class Novelty:
 
 @settings
 class Filter:
-    when: str = Field(description="keep the documents of which this holds")
+    when: str = Field(description="keep the documents for which this holds")
 
 
 @settings
@@ -126,15 +126,15 @@ class Boost:
 class Pin:
     when: str = Field(description="which documents")
     position: Annotated[int, Field(gt=0)] = Field(
-        default=1, description="where the first of them goes; others follow it"
+        default=1, description="where the first of them goes; the others follow"
     )
 
 
 @settings
 class Cap:
-    by: str = Field(description="column: so many documents with one value of it")
+    by: str = Field(description="column whose values are counted")
     most: Annotated[int, Field(gt=0)] = Field(default=2, description="how many")
-    within: Annotated[int, Field(gt=0)] = Field(default=10, description="among the first so many; others go below them")
+    within: Annotated[int, Field(gt=0)] = Field(default=10, description="the first so many places; others go below")
 
 
 RECALLS: Mapping[str, type] = {
@@ -183,8 +183,8 @@ def is_pipeline_run(path: str | Path) -> bool:
 
 
 def load_recipe(name: str, changes: Table) -> PipelineRecipe:
-    own = PIPELINES / f"{name.removeprefix('pipeline/')}.toml"
-    table = read_toml(own if name.startswith("pipeline/") and own.is_file() else Path(name))
+    builtin = PIPELINES / f"{name.removeprefix('pipeline/')}.toml"
+    table = read_toml(builtin if name.startswith("pipeline/") and builtin.is_file() else Path(name))
     for key, value in changes.items():
         assign(table, key, value)
     return recipe_of(name.removesuffix(".toml"), table)
@@ -196,13 +196,13 @@ def recipe_of(name: str, table: Table) -> PipelineRecipe:
             raise unknown("section", section, _SECTIONS)
     recalls = _several("recall", table.get("recall", []), RECALLS)
     if not recalls:
-        raise CanonError(f'{name} finds nothing: give one [[recall]] at least, as [[recall]] name = "bm25".')
+        raise CanonError(f'{name} finds nothing: give at least one recall, such as [[recall]] name = "bm25".')
     rank = table.get("rank")
     if rank is not None:
         runs = tuple(parse(Ranker, one, f"rank.runs.{number}") for number, one in enumerate(rank.get("runs", [])))
         rank = parse(RankSettings, {**rank, "runs": runs}, "rank")
         if bool(rank.recipe) == bool(rank.runs):
-            raise CanonError("[rank] takes a recipe, which is trained, or runs, which are there: one of the two.")
+            raise CanonError("[rank] takes either `recipe`, which is trained, or `runs`, which exist already.")
     queries = parse(QuerySourceSettings, table.get("queries", {}), "queries")
     if queries.users and not any(isinstance(config, RecommenderRecall) for _, config in recalls):
         raise CanonError("queries.users asks for the users of a recommender: give a [[recall]] of that name.")
