@@ -171,4 +171,5 @@ def _smallest_variant(claim: Claim, name: str, folder: Path) -> Variant:
         changes["data.valid"] = stand_in("sts-b", folder)
     if recipe.train.batch > 64 and recipe.system.loop == "gradient":
         changes["train.batch"] = 16
-    return replace(variant, data=data, set=changes | {"train.steps": 4})
+    acting = recipe.system.loop == "environment"  # an episode must end
+    return replace(variant, data=data, set=changes | {"train.steps": 20 if acting else 4})
