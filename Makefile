@@ -5,6 +5,9 @@ READY := .venv/.ready
 # One thread per test process: two processes share two cores.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist worksteal
 
+# Each command that a test starts would compile canon's sources again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: setup demo test test-all test-portable check bench docs clean
 
 setup: $(READY)

@@ -68,6 +68,12 @@ def own_cache(folder: str | Path) -> dict[str, str]:
     return {"CANON_CACHE": str(folder), "NUMBA_CACHE_DIR": kernels}
 
 
+def of_a_user(**more: str) -> dict[str, str]:
+    """The environment of a command as a user starts it: this tree's canon, whose compiled sources Python keeps."""
+    given = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**given, "PYTHONPATH": str(ROOT), **more}
+
+
 def installed(module: str) -> bool:
     """Whether an opponent can be imported; if not, the reason is printed."""
     try:

@@ -9,7 +9,6 @@ the same of processor time.
 from __future__ import annotations
 
 import csv
-import os
 import resource
 import shutil
 import statistics
@@ -21,7 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from common import ROOT, arguments, write_result
+from common import arguments, of_a_user, write_result
 
 CANON = [sys.executable, "-m", "canon"]
 TORCH = [sys.executable, "-c", "import torch"]
@@ -69,9 +68,8 @@ def make_data(folder: Path, size: int) -> None:
 
 
 def spend(line: list[str], folder: Path) -> Spent:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    subprocess.run(line, cwd=folder, env=environment, capture_output=True, check=True)
+    subprocess.run(line, cwd=folder, env=of_a_user(), capture_output=True, check=True)
     wall, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
     return Spent(wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
 
@@ -91,8 +89,8 @@ def measure(name: str, line: list[str], folder: Path, repeats: int) -> dict[str,
     print(
         f"{name:30s} {own:7.2f} s, import torch {torch_s:.2f} s: {wall:5.2f} × (cpu {cpu:.2f}; goal {goal})", flush=True
     )
-    found = {"seconds": own, "import_torch_seconds": torch_s, "ratio": wall, "cpu_ratio": cpu, "goal": goal}
-    return {key: round(value, 3) for key, value in found.items()}
+    row = {"seconds": own, "import_torch_seconds": torch_s, "ratio": wall, "cpu_ratio": cpu, "goal": goal}
+    return {key: round(value, 3) for key, value in row.items()}
 
 
 def main() -> None:

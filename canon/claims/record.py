@@ -40,7 +40,7 @@ class Variant:
     set: dict[str, Any] = Field(default_factory=dict)  # settings of the recipe, arguments of the probe
     look: str = ""  # module:function, of the finished run
     start: str = ""  # another variant: training starts from its run of the same seed
-    line: str = ""  # of the figure: to which line it belongs, and where it stands on it
+    line: str = ""  # of the figure: to which line it belongs, and its place on it
     at: float | None = None
 
 
@@ -239,7 +239,7 @@ def _check(claim: Claim) -> None:
         if bool(variant.recipe) == bool(variant.probe):
             raise CanonError(f"{where}: give either recipe or probe.")
         if variant.probe and (variant.look or variant.start or variant.data):
-            raise CanonError(f"{where}: look, start and data are of recipes, not of probes.")
+            raise CanonError(f"{where}: look, start and data belong to recipes, not to probes.")
         if variant.start and list(claim.variants).index(name) <= list(claim.variants).index(
             _known(claim, variant.start)
         ):
@@ -253,7 +253,7 @@ def _check(claim: Claim) -> None:
         for name, _ in part.sides:
             _known(claim, name)
         if part.than and len(terms(part.first)) != len(terms(part.than)):
-            raise CanonError(f"{claim.path}: {part.first} and {part.than} must have as many variants.")
+            raise CanonError(f"{claim.path}: {part.first} and {part.than} must name the same number of variants.")
     for budget in claim.budgets.values():
         for name in budget.each:
             _known(claim, name)

@@ -20,17 +20,17 @@ _SIGNS = {HOLDS: "✓", FAILS: "✗", OPEN: "?"}
 
 def write_gallery(folder: Path, files: list[str]) -> Path:
     """Writes FOLDER/report.html from its results. files: claims outside the package."""
-    known = {claim.name: claim for name in [*names(), *files] for claim in find(name)}
+    by_name = {claim.name: claim for name in [*names(), *files] for claim in find(name)}
     results = []
     for path in sorted(folder.glob("*/*/result.json")):
         result = read(path)
-        if result.name not in known:
+        if result.name not in by_name:
             raise CanonError(
                 f"{path} is of a claim that does not come with canon: add its file, as in canon claims report {folder} "
                 f"{result.name}.toml."
             )
         if path.parent.name in BUDGETS:
-            results.append((known[result.name], result))
+            results.append((by_name[result.name], result))
     if not results:
         raise CanonError(f"{folder} has no result of a claim: make one with canon claims run NAME --out {folder}.")
     return page.write_page(folder / "report.html", _render, {"results": results, "folder": folder})

@@ -1,4 +1,4 @@
-"""The result of a claim: what was measured, the verdict, and by which rule; as JSON, shipped or in a folder of runs."""
+"""The result of a claim: measured values, verdict and rule, as JSON, shipped or in a folder of runs."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def show(
     name: Annotated[str, typer.Argument(help="A claim, or the file of one.")],
     json: Json = False,
 ) -> None:
-    """Show a claim: its sentence and source, its variants, its rule, and the results that there are.
+    """Show a claim: its sentence and source, its variants, its rule, and its results.
 
     Examples:
     canon claims show score-variance

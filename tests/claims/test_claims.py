@@ -28,7 +28,7 @@ SLOWLY: tuple[str, ...] = ("elmo-layers", "static-vs-contextual")  # over a few 
 
 @pytest.mark.parametrize("claim", CLAIMS.values(), ids=lambda claim: claim.name)
 def test_a_claim_resolves(claim: Claim) -> None:
-    """Recipes take the settings, probes the arguments, and values are among those that there are."""
+    """Recipes take the settings, probes the arguments, and values exist."""
     for name, variant in claim.variants.items():
         for budget in BUDGETS:
             changes = claim.changes(name, budget)
@@ -299,7 +299,7 @@ def test_variants_that_may_not_be_compared() -> None:
         ('kind = "greater"', 'kind = "bigger"', r"kind must be one of"),
         ("effect = 0.1", "", r'a rule of kind "greater" needs effect'),
         ('first = "narrow"', 'first = "narow"', r'No variant "narow"; did you mean narrow'),
-        ('first = "narrow"', 'first = "narrow - wide"', r"must have as many variants"),
+        ('first = "narrow"', 'first = "narrow - wide"', r"must name the same number of variants"),
         ('source = "this test"', "", r"source is missing"),
         ("[quick]", "[quik]", r'No key "quik"; did you mean quick'),
         ("seeds = 2", "seeds = 0", r"quick: seeds must be a positive whole number, got 0"),

@@ -28,8 +28,9 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
+from canon import pretexts as settings
 from canon.contracts import IGNORE
-from canon.data.batching import settings, several_tasks
+from canon.data.batching import several_tasks
 from canon.data.batching.draws import Draws
 from canon.data.batching.masking import MaskedTokens, mask, ordinary_ids, permute
 from canon.data.batching.passages import Drawn, Passages, Sequences, cut, framed

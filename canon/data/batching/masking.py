@@ -26,9 +26,9 @@ import numpy as np
 from canon.data.batching.draws import Draws, shuffled, smallest
 from canon.data.batching.passages import INSIDE, PHRASE, SENTENCE, WORD, Sequences
 from canon.data.batching.sequences import starts_of
-from canon.data.batching.settings import Masking
 from canon.data.text.framing import Specials
 from canon.errors import unknown
+from canon.pretexts import Masking
 
 NGRAMS = (6 / 11, 3 / 11, 2 / 11)  # of one, two and three words
 PERMUTED_NGRAMS = tuple(1 / n for n in range(1, 6))

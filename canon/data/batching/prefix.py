@@ -20,7 +20,7 @@ from canon.data.batching.draws import Draws
 from canon.data.batching.masking import mask
 from canon.data.batching.passages import Sequences
 from canon.data.batching.sentence_pairs import next_sentences
-from canon.data.batching.settings import PrefixSettings
+from canon.pretexts import PrefixSettings
 
 if TYPE_CHECKING:
     from canon.data.batching.composer import Composer

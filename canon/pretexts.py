@@ -1,4 +1,5 @@
-"""Settings of the ways of pre-training (composer.py)."""
+"""Settings of the ways of pre-training. The table of objectives lists them; canon.data.batching.composer
+makes batches by them."""
 
 from __future__ import annotations
 
