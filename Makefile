@@ -8,7 +8,7 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist work
 # Each command that a test starts would compile canon's sources again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup demo test test-all test-portable check bench docs clean
+.PHONY: setup demo test test-all test-portable check bench docs images clean
 
 setup: $(READY)
 
@@ -38,6 +38,7 @@ check: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python docs/images.py --check
 	$(BIN)/python docs/generate.py --check
 
 bench: setup
@@ -45,6 +46,9 @@ bench: setup
 
 docs: setup
 	$(BIN)/python docs/generate.py
+
+images: setup
+	$(BIN)/python docs/images.py
 
 clean:
 	rm -rf .venv runs .pytest_cache .mypy_cache .ruff_cache
