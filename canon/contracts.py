@@ -249,61 +249,6 @@ class Agent(Learning):
         """The best actions [N] that it knows, for evaluation, without learning."""
 
 
-# ---- what settings say. A field is the declaration: a system's Config need not name these as its bases.
-
-
-@runtime_checkable
-class HasShape(Protocol):
-    """Of a network that reads arrays."""
-
-    shape: tuple[int, ...]  # of one of them
-
-
-@runtime_checkable
-class HasStem(HasShape, Protocol):
-    """Of a network for large images, whose first layers may be those for small ones."""
-
-    stem: str
-
-
-@runtime_checkable
-class HasClasses(Protocol):
-    num_classes: int
-
-
-@runtime_checkable
-class HasVocabulary(Protocol):
-    vocab_size: int
-
-
-@runtime_checkable
-class HasPositions(Protocol):
-    """Of a network that has room for so many tokens."""
-
-    max_positions: int
-
-
-@runtime_checkable
-class Freezes(Protocol):
-    """Of a network on a backbone that may stay as it is."""
-
-    frozen: bool
-
-
-@runtime_checkable
-class KnowsBackbone(Protocol):
-    """Of what is saved without its backbone."""
-
-    sha256: str  # of the backbone's weights; "" where these are saved too
-
-
-@runtime_checkable
-class StartsFromPrompt(Protocol):
-    """Of a prompt that may begin with the vectors of another."""
-
-    start: str  # their folder; "" for new ones
-
-
 # ---- abilities of networks and learners
 
 

@@ -34,6 +34,7 @@ from canon.claims.results import shipped as claims_shipped
 from canon.data import encodings
 from canon.data.catalogue import CATALOGUE
 from canon.data.config import DataConfig
+from canon.data.formats.cells import counted
 from canon.metrics.records import METRICS
 from canon.objectives.choosing import settings_for
 from canon.objectives.table import OBJECTIVES
@@ -219,7 +220,7 @@ def claim_table(page: Path) -> str:
             shown = [part for part in result.parts if part.verdict == result.verdict and part.effect is not None]
             effects = "<br>".join(_effect(part) for part in shown[:_MOST_EFFECTS])
             effects += f"<br>and {len(shown) - _MOST_EFFECTS} more" if len(shown) > _MOST_EFFECTS else ""
-            about = f"{result.budget}, {result.seeds} seed{'s' if result.seeds > 1 else ''}, {result.date}"
+            about = f"{result.budget}, {counted(result.seeds, 'seed')}, {result.date}; {result.machine}"
             verdict = result.standing(claim)
             rows.append([claim.chapter, f"`{claim.name}`", claim.claim, f"**{verdict}**", effects, about])
     return table(("chapter", "name", "claim", "verdict", "effect [bounds]", "shown by"), rows)
@@ -237,8 +238,7 @@ def claim_counts(page: Path) -> str:
     latest = [results[0] for _, results in every if results]
     counts = {verdict: sum(result.verdict == verdict for result in latest) for verdict in (HOLDS, FAILS, OPEN)}
     said = ", ".join(f"{count} **{verdict}**" for verdict, count in counts.items())
-    machines = sorted({result.machine for result in latest})
-    return f"{len(every)} claims, of which {len(latest)} were run: {said}. Machines: {'; '.join(machines)}.\n"
+    return f"{len(every)} claims, of which {len(latest)} were run: {said}.\n"
 
 
 def claim_discussions(page: Path) -> str:

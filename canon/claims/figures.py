@@ -8,6 +8,7 @@ where variants name a `line` and their place on it, `at`, a line through their m
 from __future__ import annotations
 
 from collections.abc import Iterator
+from html import escape
 from statistics import fmean
 from typing import Any
 
@@ -55,6 +56,11 @@ def words(claim: Claim, result: Result) -> str:
         (first, begin, *_), (last, end, *_) = points[0], points[-1]
         lines.append(f"{name} from {number(begin)} at {number(first)} to {number(end)} at {number(last)}")
     return f"{of.ylabel} against {of.xlabel}: {'; '.join(lines)}."
+
+
+def described(svg: str, claim: Claim, result: Result) -> str:
+    """The figure with its words, as the text alternative."""
+    return svg.replace("<svg", f'<svg role="img" aria-label="{escape(words(claim, result))}"', 1)
 
 
 def _numbers(claim: Claim, result: Result) -> Iterator[tuple[str, list[float]]]:

@@ -80,11 +80,12 @@ def _part(part: Part, values: Values, failed: Mapping[str, str]) -> JudgedPart:
 
 
 def _difference(part: Part, values: Values, seed: int) -> float:
-    """first − than, where each may be a difference itself."""
+    """first − than, where each may be a difference itself, or with `sizes` the size of one."""
     got = [values[name][seed][value] for name, value in part.sides]
     split = len(terms(part.first))
-    ours, theirs = got[:split], got[split:]
-    return ours[0] - sum(ours[1:]) - ((theirs[0] - sum(theirs[1:])) if theirs else 0.0)
+    sides = [terms[0] - sum(terms[1:]) for terms in (got[:split], got[split:]) if terms]
+    ours, theirs = [*(map(abs, sides) if part.sizes else sides), 0.0][:2]
+    return ours - theirs
 
 
 def decide(part: Part, differences: Sequence[float]) -> JudgedPart:

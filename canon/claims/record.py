@@ -59,6 +59,7 @@ class Part:
     sd: Positive | None = None  # greater, level, equal: of the differences between seeds, for which `seeds` are enough
     expected: float | None = None  # exact
     tolerance: Annotated[float, Field(ge=0)] | None = None
+    sizes: bool = False  # of differences: how large each side's is, whatever its sign
     at_least: Annotated[float, Field(gt=0, lt=1)] | None = None  # often: the share of seeds
 
     @property

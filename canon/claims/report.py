@@ -8,7 +8,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from canon.claims.figures import figure_of, words
+from canon.claims.figures import described, figure_of, words
 from canon.claims.judge import FAILS, HOLDS, OPEN
 from canon.claims.record import BUDGETS, Claim, find, names
 from canon.claims.results import Result, read
@@ -63,8 +63,7 @@ def _section(claim: Claim, result: Result, folder: Path, draw: bool) -> str:
     text = words(claim, result)
     figure = page.note(page.NO_FIGURES)
     if draw:
-        label = f'<svg role="img" aria-label="{escape(text)}"'
-        figure = page.drawing(figure_of(claim, result)).replace("<svg", label, 1)
+        figure = described(page.drawing(figure_of(claim, result)), claim, result)
     again = [] if result.budget == "quick" else ["--full"]
     known = {name.split("/")[1] for name in names()}
     arguments = ["canon", "claims", "run", claim.name if claim.name in known else str(claim.path), *again]

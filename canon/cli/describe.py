@@ -29,8 +29,8 @@ def describe(
     set_: Sets = [],  # noqa: B006  typer reads it and never changes it
     figure: Annotated[Path | None, typer.Option(help="Draw its stages too: a .png, .svg or .pdf file.")] = None,
     devices: Annotated[
-        int, typer.Option(help="What training costs each of so many devices; --set then takes train.… too.")
-    ] = 0,
+        int | None, typer.Option(help="What training costs each of so many devices; --set then takes train.… too.")
+    ] = None,
     rate: Annotated[float, typer.Option(help="TFLOP/s of a device, for --devices.")] = 400.0,
     bandwidth: Annotated[
         float, typer.Option(help="GB/s that a device sends, for --devices; 0: 300 up to 8 devices, 40 beyond.")
@@ -55,9 +55,9 @@ def describe(
         description = summary.describe_path(name)
     else:
         # What training costs depends on more than the system.
-        asked = {key: value for key, value in changes.items() if not devices or key.startswith("system.")}
+        asked = {key: value for key, value in changes.items() if devices is None or key.startswith("system.")}
         description = summary.describe(name, asked)
-    costs = _scaling(name, changes, devices, rate, bandwidth) if devices else None
+    costs = None if devices is None else _scaling(name, changes, devices, rate, bandwidth)
     if figure is not None:
         if description.network is None:
             raise CanonError(f"{description.name} learns without a network: there is nothing to draw.")

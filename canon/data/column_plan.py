@@ -21,7 +21,7 @@ from canon.data.column_encoders import (
     NumberColumn,
     WordsColumn,
 )
-from canon.data.columns import MOST_CATEGORIES, PEEK, is_wordy, listed, short
+from canon.data.columns import MOST_CATEGORIES, PEEK, is_wordy, listed, short, texts_of
 from canon.data.formats import dates
 from canon.data.formats.tables import Table
 from canon.data.progress import bar
@@ -83,7 +83,7 @@ def plan(
     texts = [encoder.name for encoder in encoders if isinstance(encoder, WordsColumn)]
     encoders += [LikenessColumns.fit(table, *pair, rows) for pair in combinations(texts[:_COMPARED], 2)]
     if not any(encoder.width and (words_alone or not isinstance(encoder, WordsColumn)) for encoder in encoders):
-        if not asked and any(choice.kind == _ID for choice in chosen.values()):
+        if not asked and not texts and any(choice.kind == _ID for choice in chosen.values()):
             return plan(table, names, rows, missing, labels, True, words_alone, label)  # there is nothing better
         raise _nothing(table, chosen)
     commas = {e.name: e.comma for e in encoders if isinstance(e, NumberColumn) and e.comma is not None}
@@ -93,12 +93,24 @@ def plan(
     )
 
 
+def require_columns(table: Table, planned: PlannedColumns, label: str) -> None:
+    """Raises where nothing is left beside texts and the label: that is for systems that read text."""
+    words = {encoder.name for encoder in planned.encoders if isinstance(encoder, WordsColumn)} or set(texts_of(table))
+    left = [encoder for encoder in planned.encoders if encoder.name not in (*words, label)]
+    if words and not left and not any(isinstance(encoder, LikenessColumns) for encoder in planned.encoders):
+        raise _only_text(table, min(words))
+
+
+def _only_text(table: Table, name: str) -> CanonError:
+    return CanonError(
+        f'{table.path} has only text beside its label (column "{name}"): train a system that reads text, such as '
+        "fasttext-classifier or finetune."
+    )
+
+
 def _nothing(table: Table, chosen: dict[str, ColumnChoice]) -> CanonError:
     if texts := [name for name, choice in chosen.items() if choice.kind == WordsColumn.kind]:
-        return CanonError(
-            f'{table.path} has only text beside its label (column "{texts[0]}"): train a system that reads text, such '
-            "as fasttext-classifier or finetune."
-        )
+        return _only_text(table, texts[0])
     left = "; ".join(f'"{name}": {choice.note}' for name, choice in list(chosen.items())[:3])
     return CanonError(f"{table.path} has no column to predict from ({left}); name some in data.features.")
 
@@ -114,11 +126,11 @@ def _choose(table: Table, name: str, rows: np.ndarray, missing: str, predicts: b
         return ColumnChoice(NumberColumn.kind, lambda: NumberColumn.fit(table, name, rows, predicts, False))
     count = distinct(table.digests(name)[rows])
     few = count <= MOST_CATEGORIES and count <= max(len(rows) / 2, 2)
+    if count == 1 and predicts and not asked:
+        return ColumnChoice(CategoryColumn.kind, None, "the same in every row")
     some = list(table.stream(name, np.sort(rows)[:PEEK]))
     if predicts and dates.form_of(some) and (form := dates.form_of(_filled(table, name, rows))):
         return ColumnChoice(DateColumn.kind, lambda: DateColumn.fit(table, name, rows, form))
-    if count == 1 and predicts and not asked:
-        return ColumnChoice(CategoryColumn.kind, None, "the same in every row")
     if few:
         return ColumnChoice(CategoryColumn.kind, lambda: CategoryColumn.fit(table, name, rows))
     if facts.bad <= (1 - _MOSTLY) * len(table):

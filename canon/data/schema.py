@@ -107,6 +107,10 @@ class Schema:
         """One of the inputs for a person to read; "" where there is no text for it."""
         return ""
 
+    def column_kinds(self) -> dict[str, int]:
+        """How many columns of each kind a table has; of what is not a table, none."""
+        return {}
+
     def comparable(self) -> Schema:
         """Without what each network decides for itself, so that two of them may be compared on the same data."""
         return self

@@ -33,8 +33,8 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_map_only
 
 from canon import optim
-from canon.config import Table
-from canon.contracts import HasPositions, Learner
+from canon.config import HasPositions, Table
+from canon.contracts import Learner
 from canon.data.schema import TokenSchema
 from canon.errors import CanonError
 from canon.inspect.summary import task_of

@@ -163,10 +163,13 @@ def without_repeats(stage: Stage) -> list[Repeated]:
 
 
 def _block(layer: str, stage: str) -> str:
-    """The child of the stage that a layer belongs to; a layer that is itself one is alone."""
+    """What repeats in the stage: the first numbered part around a layer, layers.blocks.3, or the stage's child; a layer
+    that is itself one is alone."""
     if not layer.startswith(f"{stage}."):
         return layer
-    return f"{stage}.{layer.removeprefix(f'{stage}.').split('.')[0]}"
+    inside = layer.removeprefix(f"{stage}.").split(".")
+    length = next((i + 1 for i, part in enumerate(inside[:-1]) if part.isdecimal()), 1)
+    return ".".join([stage, *inside[:length]])
 
 
 def _alike(row: Row, block: str) -> tuple[Any, ...]:

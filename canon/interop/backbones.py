@@ -19,8 +19,8 @@ import torch
 from torch import Tensor, nn
 
 from canon import registry
-from canon.config import Table
-from canon.contracts import Encodes, Freezes, KeepsVectors, KnowsBackbone, StartsFromBackbone, TakesVocabulary
+from canon.config import Freezes, KnowsBackbone, Table
+from canon.contracts import Encodes, KeepsVectors, StartsFromBackbone, TakesVocabulary
 from canon.data.encodings.framed import Backbone
 from canon.data.schema import Schema
 from canon.data.text.tokenizers import Tokenizer
@@ -114,7 +114,9 @@ def complete(recipe: Recipe) -> Recipe:
     settings = {**weights.settings, **(recipe.config.settings if chosen["settings"] else {})}
     config = replace(recipe.config, backbone=system, settings=settings)
     noted = dict.fromkeys(("system.backbone", "system.settings"), f"from {recipe.train.init}")
-    if isinstance(config, KnowsBackbone) and is_frozen is not False:  # a prompt that is searched leaves it as it is
+    if (
+        isinstance(recipe.config, KnowsBackbone) and is_frozen is not False
+    ):  # a prompt that is searched leaves it as it is
         config = replace(config, sha256=sha256(weights.tensors))
         noted["system.sha256"] = f"from {recipe.train.init}"
     if isinstance(config, EmbedConfig):

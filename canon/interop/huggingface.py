@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from canon import registry
-from canon.config import Table
-from canon.contracts import HasPositions, HasVocabulary
+from canon.config import HasPositions, HasVocabulary, Table
 from canon.data.encodings.framed import FRAMED
 from canon.data.encodings.passages import PassageSchema
 from canon.data.targets import HiddenTokens

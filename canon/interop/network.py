@@ -10,8 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from canon.config import Table
-from canon.contracts import HasClasses
+from canon.config import HasClasses, Table
 from canon.data.encodings.features import FeatureSchema
 from canon.data.encodings.pixels import PixelSchema
 from canon.data.schema import Schema

@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from canon.contracts import HasShape
+from canon.config import HasShape
 from canon.data.encodings.pixels import PixelSchema
 from canon.data.schema import Schema
 from canon.data.targets import Number

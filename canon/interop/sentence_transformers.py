@@ -286,9 +286,9 @@ def write_as(format: Format, network: Network, target: Path, choices: FileChoice
 
 
 def _write_transformer(folder: Path, config: Config, tensors: Tensors, network: Network) -> Sequence[str]:
+    if registry.find(config.backbone)[0].name not in huggingface.FAMILIES:
+        raise CanonError(f"{network.source} has the backbone {config.backbone}, which is not a Hugging Face network.")
     system, backbone_settings = backbone_config(config)
-    if system.name not in huggingface.FAMILIES:
-        raise CanonError(f"{network.source} has the backbone {system.name}, which is not a Hugging Face network.")
     settings = dict(vars(backbone_settings))
     backbone = {n.removeprefix(_BACKBONE): x for n, x in tensors.items() if n.startswith(_BACKBONE)}
     tokenizer = network.schema.tokenizers.get("text")

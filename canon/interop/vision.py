@@ -19,8 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from canon import registry
-from canon.config import Table
-from canon.contracts import HasStem
+from canon.config import HasStem, Table
 from canon.errors import CanonError, border
 from canon.interop.formats import Candidate, FileChoices, Format, GivesWeights, Written
 from canon.interop.network import (

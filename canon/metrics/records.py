@@ -73,7 +73,7 @@ _CONTROL = (
     Metric("unweighted", "Unweighted return", "mean of G: of the policy that acted, not of π", _HIGH),
     Metric("truth", "Truth", f"discounted return of π within the limit of steps, {_IN_P}", _HIGH),
     Metric("log_episodes", "Episodes of others", "that the estimates are of", _HIGH),
-    Metric("q_error", "Error of Q", f"max over s, a of abs(Q − Q*), Q* {_IN_P}", _LOW),
+    Metric("q_error", "Error of Q", f"max over visited s, a (dqn: all) of abs(Q − Q*), Q* {_IN_P}", _LOW),
 )
 
 RECORDS = (

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 import os
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import torch
 
 from canon.errors import CanonError
 
-_CONTAINER = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+_GROUPS = Path("/proc/self/cgroup")
 _SEEDS = 1 << 63  # that give torch different numbers
 
 
@@ -47,16 +49,40 @@ def require_memory(needed: int, what: str, hint: str, device: torch.device | Non
 
 
 def memory(device: torch.device | None = None) -> int:
-    """Bytes of the device, or of the machine, where a container may have fewer."""
+    """Bytes of the device, or of the machine, where a container or a process may have fewer."""
     if device is not None and device.type == "cuda":
         return torch.cuda.mem_get_info(device)[1]
     known = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")] if hasattr(os, "sysconf") else []
-    for path in map(Path, _CONTAINER):
+    known.append(address_space())
+    for path in _limits():
         try:
             known.append(int(path.read_text()))
-        except (OSError, ValueError):  # not in a container, or "max"
+        except (OSError, ValueError):  # no such group, or "max"
             continue
-    return min(known, default=1 << 63)
+    return min(known)
+
+
+def _limits() -> Iterator[Path]:
+    """The files with the limits of this process's control groups, of both versions, and of those around them; inside a
+    container its own group may be at the root."""
+    lines = _GROUPS.read_text().splitlines() if _GROUPS.exists() else []
+    for line in lines:
+        _, kinds, name = line.split(":", 2)
+        if kinds in ("", "memory"):
+            root = Path("/sys/fs/cgroup", kinds)
+            inner = root / name.lstrip("/")
+            for folder in (inner, *(above for above in inner.parents if above.is_relative_to(root))):
+                yield folder / ("memory.limit_in_bytes" if kinds else "memory.max")
+
+
+def address_space() -> int:
+    """Bytes that a process may reserve: `ulimit -v`."""
+    if sys.platform == "win32":
+        return 1 << 63
+    import resource
+
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    return 1 << 63 if limit == resource.RLIM_INFINITY else limit
 
 
 def gigabytes(size: int) -> str:

@@ -50,12 +50,12 @@ def policy_of(model: Model, data: Data) -> Table | None:
         "values": known.values.tolist(),
         "arrows": ["" if over else arrows[action] for action, over in zip(best_S.tolist(), ended, strict=True)],
         "visits": known.visits.tolist(),
-        "path": _path(env, arrows, best_S, known.values),
+        "path": path_of(env, arrows, best_S, known.values),
     }
     return facts
 
 
-def _path(env: EnvironmentCopy, arrows: list[str], best_S: np.ndarray, value_S: np.ndarray) -> list[int]:
+def path_of(env: EnvironmentCopy, arrows: list[str], best_S: np.ndarray, value_S: np.ndarray) -> list[int]:
     """The cells from the likeliest start on, by the best actions, until the end or until no cell is new: of new ones
     that may follow, the one that the arrow points to, else the likeliest, else the one of most value."""
     model, grid = env.model, grid_of(env)

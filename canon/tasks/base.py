@@ -79,9 +79,9 @@ class Scoring(ABC):
         """The loss of predictors that look at no input, to compare a first loss with."""
         return {}
 
-    def shortfall(self, outputs: Outputs, columns: Columns) -> str:
-        """Where the outputs for a split are no better than a guess that looks at no input, what says so ("no better
-        than …"); else ""."""
+    def shortfall(self, outputs: Outputs, columns: Columns, train: Columns) -> str:
+        """Where the outputs for a split are no better than a guess that looks at no input, or at single words, what
+        says so ("no better than …"); else "". train: the training set, empty where a run has none."""
         return ""
 
 
@@ -259,6 +259,10 @@ class PredictsTexts(ABC):
 
 class DrawsSamples:
     """A task whose outputs are samples, drawn from no input."""
+
+
+class Plays:
+    """A task of agents, whose episodes can be watched."""
 
 
 class ListsLabels(PredictsClasses, Remarks):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from canon.data.schema import Columns
-from canon.tasks.base import Outputs, Remarks, Task
+from canon.tasks.base import Outputs, Plays, Remarks, Task
 from canon.tasks.records import TASK_RECORDS
 
 _NORMAL = 1.96  # standard errors of a 95 % interval
@@ -18,7 +18,7 @@ _ENDLESS = (
 )
 
 
-class Control(Task, Remarks):
+class Control(Task, Plays, Remarks):
     monitor = "return"
     scores_last = True  # what is learned by acting goes up and down
     loss_falls = False  # an error against targets that move with what is learned

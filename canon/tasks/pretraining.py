@@ -19,7 +19,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from canon.contracts import IGNORE, HasPositions
+from canon.config import HasPositions
+from canon.contracts import IGNORE
 from canon.data.batching.composer import Composer, Pretext
 from canon.data.batching.draws import EVALUATION, Draws
 from canon.data.batching.loader import Batch
@@ -193,6 +194,12 @@ class Pretraining(NetworkTask, Composes, FitsGraphs, ShowsSamples):
             return {}
         floors = tokens.floors(np.asarray(targets[:_SAMPLE]), self._tokenizer.size)
         return {name: value + (math.log(2) if self.labels else 0.0) for name, value in floors.items()}
+
+    def shortfall(self, outputs: Outputs, columns: Columns, train: Columns) -> str:
+        asked, known = tokens.of_split(columns), tokens.of_split(train)
+        if asked is None or known is None or self.objective.several or not self.objective.tokens:
+            return ""
+        return tokens.shortfall(outputs, asked, known, self._tokenizer.size)
 
     def samples(self, outputs: Outputs, columns: Columns) -> list[str]:
         size = min(len(columns["input"]), SHOWN)

@@ -16,6 +16,7 @@ import numpy as np
 from canon import metrics
 from canon.data.batching.lists import Lists
 from canon.data.schema import Columns
+from canon.tasks import guesses
 from canon.tasks.base import OfLists, Outputs, Task
 
 CUTS, PRECISE = (1, 3, 5, 10), (5, 10)
@@ -30,6 +31,15 @@ class RankingScores(Task, OfLists):
 
     def score(self, outputs: Outputs, columns: Columns) -> dict[str, float]:
         return measures(columns["target"], outputs["scores"])
+
+    def shortfall(self, outputs: Outputs, columns: Columns, train: Columns) -> str:
+        grades: Any = columns["target"]
+        both = (
+            metrics.rank(grades.values, scores_N, sizes=grades.lengths, ties="average")
+            for scores_N in (outputs["scores"], np.zeros(len(grades.values)))
+        )
+        reached_Q, chance_Q = (metrics.ndcg_by_query(ranked, k=10) for ranked in both)
+        return guesses.of_order(reached_Q, chance_Q, self.monitor)
 
     def rows(self, outputs: Outputs, columns: Columns, top: int) -> list[dict[str, Any]]:
         """The first `top` documents of each query; one without a name is called by its place in the query."""

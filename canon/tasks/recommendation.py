@@ -69,7 +69,7 @@ class Recommendation(Task, Remarks):
             beside["rmse"] = metrics.root_mean_squared_error(ratings.tokens, outputs["guess"].astype(np.float64))
         return {**loss, **ranked, "user_auc": auc, **beside}
 
-    def shortfall(self, outputs: Outputs, columns: Columns) -> str:
+    def shortfall(self, outputs: Outputs, columns: Columns, train: Columns) -> str:
         history, targets, chosen = (columns.get(name) for name in ("history", "target", "candidates"))
         if self.is_guess or not isinstance(history, Uneven) or not isinstance(targets, Uneven):
             return ""

@@ -154,6 +154,12 @@ class Transduction(NetworkTask, PredictsTexts, FitsGraphs, ShowsSamples, Remarks
     def floors(self, targets: np.ndarray) -> dict[str, float]:
         return tokens.floors(targets[targets != BOS], self._target.size)
 
+    def shortfall(self, outputs: Outputs, columns: Columns, train: Columns) -> str:
+        asked, known = tokens.of_split(columns), tokens.of_split(train)
+        if asked is None or known is None:
+            return ""
+        return tokens.shortfall(outputs, asked[asked != BOS], known[known != BOS], self._target.size)
+
     def rows(self, outputs: Outputs, columns: Columns, top: int) -> list[dict[str, Any]]:
         return [{"prediction": text} for text in self.texts(outputs)]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from canon.contracts import HasPositions
+from canon.config import HasKind, HasPositions
 from canon.data import encodings
 from canon.data.batching.composer import Pretext
 from canon.data.encodings import Ask, Encoding
@@ -62,11 +62,10 @@ def _sentinels(recipe: Recipe) -> int:
 def _from_backbone(recipe: Recipe, run: Path | None, ask: Ask) -> tuple[Any, Ask]:
     """A pre-trained network has a tokeniser and a frame of its own."""
     from canon.interop.backbones import reading_of
-    from canon.systems.pretrained.finetune import Config as FineTuneConfig
 
     recipe = with_backbone(recipe)
     ask = replace(ask, start=reading_of(recipe, run))
-    if not isinstance(recipe.config, FineTuneConfig) or not recipe.config.kind:
+    if not isinstance(recipe.config, HasKind) or not recipe.config.kind:
         return recipe.data, ask
     if recipe.config.kind not in {target.name for target in ask.targets}:
         names = ", ".join(target.name for target in ask.targets)

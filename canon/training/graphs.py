@@ -147,21 +147,27 @@ class Graphs:
         self._recorded: list[Recorded] = []
 
     def prepare(self, batches: Iterable[Batch]) -> None:
-        """Records all sizes, of which `batches` are examples."""
+        """Records all sizes, of which `batches` are examples; the smaller ones where there is no room for all."""
         if not enabled():
             return
         examples = list(batches)
         self._sizes = plan(examples, self._longest, self._of_sequences)
         state, observed = torch.cuda.get_rng_state(self._device), self._turn.observed
         self._turn.observed = {}
-        try:
-            self._record_all(examples)
-        except torch.OutOfMemoryError:  # passes one by one may still have room
-            self._sizes, self._recorded = [], []
-            torch.cuda.empty_cache()
+        while self._sizes and not self._have_room(examples):
+            torch.cuda.empty_cache()  # of the recordings, which nothing holds any more
+            self._sizes.pop()
         self._turn.observed = observed
         torch.cuda.set_rng_state(state, self._device)
         self._point()
+
+    def _have_room(self, examples: list[Batch]) -> bool:
+        """Records the sizes if they fit; while an error is handled, its traceback would hold what was recorded."""
+        try:
+            self._record_all(examples)
+        except torch.OutOfMemoryError:
+            return False
+        return True
 
     def _record_all(self, examples: list[Batch]) -> None:
         room = (examples[0], self._longest, self._device, self._of_sequences)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from canon.contracts import Borrows, Learner, NetworkLearner, StartsFromPrompt
+from canon.config import StartsFromPrompt
+from canon.contracts import Borrows, Learner, NetworkLearner
 from canon.data.schema import Schema
 from canon.recipe import Recipe
 

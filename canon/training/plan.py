@@ -75,6 +75,8 @@ def _asked(name: str, data: str, changes: Table) -> tuple[Recipe, str]:
             if data:
                 raise CanonError(f"{name} and {data} are both data: give one of them.")
             name, data = "", name
+        elif named := [known for known in CATALOGUE if known.replace("-", "") == name.replace("-", "").lower()]:
+            raise CanonError(f'No recipe or system "{name}"; the data set is {named[0]}: canon train {named[0]}.')
         elif Path(name).suffix:  # no recipe has one
             raise missing_path(Path(name))
     if name or not data:

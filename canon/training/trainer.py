@@ -100,7 +100,7 @@ class Trainer:
         self._samples: list[str] = []  # lines about some examples
         self._held: tuple[Groups, Table] | None = None  # the best state, where it is not written yet
         self._written = self._cost = 0.0  # when the last checkpoint was, and how many seconds it took
-        self._shortfall = ""  # what the task says about the split that was scored last: at the end the test set
+        self._shortfall = ""  # what the task says about the last split, the test set, at the end
 
     def _take_state(self, state: Table) -> None:
         self.step: int = state["step"]
@@ -311,8 +311,12 @@ class Trainer:
                 self.console.say(line)
         return better
 
-    def evaluate(self, split: str, limit: int | None = None, shown: bool = False) -> dict[str, float]:
-        """The metrics that are defined for a split; raises Stopped where a signal comes meanwhile."""
+    def evaluate(
+        self, split: str, limit: int | None = None, shown: bool = False, judged: bool = False
+    ) -> dict[str, float]:
+        """The metrics that are defined for a split; raises Stopped where a signal comes meanwhile.
+
+        judged: whether the run is compared with a guess by this split."""
         self._scored = split
         self._pause()
         columns = self.data.splits[split]
@@ -325,7 +329,8 @@ class Trainer:
                     write_bytes(self.run.path / name / f"step-{self.step:08d}.png", png)
             if isinstance(self.task, ShowsSamples):
                 self._samples = self.task.samples(outputs, columns)
-        self._shortfall = self.task.shortfall(outputs, columns)
+        if judged:
+            self._shortfall = self.task.shortfall(outputs, columns, self.data.splits.get("train", {}))
         return defined(self.task.score(outputs, columns))
 
     def _pause(self) -> None:
@@ -374,7 +379,11 @@ class Trainer:
         if isinstance(self.task, Decides) and "valid" in self.data.splits:
             self.task.decide(self.learner.outputs(self.data.splits["valid"]), self.data.splits["valid"])
         most = self.task.risk_examples
-        scores = {split: self.evaluate(split, most if split == "train" else None) for split in self.data.splits}
+        judged = next(reversed(self.data.splits), "")
+        scores = {
+            split: self.evaluate(split, most if split == "train" else None, judged=split == judged)
+            for split in self.data.splits
+        }
         penalty = self.learner.penalty()
         if not self.world.is_main:
             return

@@ -15,8 +15,7 @@ import torch
 
 from canon import recipe as recipes
 from canon import registry
-from canon.config import Table
-from canon.contracts import HasShape, KnowsBackbone
+from canon.config import HasShape, KnowsBackbone, Table
 from canon.data.encodings.passages import PassageSchema
 from canon.data.schema import Data, FileRecord
 from canon.data.targets import HiddenTokens

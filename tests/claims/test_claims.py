@@ -16,14 +16,14 @@ from canon import recipe as recipes
 from canon.claims import lab, record, results
 from canon.claims.figures import figure_of, words
 from canon.claims.record import BUDGETS, LEARNED, Claim, find, names
-from canon.data.catalogue import CATALOGUE
 from canon.errors import CanonError
 from canon.metrics.records import METRICS
 from canon.training.run import Run
+from tests.claims.stand_ins import smallest
 
 CLAIMS = {claim.name: claim for name in names() for claim in find(name)}
 SECTIONS = ("train", "valid", "test", "cost", "last", "least", "most", "curve")
-QUICKLY = ("ranknet-tie", "entropy-code", "auc-two-ways", "stochastic-optimum")
+SLOWLY = ()  # over a few seconds, even at their smallest
 
 
 @pytest.mark.parametrize("claim", CLAIMS.values(), ids=lambda claim: claim.name)
@@ -56,37 +56,24 @@ def test_names_are_unique_and_results_are_of_claims() -> None:
         assert result.seeds > 0 and result.machine and re.fullmatch(r"\d{4}-\d\d-\d\d", result.date)
 
 
-def smallest(claim: Claim) -> Claim:
-    """Two seeds, and of every training four steps; what a probe does is as in its quick budget."""
-    few = {"train.steps": 4}
-    fixed = ("train.steps", "train.epochs")
-    variants = {
-        name: replace(of, set={key: value for key, value in of.set.items() if key not in fixed})
-        for name, of in claim.variants.items()
-    }
-    quick = claim.budgets["quick"]
-    common = {key: value for key, value in quick.set.items() if key not in fixed} | few
-    return replace(
-        claim, variants=variants, budgets={**claim.budgets, "quick": replace(quick, seeds=1, set=common, each={})}
-    )
-
-
 def by_time(claim: Claim) -> object:
-    return pytest.param(claim, id=claim.name, marks=[] if claim.name in QUICKLY else [pytest.mark.slow])
+    return pytest.param(claim, id=claim.name, marks=[pytest.mark.slow] if claim.name in SLOWLY else [])
 
 
 @pytest.mark.usefixtures("small_texts")
 @pytest.mark.parametrize("claim", [by_time(claim) for claim in CLAIMS.values()])
-def test_a_claim_runs_at_its_smallest(claim: Claim, tmp_path: Path) -> None:
-    for variant in claim.variants.values():
-        source = recipes.load(variant.recipe, variant.data).data.source if variant.recipe else ""
-        if source in CATALOGUE and not CATALOGUE[source].builtin:
-            pytest.skip(f"{source} is not built in")
-    result = lab.run(smallest(claim), out=tmp_path, say=lambda _: None)
+def test_a_claim_runs_at_its_smallest(claim: Claim, tmp_path: Path, small_files: Path) -> None:
+    result = lab.run(smallest(claim, small_files), out=tmp_path, say=lambda _: None)
     assert not result.failed, result.failed
     drawn = figure_of(claim, result).axes[0]
     assert drawn.has_data() and drawn.get_ylabel()
     assert claim.figure.ylabel in words(claim, result)
+
+
+@pytest.fixture(scope="session")
+def small_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where stand-ins are made once."""
+    return tmp_path_factory.mktemp("stand-ins")
 
 
 MINE = """
@@ -151,7 +138,8 @@ def test_the_lab_against_its_runs() -> None:
     stored = results.read(Path("out/mine/quick/result.json"))
     assert stored == more and stored.standing(claim) == more.verdict
     assert results.here("mine", Path("out")) == more
-    assert Path("out/mine/quick/figure.svg").read_text().startswith("<?xml")
+    figure = Path("out/mine/quick/figure.svg").read_text()
+    assert figure.startswith("<?xml") and '<svg role="img" aria-label="training loss: narrow ' in figure
 
 
 def test_a_changed_rule_or_design_is_said() -> None:

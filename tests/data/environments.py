@@ -112,7 +112,8 @@ class Broken(Drift):
 class Line(gymnasium.Env):
     """States 0 to 3, to the right by action 1; `table` is its P, `seen` a type that states are shown as."""
 
-    def __init__(self, table: str = "", seen: str = "int") -> None:
+    def __init__(self, table: str = "", seen: str = "int", reward: float = 1.0) -> None:
+        self.reward = reward
         self.observation_space, self.action_space = spaces.Discrete(4), spaces.Discrete(2)
         self.seen = {"int": int, "float": float, "array": np.int64}[seen]
         row = {"text": ("much", 1, 0.0, False), "nowhere": (1.0, None, 0.0, False), "loop": (1.0, 1, 1.0, False)}
@@ -127,7 +128,7 @@ class Line(gymnasium.Env):
     def step(self, action: int) -> tuple[Any, float, bool, bool, dict]:
         print("a step")
         self.s = min(max(self.s + (1 if action else -1), 0), 3)
-        return self.seen(self.s), float(self.s == 3), self.s == 3, False, {}
+        return self.seen(self.s), self.reward * (self.s == 3), self.s == 3, False, {}
 
 
 class Unsaved(Line):

@@ -284,6 +284,12 @@ CASES = {
         "(4 labels): training fasttext-classifier",
         ('Several labels in a cell are separated by ";" (data.label_separator).', "2.00 labels on average, of 4"),
     ),
+    "several columns of 0 and 1": Case(
+        "t.csv",
+        lambda: write("t.csv", table("comment,toxic,rude,threat", [(t, m, n % 2, 0) for n, (t, m) in NUMBERED])),
+        TEXT,
+        ('"toxic" is one of several columns of 0 and 1', "data.label chooses another: rude, threat."),
+    ),
     "one class in twenty": Case(
         "t.csv", lambda: write("t.csv", table("a,b,Class", rare())), TABLE, ('The label is the column "Class".',)
     ),

@@ -189,6 +189,15 @@ def test_names_of_stages(name: str, names: list[str]) -> None:
     assert [stage.name for stage in describe(name).stages][: len(names)] == names
 
 
+def test_equal_blocks_inside_a_stage_are_one_line() -> None:
+    """Of a stack that is the child of a stage, too: twelve blocks of GPT-2, with the sums of all."""
+    (stack,) = (stage for stage in describe("gpt2").stages if stage.name == "layers")
+    layers = without_repeats(stack)
+    assert {layer.name.rsplit(".", 2)[0] for layer in layers[:4]} == {"layers.blocks.0–11"}
+    assert [layer.times for layer in layers] == [12] * 7 + [1] and layers[-1].name == "layers.norm"
+    assert sum(layer.times * layer.row.parameters for layer in layers) == stack.parameters
+
+
 @pytest.mark.parametrize("system", [s for s in SYSTEMS if s.loop == "gradient"], ids=lambda system: system.name)
 def test_stages_add_up(system: Any) -> None:
     """Every layer in one stage, and the sums are the network's."""

@@ -98,7 +98,8 @@ def test_on_the_command_line(canon) -> None:
     assert canon("describe", "adaboost", "--devices", "2").err == (
         "canon: adaboost learns without gradients, and on one device.\n"
     )
-    assert "--devices must be a positive whole number" in canon("describe", "mlp", "--devices", "-1").err
+    for number in ("-1", "0"):
+        assert "--devices must be a positive whole number" in canon("describe", "mlp", "--devices", number).err
     assert "--rate and --bandwidth must be positive" in canon("describe", "mlp", "--devices", "2", "--rate", "0").err
 
 

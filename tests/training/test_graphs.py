@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from canon.objectives.classification import cross_entropy
 from canon.systems.pretrained.bert import Bert
 from canon.systems.pretrained.bert import Config as BertConfig
 from canon.systems.sequence.transformer import Config, Transformer
-from canon.training.graphs import Recorded, Size, plan
+from canon.training.graphs import Graphs, Recorded, Size, plan
 from tests.nn.test_attention import flash_by_contract
 
 
@@ -59,6 +60,28 @@ def test_batches_that_are_all_alike_have_one_size_and_are_not_filled() -> None:
     recorded = Recorded.of(size, batch_of(lengths), 64, torch.device("cpu"), ())
     assert recorded.layouts["input"].is_full and size.room_for(batch_of(lengths), 64)
     assert not size.room_for(batch_of(torch.tensor([64, 64, 64, 60])), 64)
+
+
+def test_near_the_limit_the_smaller_sizes_are_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A device with room for three of eight sizes, played by an error; a failed recording is let go before the next."""
+    held: list[weakref.ref[Any]] = []
+
+    def record(self: Graphs, examples: Any) -> None:
+        assert all(known() is None for known in held)
+        recorded = Recorded({}, {})
+        held.append(weakref.ref(recorded))
+        if len(self._sizes) > 3:
+            raise torch.OutOfMemoryError
+        self._recorded = [recorded]
+
+    monkeypatch.setattr(Graphs, "_record_all", record)
+    monkeypatch.setattr(torch.cuda, "get_rng_state", lambda device: torch.empty(0))
+    monkeypatch.setattr(torch.cuda, "set_rng_state", lambda state, device: None)
+    draws = torch.Generator().manual_seed(0)
+    batches = [batch_of(torch.randint(20, 129, (256,), generator=draws)) for _ in range(24)]
+    graphs = Graphs(lambda batch: batch["input"], [torch.nn.Parameter(torch.ones(1))], 128, of_sequences=("next",))
+    graphs.prepare(batches)
+    assert len(held) == 6 and graphs._sizes == plan(batches, 128, ("next",))[:3]
 
 
 def filled(size: Size, batch: dict[str, Tensor], longest: int, more: tuple[str, ...] = ()) -> dict[str, Any]:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import re
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +14,8 @@ import pytest
 import torch
 
 from canon.errors import CanonError
+from canon.nn import limits
+from canon.training import memory
 from canon.training.gradient import Gradient
 from canon.training.memory import too_large
 from canon.training.trainer import train
@@ -28,6 +35,56 @@ def test_a_smaller_piece_is_tried_until_one_fits() -> None:
     assert tried == [25, 13, 7] and mishap.setting == "train.micro_batch=7"
     with pytest.raises(ZeroDivisionError):  # another error is not the memory's
         too_large(torch.device("cpu"), 50, True, lambda size: 1 // 0)  # type: ignore[arg-type]
+
+
+def test_what_a_step_needs_is_measured_on_a_processor_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pass that keeps 4 MB an example, of which one fits: twenty need 80 MB more than the process has now."""
+    monkeypatch.setattr(memory, "memory", lambda device=None: 50_000_000)
+    monkeypatch.setattr(memory, "gigabytes", lambda size: f"{size / 1e6:.0f} MB")
+
+    def attempt(size: int) -> None:
+        if size > 1:
+            raise MemoryError
+        held = torch.ones(1_000_000)
+        time.sleep(0.05)
+        del held
+
+    now = int(memory._PAGES.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+    message = str(too_large(torch.device("cpu"), 20, True, attempt))
+    needs = re.search(r"needs about (\d+) MB, and cpu has 50 MB; train.micro_batch=1 fits", message)
+    assert needs and now + 60 < float(needs[1]) < now + 200
+
+
+def test_a_limit_of_the_process_is_what_there_is() -> None:
+    code = (
+        "import resource, torch; from canon.nn.limits import memory; from canon.training.memory import too_large;"
+        "resource.setrlimit(resource.RLIMIT_AS, (9 << 30, 9 << 30)); assert memory() <= 9 << 30;"
+        "print(too_large(torch.device('cpu'), 1, True, print))"
+    )
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert limits.memory() < 9 << 30 or "this process may have 9.7 GB" in printed
+
+
+def test_nothing_is_tried_while_other_processes_wait() -> None:
+    """Passes of one process alone would begin sums that the others take no part in."""
+
+    def attempt(size: int) -> None:
+        raise AssertionError
+
+    mishap = too_large(torch.device("cpu"), 50, True, attempt, alone=False)
+    assert mishap.setting == "train.micro_batch=25" and "needs about half" in str(mishap)
+
+
+def test_control_groups_around_a_process_limit_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    groups = tmp_path / "cgroup"
+    groups.write_text("4:memory:/jobs/7\n0::/user/one.scope\n")
+    monkeypatch.setattr(limits, "_GROUPS", groups)
+    files = [str(path) for path in limits._limits()]
+    old, new = "/sys/fs/cgroup/memory", "/sys/fs/cgroup"
+    assert files == [
+        *(f"{old}{name}/memory.limit_in_bytes" for name in ("/jobs/7", "/jobs", "")),
+        *(f"{new}{name}/memory.max" for name in ("/user/one.scope", "/user", "")),
+    ]
 
 
 def test_batches_that_cannot_be_cut_ask_for_a_smaller_batch() -> None:

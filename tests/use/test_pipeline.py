@@ -382,6 +382,42 @@ def test_a_recommender_finds_for_users_and_for_items(canon: Callable[..., Any], 
     assert pipeline.search(["tea rose"], 1)[0][0]["id"] == "d16"
 
 
+def test_users_are_queries(canon: Callable[..., Any], folder: Path) -> None:
+    """What the recommender's data holds out is to be found; a recommender is trained with the pipeline."""
+    draw = np.random.default_rng(0)
+    events = [f"u{u},d{i},{t}\n" for u in range(30) for t, i in enumerate(draw.permutation(20)[:8])]
+    Path("events.csv").write_text("user,item,time\n" + "".join(events))
+    recommender = (
+        '[[recall]]\nname = "recommender"\nrecipe = "item-knn:tiny"\nset = { data = { source = "events.csv" } }\n'
+    )
+    ranker = '[rank]\nrecipe = "lambdamart:tiny"\nfeatures = ["length.whole"]\nset = { train = { steps = 3 } }\n'
+    pipeline = built(canon, ranker, '[documents]\nsource = "docs.jsonl"\n[queries]\nusers = true\n' + recommender)
+    assert [one.name for one in pipeline.recalls] == ["item-knn-tiny"]
+    lines = {
+        split: [json.loads(line) for line in Path(f"run/queries/{split}.jsonl").read_text().splitlines()]
+        for split in ("train", "valid", "test")
+    }
+    assert len(lines["train"]) + len(lines["valid"]) == len(lines["test"]) == 30
+    own = [event.strip().split(",")[1] for event in events if event.startswith("u3,")]
+    last = next(row for row in lines["test"] if row["id"] == "u3")
+    before = next(row for row in (*lines["train"], *lines["valid"]) if row["id"] == "u3")
+    assert sorted(last["items"]) == sorted(own[:-1]) and last["grades"] == {own[-1][1:]: 1}
+    assert sorted(before["items"]) == sorted(own[:-2]) and before["grades"] == {own[-2][1:]: 1}
+    stages = json.loads(canon("evaluate", "run", "--json").out)
+    alone = json.loads(canon("evaluate", "run/recall/item-knn-tiny/run", "--json").out)
+    assert stages[0]["stage"] == "item-knn-tiny" and stages[0]["ndcg@10"] == pytest.approx(alone["ndcg@10"], abs=0.02)
+    done = canon("recommend", "run", "--user", "u3")
+    assert done.code == 0 and "d" in done.out
+
+
+def test_nothing_found_is_said(canon: Callable[..., Any], folder: Path) -> None:
+    built(canon, "", RECIPE.split('[[recall]]\nname = "popular"')[0])
+    done = canon("search", "run", "zebra")
+    assert done.code == 0 and "Nothing found for 'zebra'" in done.err
+    done = canon("recommend", "run", "--user", "u1")
+    assert "no recall of run knows users" in done.err
+
+
 def test_fields_of_no_candidates() -> None:
     recalled = Recalled(
         Candidates.of([np.empty(0, dtype=np.int64)]), np.zeros((0, 2), dtype=np.int64), np.zeros((0, 2))

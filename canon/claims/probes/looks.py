@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from itertools import pairwise
 from typing import Any
 
@@ -14,7 +15,7 @@ from torch import Tensor, nn
 from canon import metrics
 from canon.data.batching.sequences import Ragged
 from canon.data.formats.word_tests import Tests
-from canon.data.schema import take
+from canon.data.schema import Columns, take
 from canon.inspect.features import network_of
 from canon.metrics.vectors import similarity_correlation
 from canon.nn.activations import activation
@@ -22,6 +23,7 @@ from canon.objectives.settings import Temperature
 from canon.runs import checkpoint
 from canon.systems.words.base import VectorLearner
 from canon.tasks.contrastive import probe_accuracy
+from canon.tasks.finetune_tags import WordTags
 from canon.tasks.transduction import Transduction
 from canon.training.data import read_data
 from canon.training.run import Run
@@ -174,3 +176,37 @@ def unseen_words(run: Run) -> Values:
         likeness.append(float(F.cosine_similarity(*map(torch.tensor, (first, second)), dim=0)) if known else 0.0)
     found = 0.0 if len(set(likeness)) < 2 else metrics.spearman(likeness, [score for *_, score in pairs])
     return {"unseen words": found, "nothing": 0.0}
+
+
+def ambiguous_words(run: Run) -> Values:
+    """Of words that training has seen with several tags, each at least a fifth of the time: the share of those in the
+    test set that are tagged right, and the share that the commonest tag of each word gets."""
+    splits = read_data(run.recipe, run.path).splits
+    model = last(run)
+    assert isinstance(model.task, WordTags)
+    seen: dict[str, Counter[str]] = {}
+    for word, tag in _tagged(splits["train"]):
+        seen.setdefault(word, Counter())[tag] += 1
+    several = {word: of for word, of in seen.items() if len(of) > 1 and of.most_common(2)[1][1] >= 0.2 * of.total()}
+    predicted = [tag for tags in model.task.tags(model.learner.outputs(splits["test"])) for tag in tags]
+    rows = [
+        (tag == right, several[word].most_common(1)[0][0] == right)
+        for (word, right), tag in zip(_tagged(splits["test"]), predicted, strict=True)
+        if word in several
+    ]
+    ambiguous, commonest = np.mean(rows or [(0.0, 0.0)], axis=0)
+    return {"ambiguous": float(ambiguous), "commonest": float(commonest)}
+
+
+def _tagged(columns: Columns) -> list[tuple[str, str]]:
+    sentences: Any = zip(columns["words"], columns["tags"], strict=True)
+    return [(word.lower(), tag) for words, tags in sentences for word, tag in zip(words, tags, strict=True)]
+
+
+def failed_tuning(run: Run) -> Values:
+    """Whether the last weights are right about no more of the test set than its commonest class is, to a hundredth."""
+    model = last(run)
+    columns = read_data(run.recipe, run.path).splits["test"]
+    scores = model.task.score(model.learner.outputs(columns), columns)
+    _, counts = np.unique(np.asarray(columns["target"]), return_counts=True)
+    return {"fails": float(scores["accuracy"] <= counts.max() / counts.sum() + 0.01)}

@@ -23,7 +23,7 @@ from canon.data.encodings import field_fitting as fitting
 from canon.data.encodings.base import Ask, Encoding, Inputs, counted, finish
 from canon.data.encodings.field_columns import FIRST, EncodedField, FieldColumn, HashedField, from_record
 from canon.data.kinds.clicks import CLICKS, ClickSource, Rows, click_classes, click_codes, click_users
-from canon.data.paths import find_path
+from canon.data.paths import path_of_rows
 from canon.data.records import Given, Records
 from canon.data.schema import Columns, Data, Schema
 from canon.data.settings import Common, Count, layout
@@ -226,10 +226,10 @@ class Fields(Encoding):
             if isinstance(source, Records):
                 rows, before = source.table(), ""
             else:
-                path = find_path(source, named=False)
+                known = [column.name for column in schema.columns]
+                path = path_of_rows(source, known)
                 if path.is_dir():
                     raise CanonError(f"{path} is a folder; give the file of rows to predict.")
-                known = [column.name for column in schema.columns]
                 rows = fitting.read_rows(path, schema.columns, known, config)
                 before = f"{path}, "
             encoded.append(schema.encode(rows))

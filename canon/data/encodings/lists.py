@@ -284,19 +284,23 @@ def _shared(parts: dict[str, QueryRows]) -> list[str]:
 
 
 def _refuse_shared(train: QueryRows, own: QueryRows, other: QueryRows) -> None:
-    """own, other: the queries of the same names in the training part and in another, in the same order. They share a
-    document where its name is the same, and no count, or its features, which no other training document has."""
-    raw, counts = np.unique(_raw(train.values), return_counts=True)
-    rare = set(raw[counts == 1].tolist())
-    for place, (first, second) in enumerate(zip(*(_by_query(rows) for rows in (own, other)), strict=True)):
-        named = {name for name in first[0] if not (name.isdigit() and int(name) <= len(train.documents))} - {""}
-        features = set(first[1]) & rare
-        shared = (at for at, (name, row) in enumerate(zip(*second, strict=True)) if name in named or row in features)
-        if (at := next(shared, None)) is not None:
+    """own, other: the queries of the same names in the training part and in another, in the same order. Two are one
+    where half of the smaller one's documents are in both: by names, or by features, that training has only once."""
+    names, rows = _once(train.documents), _once(_raw(train.values))
+    for place, (first, second) in enumerate(zip(*(_by_query(each) for each in (own, other)), strict=True)):
+        known = (set(first[0]) & names) - {""}, set(first[1]) & rows
+        shared = [at for at, (name, row) in enumerate(zip(*second, strict=True)) if name in known[0] or row in known[1]]
+        if 2 * len(shared) >= min(len(first[0]), len(second[0])):
+            where = other.where(int(other.offsets[place]) + shared[0])
             raise CanonError(
-                f"{other.path}, {other.where(int(other.offsets[place]) + at)}: query {other.queries[place]} is in the "
-                f"training part too ({train.path}), so scores would be too high; leave it out of one."
+                f"{other.path}, {where}: query {other.queries[place]} is in the training part too ({train.path}), "
+                "so scores would be too high; leave it out of one."
             )
+
+
+def _once(values: np.ndarray) -> set[Any]:
+    different, counts = np.unique(values, return_counts=True)
+    return set(different[counts == 1].tolist())
 
 
 def _raw(values_NF: np.ndarray) -> np.ndarray:

@@ -130,9 +130,7 @@ class Opener:
                     "that returns pixels [height, width, 3] for rgb_array."
                 ) from error
             given = ", ".join(self.arguments) or "none"
-            raise CanonError(
-                f"{self.source} cannot be made: {reason(error)} (data.arguments: {given})."
-            ) from error
+            raise CanonError(f"{self.source} cannot be made: {reason(error)} (data.arguments: {given}).") from error
 
 
 def _peeled(env: Any) -> tuple[Any, int]:

@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from canon.contracts import Compiles
+from canon.contracts import Attends, Compiles
 from canon.nn.attention.attend import can_pack
 from canon.nn.attention.compiled import BlockForm, compiled_states, compiles_texts
 from canon.nn.attention.multihead import CrossAttention, SelfAttention
@@ -247,7 +247,7 @@ class TransformerEncoder(_Stack):
         return layout.packing if can_pack(x_ND, self.head_dim, layout, layout) else layout
 
 
-class TransformerDecoder(_Stack):
+class TransformerDecoder(_Stack, Attends):
     def __init__(self, sizes: Sizes, bands: list[int]) -> None:
         super().__init__(sizes, DecoderBlocks(DecoderBlock(sizes, window) for window in bands))
 

@@ -12,14 +12,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from canon.nn.ragged import Layout
 from canon.objectives.ranking.settings import Listwise
+
+if TYPE_CHECKING:
+    from canon.nn.ragged import Layout
 
 Settings = TypeVar("Settings")
 TILE = 1 << 20  # pairs at once

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from canon.kernels import enabled
-from canon.kernels.cpu.perceptron import Perceptron
+from canon.systems.control.perceptron import Perceptron
 
 
 class ActionNetwork(nn.Module):

@@ -250,7 +250,7 @@ class HasBackbone(Protocol):
 def build_backbone(config: HasBackbone) -> Any:
     """The pre-trained system with its settings, of word vectors a bag of them; without weights of its own."""
     if issubclass(registry.find(config.backbone)[0].load()[1], KeepsVectors):
-        if not config.settings:
+        if not {"vocab_size", "dim"} <= config.settings.keys():
             raise CanonError(f"system.backbone: {config.backbone} needs a run with its vectors, --set from=RUN.")
         return WordBag(config.settings["vocab_size"], config.settings["dim"])
     system, own = backbone_config(config)

@@ -13,7 +13,6 @@ Shapes: N documents, F features, Q queries, n documents of one query.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
 from typing import Annotated, Any
 
 import numpy as np
@@ -24,8 +23,7 @@ from canon.contracts import Context
 from canon.objectives.ranking.plain import MAPHinge, NDCGHinge, Structured, spans
 from canon.objectives.ranking.plain_records import Cutoff
 from canon.objectives.settings import NoSettings
-from canon.systems.ranking.learner import RankingLearner
-from canon.systems.ranking.planes import Planes
+from canon.systems.ranking.planes import PlaneLearner
 from canon.systems.settings import Shape
 
 _ENOUGH = 1e-4
@@ -37,16 +35,10 @@ class Config:
     c: Annotated[float, Field(gt=0)] = Field(default=100.0, description="C: weight of the mean over queries")
 
 
-class StructuredSVM(RankingLearner):
+class StructuredSVM(PlaneLearner):
     def __init__(self, config: Config, context: Context) -> None:
         super().__init__(config, context)
-        self.weights_F, self.value = np.zeros(config.shape[0]), np.inf  # of the least value so far
-        self.planes = Planes(config.shape[0], config.c)
         self._hinge = self.hinge
-
-    @property
-    def num_parameters(self) -> int:
-        return len(self.weights_F)
 
     @property
     @abstractmethod
@@ -72,26 +64,8 @@ class StructuredSVM(RankingLearner):
         self.planes.add(slope_F, gain)
         return True
 
-    def importances(self) -> dict[str, np.ndarray]:
-        return {"weight": self.weights_F}
-
-    def scores(self, values_NF: np.ndarray) -> np.ndarray:
-        return values_NF.astype(np.float64) @ self.weights_F
-
     def penalty(self) -> float:
         return 0.5 / self.config.c * float(self.weights_F @ self.weights_F)
-
-    def tensors(self) -> dict[str, dict[str, np.ndarray]]:
-        optimizer = {"value": np.array(self.value), "at": self.planes.weights_F, "bound": np.array(self.planes.bound)}
-        return {"model": {"weights": self.weights_F.copy()}, "optimizer": {**optimizer, **self.planes.tensors()}}
-
-    def restore(self, tensors: Mapping[str, Mapping[str, Any]], state: dict[str, Any]) -> None:
-        self.take_state(state)
-        self.weights_F = np.array(tensors["model"]["weights"])
-        if "optimizer" in tensors:
-            kept = tensors["optimizer"]
-            self.value, self.planes.bound = float(kept["value"]), float(kept["bound"])
-            self.planes.take(dict(kept), kept["at"])
 
 
 class SVMMAP(StructuredSVM):

@@ -79,7 +79,7 @@ class TransformerXLBlock(Sublayers):
         return self._rest(x_BD, self.attention.step(self._normed(x_BD), slot, keys, values, by_distance))
 
 
-class TransformerXLLayers(nn.Module):
+class TransformerXLLayers(nn.Module, Attends):
     def __init__(self, config: Config) -> None:
         super().__init__()
         self.blocks = nn.ModuleList(TransformerXLBlock(config) for _ in range(config.num_layers))

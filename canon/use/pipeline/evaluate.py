@@ -21,6 +21,7 @@ import numpy as np
 
 from canon.metrics.queries import dcg_by_query, rank, reciprocal_rank_by_query
 from canon.use.pipeline.pipeline import Answered, Pipeline
+from canon.use.pipeline.recall import PipelineRequest
 
 MEASURES = ("recall@100", "mrr@10", "ndcg@10")
 _FAR, _NEAR = 100, 10
@@ -30,9 +31,10 @@ _MOVED = 10  # queries that gained most, and as many that lost most
 
 @dataclass(frozen=True)
 class JudgedQueries:
-    """Queries and the grades of their documents."""
+    """Queries, what each is called, and the grades of their documents."""
 
-    texts: Sequence[str]
+    requests: Sequence[PipelineRequest]
+    names: Sequence[str]
     grades: Sequence[Mapping[int, int]]  # of each query: document -> grade
 
 
@@ -43,7 +45,7 @@ class Evaluated:
 
 
 def evaluate(pipeline: Pipeline, judged: JudgedQueries, now: float = 0.0) -> Evaluated:
-    answers = pipeline.answer(judged.texts, now)
+    answers = pipeline.answer(judged.requests, now)
     orders: dict[str, list[np.ndarray]] = {}
     for number, one in enumerate(pipeline.recalls):
         orders[one.name] = [_alone(answer, number) for answer in answers]
@@ -66,7 +68,7 @@ def _moves(judged: JudgedQueries, before: np.ndarray, after: np.ndarray) -> list
     order = np.argsort(before - after, kind="stable")
     chosen = order if len(order) <= 2 * _MOVED else np.concatenate([order[:_MOVED], order[-_MOVED:]])
     return [
-        {"query": judged.texts[query], "before": float(before[query]), "after": float(after[query])}
+        {"query": judged.names[query], "before": float(before[query]), "after": float(after[query])}
         for query in chosen.tolist()
     ]
 

@@ -25,6 +25,7 @@ import numpy as np
 
 from canon.errors import CanonError, unknown
 from canon.storage import write_text
+from canon.training.trainer import train
 from canon.use.features.index import ALL_FIELDS, FeatureIndex
 from canon.use.features.text import Candidates
 from canon.use.pipeline import settings as s
@@ -32,6 +33,7 @@ from canon.use.pipeline.documents import StoredDocuments
 from canon.use.search.bm25 import BM25
 from canon.use.search.folder import VectorFolder, encode
 
+RUN = "run"  # in the folder of a recommender: one that the pipeline has trained
 FUSED = 60  # of reciprocal ranks
 _NONE = np.empty(0, dtype=np.int64)
 
@@ -83,6 +85,8 @@ def names_of(recalls: Sequence[tuple[str, Any]]) -> list[str]:
     for name, config in recalls:
         field = config.field if isinstance(config, s.Bm25Recall) else "whole"
         full = name if field == "whole" else f"{name}-{field}"
+        if isinstance(config, s.RecommenderRecall) and config.recipe:
+            full = config.recipe.rpartition("/")[2].replace(":", "-")
         names.append(full if full not in names else f"{full}-{len(names) + 1}")
     return names
 
@@ -110,7 +114,10 @@ def build(
         if config.index == "hnsw":
             vectors.graph(say)
     elif isinstance(config, s.RecommenderRecall):
-        _recommender(name, config, rows)  # refuses a run that is missing or does not fit
+        if config.recipe:
+            say(f"training {config.recipe}")
+            train(config.recipe, "", folder / RUN, changes=s.flat("", config.set), quiet=True)
+        _recommender(name, config, folder, rows)  # which must be there
     elif isinstance(config, s.PopularRecall):
         rows.numbers(config.column, f"{where}.column")
     else:
@@ -127,7 +134,7 @@ def open_recall(name: str, kind: str, config: Any, folder: Path, rows: StoredDoc
         vectors = VectorFolder.open(folder / "vectors")
         return Recall(name, lambda requests: _nearest(vectors, requests, config))
     if isinstance(config, s.RecommenderRecall):
-        return _recommender(name, config, rows)
+        return _recommender(name, config, folder, rows)
     popular = isinstance(config, s.PopularRecall)
     read = rows.numbers if popular else rows.seconds
     values_n = np.nan_to_num(read(config.column, f"{where}.column"), nan=-np.inf)
@@ -153,20 +160,25 @@ def _nearest(
     return rows, scores
 
 
-def _recommender(name: str, config: s.RecommenderRecall, rows: StoredDocuments) -> Recall:
+def run_of(config: s.RecommenderRecall, folder: Path) -> str:
+    """Of a recommender: one that was there, or the one that is in its folder."""
+    return config.run or str(folder / RUN)
+
+
+def _recommender(name: str, config: s.RecommenderRecall, folder: Path, rows: StoredDocuments) -> Recall:
     from canon.contracts import Recommends
     from canon.data.encodings.events import EventSchema
     from canon.use.model import load
     from canon.use.recommend import recommend
 
-    model = load(config.run)
+    run = run_of(config, folder)
+    model = load(run)
     schema, learner = model.schema, model.learner
     if not isinstance(schema, EventSchema) or not isinstance(learner, Recommends):
-        raise CanonError(f"recall.recommender: {config.run} is not a run of a system that recommends.")
+        raise CanonError(f"recall.recommender: {run} is not a run of a system that recommends.")
     if not set(schema.items) & set(rows.ids):
         raise CanonError(
-            f"recall.recommender: no item of {config.run} ({schema.items[0]} …) is the id of a document "
-            f"({rows.ids[0]} …)."
+            f"recall.recommender: no item of {run} ({schema.items[0]} …) is the id of a document ({rows.ids[0]} …)."
         )
 
     def of(request: PipelineRequest, top: int) -> dict[str, Any]:

@@ -22,7 +22,7 @@ Share = Annotated[float, Field(ge=0, le=1)]
 
 @settings
 class DocumentSettings:
-    source: str | tuple[str, ...] = Field(description="pydocs, or tables of documents")
+    source: str | tuple[str, ...] = Field(description="pydocs, movielens, or tables of documents")
     columns: tuple[str, ...] = Field(default=(), description="columns of numbers that are features too")
 
 
@@ -30,6 +30,11 @@ class DocumentSettings:
 class QuerySourceSettings:
     source: str = Field(default="", description="a table or text of queries, to train and to evaluate by")
     qrels: str = Field(default="", description="their judged documents, in TREC's format")
+    users: bool = Field(
+        default=False,
+        description="the queries are users, by the items that they have, and what the data of the first recommender "
+        "holds out of each is to be found: its test part to evaluate by, its validation part to train a ranker",
+    )
     valid: Annotated[float, Field(ge=0, lt=1)] = Field(default=0.2, description="share of queries to choose by")
     test: Annotated[float, Field(ge=0, lt=1)] = Field(default=0.2, description="share of queries to evaluate by")
     seed: int = Field(default=0, description="decides the split")
@@ -52,7 +57,11 @@ class VectorRecall:
 
 @settings
 class RecommenderRecall:
-    run: str = Field(description="a run that recommends items, whose ids are those of documents: factors, neighbours …")
+    run: str = Field(
+        default="", description="a run that recommends items, whose ids are those of documents: factors, neighbours …"
+    )
+    recipe: str = Field(default="", description="or a recipe of one, which is trained")
+    set: dict[str, Any] = Field(default_factory=dict, description="settings of its recipe, as --set has them")
     top: Top = Field(default=100, description="how many documents it finds")
 
 
@@ -194,16 +203,28 @@ def recipe_of(name: str, table: Table) -> PipelineRecipe:
         rank = parse(RankSettings, {**rank, "runs": runs}, "rank")
         if bool(rank.recipe) == bool(rank.runs):
             raise CanonError("[rank] takes either `recipe`, which is trained, or `runs`, which exist already.")
+    queries = parse(QuerySourceSettings, table.get("queries", {}), "queries")
+    if queries.users and not any(isinstance(config, RecommenderRecall) for _, config in recalls):
+        raise CanonError("queries.users asks for the users of a recommender: give a [[recall]] of that name.")
     return PipelineRecipe(
         name,
         parse(DocumentSettings, table.get("documents", {}), "documents"),
-        parse(QuerySourceSettings, table.get("queries", {}), "queries"),
+        queries,
         recalls,
         rank,
         _several("rerank", table.get("rerank", []), RERANKS),
         table.get("expect", {}),
         table,
     )
+
+
+def flat(prefix: str, table: Mapping[str, Any]) -> dict[str, Any]:
+    """{"train": {"steps": 3}} as {"train.steps": 3}."""
+    parts = (
+        flat(f"{prefix}{key}.", value) if isinstance(value, dict) else {f"{prefix}{key}": value}
+        for key, value in table.items()
+    )
+    return {key: value for part in parts for key, value in part.items()}
 
 
 def _several(section: str, tables: Any, classes: Mapping[str, type]) -> tuple[tuple[str, Any], ...]:
@@ -215,5 +236,10 @@ def _several(section: str, tables: Any, classes: Mapping[str, type]) -> tuple[tu
         if name not in classes:
             raise unknown(f"{section} (number {number})", str(name), classes)
         rest = {key: value for key, value in table.items() if key != "name"}
-        parsed.append((name, parse(classes[name], rest, f"{section}.{name}")))
+        own = parse(classes[name], rest, f"{section}.{name}")
+        if isinstance(own, RecommenderRecall) and bool(own.run) == bool(own.recipe):
+            raise CanonError(
+                "recall.recommender takes a run, which is there, or a recipe, which is trained: one of both."
+            )
+        parsed.append((name, own))
     return tuple(parsed)

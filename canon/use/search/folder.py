@@ -166,6 +166,15 @@ def _fill(folder: VectorFolder, encoder: Encoder, rows: Iterator[dict[str, Any]]
                 )
 
 
+def texts_of(model: str | Path, texts: Sequence[str], pooling: Sequence[str] = (), prompt: str = "") -> list[Any]:
+    """Each text and its vector."""
+    from canon.use.encoder import Encoder
+
+    encoder = Encoder.open(model, pooling)
+    vectors = encoder.encode(list(texts), encoder.prompt(prompt)).vectors.tolist()
+    return [{"text": text, "vector": vector} for text, vector in zip(texts, vectors, strict=True)]
+
+
 def _overlap(vectors_nD: np.ndarray, stored: np.ndarray, kind: str, ranges: np.ndarray | None) -> float:
     seen = vectors_nD[:_SEEN]
     rows_QK, _ = exact(vectors_nD, seen, _TOP)
