@@ -12,11 +12,12 @@ unexport PYTHONDONTWRITEBYTECODE
 
 setup: $(READY)
 
+# Compat: type checkers and editors outside this folder find the package too.
 $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "canon needs Python 3.11 or newer; give it with make PYTHON=…"; exit 2; }
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable . --config-settings editable_mode=compat
 	@$(BIN)/python -c 'import torchvision' 2>/dev/null || echo "torchvision was built for another torch than is installed: only what compares with it is affected."
 	touch $@
 
