@@ -49,13 +49,12 @@ def figure(system: System) -> str:
     width, height = max(x + _PANEL + 20, _NARROWEST), max(left[1], y) + 26
     parts = [f"the {len(stages)} stages of {description.name} with their parameters"] if stages else []
     parts += [f"expected of {record.name}: {text}" for text in said]
-    if not panels:
+    if record.expected and not panels:
         scores = list(record.expected.items())[:_MOST_SCORES]
         parts.append(f"{record.name} reaches " + ", ".join(f"{key} {_range(bounds)}" for key, bounds in scores))
     alt = f"{system.title}: {'; '.join(parts)}"
-    source = f"canon train {record.name}: ranges that seeds stay in" + (
-        f"; canon describe {record.system}" if stages else ""
-    )
+    sources = [f"canon train {record.name}: ranges that seeds stay in"] if panels or record.expected else []
+    source = "; ".join(sources + ([f"canon describe {record.system}"] if stages else []))
     return "\n".join(
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
