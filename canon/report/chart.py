@@ -23,7 +23,7 @@ _LETTER = 0.54  # the width of a letter by its size, about
 _LEGEND = 24  # letters of a line of the legend
 _ROW = 11.5  # the height of such a line
 _EDGE = 0.05  # of an axis, beyond the numbers at each end
-_MOST = 5  # ticks, about
+_MOST = 6  # ticks, about
 _DASHES = ("", "7 2.5", "2.5 1.8", "9 2 2 2", "5 2 2 2 2 2", "12 3")
 _DOTS = 20  # of a path
 _LEVELS = ("1.2 2.4", "4.8 2.4", "4.8 2.4 1.2 2.4")
@@ -174,7 +174,7 @@ class Axis:
             every = np.log10(every)
         low, high = (float(every.min()), float(every.max())) if len(every) else (0.0, 1.0)
         if high - low <= 1e-12 * max(abs(low), abs(high)):
-            around = 0.05 * abs(low) or 0.05
+            around = max(0.05 * abs(low), 1.0 if low == round(low) else 0.01)
             low, high = low - around, high + around
         edge = _EDGE * (high - low)
         return cls(0.0 if from_zero and low >= 0 else low - edge, high + edge, log)
