@@ -443,3 +443,25 @@ def test_files_of_other_programs_say_what_to_do(name: str, sentence: str, canon:
     for verb in ("check", "train"):
         done = canon(verb, name)
         assert done.code == 2 and done.err.endswith(f"{sentence}\n"), done.err
+
+
+@pytest.mark.parametrize("beside", ["_about.txt", "about.txt", "notes.txt"])
+def test_notes_beside_pairs_are_no_class(beside: str, canon: Canon) -> None:
+    folder = Path("d")
+    folder.mkdir()
+    pairs_of = (f"I see {n} dogs.\tJe vois {n} chiens.\tCC-BY {n}" for n in range(60))
+    (folder / "fra.txt").write_text("\n".join(pairs_of) + "\n")
+    (folder / beside).write_text("About these sentences\n")
+    checked = canon("check", "d")
+    assert "first       transformer" in checked.out and f"Ignored in d: {beside}." in checked.out, checked.out
+
+
+def test_two_languages_have_a_direction(canon: Canon) -> None:
+    folder = Path("d")
+    folder.mkdir()
+    for name, text in (("fr", "Je vois {} chiens."), ("en", "I see {} dogs.")):
+        (folder / f"train.{name}").write_text("".join(f"{text.format(n)}\n" for n in range(60)))
+    note = 'd: from en to fr; data.languages = ["fr", "en"] turns it round.'
+    assert note in canon("check", "d").out
+    turned = canon("check", "d", "--set", 'data.languages=["fr", "en"]')
+    assert turned.code == 0 and note not in turned.out
