@@ -90,6 +90,7 @@ def encode(
             "dim": encoder.dim,
             "truncated": 0,
             "empty": 0,
+            "named": False,
             "sources": [],
             "pending": {**job, "base": 0},
         }
@@ -126,7 +127,7 @@ def encode(
     for name, what in (("truncated", f"longer than {encoder.schema.limit} tokens and cut"), ("empty", "empty")):
         if store.meta[name]:
             say(f"{store.meta[name]:,} of {len(store):,} texts are {what}.")
-    if repeated := store.repeated_ids():
+    if store.meta["named"] and (repeated := store.repeated_ids()):
         say(f"{repeated:,} of {len(folder):,} rows have the id of an earlier row; --remove takes out all that have it.")
     folder.extend_indexes(say)
     return folder
@@ -154,6 +155,7 @@ def _fill(folder: VectorFolder, encoder: Encoder, rows: Iterator[dict[str, Any]]
             # Numbers go on after all that were ever given, so that no row takes the number of one that was removed.
             numbered = [{"id": store.meta["next_id"] + place, **row} for place, row in enumerate(some)]
             store.meta["next_id"] += len(some)
+            store.meta["named"] |= any("id" in row for row in some)
             store.meta["truncated"] += encoded.truncated
             store.meta["empty"] += encoded.empty
             store.append(stored, numbered)
