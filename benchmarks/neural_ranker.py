@@ -81,8 +81,8 @@ def copied(network: Any, values: np.ndarray, sizes: np.ndarray) -> Any:
     x_BSF = torch.zeros(len(some), longest, FEATURES)
     x_BSF[~padded_BS] = x_NF
     with torch.no_grad():
-        found = model(x_BSF, padded_BS)[~padded_BS]
-        torch.testing.assert_close(found, network(x_NF, Layout(some)), rtol=1e-4, atol=1e-5)
+        scores = model(x_BSF, padded_BS)[~padded_BS]
+        torch.testing.assert_close(scores, network(x_NF, Layout(some)), rtol=1e-4, atol=1e-5)
     return model
 
 

@@ -182,12 +182,12 @@ def test_partitions_of_a_table_are_one(tmp_path: Path) -> None:
         pq.write_table(table.take(rows), tmp_path / "log" / f"part={part}" / "data_0.parquet")
     rows = QUERIES.read(tmp_path / "log", DataConfig(source=str(tmp_path / "log"))).parts["train"]
     assert kind_of(DataConfig(source=str(tmp_path / "log"))) is QUERIES
-    found = {q: (v.ravel().tolist(), g) for q, v, g in zip(
+    read = {q: (v.ravel().tolist(), g) for q, v, g in zip(
         rows.queries.tolist(), np.split(rows.values, rows.offsets[1:-1]),
         [g.tolist() for g in np.split(rows.grades, rows.offsets[1:-1])], strict=True,
     )}  # fmt: skip
     wanted = {"1": ([0.1, 0.9], [0, 1]), "2": ([0.2, 0.8], [0, 1]), "3": ([0.3, 0.7], [0, 1])}
-    assert {q: (pytest.approx(v), g) for q, (v, g) in wanted.items()} == found
+    assert {q: (pytest.approx(v), g) for q, (v, g) in wanted.items()} == read
     pq.write_table(table.rename_columns(["qid", "relevance", "y"]), tmp_path / "log" / "part=1" / "data_0.parquet")
     with pytest.raises(CanonError, match="has other columns of numbers"):
         fit(tmp_path / "log")
