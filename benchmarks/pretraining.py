@@ -226,7 +226,9 @@ CASES = {  # preset, texts of a batch, the longest, how full they are on average
 
 def main() -> None:
     parser = arguments(__doc__)
-    cases = ["bert-128", "bert-128-passages", "bert-512", "gpt2", "gpt2-plain"] if ON_CUDA else ["bert-tiny", "bert-small"]
+    cases = (
+        ["bert-128", "bert-128-passages", "bert-512", "gpt2", "gpt2-plain"] if ON_CUDA else ["bert-tiny", "bert-small"]
+    )
     parser.add_argument("--only", nargs="*", default=cases, choices=[*CASES, "gpt2", "gpt2-plain"])
     parser.add_argument("--ours", action="store_true", help="leave transformers out")
     options = parser.parse_args()
