@@ -1,7 +1,8 @@
-"""Runs all claims that have no shipped result by their rule, one after another, and keeps the results in the package.
+"""Runs claims that have no shipped result by their rule, one after another, and keeps the results in the package.
 
-python benchmarks/claims.py --out runs/claims [--full]: docs/claims.md is made from what it writes. --quick runs one
-claim and keeps nothing. A result that is in --out already is judged again and kept; nothing is trained twice.
+python benchmarks/claims.py [NAME…] --out runs/claims [--full]: of all, or of these in this order; docs/claims.md is
+made from what it writes. --quick runs one claim and keeps nothing. A result that is in --out already is judged again
+and kept; nothing is trained twice.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ def kept(claim: Claim, budget: str, out: Path) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("--out", type=Path, default=DEFAULT_OUT)
     parser.add_argument("--full", action="store_true")
     parser.add_argument("--there", action="store_true", help="keep what is in --out, and run nothing")
@@ -46,7 +48,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             print(lab.run(find("ranknet-tie")[0], out=Path(folder)).verdict)
         return
-    for name in names():
+    for name in options.names or names():
         (claim,) = find(name)
         there = (options.out / claim.name / budget / "result.json").is_file()
         if is_shipped(claim, budget) or (options.there and not there):

@@ -98,8 +98,8 @@ def main() -> None:
             "inverse propensities": mended / np.maximum(views, 1),
         }
         for name, values in labels.items():
-            found = ranked(train, values, everything if name == "true grades" else known, test)
-            for measure, value in found.items():
+            measures = ranked(train, values, everything if name == "true grades" else known, test)
+            for measure, value in measures.items():
                 rows.setdefault(f"{name}, {measure}", []).append(value)
     means = {name: float(np.mean(values)) for name, values in rows.items()}
     for name, values in rows.items():

@@ -1,27 +1,33 @@
-"""Sentence embeddings beside sentence-transformers, and exact search beside faiss: same machine, threads and vectors.
+"""Training of sentence embeddings beside sentence-transformers, exact search beside faiss, and the memory of encoding.
 
-    python benchmarks/embedding.py [--model FOLDER] [--threads N] [--quick]
+    python benchmarks/embedding.py [--parts step search memory] [--model FOLDER] [--threads N] [--quick]
 
 | part | ours | opponent |
 | --- | --- | --- |
-| encode | canon.use.encoder.Encoder | SentenceTransformer.encode, batches of 32; texts of mixed lengths, float32 |
 | step | a step of mnrl in one piece, AdamW | MultipleNegativesRankingLoss with AdamW on the same pairs |
 | search | canon.use.search.exact | faiss.IndexFlatIP, 64 queries and one, top 10 |
-Vectors and results are compared before anything is timed. --model: a folder of sentence-transformers; without it, and
-with --quick, a small network of random weights is written. Opponents that are not installed are left out.
+| memory | `canon encode` of 10⁶ short lines by a network of 2 layers by 16, in a process of its own | |
+Results of a search are compared before it is timed. --model: a folder of sentence-transformers; without it, and with
+--quick, a small network of random weights is written. Opponents that are not installed are left out. How fast texts are
+encoded is measured by encoding.py.
 """
 
 from __future__ import annotations
 
 import os
 import random
+import subprocess
+import sys
 import tempfile
+import time
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import common
 import numpy as np
+
+PARTS = ("step", "search", "memory")
 
 
 def texts(count: int, quick: bool) -> list[str]:
@@ -42,23 +48,26 @@ def small_model(folder: Path) -> Path:
     return folder / "model"
 
 
-def encode(model: Path, some: list[str], repeats: int) -> dict[str, Any]:
-    from canon.use.encoder import Encoder
-
-    ours = Encoder.open(model)
-    work = {"canon": lambda: ours.encode(some).vectors}
-    result: dict[str, Any] = {"texts": len(some)}
-    if common.installed("sentence_transformers"):
-        from sentence_transformers import SentenceTransformer
-
-        theirs = SentenceTransformer(str(model), device="cpu")
-        work["sentence-transformers"] = lambda: theirs.encode(some, batch_size=32)
-        result["difference"] = float(np.abs(work["canon"]() - work["sentence-transformers"]()).max())
-        print(f"encode: vectors differ by {result['difference']:.1e} at most")
-    times = common.interleaved(work, repeats=repeats)
-    for name, seconds in times.items():
-        result[name] = len(some) / min(seconds)
-        print(f"encode  {name:24} {result[name]:10,.0f} texts/s")
+def memory(folder: Path, lines: int) -> dict[str, Any]:
+    """The most memory that `canon encode` has had, with a small network and so many short lines."""
+    model, file = small_model(folder), folder / "lines.txt"
+    with file.open("w", encoding="utf-8") as opened:
+        opened.writelines(f"the cat number {number} eats grass\n" for number in range(lines))
+    command = [sys.executable, "-m", "canon", "encode", str(model), str(file), "--out", str(folder / "vectors")]
+    start = time.perf_counter()
+    process = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(common.ROOT)}, stderr=subprocess.DEVNULL)
+    _, status, used = os.wait4(process.pid, 0)
+    if status:
+        raise SystemExit(f"{' '.join(command)} failed")
+    result = {
+        "lines": lines,
+        "gigabytes": used.ru_maxrss * (1 if sys.platform == "darwin" else 1024) / 1e9,
+        "seconds": time.perf_counter() - start,
+        "processor_seconds": used.ru_utime + used.ru_stime,
+    }
+    print(
+        f"memory  {result['gigabytes']:.2f} GB at most, {lines:,} lines, {result['processor_seconds']:.0f} s of a core"
+    )
     return result
 
 
@@ -146,22 +155,25 @@ def main() -> None:
     parser.add_argument("--model", type=Path, help="a folder of sentence-transformers")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rows", type=int, default=1_000_000, help="of the search")
-    parser.add_argument("--texts", type=int, default=2000)
+    parser.add_argument("--lines", type=int, default=1_000_000, help="of the part memory")
+    parser.add_argument("--parts", nargs="+", default=[*PARTS], choices=PARTS)
     chosen = parser.parse_args()
     os.environ["OMP_NUM_THREADS"] = str(chosen.threads)
     import torch
 
     torch.set_num_threads(chosen.threads)
+    repeats = 1 if chosen.quick else 3
+    result: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder:
-        model = small_model(Path(folder)) if chosen.quick or chosen.model is None else chosen.model
-        some = texts(40 if chosen.quick else chosen.texts, chosen.quick)
-        size = 8 if chosen.quick else 64
-        repeats = 1 if chosen.quick else 3
-        result = {
-            "encode": encode(model, some, repeats),
-            "step": step(model, list(zip(some[:size], some[size : 2 * size], strict=True)), repeats),
-            "search": search(2000 if chosen.quick else chosen.rows, 32 if chosen.quick else 384, repeats),
-        }
+        if "step" in chosen.parts:
+            model = small_model(Path(folder) / "step") if chosen.quick or chosen.model is None else chosen.model
+            size = 8 if chosen.quick else 64
+            some = texts(2 * size, chosen.quick)
+            result["step"] = step(model, list(zip(some[:size], some[size:], strict=True)), repeats)
+        if "search" in chosen.parts:
+            result["search"] = search(2000 if chosen.quick else chosen.rows, 32 if chosen.quick else 384, repeats)
+        if "memory" in chosen.parts:
+            result["memory"] = memory(Path(folder), 3000 if chosen.quick else chosen.lines)
     packages = ("torch", "numpy", "sentence-transformers", "faiss-cpu")
     common.write_result("embedding", {"threads": chosen.threads, **result}, chosen, packages)
 

@@ -344,15 +344,15 @@ class Outcome(NamedTuple):
 
 def tree(root: int) -> list[int]:
     """A process and all that it has started, where the system says so."""
-    found, waiting = [], [root]
+    processes, waiting = [], [root]
     while waiting:
-        found.append(process := waiting.pop())
+        processes.append(process := waiting.pop())
         for path in Path(f"/proc/{process}/task").glob("*/children"):
             try:
                 waiting += [int(child) for child in path.read_text().split()]
             except OSError:
                 continue  # it has just ended
-    return found
+    return processes
 
 
 def memory_of(root: int) -> int:
@@ -428,17 +428,17 @@ def compare(name: str, commands: Commands, options: argparse.Namespace, folder: 
     hidden = {"CUDA_VISIBLE_DEVICES": ""} if options.device == "cpu" else {}
     threads = {"OMP_NUM_THREADS": str(options.threads), "TOKENIZERS_PARALLELISM": "true"}
     for _ in range(options.rounds):
-        for side, found in sides.items():
+        for side, runs in sides.items():
             own = Path(tempfile.mkdtemp(dir=folder, prefix=side))
             (own / "cache").mkdir()
             environment = of_a_user(**hidden, **threads, **own_cache(own / "cache"))
             if side == "canon":
-                found.append(of_canon(commands, environment, own, options.threads))
+                runs.append(of_canon(commands, environment, own, options.threads))
             else:
-                found.append(of_opponent(commands, environment, own))
+                runs.append(of_opponent(commands, environment, own))
     result: dict[str, Any] = {"note": commands.note, "device": options.device, "threads": options.threads}
     result["commands"] = {"canon": shlex.join(commands.canon), "opponent": shlex.join(commands.opponent)}
-    middle = {side: {key: _median(found, key) for key in _MEASURED} for side, found in sides.items()}
+    middle = {side: {key: _median(runs, key) for key in _MEASURED} for side, runs in sides.items()}
     result["ratios"] = {
         "wall_clock": _ratio(middle["opponent"]["seconds"], middle["canon"]["seconds"]),
         "rate": _ratio(middle["canon"]["steps_per_second"], middle["opponent"]["steps_per_second"]),
@@ -456,8 +456,8 @@ def compare(name: str, commands: Commands, options: argparse.Namespace, folder: 
 _MEASURED = ("seconds", "steps_per_second", "memory", "cuda_memory")
 
 
-def _median(found: list[dict[str, Any]], key: str) -> float:
-    return statistics.median(row.get(key, 0) for row in found)
+def _median(runs: list[dict[str, Any]], key: str) -> float:
+    return statistics.median(row.get(key, 0) for row in runs)
 
 
 def _ratio(above: float, below: float) -> float | None:

@@ -5,7 +5,7 @@
 Each row is one data set as a user has it, a file or folder: what canon chose to train, its score on the test part, the
 score of the baseline (benchmarks/baselines.py) on the same rows, and the seconds of the whole command. The tables of
 scikit-learn are small: theirs are means over five splits (data.seed). Runs are kept in --out and used as they are if
-they are finished; with --only the other rows of the result stay.
+they are finished. Each row is stored as soon as it is measured, with its commit, date and load; other rows stay.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 import baselines
-from common import RESULTS, ROOT, SMALL, arguments, write_result
+from common import RESULTS, ROOT, SMALL, arguments, machine_record, write_result
 
 from canon.data.formats.word_tests import read_tests
 from canon.use.model import load
@@ -172,12 +172,14 @@ def row(name: str, case: Case, folder: Path) -> dict[str, Any]:
         result = json.loads((run / "result.json").read_text())
         reached.append(scored(result, case.metric, run))
         floors.append(case.baseline(data, run))
-    found: dict[str, Any] = {"data": name, "system": load(folder / name).run.recipe.system_name, "metric": case.metric}
+    facts: dict[str, Any] = {"data": name, "system": load(folder / name).run.recipe.system_name, "metric": case.metric}
     known = [floor for floor in floors if floor is not None]
-    found |= {"canon": round(fmean(reached), 4), "baseline": round(fmean(known), 4) if known else None}
-    found |= {"about": case.about, "splits": case.splits, "seconds": round(fmean(seconds), 1)}
-    below = found["baseline"] is not None and found["canon"] < found["baseline"]
-    return found | ({"why": WHY[name]} if below and name in WHY else {})
+    facts |= {"canon": round(fmean(reached), 4), "baseline": round(fmean(known), 4) if known else None}
+    facts |= {"about": case.about, "splits": case.splits, "seconds": round(fmean(seconds), 1)}
+    below = facts["baseline"] is not None and facts["canon"] < facts["baseline"]
+    machine = machine_record()
+    facts |= {key: machine[key] for key in ("commit", "date", "load_average_1min")}
+    return facts | ({"why": WHY[name]} if below and name in WHY else {})
 
 
 def main() -> None:
@@ -189,14 +191,13 @@ def main() -> None:
         folder = Path(options.out or temporary)
         folder.mkdir(parents=True, exist_ok=True)
         cases = QUICK if options.quick else {name: CASES[name] for name in options.only or CASES}
-        rows = []
         for name, case in cases.items():
-            rows.append(row(name, case, folder))
-            print("  ".join(f"{key} {value}" for key, value in rows[-1].items()), flush=True)
-        if not options.quick:
-            kept = {row["data"]: row for row in (*_before(), *rows)}
-            both = [kept[name] for name in CASES if name in kept]
-            write_result("first_hour", {"rows": both}, options, ("numpy", "scikit-learn", "torch"))
+            measured = row(name, case, folder)
+            print("  ".join(f"{key} {value}" for key, value in measured.items()), flush=True)
+            if not options.quick:
+                kept = {row["data"]: row for row in (*_before(), measured)}
+                rows = [kept[name] for name in CASES if name in kept]
+                write_result("first_hour", {"rows": rows}, options, ("numpy", "scikit-learn", "torch"))
 
 
 def _before() -> list[dict[str, Any]]:

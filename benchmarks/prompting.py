@@ -101,21 +101,21 @@ def held_files(data_set: str, index: int, folder: Path) -> dict[str, Any]:
 
     record = catalogue.find({"ocnli": "ocnli-few", "tnews": "tnews-few"}.get(data_set, data_set))
     place = catalogue.require(record.name)
-    found = {}
+    files = {}
     for file in record.files:
         split, _, number = file.split.partition("_")
         if split != "train" and number in ("", str(index)):
             path = catalogue.find_file(place, file)
-            found[f"data.{split}"] = str(path)
-    return {**found, "data.label": "label"} if not record.label.endswith("_desc") else renamed(found, record, folder)
+            files[f"data.{split}"] = str(path)
+    return {**files, "data.label": "label"} if not record.label.endswith("_desc") else renamed(files, record, folder)
 
 
-def renamed(found: dict[str, Any], record: Any, folder: Path) -> dict[str, Any]:
+def renamed(files: dict[str, Any], record: Any, folder: Path) -> dict[str, Any]:
     """The files with the class under "label", as the labelled texts have it."""
     from canon.data.formats.files import read_text
 
     copies = {}
-    for key, name in found.items():
+    for key, name in files.items():
         rows = [json.loads(line) for line in read_text(Path(name)).splitlines() if line.strip()]
         copy = folder / f"{record.name}-{Path(name).name.split('.')[0]}.jsonl"
         kept = [{**{column: row[column] for column in record.features}, "label": row[record.label]} for row in rows]

@@ -76,18 +76,18 @@ def main() -> None:
         queries = [" ".join(str(titles[doc]).split()[:4]) for doc in draw.integers(0, len(titles), options.queries)]
         queries = [query for query in queries if query.strip()]
         pipeline.search(queries[:3])
-        whole, found = [], []
+        whole, recall = [], []
         for query in queries:
             start = time.perf_counter()
             pipeline.candidates([query])
-            found.append(time.perf_counter() - start)
+            recall.append(time.perf_counter() - start)
             start = time.perf_counter()
             pipeline.search([query])
             whole.append(time.perf_counter() - start)
         count = len(pipeline.rows)
     milliseconds = {
         name: {f"p{p}": round(1000 * float(np.percentile(times, p)), 2) for p in (50, 95, 99)}
-        for name, times in (("whole", whole), ("recall alone", found))
+        for name, times in (("whole", whole), ("recall alone", recall))
     }
     print(f"{count:,} documents, opened in {opened:.2f} s, {len(queries)} queries of 4 words")
     for name, row in milliseconds.items():

@@ -118,8 +118,8 @@ def measure(name: str, line: list[str], folder: Path, repeats: int) -> dict[str,
     print(
         f"{name:30s} {own:7.2f} s, import torch {torch_s:.2f} s: {wall:5.2f} × (cpu {cpu:.2f}; goal {goal})", flush=True
     )
-    found = {"seconds": own, "import_torch_seconds": torch_s, "ratio": wall, "cpu_ratio": cpu, "goal": goal}
-    return {key: round(value, 3) for key, value in found.items()}
+    row = {"seconds": own, "import_torch_seconds": torch_s, "ratio": wall, "cpu_ratio": cpu, "goal": goal}
+    return {key: round(value, 3) for key, value in row.items()}
 
 
 def main() -> None:

@@ -41,25 +41,25 @@ GENSIM = "from gensim.models import KeyedVectors\nread = KeyedVectors.load_word2
 
 def cases(to: str) -> dict[str, tuple[str, str, str]]:
     """By name: what is set up, what runs before the clock, and what is measured."""
-    made = {"read, canon": (CANON, "Vectors.open(small)", "found = Vectors.open(path)")}
-    asked = "found.neighbors('w7'); found.neighbors('w8')"
-    made["10 neighbours, canon"] = (CANON, f"found = Vectors.open(path); {asked}", "found.neighbors('w9')")
+    made = {"read, canon": (CANON, "Vectors.open(small)", "table = Vectors.open(path)")}
+    asked = "table.neighbors('w7'); table.neighbors('w8')"
+    made["10 neighbours, canon"] = (CANON, f"table = Vectors.open(path); {asked}", "table.neighbors('w9')")
     if to != "safetensors":
         options = f"binary={to == 'word2vec'}, no_header={to == 'glove'}"
-        made["read, gensim"] = (GENSIM, f"read(small, {options})", f"found = read(path, {options})")
-        writing = "write({}, '" + to + "', found.words, found.matrix)"
+        made["read, gensim"] = (GENSIM, f"read(small, {options})", f"table = read(path, {options})")
+        writing = "write({}, '" + to + "', table.words, table.matrix)"
         made["write, canon"] = (
             CANON,
-            f"found, few = Vectors.open(path), Vectors.open(small); write(path + '.x', '{to}', few.words, few.matrix)",
+            f"table, few = Vectors.open(path), Vectors.open(small); write(path + '.x', '{to}', few.words, few.matrix)",
             writing.format("path + '.out'"),
         )
     if to == "word2vec":
-        asked = "found.most_similar('w7'); found.most_similar('w8')"
-        made["10 neighbours, gensim"] = (GENSIM, f"found = read(path, {options}); {asked}", "found.most_similar('w9')")
+        asked = "table.most_similar('w7'); table.most_similar('w8')"
+        made["10 neighbours, gensim"] = (GENSIM, f"table = read(path, {options}); {asked}", "table.most_similar('w9')")
         made["write, gensim"] = (
             GENSIM,
-            f"found = read(path, {options}); read(small, {options}).save_word2vec_format(path + '.x', binary=True)",
-            "found.save_word2vec_format(path + '.out', binary=True)",
+            f"table = read(path, {options}); read(small, {options}).save_word2vec_format(path + '.x', binary=True)",
+            "table.save_word2vec_format(path + '.out', binary=True)",
         )
     return made
 

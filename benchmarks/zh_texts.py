@@ -46,12 +46,12 @@ def texts_of(folder: Path, name: str) -> Iterator[str]:
     lines = [line for line in lines_of(folder, name) if line.strip()]
     if name.endswith(".json"):
         rows = map(json.loads, lines)
-        found = [row[key] for row in rows for key in TEXTS if key in row]
+        texts = [row[key] for row in rows for key in TEXTS if key in row]
     elif name.startswith("tnews/"):  # text, label
-        found = [line.split("\t")[0] for line in lines]
+        texts = [line.split("\t")[0] for line in lines]
     else:  # label, text, after a header line
-        found = [line.split("\t")[1] for line in lines[1:]]
-    return (" ".join(text.split()) for text in found)
+        texts = [line.split("\t")[1] for line in lines[1:]]
+    return (" ".join(text.split()) for text in texts)
 
 
 def write(folder: Path) -> tuple[Path, str]:

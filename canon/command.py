@@ -52,6 +52,7 @@ def _mend_streams() -> None:
 
 
 def _carry_out() -> int:
+    import canon.kernels  # noqa: F401  refuses a CANON_KERNELS that is neither on nor off, whatever the verb
     from canon.cli import app, register_verbs
 
     register_verbs(sys.argv[1] if len(sys.argv) > 1 else "")

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar, dataclass_transform, get_type_hints
+from typing import Any, Protocol, TypeVar, dataclass_transform, get_type_hints, runtime_checkable
 
 from pydantic import ConfigDict, Field, ValidationError
 from pydantic.dataclasses import dataclass as pydantic_dataclass
@@ -150,3 +150,65 @@ def _origin(key: str, origins: Origins) -> str:
         if origins.get(known, "default") != "default":
             return f" (from {origins[known]})"
     return ""
+
+
+# What settings say. A field is the declaration: a system's Config need not name these as its bases.
+
+
+@runtime_checkable
+class HasShape(Protocol):
+    """Of a network that reads arrays."""
+
+    shape: tuple[int, ...]  # of one of them
+
+
+@runtime_checkable
+class HasStem(HasShape, Protocol):
+    """Of a network for large images, whose first layers may be those for small ones."""
+
+    stem: Any  # canon.nn.blocks.Stem
+
+
+@runtime_checkable
+class HasClasses(Protocol):
+    num_classes: int
+
+
+@runtime_checkable
+class HasKind(Protocol):
+    """Of a network that can be asked for several kinds of targets."""
+
+    kind: str  # a target's name; "": the data decides
+
+
+@runtime_checkable
+class HasVocabulary(Protocol):
+    vocab_size: int
+
+
+@runtime_checkable
+class HasPositions(Protocol):
+    """Of a network that has room for so many tokens."""
+
+    max_positions: int
+
+
+@runtime_checkable
+class Freezes(Protocol):
+    """Of a network on a backbone that may stay as it is."""
+
+    frozen: bool
+
+
+@runtime_checkable
+class KnowsBackbone(Protocol):
+    """Of what is saved without its backbone."""
+
+    sha256: str  # of the backbone's weights; "" where these are saved too
+
+
+@runtime_checkable
+class StartsFromPrompt(Protocol):
+    """Of a prompt that may begin with the vectors of another."""
+
+    start: str  # their folder; "" for new ones

@@ -307,7 +307,7 @@ class TakesPrompts(NamesTokens, Protocol):
 
 @runtime_checkable
 class Borrows(Protocol):
-    """What stands on a pre-trained network and, where this stays as it is, saves only its own part."""
+    """What is built on a pre-trained network and, where this stays as it is, saves only its own part."""
 
     borrows: bool  # whether it stays as it is
 
@@ -435,7 +435,7 @@ class Recommends(Protocol):
         """Of all items, float32 [users, items], for users of training with their items."""
 
     def fold_in(self, histories: Any) -> np.ndarray:
-        """The same for users whom training has not, from their items alone."""
+        """The same for users who are not in the training set, from their items alone."""
 
     def alike(self, items: np.ndarray) -> np.ndarray:
         """How alike all items are to some, float32 [some, items]."""

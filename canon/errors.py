@@ -46,7 +46,7 @@ def border(where: str | Path, cannot: str = "cannot be read") -> Iterator[None]:
         yield
     except CanonError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise CanonError(f"{where} {cannot}: {reason(error)}.") from error
 
 
@@ -55,6 +55,8 @@ def reason(error: BaseException) -> str:
     text = next((line.strip() for line in str(error).splitlines() if line.strip()), "").rstrip(".")
     if is_out_of_memory(error):
         return "it needs more memory than there is"
+    if isinstance(error, SystemExit):
+        return f"it called sys.exit({'' if error.code is None else repr(error.code)})"
     if isinstance(error, RecursionError):
         return "it is nested too deeply"
     if isinstance(error, UnicodeDecodeError):

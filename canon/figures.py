@@ -1,4 +1,4 @@
-"""Figures in the house style, without pyplot: no global state, no display, the same bytes each time.
+"""Figures in canon's style, without pyplot: no global state, no display, the same bytes each time.
 
 matplotlib is imported inside, so that importing this costs nothing.
 """
@@ -6,6 +6,7 @@ matplotlib is imported inside, so that importing this costs nothing.
 from __future__ import annotations
 
 import io
+import warnings
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,13 @@ COLORS = (
     *("#db2777", "#65a30d", "#475569", "#a16207", "#111827"),
 )
 INK, FAINT, GRID = "#1f2937", "#6b7280", "#e5e7eb"
+_EAST = "\u2e80"  # from here on come the characters of Chinese, Japanese and Korean
+_EASTERN = {
+    *(f"{noto} {place}" for noto in ("Noto Sans CJK", "Noto Sans") for place in ("SC", "TC", "JP", "KR")),
+    *("Source Han Sans SC", "WenQuanYi Zen Hei", "WenQuanYi Micro Hei", "Droid Sans Fallback", "Arial Unicode MS"),
+    *("Microsoft YaHei", "SimHei", "SimSun", "PingFang SC", "Hiragino Sans GB", "Heiti SC"),
+    *("Yu Gothic", "MS Gothic", "Hiragino Sans", "IPAexGothic", "Malgun Gothic", "Apple SD Gothic Neo", "NanumGothic"),
+}
 FORMATS = (".png", ".svg", ".pdf")
 
 _STYLE: Any = {
@@ -56,7 +64,7 @@ _STYLE: Any = {
 
 
 def style() -> AbstractContextManager[None]:
-    """The house style while a `with` lasts: titles, legends and lines take theirs when they are drawn."""
+    """Canon's style while a `with` lasts: titles, legends and lines take theirs when they are drawn."""
     from cycler import cycler
     from matplotlib import rc_context
 
@@ -104,14 +112,18 @@ def render(figure: Figure, path: Path) -> bytes:
 def _bytes(figure: Figure, kind: str) -> bytes:
     buffer = io.BytesIO()
     dateless = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind)
-    with style():
+    with style(), warnings.catch_warnings():
+        # An SVG keeps its text, which a browser draws in a font that has it.
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")
         _take_as_text(figure)
         figure.savefig(buffer, format=kind, dpi=160, metadata=dateless)
     return buffer.getvalue()
 
 
 def _take_as_text(figure: Figure) -> None:
-    """A dollar sign in a name, a title or a token begins no formula: only the powers of ten at an axis are formulas."""
+    """A dollar sign in a name, a title or a token begins no formula: only the powers of ten at an axis are formulas.
+    Chinese, Japanese and Korean are drawn in a font of this machine that has them, where there is one."""
+    from matplotlib.font_manager import fontManager
     from matplotlib.text import Text
     from matplotlib.ticker import LogFormatter
 
@@ -120,3 +132,5 @@ def _take_as_text(figure: Figure) -> None:
     formulas = {label for side in powers for label in side.get_ticklabels(which="both")}
     for text in figure.findobj(Text):
         text.set_parse_math(text in formulas)
+        if max(text.get_text(), default="") >= _EAST:
+            text.set_fontfamily(["sans-serif", *sorted({font.name for font in fontManager.ttflist} & _EASTERN)])

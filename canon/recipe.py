@@ -301,8 +301,9 @@ def _data(table: Table, system: registry.System, origins: Origins) -> Any:
     for key in foreign:
         origin = origins.pop(f"data.{key}", "")
         if origin != "default" and not (origin.startswith("recipe ") and origins.get("system.name") == "--set"):
-            whose = " and of ".join(owners(key))
-            raise CanonError(f"data.{key} is a setting of {whose}, which {system.name} does not read; leave it out.")
+            raise CanonError(
+                f"data.{key} is a setting of {owners(key)}, which {system.name} does not read; leave it out."
+            )
     return parse(DataConfig, {key: table[key] for key in table if key not in foreign}, "data", origins)
 
 
@@ -389,8 +390,8 @@ def _find(name: str, other_data: bool = False) -> tuple[Table, str, Origins]:
         return table, title or path.stem, noted
     matching = _matching(name)
     # A recipe may be called as its system is, which has another one for the user's own data.
-    own = other_data and _is_system(name) and registry.find(name)[0].data_recipe
-    if len(matching) == 1 and not own:
+    has_data_recipe = other_data and _is_system(name) and registry.find(name)[0].data_recipe
+    if len(matching) == 1 and not has_data_recipe:
         return read_toml(RECIPES / f"{matching[0]}.toml"), matching[0], {}
     if len(matching) > 1:
         raise CanonError(f'"{name}" can mean {" or ".join(matching)}; give the whole name.')

@@ -24,7 +24,7 @@ class TrainConfig:
     seconds: Annotated[float, Field(gt=0)] | None = Field(default=None, description="stop after so much training time")
     batch: Natural = Field(default=64, description="examples per optimiser step over all devices; 0: all of them")
     tokens: Natural = Field(
-        default=0, description="target tokens per step, sentences of like length together; in place of batch"
+        default=0, description="target tokens per step, sentences of similar length together; in place of batch"
     )
     micro_batch: Natural = Field(default=0, description="most examples a device takes at once; 0: its whole share")
     seed: Seed = Field(default=0, description="decides first weights, order and noise")

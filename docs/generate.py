@@ -2,15 +2,14 @@
 
 A table stands between `<!-- generated: NAME -->` and `<!-- end -->`. Names: systems, chapters and peers (-zh in
 Chinese), recipes, metrics, train, data, datasets, optimizer, schedule, groups, objectives, objective-settings,
-first-hour, pipeline-settings, claims, claims-counted, claims-discussed, logged, and for a system settings-NAME,
-logged-NAME, deviations-NAME.
+first-hour, pipeline-settings, claims, claims-counted, claims-discussed, logged, logged-by-task, and for a system
+settings-NAME, logged-NAME, deviations-NAME.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import re
 import sys
 from collections.abc import Callable, Mapping
@@ -20,7 +19,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import logged
 from pydantic_core import PydanticUndefined
+from writing import ROOT, link, relative, table, wrapped
 
 from canon import registry
 from canon.claims.judge import FAILS, HOLDS, OPEN, JudgedPart
@@ -32,19 +33,16 @@ from canon.claims.results import shipped as claims_shipped
 from canon.data import encodings
 from canon.data.catalogue import CATALOGUE
 from canon.data.config import DataConfig
-from canon.data.encodings.events import EVENTS
-from canon.data.encodings.passages import PASSAGES
+from canon.data.formats.cells import counted
 from canon.metrics.records import METRICS
 from canon.objectives.choosing import settings_for
-from canon.objectives.table import OBJECTIVES, by_name
+from canon.objectives.table import OBJECTIVES
 from canon.optim.schedules import Schedule
 from canon.optim.settings import OPTIMIZERS
 from canon.registry import System
 from canon.registry.chapters import CHAPTERS
 from canon.registry.recipes import recipe_records
 from canon.report.page import number
-from canon.runs import records as run_records
-from canon.tasks import table as tasks
 from canon.tasks.records import TASK_RECORDS
 from canon.train_config import Group, TrainConfig
 from canon.use.pipeline.settings import (
@@ -56,7 +54,6 @@ from canon.use.pipeline.settings import (
     RankSettings,
 )
 
-ROOT = Path(__file__).parent.parent
 _MOST_EFFECTS = 3  # of a claim, in the table of claims
 # What is measured, the same in Chinese, beside what, the file of results, and where the ratio stands in it.
 PEERS = (
@@ -74,17 +71,6 @@ PEERS = (
 _BLOCK = re.compile(r"(<!-- generated: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
-def loss_of(system: System) -> str:
-    """The formula of the loss that a split is scored by."""
-    task = TASK_RECORDS[system.task]
-    return task.loss or " ".join(filter(None, [f"mean of {by_name()[system.objective].formula}", task.per]))
-
-
-def phases_of(system: System) -> Mapping[str, str]:
-    """The formula of the loss of each phase of training; "" is the only phase."""
-    return by_name()[system.objective].phases or {"": loss_of(system)}
-
-
 def system_table(page: Path, chinese: bool) -> str:
     heads = ("系统", "名称", "输入", "预测", "论文") if chinese else ("system", "", "reads", "predicts", "paper")
     rows = []
@@ -94,19 +80,18 @@ def system_table(page: Path, chinese: bool) -> str:
         reads = ("、" if chinese else ", ").join(kind.plural_zh if chinese else kind.plural for kind in kinds)
         title = (chinese and system.title_zh) or system.title
         predicts = task.predicts_zh if chinese else task.predicts
-        rows.append([_link(page, system, system.name), title, reads, predicts, system.paper])
-    return _table(heads, rows)
+        rows.append([link(page, system), title, reads, predicts, system.paper])
+    return table(heads, rows)
 
 
 def chapter_table(page: Path, chinese: bool) -> str:
     rows = []
     for chapter in CHAPTERS:
-        links = [_link(page, system, system.name) for system in registry.SYSTEMS if system.chapter == chapter.name]
+        links = [link(page, system) for system in registry.SYSTEMS if system.chapter == chapter.name]
         if links:
             title = chapter.title_zh if chinese else chapter.title
-            at = Path(os.path.relpath(ROOT / chapter.docs, page.parent)).as_posix()
-            rows.append([f"[{title}]({at})" if chapter.docs else title, " · ".join(links)])
-    return _table(("章", "系统") if chinese else ("chapter", "systems"), rows)
+            rows.append([f"[{title}]({relative(page, chapter.docs)})" if chapter.docs else title, " · ".join(links)])
+    return table(("章", "系统") if chinese else ("chapter", "systems"), rows)
 
 
 def peer_table(page: Path, chinese: bool) -> str:
@@ -121,7 +106,7 @@ def peer_table(page: Path, chinese: bool) -> str:
         where = machine.replace("CPU cores", "核 CPU") if chinese else machine
         rows.append([title_zh if chinese else title, peer, f"{ratio:.1f} ×", where, f"`{result['command']}`"])
     heads = ("工作", "对照", "canon 快", "机器", "命令") if chinese else ("work", "beside", "canon", "on", "command")
-    return _table(heads, rows)
+    return table(heads, rows)
 
 
 def recipe_table(page: Path) -> str:
@@ -137,9 +122,8 @@ def recipe_table(page: Path) -> str:
         )
         system, _ = registry.find(record.system)
         how = f"`{optimizer.get('name', 'adam')}`" if system.loop == "gradient" else "–"
-        link = _link(page, system, record.system)
-        rows.append([f"`{record.name}`", link, f"`{record.data}`", budget, batch, how, expected])
-    return _table(("recipe", "system", "data", "budget", "batch", "optimiser", "expected on the test set"), rows)
+        rows.append([f"`{record.name}`", link(page, system), f"`{record.data}`", budget, batch, how, expected])
+    return table(("recipe", "system", "data", "budget", "batch", "optimiser", "expected on the test set"), rows)
 
 
 def metric_table(page: Path) -> str:
@@ -155,7 +139,7 @@ def metric_table(page: Path) -> str:
         ]
         for metric in METRICS.values()
     ]
-    return _table(("name", "", "formula", "better", "function", "paper", "checked against"), rows)
+    return table(("name", "", "formula", "better", "function", "paper", "checked against"), rows)
 
 
 def optimizer_table(page: Path) -> str:
@@ -172,7 +156,7 @@ def optimizer_table(page: Path) -> str:
         values = [f"{value} ({', '.join(of)})" if len(defaults) > 1 else value for value, of in defaults.items()]
         users_of = "all" if len(names) == len(OPTIMIZERS) else ", ".join(names)
         rows.append([f"`{key}`", users_of, "; ".join(values), _description(OPTIMIZERS[names[0]], key)])
-    return _table(("`optimizer.`", "of", "default", ""), rows)
+    return table(("`optimizer.`", "of", "default", ""), rows)
 
 
 def preset_table(system: System) -> str:
@@ -182,7 +166,7 @@ def preset_table(system: System) -> str:
         flat = {key: value for key, value in changes.items() if key != "objective"} | of_objective
         values = ", ".join(f"`{key} = {_toml(value)}`" for key, value in flat.items()) or "the defaults"
         rows.append([f"`{system.name}:{preset}`", values])
-    return _table(("preset", "sets"), rows)
+    return table(("preset", "sets"), rows)
 
 
 def objective_table(page: Path) -> str:
@@ -192,7 +176,7 @@ def objective_table(page: Path) -> str:
         listed = ", ".join(f"`{name}`" for name in names) or "–"
         formula = objective.formula.replace("|", "\\|")
         rows.append([f"`{objective.name}`", ", ".join(objective.tasks), formula, listed, objective.paper])
-    return _table(("`objective.name`", "tasks", "loss of one target", "settings", "paper"), rows)
+    return table(("`objective.name`", "tasks", "loss of one target", "settings", "paper"), rows)
 
 
 def objective_settings(page: Path) -> str:
@@ -203,7 +187,7 @@ def objective_settings(page: Path) -> str:
                 key = field.name, _default(field), _description(cls, field.name)
                 users.setdefault(key, []).append(f"`{objective.name}`")
     rows = [[f"`{n}`", ", ".join(dict.fromkeys(names)), default, text] for (n, default, text), names in users.items()]
-    return _table(("`objective.`", "of", "default", ""), rows)
+    return table(("`objective.`", "of", "default", ""), rows)
 
 
 def first_hour_table(page: Path) -> str:
@@ -217,8 +201,8 @@ def first_hour_table(page: Path) -> str:
     machine, script = result["machine"], result["command"].partition(" --")[0]
     about = f"{machine['processor']}, {machine['cores']} cores, {machine['date']}: `{script}`."
     why = "".join(f"\n- {row['data']}: {row['why']}" for row in result["rows"] if "why" in row)
-    table = _table(("data", "chosen", "metric", "canon", "baseline", "seconds"), rows)
-    return f"{table}\n{about}\n{why}\n" if why else f"{table}\n{about}\n"
+    rows_text = table(("data", "chosen", "metric", "canon", "baseline", "seconds"), rows)
+    return f"{rows_text}\n{about}\n{why}\n" if why else f"{table}\n{about}\n"
 
 
 def claim_results() -> list[tuple[Claim, list[Result]]]:
@@ -235,10 +219,10 @@ def claim_table(page: Path) -> str:
             shown = [part for part in result.parts if part.verdict == result.verdict and part.effect is not None]
             effects = "<br>".join(_effect(part) for part in shown[:_MOST_EFFECTS])
             effects += f"<br>and {len(shown) - _MOST_EFFECTS} more" if len(shown) > _MOST_EFFECTS else ""
-            about = f"{result.budget}, {result.seeds} seed{'s' if result.seeds > 1 else ''}, {result.date}"
+            about = f"{result.budget}, {counted(result.seeds, 'seed')}, {result.date}; {result.machine}"
             verdict = result.standing(claim)
             rows.append([claim.chapter, f"`{claim.name}`", claim.claim, f"**{verdict}**", effects, about])
-    return _table(("chapter", "name", "claim", "verdict", "effect [bounds]", "shown by"), rows)
+    return table(("chapter", "name", "claim", "verdict", "effect [bounds]", "shown by"), rows)
 
 
 def _effect(part: JudgedPart) -> str:
@@ -253,59 +237,11 @@ def claim_counts(page: Path) -> str:
     latest = [results[0] for _, results in every if results]
     counts = {verdict: sum(result.verdict == verdict for result in latest) for verdict in (HOLDS, FAILS, OPEN)}
     said = ", ".join(f"{count} **{verdict}**" for verdict, count in counts.items())
-    machines = sorted({result.machine for result in latest})
-    return f"{len(every)} claims, of which {len(latest)} were run: {said}. Machines: {'; '.join(machines)}.\n"
+    return f"{len(every)} claims, of which {len(latest)} were run: {said}.\n"
 
 
 def claim_discussions(page: Path) -> str:
     return "".join(f"- `{claim.name}`: {claim.discussion}\n" for claim, _ in claim_results() if claim.discussion)
-
-
-def logged(system: System) -> str:
-    """The numbers in the files of a run of the system that not every run has, or that mean something of their own."""
-    gradient = system.loop == "gradient"
-    metrics: run_records.Meanings = {}
-    for phase, formula in phases_of(system).items() if gradient else ():
-        ending = f"/{phase}" if phase else ""
-        without = "; without the penalty" if system.penalty else ""
-        metrics[f"train/loss{ending}",] = f"{formula}; over all examples since the last line, in training mode{without}"
-        for (name,), meaning in run_records.GRADIENT.items() if phase else ():
-            metrics[name + ending,] = meaning.format(f"`optimizers.{phase}.lr`, else `optimizer.lr`")
-    metrics |= {(f"train/{name}",): formula for name, formula in system.logs.items()}
-    same = ", ".join(filter(None, ["the same on the validation set", TASK_RECORDS[system.task].scoring]))
-    metrics["valid/loss",] = same if gradient and "" in phases_of(system) else loss_of(system)
-    scores = [score for name in system.tasks for score in TASK_RECORDS[name].scores]
-    metrics |= {(f"valid/{score.metric}",): str(score) for score in scores}
-    result: run_records.Meanings = {}
-    if (most := tasks.of(system).risk_examples) < 1 << 60:
-        result["scores.train",] = f"of {most:,} examples at most"
-    if system.penalty:
-        result["risk.structural",] = f"the empirical risk + {system.penalty}"
-    if PASSAGES.name in system.encodings:
-        result |= run_records.PASSAGES
-    if EVENTS.name in system.encodings:
-        result |= run_records.EVENTS
-    if system.loop == "environment":
-        result |= run_records.ENVIRONMENTS
-    result["cost.parameters",] = system.parameters
-    return _logged_table({"metrics.jsonl": metrics, "result.json": result})
-
-
-def logged_by_all(page: Path) -> str:
-    """The numbers that every run has, or every run that learns by gradients."""
-    gradient = {names: meaning.format("`optimizer.lr`") for names, meaning in run_records.GRADIENT.items()}
-    metrics = run_records.PROGRESS | gradient | run_records.SKIPPED
-    files = {"metrics.jsonl": metrics, "timing.jsonl": run_records.TIMING, "result.json": run_records.RESULT}
-    return _logged_table(files)
-
-
-def _logged_table(files: Mapping[str, run_records.Meanings]) -> str:
-    rows = [
-        [file, ", ".join(f"`{name}`" for name in names), meaning]
-        for file, meanings in files.items()
-        for names, meaning in meanings.items()
-    ]
-    return _table(("file", "name", "formula or meaning"), rows)
 
 
 def deviations(system: System) -> str:
@@ -318,7 +254,7 @@ def dataset_table(page: Path) -> str:
         hosts = {urlsplit(file.url).hostname or "" for file in record.files} - {""}
         origin = "built in" if record.builtin else ", ".join(sorted(hosts)) or "your copy"
         rows.append([f"`{record.name}`", record.title, record.kind, record.size, origin, record.source, record.licence])
-    return _table(("name", "", "kind", "size", "from", "source", "licence"), rows)
+    return table(("name", "", "kind", "size", "from", "source", "licence"), rows)
 
 
 def settings_table(cls: type, prefix: str, other: Mapping[str, Any] | None = None) -> str:
@@ -327,7 +263,14 @@ def settings_table(cls: type, prefix: str, other: Mapping[str, Any] | None = Non
     for field in fields(cls):  # type: ignore[arg-type]
         default = f"`{_toml(other[field.name])}`" if other and field.name in other else _default(field)
         rows.append([f"`{field.name}`", default, _description(cls, field.name)])
-    return _table((f"`{prefix}`", "default", ""), rows)
+    return table((f"`{prefix}`", "default", ""), rows)
+
+
+def _objective_line(page: Path, system: System, objective: type) -> str:
+    names = ", ".join(f"`{field.name}`" for field in fields(objective))  # type: ignore[arg-type]
+    own = ", ".join(f"`{key} = {_toml(value)}`" for key, value in system.objective_settings.items())
+    at = f"[`{system.objective}`]({relative(page, 'docs/losses.md')}#settings-of-objectives)"
+    return f"`objective.` has the settings of {at}: {names}{f', here with {own}' if own else ''}.\n"
 
 
 def pipeline_settings(page: Path) -> str:
@@ -344,11 +287,7 @@ def pipeline_settings(page: Path) -> str:
         for section, cls in sections.items()
         for field in fields(cls)
     ]
-    return _table(("section, or name", "setting", "default", ""), rows)
-
-
-def _link(page: Path, system: System, text: str) -> str:
-    return f"[`{text}`]({Path(os.path.relpath(ROOT / system.docs, page.parent)).as_posix()})"
+    return table(("section, or name", "setting", "default", ""), rows)
 
 
 def _description(cls: type, field: str) -> str:
@@ -368,11 +307,6 @@ def _toml(value: Any) -> str:
     if value is None:
         return "none"
     return json.dumps(list(value) if isinstance(value, tuple) else value, ensure_ascii=False)
-
-
-def _table(heads: tuple[str, ...], rows: list[list[str]]) -> str:
-    lines = [heads, ["---"] * len(heads), *rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def blocks() -> dict[str, Callable[[Path], str]]:
@@ -399,19 +333,20 @@ def blocks() -> dict[str, Callable[[Path], str]]:
         "objectives": objective_table,
         "objective-settings": objective_settings,
         "pipeline-settings": pipeline_settings,
-        "logged": logged_by_all,
+        "logged": logged.by_all,
+        "logged-by-task": logged.by_task,
     }
 
     def settings(page: Path, system: System) -> str:
         config, objective = system.load()[0], settings_for(system, system.objective)
         tables = [settings_table(config, "system."), preset_table(system)]
         if fields(objective):
-            tables.insert(1, settings_table(objective, "objective.", system.objective_settings))
+            tables.insert(1, _objective_line(page, system, objective))
         return "\n".join(tables)
 
     for system in registry.SYSTEMS:
         writers[f"settings-{system.name}"] = partial(settings, system=system)
-        writers[f"logged-{system.name}"] = lambda page, system=system: logged(system)  # type: ignore[misc]
+        writers[f"logged-{system.name}"] = partial(logged.alone, system=system)
         writers[f"deviations-{system.name}"] = lambda page, system=system: deviations(system)  # type: ignore[misc]
     return writers
 
@@ -427,7 +362,7 @@ def renewed(page: Path, text: str) -> str:
         head, name, end = match.groups()
         if name not in writers:
             raise SystemExit(f"{page.relative_to(ROOT)}: no table is called {name}.")
-        return head + writers[name](page) + end
+        return head + wrapped(writers[name](page)) + end
 
     return _BLOCK.sub(write, text)
 

@@ -274,7 +274,7 @@ MISTAKES: dict[str, Row] = {
     "an image where a table was": (
         file("bad.png", "x"),
         ("predict", "run", "bad.png"),
-        "The run was trained on a table, but bad.png is none of *.",
+        "The run reads tables, but bad.png is not a table (*).",
     ),
     "no such file to predict": (
         no_change,

@@ -8,6 +8,10 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -235,17 +239,36 @@ NEAREST = System(
 )
 
 
+def grow(patch: pytest.MonkeyPatch) -> None:
+    """One line more in each table."""
+    patch.setattr(kinds, "KINDS", (BARS, *kinds.KINDS))
+    patch.setattr(encodings, "ENCODINGS", (*encodings.ENCODINGS, LENGTHS))
+    patch.setattr(objective_table, "OBJECTIVES", (*objective_table.OBJECTIVES, DISTANCE))
+    patch.setattr(registry, "SYSTEMS", (*registry.SYSTEMS, NEAREST))
+    importlib.reload(canon.data.config)
+
+
 @pytest.fixture(autouse=True)
 def house(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The tables with one line more each."""
-    monkeypatch.setattr(kinds, "KINDS", (BARS, *kinds.KINDS))
-    monkeypatch.setattr(encodings, "ENCODINGS", (*encodings.ENCODINGS, LENGTHS))
-    monkeypatch.setattr(objective_table, "OBJECTIVES", (*objective_table.OBJECTIVES, DISTANCE))
-    monkeypatch.setattr(registry, "SYSTEMS", (*registry.SYSTEMS, NEAREST))
-    importlib.reload(canon.data.config)
+    grow(monkeypatch)
     yield
     monkeypatch.undo()
     importlib.reload(canon.data.config)
+
+
+def train_until_killed(recipe: str, data: str, out: str) -> None:
+    """In a process of its own: SIGKILL once the checkpoint of step 6 is there."""
+    patch = pytest.MonkeyPatch()
+    grow(patch)
+    keep = Trainer._checkpoint
+
+    def keep_and_die(self: Trainer) -> None:
+        keep(self)
+        if self.step == 6:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    patch.setattr(Trainer, "_checkpoint", keep_and_die)
+    train(recipe, data, Path(out), quiet=True)
 
 
 RECIPE = """
@@ -282,16 +305,10 @@ def test_everything_works_with_a_system_of_another_file(tmp_path: Path, recipe: 
     report = json.loads(canon("check", data, "--json").out)
     assert report["kind"] == "bars" and report["suits"] == ["nearest-mean"]
     whole = train(recipe, data, tmp_path / "whole", quiet=True)
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        kept = Trainer._checkpoint
-
-        def stop(self: Trainer) -> None:
-            kept(self)
-            if self.step == 6:
-                raise KeyboardInterrupt
-
-        patch.setattr(Trainer, "_checkpoint", stop)
-        train(recipe, data, tmp_path / "cut", quiet=True)
+    code = "import sys; from tests.test_extension import train_until_killed; train_until_killed(*sys.argv[1:])"
+    words = [sys.executable, "-c", code, recipe, data, str(tmp_path / "cut")]
+    killed = subprocess.run(words, cwd=Path(__file__).parent.parent, capture_output=True, text=True, timeout=300)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
     resumed = train(str(tmp_path / "cut"), resume=True, quiet=True)
     assert (whole.path / "metrics.jsonl").read_bytes() == (resumed.path / "metrics.jsonl").read_bytes()
     one, other = (load_file(run.path / "last" / "model.safetensors") for run in (whole, resumed))

@@ -75,3 +75,10 @@ def test_text_is_text_and_only_powers_of_ten_are_formulas(name: str) -> None:
     assert [*map(words.count, name.split("\n"))] == [5] * len(name.split("\n"))
     assert not any("mathdefault" in word for word in words if word != name)
     assert figures.to_png(figure) == figures.to_png(figure)
+
+
+def test_chinese_names_are_drawn_without_a_warning(recwarn: pytest.WarningsRecorder) -> None:
+    figure, axes = draw()
+    axes[0, 0].set_title("体育")
+    assert ">体育</text>" in figures.to_svg(figure) and figures.to_png(figure)
+    assert not [warning for warning in recwarn if "Glyph" in str(warning.message)]

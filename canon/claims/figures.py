@@ -1,13 +1,14 @@
-"""The figure of a claim, drawn from its result alone, and the words that say the same.
+"""The figure of a claim, drawn from its result alone, and its description in words.
 
 One style, readable in black and white: variants differ in marker and dash as well as in colour. `dots` has one column
 for each variant, a dot for each seed and a bar at the mean; `lines` has the mean over seeds of a variant's curve, or,
-where variants name a `line` and the place `at` which they stand on it, a line through their means.
+where variants name a `line` and their place on it, `at`, a line through their means.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from html import escape
 from statistics import fmean
 from typing import Any
 
@@ -42,7 +43,7 @@ def figure_of(claim: Claim, result: Result) -> figures.Figure:
 
 
 def words(claim: Claim, result: Result) -> str:
-    """What the figure shows, for those who do not see it."""
+    """What the figure shows, for people who cannot see it."""
     of = claim.figure
     if of.kind == "dots":
         means = [
@@ -57,6 +58,11 @@ def words(claim: Claim, result: Result) -> str:
     return f"{of.ylabel} against {of.xlabel}: {'; '.join(lines)}."
 
 
+def described(svg: str, claim: Claim, result: Result) -> str:
+    """The figure with its words, as the text alternative."""
+    return svg.replace("<svg", f'<svg role="img" aria-label="{escape(words(claim, result))}"', 1)
+
+
 def _numbers(claim: Claim, result: Result) -> Iterator[tuple[str, list[float]]]:
     for name in claim.variants:
         values = [of.get(claim.figure.value) for of in result.values.get(name, {}).values()]
@@ -65,7 +71,7 @@ def _numbers(claim: Claim, result: Result) -> Iterator[tuple[str, list[float]]]:
 
 
 def _curves(claim: Claim, result: Result) -> Iterator[tuple[str, Points]]:
-    """The lines by name: of variants with curves, then those through variants that stand at a place."""
+    """The lines by name: of variants with curves, then those through variants that have a place."""
     through: dict[str, Points] = {}
     numbers = dict(_numbers(claim, result))
     for name, variant in claim.variants.items():

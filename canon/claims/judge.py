@@ -12,6 +12,8 @@ that a part wrongly holds with probability at most 5 %. d is the mean difference
     often     the share of seeds with a value of 1, bounds of Clopper and Pearson 1934: holds if low ≥ at_least; does
               not hold if high < at_least
 
+A part is inconclusive where a seed that it needs diverged: those that are left are no fair draw.
+
 A claim holds if all its parts hold (Berger 1982, intersection–union: no correction is needed), does not hold if one
 does not, and is inconclusive otherwise.
 """
@@ -24,7 +26,7 @@ from dataclasses import dataclass
 from functools import cache
 from statistics import fmean, stdev
 
-from canon.claims.record import Claim, Part, terms
+from canon.claims.record import FAILED, Claim, Part, terms
 from canon.report.page import number
 
 HOLDS, FAILS, OPEN = "holds", "does not hold here", "inconclusive"
@@ -62,6 +64,12 @@ def _part(part: Part, values: Values, failed: Mapping[str, str]) -> JudgedPart:
             return JudgedPart(
                 part.says, OPEN, f"Not judged whether {part.says}: {name} failed ({failed[name].rstrip('.')})."
             )
+    for name, value in part.sides:
+        of = values.get(name, {})
+        diverged = sum(value not in seed and seed.get(FAILED) == 1 for seed in of.values())
+        if diverged:
+            text = f"{diverged} of {len(of)} seeds of {name} diverged"
+            return JudgedPart(part.says, OPEN, f"Not judged whether {part.says}: {text}.", seeds=len(of) - diverged)
     seeds = sorted(set.intersection(*(set(values.get(name, {})) for name, _ in part.sides)))
     seeds = [seed for seed in seeds if all(value in values[name][seed] for name, value in part.sides)]
     if not seeds:
@@ -72,11 +80,12 @@ def _part(part: Part, values: Values, failed: Mapping[str, str]) -> JudgedPart:
 
 
 def _difference(part: Part, values: Values, seed: int) -> float:
-    """first − than, where each may be a difference itself."""
+    """first − than, where each may be a difference itself, or with `sizes` the size of one."""
     got = [values[name][seed][value] for name, value in part.sides]
     split = len(terms(part.first))
-    ours, theirs = got[:split], got[split:]
-    return ours[0] - sum(ours[1:]) - ((theirs[0] - sum(theirs[1:])) if theirs else 0.0)
+    sides = [terms[0] - sum(terms[1:]) for terms in (got[:split], got[split:]) if terms]
+    ours, theirs = [*(map(abs, sides) if part.sizes else sides), 0.0][:2]
+    return ours - theirs
 
 
 def decide(part: Part, differences: Sequence[float]) -> JudgedPart:

@@ -14,21 +14,21 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from canon.claims.figures import figure_of
+from canon.claims.figures import described, figure_of
 from canon.claims.record import FAILED, LEARNED, Claim, with_seeds
-from canon.claims.results import DEFAULT_OUT, Curve, Measured, Result, measured, write
+from canon.claims.results import DEFAULT_OUT, Measured, Result, measured, read, write
+from canon.claims.values import Values, impossible, returned, value_of, values_in
 from canon.compare.compare import PlannedRecipe, ReadData, finished_run, planned
 from canon.compare.protocol import Terms, check_alike, check_budgets
 from canon.config import Table
 from canon.contracts import World
 from canon.errors import CanonError, NonFinite, border, unknown
-from canon.figures import save
+from canon.figures import render
 from canon.report.page import can_draw, duration
 from canon.runs import files
 from canon.storage import write_text
 from canon.training.run import Run, environment
 
-Values = dict[str, float | Curve]
 _NOTED = {"of": dict, "values": dict, "seconds": (int, float)}  # a file of values, of a probe or of a run that diverged
 
 
@@ -39,12 +39,19 @@ def run(
     out: Path = DEFAULT_OUT,
     say: Callable[[str], None] | None = None,
 ) -> Result:
-    """Measures all variants, judges, and writes result.json and figure.svg."""
-    lab = _Lab(with_seeds(claim, budget, seeds), budget, out / claim.name / budget, say or _say)
+    """Measures all variants, judges, and writes result.json and figure.svg. Seeds of an earlier result stay in it."""
+    say, folder = say or _say, out / claim.name / budget
+    wanted = with_seeds(claim, budget, seeds)
+    there = _judged_already(folder / "result.json", claim, budget)
+    if there > wanted.budgets[budget].seeds:
+        say(f"{claim.name} has {there} seeds already, and all of them are judged.")
+        wanted = with_seeds(claim, budget, there)
+    lab = _Lab(wanted, budget, folder, say)
     result = lab.run()
     write(lab.folder / "result.json", result)
     if can_draw():
-        save(figure_of(claim, result), lab.folder / "figure.svg")
+        drawn = render(figure_of(claim, result), lab.folder / "figure.svg").decode()
+        write_text(lab.folder / "figure.svg", described(drawn, claim, result))
     return result
 
 
@@ -59,6 +66,7 @@ class _Lab:
         self.plans: dict[str, PlannedRecipe] = {}
         self.values: Measured = {name: {} for name in claim.variants}
         self.failed: dict[str, str] = {}
+        self.known: dict[str, list[str] | None] = {}  # the names of a variant's values; None while all seeds diverged
         self.environment: Table | None = None  # of a run
         self.seconds = 0.0  # of probes and runs, those of earlier sittings too
 
@@ -71,9 +79,12 @@ class _Lab:
         for name, variant in claim.variants.items():
             if variant.recipe and not variant.start:
                 self._plan(name, {})
+        self._check_names()
         jobs = [(seed, name) for seed in range(claim.budgets[self.budget].seeds) for name in claim.variants]
         spent: dict[str, list[float]] = {}  # by variant, in this sitting
         for number, (seed, name) in enumerate(jobs, start=1):  # seed by seed, so that whole pairs are there early
+            if number == len(claim.variants) + 1:
+                self._check_figure()
             if name in self.failed:
                 continue
             title, begun = f"[{number}/{len(jobs)}] {claim.name}: {name}, seed {seed}", time.perf_counter()
@@ -87,6 +98,7 @@ class _Lab:
             spent.setdefault(name, []).append(taken)
             left = _left(spent, [later for _, later in jobs[number:] if later not in self.failed])
             self.say(f"{title}: {duration(taken)}" + (f"; about {duration(left)} left" if left >= 1 else ""))
+        self._check_figure()
         if not any(self.values.values()):
             raise CanonError(f"{claim.name}: {next(iter(self.failed.values()))}")
         where = self.environment or environment(World())
@@ -97,32 +109,37 @@ class _Lab:
         noted = self.folder / name / f"seed-{seed}.json"
         changes = self.claim.changes(name, self.budget)
         what: Table = {"what": variant.probe or variant.recipe, "settings": json.loads(json.dumps(changes))}
+        source = {"source": self.claim.source_of(variant.probe)} if variant.probe else {}
         if noted.is_file():
             found = files.read(noted, _NOTED, "remove it to measure again")
+            before = found["of"].pop("source", source.get("source"))
             if found["of"] != what:
                 raise CanonError(f"{noted} was measured with other settings: give another --out.")
-            self.seconds += found["seconds"]
-            return found["values"]
+            if before == source.get("source"):
+                self.seconds += found["seconds"]
+                return self._chosen(name, found["values"]) if variant.probe else self._diverged(name, found["values"])
+            self.say(f"{variant.probe} has changed since seed {seed} of {name} was measured; it is measured again.")
         if variant.probe:
             begun = time.perf_counter()
             values = self._called(variant.probe, seed=seed, **changes)
-            return self._note(noted, what, self._chosen(name, values), time.perf_counter() - begun)
+            return self._chosen(name, self._note(noted, what | source, values, time.perf_counter() - begun))
         plan = self._plan(name, self._start(variant.start, seed)) if variant.start else self.plans[name]
         begun = time.perf_counter()
         try:
             finished, _ = finished_run(plan, seed, self.folder / name / f"seed-{seed}")
         except NonFinite:
-            return self._note(noted, what, {LEARNED: 0.0, FAILED: 1.0}, time.perf_counter() - begun)
+            values = {LEARNED: 0.0, FAILED: 1.0}
+            return self._diverged(name, self._note(noted, what, values, time.perf_counter() - begun))
         assert finished.result is not None
         self.seconds += finished.result["cost"]["seconds"]
         self.environment = finished.env
         looked = self._called(variant.look, finished) if variant.look else {}
         return self._chosen(name, looked, finished)
 
-    def _called(self, place: str, *arguments: Run, **settings: Any) -> dict[str, Any]:
+    def _called(self, place: str, *arguments: Run, **settings: Any) -> Values:
         """The values of a probe or a look; what it raises is a sentence."""
         with border(place, "failed"):
-            return self.claim.function(place)(*arguments, **settings)
+            return returned(place, self.claim.function(place)(*arguments, **settings))
 
     def _note(self, path: Path, what: Table, values: Values, seconds: float) -> Values:
         write_text(path, json.dumps({"of": what, "values": values, "seconds": round(seconds, 3)}))
@@ -140,6 +157,8 @@ class _Lab:
         changes = {**self.claim.changes(name, self.budget), **more}
         self.plans[name] = planned(variant.recipe, name, name, variant.data, None, changes, self.read)
         for part in self.claim.rule:
+            if part.sizes:  # how far results are apart, also those of other drawings of the data
+                continue
             half = len(part.sides) // 2
             for (one, _), (two, _) in zip(part.sides[:half], part.sides[half:], strict=False):
                 if name in (one, two) and one in self.plans and two in self.plans:
@@ -152,18 +171,46 @@ class _Lab:
                     check_budgets(terms, "make them alike in the claim's file")
         return self.plans[name]
 
-    def _chosen(self, name: str, values: dict[str, Any], run: Run | None = None) -> Values:
+    def _diverged(self, name: str, values: Values) -> Values:
+        self.known.setdefault(name, None)
+        return values
+
+    def _chosen(self, name: str, values: Values, run: Run | None = None) -> Values:
         """The values that the rule and the figure need, from a probe or look or else from a run."""
         chosen: Values = {}
+        self.known[name] = [*values, *(values_in(run) if run is not None else ())]
         for wanted in self.claim.values_of(name):
             value = values.get(wanted)
             if value is None and run is not None:
                 value = value_of(run, wanted)
             if value is not None:
-                chosen[wanted] = [[float(x), float(y)] for x, y in value] if isinstance(value, list) else float(value)
-            elif any(wanted == value and name == of for part in self.claim.rule for of, value in part.sides):
-                raise unknown(f"value of {name}", wanted, values if run is None else values_in(run))
+                chosen[wanted] = value
+            elif wanted in self.claim.ruled(name):
+                if wanted in (self.known[name] or ()):
+                    raise CanonError(f"{wanted} of {name} is undefined for its data.")
+                raise unknown(f"value of {name}", wanted, self.known[name] or ())
         return chosen
+
+    def _check_names(self) -> None:
+        """Values that no run can have show before anything is trained."""
+        figure, possible = [], []
+        for name, plan in self.plans.items():
+            looked = bool(self.claim.variants[name].look)
+            wrong, known = impossible(plan, self.claim.ruled(name), looked)
+            if wrong:
+                raise unknown(f"value of {name}", wrong, known)
+            figure.append(impossible(plan, [self.claim.figure.value], looked)[0])
+            possible += known
+        if len(self.plans) == len(self.claim.variants) and all(figure):
+            raise unknown("value of a variant (figure.value)", self.claim.figure.value, set(possible))
+
+    def _check_figure(self) -> None:
+        """After the first seed: some variant must have what the figure shows, unless it diverged."""
+        value, known = self.claim.figure.value, self.known.values()
+        shown = any(value in of for seeds in self.values.values() for of in seeds.values())
+        if known and None not in known and not shown and not self.failed:
+            names = {name for of in known for name in of or ()}
+            raise unknown("value of a variant (figure.value)", value, names)
 
 
 def _left(spent: dict[str, list[float]], later: list[str]) -> float:
@@ -172,27 +219,10 @@ def _left(spent: dict[str, list[float]], later: list[str]) -> float:
     return math.fsum(math.fsum(spent[name]) / len(spent[name]) if name in spent else mean for name in later)
 
 
-def value_of(run: Run, name: str) -> float | Curve | None:
-    """A value of a finished run by its name; None if it has none."""
-    result: Table = run.result or {}
-    if name in (LEARNED, FAILED):
-        losses = [row["train/loss"] for row in run.metrics() if "train/loss" in row]
-        return float((losses[-1] < 0.9 * losses[0]) == (name == LEARNED)) if losses else None
-    section, _, key = name.partition("/")
-    if section == "cost":
-        return result["cost"].get(key)
-    if section in ("last", "least", "most", "curve"):
-        points = [[float(row["step"]), float(row[key])] for row in run.metrics() if key in row]
-        if section == "curve" or not points:
-            return points or None
-        series = [y for _, y in points]
-        return {"last": series[-1], "least": min(series), "most": max(series)}[section]
-    return result["scores"].get(section, {}).get(key)
-
-
-def values_in(run: Run) -> list[str]:
-    """The names of all values of a finished run."""
-    result: Table = run.result or {}
-    scores = [f"{split}/{key}" for split, of in result["scores"].items() for key in of]
-    series = dict.fromkeys(key for row in run.metrics() for key in row if key not in ("step", "epoch"))
-    return [*scores, *(f"cost/{key}" for key in result["cost"]), *(f"last/{key}" for key in series), LEARNED, FAILED]
+def _judged_already(path: Path, claim: Claim, budget: str) -> int:
+    """How many seeds a result of the same variants and budget has; 0 for none, or one that cannot be read."""
+    try:
+        result = read(path)
+    except CanonError:
+        return 0
+    return result.seeds if result.design == claim.designs[budget] else 0

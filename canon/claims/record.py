@@ -40,7 +40,7 @@ class Variant:
     set: dict[str, Any] = Field(default_factory=dict)  # settings of the recipe, arguments of the probe
     look: str = ""  # module:function, of the finished run
     start: str = ""  # another variant: training starts from its run of the same seed
-    line: str = ""  # of the figure: to which line it belongs, and where it stands on it
+    line: str = ""  # of the figure: to which line it belongs, and its place on it
     at: float | None = None
 
 
@@ -59,6 +59,7 @@ class Part:
     sd: Positive | None = None  # greater, level, equal: of the differences between seeds, for which `seeds` are enough
     expected: float | None = None  # exact
     tolerance: Annotated[float, Field(ge=0)] | None = None
+    sizes: bool = False  # of differences: how large each side's is, whatever its sign
     at_least: Annotated[float, Field(gt=0, lt=1)] | None = None  # often: the share of seeds
 
     @property
@@ -98,7 +99,7 @@ class Claim:
     budgets: dict[str, Budget]
     figure: Figure
     rule_digest: str
-    design_digest: str  # of variants and budgets
+    designs: dict[str, str]  # by budget, the digest of the variants and of it
 
     def changes(self, name: str, budget: str) -> Table:
         """The settings of a variant: the budget's for all, its own, then the budget's for it; the last one counts."""
@@ -106,10 +107,20 @@ class Claim:
         common = {key: value for key, value in of.set.items() if ("." in key) == bool(variant.recipe)}
         return {**common, **variant.set, **of.each.get(name, {})}
 
+    def ruled(self, name: str) -> list[str]:
+        """What the rule needs of a variant."""
+        return list(dict.fromkeys(value for part in self.rule for variant, value in part.sides if variant == name))
+
     def values_of(self, name: str) -> list[str]:
         """What the rule and the figure need of a variant."""
-        ruled = [value for part in self.rule for variant, value in part.sides if variant == name]
-        return list(dict.fromkeys([*ruled, self.figure.value]))
+        return list(dict.fromkeys([*self.ruled(name), self.figure.value]))
+
+    def source_of(self, place: str) -> str:
+        """The digest of the file that a probe is in."""
+        module = place.partition(":")[0]
+        file = self.path.parent / module if module.endswith(".py") else CLAIMS / "probes" / f"{module}.py"
+        with border(f"{self.path}: {place}", "cannot be imported"):
+            return hashlib.sha256(file.read_bytes()).hexdigest()
 
     def function(self, place: str) -> Callable[..., dict[str, Any]]:
         """A probe or a look: of canon.claims.probes, or of a file beside the claim, as in mine.py:ratio."""
@@ -158,6 +169,8 @@ def find(name: str) -> list[Claim]:
         path = Path(name)
         if not path.is_file():
             raise CanonError(f"There is no claim file {name}.")
+        if taken := _packaged(path):
+            raise CanonError(f"{name}: canon's own claim {taken} has this name; give the file another.")
         return [read(path)]
     every = names()
     chosen = [known for known in every if name in (known, known.split("/")[1], known.split("/")[0])]
@@ -165,6 +178,13 @@ def find(name: str) -> list[Claim]:
         words = {part for known in every for part in known.split("/")}
         raise unknown("claim or chapter", name, words)
     return [read(CLAIMS / f"{known}.toml") for known in chosen]
+
+
+def _packaged(path: Path) -> str:
+    """The claim that comes with canon and would share results with the one of another file; "" for none."""
+    if path.resolve().is_relative_to(CLAIMS.resolve()):
+        return ""
+    return next((known for known in names() if known.split("/")[1] == path.stem), "")
 
 
 def read(path: Path) -> Claim:
@@ -195,7 +215,7 @@ def read(path: Path) -> Claim:
         budgets={name: _part(Budget, table[name], path, name) for name in BUDGETS},
         figure=_part(Figure, table["figure"], path, "figure"),
         rule_digest=_digest(table["rule"]),
-        design_digest=_digest([table["variants"], table["quick"], table["full"]]),
+        designs={name: _digest([table["variants"], table[name]]) for name in BUDGETS},
     )
     _check(claim)
     return claim
@@ -219,7 +239,7 @@ def _check(claim: Claim) -> None:
         if bool(variant.recipe) == bool(variant.probe):
             raise CanonError(f"{where}: give either recipe or probe.")
         if variant.probe and (variant.look or variant.start or variant.data):
-            raise CanonError(f"{where}: look, start and data are of recipes, not of probes.")
+            raise CanonError(f"{where}: look, start and data belong to recipes, not to probes.")
         if variant.start and list(claim.variants).index(name) <= list(claim.variants).index(
             _known(claim, variant.start)
         ):
@@ -233,7 +253,7 @@ def _check(claim: Claim) -> None:
         for name, _ in part.sides:
             _known(claim, name)
         if part.than and len(terms(part.first)) != len(terms(part.than)):
-            raise CanonError(f"{claim.path}: {part.first} and {part.than} must have as many variants.")
+            raise CanonError(f"{claim.path}: {part.first} and {part.than} must name the same number of variants.")
     for budget in claim.budgets.values():
         for name in budget.each:
             _known(claim, name)
@@ -287,6 +307,8 @@ def new(name: str) -> Path:
     for taken in (Path(name), path):
         if taken.exists() and not taken.is_dir():
             raise CanonError(f"{taken} exists: give another name.")
+    if known := _packaged(path):
+        raise CanonError(f"canon's own claim {known} has this name: give another.")
     write_text(path, TEMPLATE.format(name=path.stem))
     return path
 

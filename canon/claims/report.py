@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from html import escape
 from pathlib import Path
 from typing import Any
 
-from canon.claims.figures import figure_of, words
+from canon.claims.figures import described, figure_of, words
 from canon.claims.judge import FAILS, HOLDS, OPEN
 from canon.claims.record import BUDGETS, Claim, find, names
 from canon.claims.results import Result, read
@@ -19,20 +20,20 @@ _SIGNS = {HOLDS: "✓", FAILS: "✗", OPEN: "?"}
 
 def write_gallery(folder: Path, files: list[str]) -> Path:
     """Writes FOLDER/report.html from its results. files: claims outside the package."""
-    known = {claim.name: claim for name in [*names(), *files] for claim in find(name)}
+    by_name = {claim.name: claim for name in [*names(), *files] for claim in find(name)}
     results = []
     for path in sorted(folder.glob("*/*/result.json")):
         result = read(path)
-        if result.name not in known:
+        if result.name not in by_name:
             raise CanonError(
                 f"{path} is of a claim that does not come with canon: add its file, as in canon claims report {folder} "
                 f"{result.name}.toml."
             )
         if path.parent.name in BUDGETS:
-            results.append((known[result.name], result))
+            results.append((by_name[result.name], result))
     if not results:
         raise CanonError(f"{folder} has no result of a claim: make one with canon claims run NAME --out {folder}.")
-    return page.write_page(folder / "report.html", _render, {"results": results})
+    return page.write_page(folder / "report.html", _render, {"results": results, "folder": folder})
 
 
 def _render(facts: Any, draw: bool) -> str:
@@ -40,11 +41,14 @@ def _render(facts: Any, draw: bool) -> str:
     counts = Counter(result.verdict for _, result in results)
     cards = page.cards(page.card(f"{_SIGNS[verdict]} {verdict}", str(counts[verdict])) for verdict in _SIGNS)
     about = f"{len(results)} results; each was judged by a rule fixed before its run."
-    sections = {f"{_SIGNS[of.verdict]} {claim.name} ({of.budget})": _section(claim, of, draw) for claim, of in results}
+    sections = {
+        f"{_SIGNS[of.verdict]} {of.name} ({of.budget})": _section(claim, of, facts["folder"], draw)
+        for claim, of in results
+    }
     return page.document("The claims lab", "canon claims", about, cards, sections)
 
 
-def _section(claim: Claim, result: Result, draw: bool) -> str:
+def _section(claim: Claim, result: Result, folder: Path, draw: bool) -> str:
     parts = [
         {
             "says": part.says,
@@ -59,10 +63,11 @@ def _section(claim: Claim, result: Result, draw: bool) -> str:
     text = words(claim, result)
     figure = page.note(page.NO_FIGURES)
     if draw:
-        label = f'<svg role="img" aria-label="{escape(text)}"'
-        figure = page.drawing(figure_of(claim, result)).replace("<svg", label, 1)
-    again = "" if result.budget == "quick" else " --full"
-    name = claim.name if claim.name in {known.split("/")[1] for known in names()} else claim.path.name
+        figure = described(page.drawing(figure_of(claim, result)), claim, result)
+    again = [] if result.budget == "quick" else ["--full"]
+    known = {name.split("/")[1] for name in names()}
+    arguments = ["canon", "claims", "run", claim.name if claim.name in known else str(claim.path), *again]
+    command = shlex.join([*arguments, "--seeds", str(result.seeds), "--out", str(folder)])
     run = {"what": f"{result.seeds} seeds of {', '.join(claim.variants)}", "time": page.duration(result.seconds)}
     return "".join(
         (
@@ -72,6 +77,6 @@ def _section(claim: Claim, result: Result, draw: bool) -> str:
             page.table(parts),
             page.note(claim.discussion) if claim.discussion else "",
             page.pairs({**run, "machine": result.machine, "date": result.date, "rule": result.rule[:12]}),
-            page.code(f"canon claims run {name}{again} --seeds {result.seeds}"),
+            page.code(command),
         )
     )

@@ -1,4 +1,4 @@
-"""The result of a claim: what was measured, the verdict, and by which rule; as JSON, shipped or in a folder of runs."""
+"""The result of a claim: measured values, verdict and rule, as JSON, shipped or in a folder of runs."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Result:
     failed: dict[str, str]  # variant -> why
     seconds: float  # of all probes and runs
     rule: str  # sha256 of the rule that judged
-    design: str  # of variants and budgets
+    design: str  # of variants and budget
     environment: Table  # versions and machine
     date: str
 
@@ -64,8 +64,8 @@ class Result:
         """The verdict, and whether the claim's file has changed since."""
         if self.rule != claim.rule_digest:
             return f"{self.verdict} (judged by another rule)"
-        if self.design != claim.design_digest:
-            return f"{self.verdict} (of other variants or budgets)"
+        if self.design != claim.designs[self.budget]:
+            return f"{self.verdict} (of other variants or another budget)"
         return self.verdict
 
     def to_json(self) -> Table:
@@ -83,7 +83,7 @@ def measured(
     verdict, sentence, parts = judge(claim, numbers, failed)
     return Result(
         *(claim.name, budget, verdict, sentence, parts, values, dict(failed), round(seconds, 1)),
-        *(claim.rule_digest, claim.design_digest, where, datetime.now(UTC).date().isoformat()),
+        *(claim.rule_digest, claim.designs[budget], where, datetime.now(UTC).date().isoformat()),
     )
 
 

@@ -31,6 +31,19 @@ _VERBS = {
         *("inspect:attention", "inspect:gradients", "inspect:importances"),
     ),
 }
+# What others call a verb.
+_ELSEWHERE = {
+    "export": "convert RUN FILE --to onnx",
+    "finetune": "train finetune --data PATH",
+    "fit": "train PATH",
+    "test": "evaluate RUN",
+    "eval": "evaluate RUN",
+    "infer": "predict RUN FILE",
+    "embed": "encode RUN FILE",
+    "ls": "list",
+    "info": "describe NAME",
+    "download": "data fetch NAME",
+}
 # Modules whose verbs are of two words, as in canon data fetch.
 _GROUPS = {
     "inspect": "Look into a trained network: filters, features, attention, gradients, importances.",
@@ -49,7 +62,12 @@ def _first_word(place: str) -> str:
 
 
 class _Headed(typer.core.TyperGroup):
-    """The help of `canon`: verbs under the headings of `_VERBS`."""
+    """The help of `canon`: verbs under the headings of `_VERBS`; another program's verb names canon's."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if verb := _ELSEWHERE.get(args[0]):
+            ctx.fail(f"No such command '{args[0]}'. Did you mean 'canon {verb}'?")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         for heading, places in _VERBS.items():

@@ -32,7 +32,9 @@ def alone(ctx: typer.Context, json: Json = False) -> None:
         ours, theirs = here(claim.name), next(iter(shipped(claim.name)), None)
         row = {"claim": claim.name, "chapter": claim.chapter}
         row["verdict here"] = ours.standing(claim) if ours else "–"
+        row["seeds here"] = ours.seeds if ours else "–"
         row["verdict shipped"] = theirs.standing(claim) if theirs else "–"
+        row["seeds shipped"] = theirs.seeds if theirs else "–"
         row["time"] = duration(theirs.seconds) if theirs else "–"
         rows.append(row)
     print_result(json, rows, rows)
@@ -42,7 +44,7 @@ def show(
     name: Annotated[str, typer.Argument(help="A claim, or the file of one.")],
     json: Json = False,
 ) -> None:
-    """Show a claim: its sentence and source, its variants, its rule, and the results that there are.
+    """Show a claim: its sentence and source, its variants, its rule, and its results.
 
     Examples:
     canon claims show score-variance
@@ -52,6 +54,7 @@ def show(
 
     from canon.claims.record import BUDGETS, find
     from canon.claims.results import here, shipped
+    from canon.data.formats.cells import counted
 
     claims = find(name)
     if len(claims) > 1:
@@ -73,9 +76,10 @@ def show(
         against = f" against {part.than}" if part.than else ""
         print(f"  rule: {part.says} ({part.kind}: {part.value} of {part.first}{against}; {settings})")
     for budget in BUDGETS:
-        print(f"  {budget}: {claim.budgets[budget].seeds} seeds")
+        print(f"  {budget}: {counted(claim.budgets[budget].seeds, 'seed')}")
     for where, result in known.items():
-        print(f"\n{where}: {result.standing(claim)}. {result.sentence}\n  {result.machine}, {result.date}")
+        seeds = counted(result.seeds, "seed")
+        print(f"\n{where}: {result.standing(claim)}. {result.sentence}\n  {seeds}, {result.machine}, {result.date}")
 
 
 def run(
@@ -109,15 +113,20 @@ def run(
     claims = _without_repeats([claim for name in (known() if all_ else names or []) for claim in find(name)])
     folder, budget = out or DEFAULT_OUT, "full" if full else "quick"
     results, refused = {}, {}
-    with stoppable("Stopped; everything is saved. Give the same command again to continue."):
-        for claim in claims:
-            try:
-                results[claim.name] = run_claim(claim, budget, seeds, folder)
-            except CanonError as mistake:
-                if len(claims) == 1:
-                    raise
-                refused[claim.name] = str(mistake)
-                print(f"{claim.name}: {mistake}", file=sys.stderr)
+    stopped = "Stopped; what is finished is saved. Give the same command again to continue."
+    try:
+        with stoppable(stopped):
+            for claim in claims:
+                try:
+                    results[claim.name] = run_claim(claim, budget, seeds, folder)
+                except CanonError as mistake:
+                    if len(claims) == 1:
+                        raise
+                    refused[claim.name] = str(mistake)
+                    print(f"{claim.name}: {mistake}", file=sys.stderr)
+    except KeyboardInterrupt:  # outside training, as in a probe
+        print(stopped, file=sys.stderr)
+        sys.exit(130)
     if json:
         print_json({"results": [result.to_json() for result in results.values()], "refused": refused})
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from json import dumps
 from pathlib import Path
 from typing import Annotated
 
@@ -23,7 +24,8 @@ def encode(
     files: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="FILE", help="Texts: a line or a row of a table each; without them, or with -, standard input."
+            metavar="FILE",
+            help="Texts: a line or a row of a table each; without them, or with -, standard input; or a text itself.",
         ),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="The folder of vectors, V.")] = None,
@@ -38,16 +40,19 @@ def encode(
     column: Annotated[str, typer.Option(help="Tables: the column of text; default: text, else the longest.")] = "",
     json: Json = False,
 ) -> None:
-    """Turn texts into vectors: vectors.npy, in the order of the input, rows.jsonl and meta.json in a folder.
+    """Turn texts into vectors: vectors.npy, in the order of the input, rows.jsonl and meta.json in a folder; texts as
+    arguments are printed as JSON lines.
 
     Examples:
     canon encode runs/embed corpus.txt --out vectors
+    canon encode runs/embed "A text"
     canon encode all-MiniLM-L6-v2 docs.jsonl --column body --out vectors --precision int8
     canon encode all-MiniLM-L6-v2 more.jsonl --out vectors --add
     grep volcano corpus.txt | canon encode runs/embed - --out vectors
     canon encode vectors --remove 17 --compact
     """
-    from canon.use.search.folder import VectorFolder
+    from canon.data.paths import file_of
+    from canon.use.search.folder import VectorFolder, texts_of
     from canon.use.search.folder import encode as encode_files
 
     def say(text: str) -> None:
@@ -63,11 +68,15 @@ def encode(
         if compact:
             record["compacted"] = folder.compact()
     else:
+        if out is None and files and all(name != "-" and file_of(name) is None for name in files):
+            rows = texts_of(model, files, pooling or (), prompt)
+            print(dumps(rows, indent=1) if json else "\n".join(map(dumps, rows)))
+            return
         if out is None:
             raise CanonError("canon encode needs files of texts and --out V, the folder of their vectors.")
         how = {"add": add, "precision": precision, "pooling": pooling or (), "prompt": prompt, "column": column}
-        with files_of(with_piped(files, f"files of texts, as in canon encode {model} FILE --out {out}")) as given:
-            folder = encode_files(model, given, out, say=say, **how)  # type: ignore[arg-type]
+        with files_of(with_piped(files, f"files of texts, as in canon encode {model} FILE --out {out}")) as sources:
+            folder = encode_files(model, sources, out, say=say, **how)  # type: ignore[arg-type]
         record = {"folder": str(out), "truncated": folder.store.meta["truncated"], "empty": folder.store.meta["empty"]}
     meta = folder.store.meta
     record |= {"rows": len(folder), "dim": meta["dim"], "precision": meta["precision"]}

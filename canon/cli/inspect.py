@@ -115,17 +115,25 @@ def gradients(
     _output(run, "gradients", gradients_of(load(run), split, length), gradients_figure, out, json)
 
 
-def importances(run: RunDirectory, out: Out = None, json: Json = False) -> None:
-    """Draw how much each feature counts: gains of trees, weights, votes.
+def importances(
+    run: RunDirectory,
+    measured: Annotated[
+        bool, typer.Option("--measured", help="What is lost without each feature, in place of gains and weights.")
+    ] = False,
+    out: Out = None,
+    json: Json = False,
+) -> None:
+    """Draw how much each feature of a ranker counts: gains, weights, votes, or what the metric loses without it.
 
     Examples:
     canon inspect importances runs/lambdamart --json
+    canon inspect importances runs/lambdamart --measured
     """
     from canon.inspect.importances import importances as importances_of
     from canon.inspect.importances import importances_figure
     from canon.use.model import load
 
-    _output(run, "importances", importances_of(load(run)), importances_figure, out, json)
+    _output(run, "importances", importances_of(load(run), measure=measured), importances_figure, out, json)
 
 
 def _output(

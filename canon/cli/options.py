@@ -11,6 +11,7 @@ from inspect import signature
 from math import isfinite
 from pathlib import Path
 from shutil import get_terminal_size
+from textwrap import wrap
 from typing import Annotated, Any
 
 import typer
@@ -124,10 +125,20 @@ def print_json(value: Any) -> None:
 
 
 def print_table(rows: list[dict[str, Any]]) -> None:
-    """Prints a table; lines that do not fit a terminal are cut."""
+    """Prints a table; columns that do not fit a terminal stand below the others of their row."""
     width = get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
-    for line in table_lines(rows):
+    names = list(rows[0]) if rows else []
+    kept = next((n for n in range(len(names), 1, -1) if _width(rows, names[:n]) <= width), 1)
+    lines = list(table_lines([{name: row[name] for name in names[:kept]} for row in rows]))
+    below = [names[kept:], *([_cell(row[name]) for name in names[kept:]] for row in rows)]
+    for line, cells in zip(lines, below, strict=False):
         print(line if len(line) <= width else line[: width - 1] + "…")
+        for more in wrap("  ".join(filter(None, cells)), width - 4) if cells else ():
+            print(f"    {more}")
+
+
+def _width(rows: list[dict[str, Any]], names: list[str]) -> int:
+    return max(map(len, table_lines([{name: row.get(name) for name in names} for row in rows])))
 
 
 def table_lines(rows: list[dict[str, Any]]) -> Iterator[str]:

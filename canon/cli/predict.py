@@ -38,17 +38,17 @@ def predict(
     from canon.use.model import load
 
     form = format_of(format, out, json)
-    given = with_piped(sources, f"a file or a text, as in canon predict {run} FILE")
+    inputs = with_piped(sources, f"a file or a text, as in canon predict {run} FILE")
     model = load(run)
     if threshold is not None:
         set_threshold(model.task, threshold)
     count = top or (1 if threshold is None else len(model.schema.classes))
     with ExitStack() as stack:
         piped = ""
-        if "-" in given and not as_text:
+        if "-" in inputs and not as_text:
             ending = encodings.find(model.schema.encoding).piped_ending
             piped = str(stack.enter_context(standard_input_as_file(ending)))
-        rows = model.predict([piped if piped and name == "-" else name for name in given], count, as_text)
+        rows = model.predict([piped if piped and name == "-" else name for name in inputs], count, as_text)
     for row in rows:
         row["source"] = row["source"].replace(piped, STANDARD_INPUT) if piped else row["source"]
     write_rows(rows, form, out)

@@ -48,14 +48,14 @@ def rank(
     if trec and trec.split() != [trec]:
         raise CanonError(f'--trec takes one word, as in --trec canon, got "{trec}".')
     form = format_of(format, None if trec else out, json)
-    given = with_piped(sources, f"a file, as in canon rank {run} FILE")
+    files = with_piped(sources, f"a file, as in canon rank {run} FILE")
     model = load(run)
     with ExitStack() as stack:
         piped = ""
-        if "-" in given:
+        if "-" in files:
             ending = encodings.find(model.schema.encoding).piped_ending
             piped = str(stack.enter_context(standard_input_as_file(ending)))
-        rows = list(ranked(model, [piped if piped and name == "-" else name for name in given], top or MOST))
+        rows = list(ranked(model, [piped if piped and name == "-" else name for name in files], top or MOST))
     if trec:
         with output(out) as write:
             for line in trec_lines(iter(rows), trec):

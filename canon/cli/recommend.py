@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -36,20 +37,20 @@ def recommend(
     from canon.use.recommend import read_titles
     from canon.use.recommend import recommend as best_items
 
-    given = [item.strip() for item in items.split(",") if item.strip()]
-    if bool(user) == bool(given):
+    owned = [item.strip() for item in items.split(",") if item.strip()]
+    if bool(user) == bool(owned):
         raise CanonError("Give --user U, or --items A,B, one of both.")
-    asked: list[dict[str, Any]] = [{"user": one} for one in user or []] or [{"items": given}]
+    queries: list[dict[str, Any]] = [{"user": one} for one in user or []] or [{"items": owned}]
     if is_pipeline_run(run):
         if titles or out:
             raise CanonError(f"{run} is a pipeline, whose documents have titles: leave --titles and --out out.")
-        _ask(run, asked, top, json)
+        _ask(run, queries, top, json)
         return
     model: Any = canon.load(run)
     if not isinstance(model, Model):
-        raise CanonError(f"{run} is no run of a system that recommends.")
+        raise CanonError(f"{run} is not a run of a system that recommends.")
     names = None if titles is None else read_titles(titles)
-    answers = [best_items(model, **one, top=top, titles=names) for one in asked]
+    answers = [best_items(model, **one, top=top, titles=names) for one in queries]
     if out is not None:
         write_text(out, "".join(dumps(answer, ensure_ascii=False) + "\n" for answer in answers))
         print_result(json, {"file": str(out), "answers": len(answers)}, f"{out}: {len(answers)} answers")
@@ -69,26 +70,31 @@ def recommend(
     print_result(json, answers if len(answers) > 1 else answers[0], shown)
 
 
-def _ask(run: str, asked: list[dict[str, Any]], top: int, json: bool) -> None:
+def _ask(run: str, queries: list[dict[str, Any]], top: int, json: bool) -> None:
     """Users of a pipeline, through all of its stages."""
     from canon.use.pipeline.pipeline import Pipeline
     from canon.use.pipeline.recall import PipelineRequest
 
     pipeline = Pipeline.open(run)
-    requests = [PipelineRequest(user=one.get("user", ""), items=tuple(one.get("items", ()))) for one in asked]
+    requests = [PipelineRequest(user=one.get("user", ""), items=tuple(one.get("items", ()))) for one in queries]
     results = pipeline.search(requests, top)
     record = [
         {**one, "how": pipeline.how(request), "results": rows}
-        for one, request, rows in zip(asked, requests, results, strict=True)
+        for one, request, rows in zip(queries, requests, results, strict=True)
     ]
     shown = [
         {
-            **({"user": one["user"]} if len(asked) > 1 else {}),
+            **({"user": one["user"]} if len(queries) > 1 else {}),
             **{name: row.get(name, "") for name in ("rank", "score", "id", "title")},
         }
-        for one, rows in zip(asked, results, strict=True)
+        for one, rows in zip(queries, results, strict=True)
         for row in rows
     ]
+    for one in record if not json else ():
+        if not one["results"]:
+            who = f"user {one['user']}" if "user" in one else "these items"
+            why = "" if one["how"] else f": no recall of {run} knows users; a recommender does"
+            print(f"Nothing found for {who}{why}.", file=sys.stderr)
     print_result(json, record, shown)
 
 

@@ -61,45 +61,48 @@ def search(
         _ask(folder, _asked(queries, text), top, explain, now, json)
         return
     if explain or now:
-        raise CanonError(f"--explain and --now belong to pipelines; {folder} is none.")
-    found = VectorFolder.open(folder)
+        raise CanonError(f"--explain and --now belong to pipelines; {folder} is not one.")
+    vectors = VectorFolder.open(folder)
     if mine:
-        _mine(found, queries, mine, margin, prompt, out, json)
+        _mine(vectors, queries, mine, margin, prompt, out, json)
         return
     if margin or out:
         raise CanonError("--margin and --out belong to --mine.")
-    asked = _asked(queries, text)
+    texts = _asked(queries, text)
 
     def say(sentence: str) -> None:
         print(sentence, file=sys.stderr)
 
-    results = found.search(asked, top, method=method, index=index, prompt=prompt, ef=ef, say=say)
-    record = [{"query": query, "results": rows} for query, rows in zip(asked, results, strict=True)]
-    several = len(asked) > 1
+    results = vectors.search(texts, top, method=method, index=index, prompt=prompt, ef=ef, say=say)
+    record = [{"query": query, "results": rows} for query, rows in zip(texts, results, strict=True)]
+    several = len(texts) > 1
     shown = [
         {**({"query": query[:40]} if several else {}), **{name: row[name] for name in ("rank", "score", "id", "text")}}
-        for query, rows in zip(asked, results, strict=True)
+        for query, rows in zip(texts, results, strict=True)
         for row in rows
     ]
     print_result(json, record, [{**row, "id": str(row["id"])} for row in shown])
 
 
-def _ask(folder: str, asked: list[str], top: int, explain: bool, now: str, json: bool) -> None:
+def _ask(folder: str, texts: list[str], top: int, explain: bool, now: str, json: bool) -> None:
     from canon.errors import border
     from canon.use.pipeline.documents import seconds_of
     from canon.use.pipeline.pipeline import Pipeline
 
-    with border(f'--now "{now}"', "is no time, as 2026-11-19 or seconds since 1970"):
+    with border(f'--now "{now}"', "is not a time, as 2026-11-19 or seconds since 1970"):
         seconds = seconds_of(now) if now else 0.0
-    results = Pipeline.open(folder).search(asked, top, now=seconds, explain=explain)
-    record = [{"query": query, "results": rows} for query, rows in zip(asked, results, strict=True)]
+    results = Pipeline.open(folder).search(texts, top, now=seconds, explain=explain)
+    record = [{"query": query, "results": rows} for query, rows in zip(texts, results, strict=True)]
     shown = []
-    for query, rows in zip(asked, results, strict=True):
+    for query, rows in zip(texts, results, strict=True):
         for row in rows:
-            of_query = {"query": query[:40]} if len(asked) > 1 else {}
+            of_query = {"query": query[:40]} if len(texts) > 1 else {}
             shown.append(
                 {**of_query, "rank": row["rank"], "score": row["score"], "id": row["id"], **_shown(row, explain)}
             )
+    for one in record if not json else ():
+        if not one["results"]:
+            print(f"Nothing found for {one['query'][:40]!r}.", file=sys.stderr)
     print_result(json, record, shown)
 
 
@@ -107,14 +110,14 @@ def _shown(row: dict[str, Any], explain: bool) -> dict[str, str]:
     """A document in a line; explained: by which recalls at which ranks, and its rank after each stage."""
     if not explain:
         return {"title": str(row.get("title", ""))[:40], "text": row["text"][:80]}
-    found = " ".join(f"{name}:{one['rank']}" for name, one in row["found"].items())
+    recalls = " ".join(f"{name}:{one['rank']}" for name, one in row["found"].items())
     stages = " → ".join(f"{name} {one['rank']}" for name, one in row["stages"].items())
-    return {"found": found, "stages": stages}
+    return {"found": recalls, "stages": stages}
 
 
 def _asked(queries: list[str], text: bool) -> list[str]:
-    with files_of([] if text else queries) as given:
-        return _texts(queries if text else given, text)
+    with files_of([] if text else queries) as files:
+        return _texts(queries if text else files, text)
 
 
 def _texts(sources: list[str], text: bool) -> list[str]:
@@ -126,11 +129,13 @@ def _texts(sources: list[str], text: bool) -> list[str]:
         path = file_of(source, text)
         texts += [source] if path is None else [line.strip() for line in lines(path) if line.strip()]
     if not texts:
-        raise CanonError(f"{', '.join(sources)}: there is no query.")
+        raise CanonError(f"{', '.join(sources)} holds no query.")
     return texts
 
 
-def _mine(found: Any, queries: list[str], count: int, margin: float, prompt: str, out: Path | None, json: bool) -> None:
+def _mine(
+    vectors: Any, queries: list[str], count: int, margin: float, prompt: str, out: Path | None, json: bool
+) -> None:
     from json import dumps
 
     from canon.data.config import DataConfig
@@ -142,7 +147,7 @@ def _mine(found: Any, queries: list[str], count: int, margin: float, prompt: str
     rows = SENTENCES.source(DataConfig(source=queries[0], valid=0.0, test=0.0)).parts["train"]
     if rows.width < 2:
         raise CanonError(f"{queries[0]} has one text in each row; --mine needs a text and the one that belongs to it.")
-    mined = found.mine([row[:2] for row in rows.sentences], count, margin, prompt)
+    mined = vectors.mine([row[:2] for row in rows.sentences], count, margin, prompt)
     write_text(out, "".join(dumps(row, ensure_ascii=False) + "\n" for row in mined))
     record = {"file": str(out), "pairs": len(rows), "mined": len(mined)}
     print_result(json, record, f"{out}: {len(mined):,} of {len(rows):,} pairs have {count} negatives")

@@ -102,8 +102,8 @@ def output(out: Path | None) -> Iterator[Callable[[str], None]]:
 def _flat(row: dict[str, Any]) -> dict[str, Any]:
     """A record as cells: its choices one after the other (class, probability, class_2 …), else its own values."""
     cells: dict[str, Any] = {"source": row["source"]}
-    own = {name: value for name, value in row.items() if name != "source"}
-    for rank, choice in enumerate(row.get("top", [own]), start=1):
+    rest = {name: value for name, value in row.items() if name != "source"}
+    for rank, choice in enumerate(row.get("top", [rest]), start=1):
         for name, value in choice.items():
             for place, item in enumerate(value if isinstance(value, list) else [value], start=1):
                 number = place if isinstance(value, list) else rank

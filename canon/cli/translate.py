@@ -59,19 +59,19 @@ def translate(
 
     if input is not None and texts:
         raise CanonError("Give texts or --input, not both.")
-    given: list[Given] = [input] if input is not None else _given(texts or ["-"], as_text)
-    _check([one for one in (*given, reference) if isinstance(one, Path)], out)
+    inputs: list[Given] = [input] if input is not None else _given(texts or ["-"], as_text)
+    _check([one for one in (*inputs, reference) if isinstance(one, Path)], out)
     references = [text for _, text in use.read_lines(reference)] if reference else []
     translator = use.Translator(load(run), beam, length_penalty, n_best, batch)
     # A line that cannot be read is reported before hours of work, not after them.
-    total = 0 if None in given else sum(1 for _ in _lines(given))
-    typed = None in given and sys.stdin.isatty()
+    total = 0 if None in inputs else sum(1 for _ in _lines(inputs))
+    typed = None in inputs and sys.stdin.isatty()
     hypotheses: list[str] = []
     shown = out is not None or not sys.stdout.isatty()
     with output(out) as write, bar("translating", total, enabled=shown) as progress:
         try:
             # At a terminal every line is answered as it comes.
-            for source, translations in translator.stream(_lines(given), window=1 if typed else 0):
+            for source, translations in translator.stream(_lines(inputs), window=1 if typed else 0):
                 for line in _formatted(source, translations, n_best, scores, json):
                     write(line)
                 if reference:
@@ -106,11 +106,11 @@ def _check(files: Sequence[Path], out: Path | None) -> None:
             raise CanonError(f"{out} is also an input; write to another file.")
 
 
-def _lines(given: Sequence[Given]) -> Iterator[Line]:
+def _lines(inputs: Sequence[Given]) -> Iterator[Line]:
     """The lines of files and of standard input, and texts."""
     from canon.use.translate import lines_of, read_lines
 
-    for number, one in enumerate(given, start=1):
+    for number, one in enumerate(inputs, start=1):
         if isinstance(one, Path):
             yield from read_lines(one)
         elif one is None:

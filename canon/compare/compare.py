@@ -30,7 +30,7 @@ from canon.compare.report import render
 from canon.compare.result import Comparison, Entry, flat, recipe_settings, summarize
 from canon.config import Table
 from canon.data.schema import Data
-from canon.errors import CanonError, border
+from canon.errors import CanonError, border, unknown
 from canon.recipe import Recipe
 from canon.report.page import write_page
 from canon.report.run import write_report
@@ -40,6 +40,7 @@ from canon.training.plan import epoch_size, resolved
 from canon.training.run import Run
 from canon.training.trainer import train_and_keep
 
+VARIED = ("data.seed", "data.fold")
 ReadData = dict[tuple, Data]  # by what decides how it is read
 
 
@@ -64,8 +65,11 @@ def compare(
     changes: Table | None = None,
     out: str | Path | None = None,
     quiet: bool = False,
+    vary: str = "",
 ) -> Comparison:
-    """Trains every recipe with seeds 0 … seeds − 1 and compares them on the test set."""
+    """Trains every recipe with seeds 0 … seeds − 1 and compares them on the test set.
+
+    vary: data.seed or data.fold, which goes with the seed, so that every seed has its own set of examples."""
     if not names:
         raise CanonError("Give the recipes to compare, as in canon compare digits-mlp digits-softmax.")
     if seeds < 1:
@@ -73,16 +77,29 @@ def compare(
     changes = changes or {}
     if "train.seed" in changes:
         raise CanonError("train.seed is what a comparison varies: leave it out and give --seeds N.")
-    plans = _plan(names, data, check_budget(budget) if budget else None, changes)
-    terms = [Terms.planned(plan.label, plan.recipe, plan.data) for plan in plans]
-    check_alike(terms)
-    if budget is None:
-        check_budgets(terms, "give one to all, as in --budget examples=50000 (or steps, epochs, seconds)")
+    if vary and vary not in VARIED:
+        raise unknown("setting that goes with the seed (--vary)", vary, VARIED)
+    if vary in changes:
+        raise CanonError(f"{vary} is what --vary {vary} sets: leave it out.")
+
+    def planned_for(seed: int) -> list[PlannedRecipe]:
+        own = {**changes, vary: seed} if vary else changes
+        plans = _plan(names, data, check_budget(budget) if budget else None, own)
+        terms = [Terms.planned(plan.label, plan.recipe, plan.data) for plan in plans]
+        check_alike(terms)
+        if budget is None:
+            check_budgets(terms, "give one to all, as in --budget examples=50000 (or steps, epochs, seconds)")
+        return plans
+
+    plans = planned_for(0)
     folder = _folder_for(out, [plan.folder for plan in plans])
     runs: dict[str, dict[int, Run]] = {plan.label: {} for plan in plans}
     total = len(plans) * seeds
     for number in range(total):  # seed by seed, so that an interrupted comparison has whole pairs
-        seed, plan = number // len(plans), plans[number % len(plans)]
+        seed, place = divmod(number, len(plans))
+        if vary and seed and not place:
+            plans = planned_for(seed)
+        plan = plans[place]
         title = f"[{number + 1}/{total}] {plan.label}, seed {seed}"
         with _progress(title, quiet):
             run, read = finished_run(plan, seed, folder / plan.folder / f"seed-{seed}")
@@ -93,6 +110,7 @@ def compare(
             print(f"{title}: {_scores(run)}", file=sys.stderr)
     entries = [Entry(plan.label, runs[plan.label]) for plan in plans]
     words = ["canon", "compare", *names, "--seeds", str(seeds), *(("--data", data) if data else ())]
+    words += ["--vary", vary] if vary else []
     words += ["--budget", f"{budget[0]}={budget[1]}"] if budget else []
     for key, value in changes.items():
         words += ["--set", f"{key}={json.dumps(value)}"]

@@ -158,8 +158,13 @@ def summarize(entries: list[Entry], folder: Path, command: str) -> Comparison:
     one, recipe = next(iter(results[entries[0].label].values())), entries[0].first_run.recipe
     split = "test" if "test" in one["scores"] else list(one["scores"])[-1]
     task = tasks.of(recipe.system)
-    every = [result["scores"][split] for by_seed in results.values() for result in by_seed.values()]
+    per_recipe = [[result["scores"][split] for result in by_seed.values()] for by_seed in results.values()]
+    every = [scores for of_recipe in per_recipe for scores in of_recipe]
+    # In a run of the first recipe's metrics, or in some seeds of another's.
     undefined = [name for name in one["scores"][split] if any(scores.get(name) is None for scores in every)]
+    for of_recipe in per_recipe:
+        names = dict.fromkeys(name for scores in of_recipe for name in scores if name not in undefined)
+        undefined += [name for name in names if any(scores.get(name) is None for scores in of_recipe)]
     main = recipe.train.monitor or task.monitor
     if main in undefined:
         raise CanonError(f"{main} decides, but it is undefined for the {split} set of a run: set train.monitor.")

@@ -20,10 +20,10 @@ def choose_rows(source: ClickSource, config: Any, codes: np.ndarray) -> tuple[Ch
         raise unknown("data.split", config.split, SPLITS[1:])
     if config.tenth is not None:
         return _tenth(source, config, codes)
-    own = len(source.parts) > 1
-    how = config.split or ("given" if own else "time" if source.time else "random")
+    has_parts = len(source.parts) > 1
+    how = config.split or ("given" if has_parts else "time" if source.time else "random")
     if how in ("given", "random"):
-        if how == "given" and not own:
+        if how == "given" and not has_parts:
             raise CanonError(f"{source.name} has no parts of its own for data.split = given; give data.test a file.")
         return choose(source, config, codes)
     if how == "time" and not source.time:

@@ -78,9 +78,9 @@ class ColumnEncoder:
     def to_record(self) -> dict[str, Any]:
         """As JSON; of the fields of a subclass those that are not the default."""
         values = asdict(self)
-        own = {each.name: each.default for each in fields(self) if each.name not in _SHARED}
+        defaults = {each.name: each.default for each in fields(self) if each.name not in _SHARED}
         core = {"name": values.pop("name"), "kind": self.kind, **{key: values[key] for key in _SHARED[1:]}}
-        return core | {key: values[key] for key, default in own.items() if values[key] != default}
+        return core | {key: values[key] for key, default in defaults.items() if values[key] != default}
 
 
 _SHARED = tuple(each.name for each in fields(ColumnEncoder))
@@ -302,8 +302,8 @@ def _codes(table: Table, name: str, categories: Sequence[str]) -> np.ndarray:
     loose = {text.strip().casefold(): code for code, text in reversed(list(enumerate(categories)))}
     places = {text: code for code, text in enumerate(categories)}
     texts, codes = table.factor(name)
-    found = (places.get(text, loose.get(text.strip().casefold(), -1)) for text in texts)
-    return np.fromiter(found, dtype=np.int64, count=len(texts))[codes]
+    codes_of_texts = (places.get(text, loose.get(text.strip().casefold(), -1)) for text in texts)
+    return np.fromiter(codes_of_texts, dtype=np.int64, count=len(texts))[codes]
 
 
 def _moments(table: Table, name: str, form: str) -> np.ndarray:

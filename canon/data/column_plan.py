@@ -21,7 +21,7 @@ from canon.data.column_encoders import (
     NumberColumn,
     WordsColumn,
 )
-from canon.data.columns import MOST_CATEGORIES, PEEK, is_wordy, listed, short
+from canon.data.columns import MOST_CATEGORIES, PEEK, is_wordy, listed, short, texts_of
 from canon.data.formats import dates
 from canon.data.formats.tables import Table
 from canon.data.progress import bar
@@ -64,10 +64,11 @@ def plan(
     labels: CentredLabels | None,
     asked: bool = False,
     words_alone: bool = False,
+    label: str = "",
 ) -> PlannedColumns:
     """Fits the columns on training rows. labels: None where nothing is predicted, so that only numbers and categories
     are read. asked: whether the user named the columns, so that none is left out for its looks. words_alone: whether
-    a single column of sentences is enough."""
+    a single column of sentences is enough. label: a column of numbers to predict, for the notes."""
     chosen: dict[str, ColumnChoice] = {}
     trained: dict[str, np.ndarray] = {}
     encoders: list[ColumnEncoder] = []
@@ -82,18 +83,34 @@ def plan(
     texts = [encoder.name for encoder in encoders if isinstance(encoder, WordsColumn)]
     encoders += [LikenessColumns.fit(table, *pair, rows) for pair in combinations(texts[:_COMPARED], 2)]
     if not any(encoder.width and (words_alone or not isinstance(encoder, WordsColumn)) for encoder in encoders):
-        if not asked and any(choice.kind == _ID for choice in chosen.values()):
-            return plan(table, names, rows, missing, labels, True, words_alone)  # there is nothing better
+        if not asked and not texts and any(choice.kind == _ID for choice in chosen.values()):
+            return plan(table, names, rows, missing, labels, True, words_alone, label)  # there is nothing better
         raise _nothing(table, chosen)
-    return PlannedColumns(tuple(encoders), _notes(chosen, encoders), {n: c.kind for n, c in chosen.items()}, trained)
+    commas = {e.name: e.comma for e in encoders if isinstance(e, NumberColumn) and e.comma is not None}
+    commas |= {label: table.commas[label]} if label in table.commas else {}
+    return PlannedColumns(
+        tuple(encoders), _notes(chosen, encoders, commas), {n: c.kind for n, c in chosen.items()}, trained
+    )
+
+
+def require_columns(table: Table, planned: PlannedColumns, label: str) -> None:
+    """Raises where nothing is left beside texts and the label: that is for systems that read text."""
+    words = {encoder.name for encoder in planned.encoders if isinstance(encoder, WordsColumn)} or set(texts_of(table))
+    left = [encoder for encoder in planned.encoders if encoder.name not in (*words, label)]
+    if words and not left and not any(isinstance(encoder, LikenessColumns) for encoder in planned.encoders):
+        raise _only_text(table, min(words))
+
+
+def _only_text(table: Table, name: str) -> CanonError:
+    return CanonError(
+        f'{table.path} has only text beside its label (column "{name}"): train a system that reads text, such as '
+        "fasttext-classifier or finetune."
+    )
 
 
 def _nothing(table: Table, chosen: dict[str, ColumnChoice]) -> CanonError:
     if texts := [name for name, choice in chosen.items() if choice.kind == WordsColumn.kind]:
-        return CanonError(
-            f'{table.path} has only text beside its label (column "{texts[0]}"): train a system that reads text, such '
-            "as fasttext-classifier or finetune."
-        )
+        return _only_text(table, texts[0])
     left = "; ".join(f'"{name}": {choice.note}' for name, choice in list(chosen.items())[:3])
     return CanonError(f"{table.path} has no column to predict from ({left}); name some in data.features.")
 
@@ -109,11 +126,11 @@ def _choose(table: Table, name: str, rows: np.ndarray, missing: str, predicts: b
         return ColumnChoice(NumberColumn.kind, lambda: NumberColumn.fit(table, name, rows, predicts, False))
     count = distinct(table.digests(name)[rows])
     few = count <= MOST_CATEGORIES and count <= max(len(rows) / 2, 2)
+    if count == 1 and predicts and not asked:
+        return ColumnChoice(CategoryColumn.kind, None, "the same in every row")
     some = list(table.stream(name, np.sort(rows)[:PEEK]))
     if predicts and dates.form_of(some) and (form := dates.form_of(_filled(table, name, rows))):
         return ColumnChoice(DateColumn.kind, lambda: DateColumn.fit(table, name, rows, form))
-    if count == 1 and predicts and not asked:
-        return ColumnChoice(CategoryColumn.kind, None, "the same in every row")
     if few:
         return ColumnChoice(CategoryColumn.kind, lambda: CategoryColumn.fit(table, name, rows))
     if facts.bad <= (1 - _MOSTLY) * len(table):
@@ -146,14 +163,17 @@ def _numbers_rows(table: Table, name: str, rows: np.ndarray) -> str:
     return "an id: all different" if plain.endswith(("_id", " id")) or name.endswith("Id") else ""
 
 
-def _notes(chosen: dict[str, ColumnChoice], encoders: Sequence[ColumnEncoder]) -> tuple[str, ...]:
-    """One sentence for each thing that was decided and that is not plain from the data."""
+def _notes(
+    chosen: dict[str, ColumnChoice], encoders: Sequence[ColumnEncoder], commas: dict[str, bool]
+) -> tuple[str, ...]:
+    """One sentence for each thing that was decided and that is not plain from the data. commas: of each column of
+    amounts, whether a comma is its decimal point."""
     left = [f'"{name}" ({choice.note})' for name, choice in chosen.items() if choice.fit is None and choice.note]
     kinds = [(encoder, f'"{encoder.name}"') for encoder in encoders]
     flagged = [text for e, text in kinds if isinstance(e, NumberColumn) and e.flag]
     slips = [text for e, text in kinds if isinstance(e, NumberColumn) and e.strays]
-    amounts = [text for e, text in kinds if isinstance(e, NumberColumn) and e.comma is False]
-    commas = [text for e, text in kinds if isinstance(e, NumberColumn) and e.comma]
+    amounts = [f'"{name}"' for name, comma in commas.items() if not comma]
+    decimal = [f'"{name}"' for name, comma in commas.items() if comma]
     read = [f"{text} ({e.form}: {', '.join(e.parts)})" for e, text in kinds if isinstance(e, DateColumn)]
     means = [f"{text} ({len(e.categories):,} texts)" for e, text in kinds if isinstance(e, MeansColumn)]
     words = [f"{text} ({e.width:,} words)" for e, text in kinds if isinstance(e, WordsColumn)]
@@ -162,7 +182,7 @@ def _notes(chosen: dict[str, ColumnChoice], encoders: Sequence[ColumnEncoder]) -
         "Left out: {}; data.features can name them.": left,
         "Read as dates: {}.": read,
         "Read as amounts, without their signs and separators: {}.": amounts,
-        "Read as numbers with a decimal comma: {}.": commas,
+        "Read as numbers with a decimal comma: {}.": decimal,
         "Missing numbers are the training mean, with a feature that says so: {}.": flagged,
         "Texts among numbers count as missing: {}.": slips,
         "Each of many texts is the mean label of its training rows: {}.": means,

@@ -43,11 +43,18 @@ def settings_of(encodings: Iterable[Encoding]) -> set[str]:
     return {field.name for cls in classes for field in fields(cls)}
 
 
-def owners(name: str) -> list[str]:
+def owners(name: str) -> str:
     """The kinds and encodings that have a setting, for a sentence."""
     holders = {cls for cls in _CLASSES if name in {field.name for field in fields(cls)} - _COMMON}
     kinds = [kind.plural for kind in KINDS if kind.settings in holders]
-    return [*kinds, *(f"{each.name} (an encoding)" for each in ENCODINGS if each.settings in holders)]
+    names = [each.name for each in ENCODINGS if each.settings in holders]
+    if names:
+        kinds.append(f"the encoding{'s' if names[1:] else ''} {_and(names)}")
+    return _and(kinds)
+
+
+def _and(names: list[str]) -> str:
+    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
 
 
 def is_layout(name: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -33,6 +34,16 @@ def find_path(source: str | Path, named: bool = True) -> Path:
         if not path.exists():
             raise missing_path(path, named)
     return path
+
+
+def path_of_rows(source: str, columns: Sequence[str]) -> Path:
+    """The file of rows that a user named, which exists; `columns` are those of a row."""
+    try:
+        return find_path(source, named=False)
+    except CanonError as mistake:
+        some = ", ".join(f'"{name}": …' for name in columns[:3]) + ", …" * (len(columns) > 3)
+        said = str(mistake)
+        raise CanonError(f"{said if said.endswith('?') else said[:-1] + '.'} A row is given as {{{some}}}.") from None
 
 
 def file_of(source: str, text: bool = False) -> Path | None:

@@ -9,6 +9,7 @@ from typing import Any
 from canon.data import encodings
 from canon.data.encodings import Ask, Encoding
 from canon.data.encodings.base import Inputs
+from canon.data.formats import json_lines
 from canon.data.kinds import Kind, kind_for
 from canon.data.records import array_of, sources_of
 from canon.data.schema import Columns, Data, Schema
@@ -38,11 +39,29 @@ def inputs(schema: Schema, given: Any, config: Any, text: bool = False, run: str
         wanted = " or ".join(kind.plural for kind in encoding.reads)
         raise CanonError(f"--text is for runs that read text; this one was trained on {wanted}.")
     accepted = encoding.accepted(schema, run)
-    if (array := array_of(given)) is None:
-        return encoding.inputs(schema, sources_of(given, accepted), config, text)
-    if (columns := encoding.array(schema, array, config)) is None:
+    array = array_of(given)
+    if array is not None and (columns := encoding.array(schema, array, config)) is not None:
+        return columns
+    examples = given if text else _examples(encoding, schema, given)
+    if array is not None and examples is given:
         raise CanonError(f"{accepted}; got an array [{', '.join(map(str, array.shape))}].")
-    return columns
+    return encoding.inputs(schema, sources_of(examples, accepted), config, text)
+
+
+def _examples(encoding: Encoding, schema: Schema, given: Any) -> Any:
+    """The same, with a row that is written as JSON as a row, and several texts of one example together."""
+
+    def example(part: Any) -> Any:
+        if isinstance(part, str) and part.lstrip().startswith("{") and not encoding.takes_text:
+            return json_lines.parse(part, f'"{part[:40]}"')
+        if isinstance(part, tuple) and part and all(isinstance(text, str) for text in part):
+            return encoding.example(schema, part) or part
+        return part
+
+    if (whole := example(given)) is not given or not isinstance(given, list | tuple):
+        return whole
+    parts = list(map(example, given))
+    return given if all(one is other for one, other in zip(parts, given, strict=True)) else parts
 
 
 def labelled(schema: Schema, source: str | Path, config: Any) -> Columns:

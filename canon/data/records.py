@@ -120,6 +120,8 @@ def sources_of(inputs: Any, accepted: str) -> list[Given]:
     """What `predict` was given: names of files, texts and rows; else an error that begins with `accepted`."""
     if isinstance(inputs, str | PathLike):
         return [str(inputs)]
+    if isinstance(inputs, Records):
+        return [inputs]
     if isinstance(inputs, Mapping):
         return [Records.of_dicts([inputs])]
     if isinstance(inputs, ArrowStream | Interchange):
@@ -134,7 +136,9 @@ def sources_of(inputs: Any, accepted: str) -> list[Given]:
             sources.append(Records.of_dicts(several))
             continue
         for part in several:
-            if isinstance(part, ArrowStream | Interchange):
+            if isinstance(part, Records):
+                sources.append(part)
+            elif isinstance(part, ArrowStream | Interchange):
                 sources.append(Records.of_frame(part))
             elif isinstance(part, str | PathLike):
                 sources.append(str(part))

@@ -96,7 +96,7 @@ class Schema:
         return Shuffled(num_examples(columns), batch, seed, device)
 
     def lengths(self, columns: Columns) -> tuple[np.ndarray, np.ndarray]:
-        """Of each example: a number by which those of like length are sorted together, and its tokens."""
+        """Of each example: a number by which examples of similar length are sorted together, and its tokens."""
         raise CanonError("train.tokens is for systems that read text as tokens; give train.batch instead.")
 
     def unit(self, columns: Columns) -> tuple[float, str]:
@@ -106,6 +106,10 @@ class Schema:
     def shown(self, inputs: Any, row: int) -> str:
         """One of the inputs for a person to read; "" where there is no text for it."""
         return ""
+
+    def column_kinds(self) -> dict[str, int]:
+        """How many columns of each kind a table has; of what is not a table, none."""
+        return {}
 
     def comparable(self) -> Schema:
         """Without what each network decides for itself, so that two of them may be compared on the same data."""

@@ -58,15 +58,15 @@ def _shots(
     order = rows[np.random.RandomState(np.array(key, dtype=np.uint32)).permutation(len(rows))]
     train, valid = [], []
     for code in np.unique(classes):
-        own = order[classes[order] == code]
+        members = order[classes[order] == code]
         wanted = config.shots * (1 if has_valid else 2)
-        if len(own) < wanted:
+        if len(members) < wanted:
             raise CanonError(
-                f"{name} has a class with {len(own)} training examples, but data.shots = {config.shots} needs {wanted} "
-                f"of each{'' if has_valid else ', half of them to choose the best checkpoint by'}."
+                f"{name} has a class with {len(members)} training examples, but data.shots = {config.shots} needs "
+                f"{wanted} of each{'' if has_valid else ', half of them to choose the best checkpoint by'}."
             )
-        train.append(own[: config.shots])
-        valid.append(own[config.shots : wanted])
+        train.append(members[: config.shots])
+        valid.append(members[config.shots : wanted])
     return np.sort(np.concatenate(train)), None if has_valid else np.sort(np.concatenate(valid))
 
 

@@ -16,7 +16,7 @@ from canon.inspect.summary import Description
 _TALLEST, _SLANT = 2.1, 0.32  # inches of the input's height; of depth, how much goes right and up
 _THIN, _THICK = 0.07, 0.075  # inches of one channel, and of each doubling
 _GAP, _NARROWEST = 0.3, 1.02  # between boxes, and of the room that a label needs
-_FLOOR = 0.0  # where boxes stand
+_FLOOR = 0.0  # where boxes begin
 _BAR = 0.34  # the longest bar
 
 

@@ -33,7 +33,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_map_only
 
 from canon import optim
-from canon.config import Table
+from canon.config import HasPositions, Table
 from canon.contracts import Learner
 from canon.data.schema import TokenSchema
 from canon.errors import CanonError
@@ -43,7 +43,6 @@ from canon.nn.ragged import Layout
 from canon.nn.without_dynamo import leave_dynamo_out
 from canon.recipe import Recipe
 from canon.tasks.base import NetworkTask
-from canon.tasks.pretraining import HasPositions
 from canon.training.sharding import units
 
 RATE = 400.0  # TFLOP/s of a device: what GPT-2 of 124 M reaches on an H200
@@ -210,12 +209,12 @@ def _state(recipe: Recipe, network: nn.Module) -> int:
 
 def kept_by(network: nn.Module, task: NetworkTask, precision: torch.dtype) -> tuple[int, int]:
     """(copies of weights, all else) that the forward pass of an example keeps for the backward one, in bytes."""
-    own = {parameter.untyped_storage()._cdata for parameter in network.parameters()}
+    weights = {parameter.untyped_storage()._cdata for parameter in network.parameters()}
     storages: dict[int, Any] = {}
 
     def keep(tensor: Tensor) -> Tensor:
         storage = tensor.untyped_storage()
-        if storage._cdata not in own:
+        if storage._cdata not in weights:
             storages[storage._cdata] = storage  # held, so that no other gets its place
         return tensor
 

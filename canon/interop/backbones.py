@@ -19,8 +19,8 @@ import torch
 from torch import Tensor, nn
 
 from canon import registry
-from canon.config import Table
-from canon.contracts import Encodes, StartsFromBackbone, TakesVocabulary
+from canon.config import Freezes, KnowsBackbone, Table
+from canon.contracts import Encodes, KeepsVectors, StartsFromBackbone, TakesVocabulary
 from canon.data.encodings.framed import Backbone
 from canon.data.schema import Schema
 from canon.data.text.tokenizers import Tokenizer
@@ -28,6 +28,7 @@ from canon.errors import CanonError
 from canon.interop.formats import open_for
 from canon.interop.network import ForeignWeights, weight
 from canon.interop.runs import RunSource
+from canon.interop.word_bag import word_bag
 from canon.nn.ragged import Layout
 from canon.recipe import Recipe
 from canon.systems.contrastive.embed import Config as EmbedConfig
@@ -56,7 +57,10 @@ def find(source: str) -> tuple[str, ForeignWeights]:
     """
     tuning = next(system for system in registry.SYSTEMS if system.backbone)
     origin = open_for(tuning, source, "weights", "from")
-    system, weights = origin.system, origin.weights
+    system = origin.system
+    if isinstance(origin, RunSource) and issubclass(origin.recipe.system.load()[1], KeepsVectors):
+        return system, word_bag(origin)
+    weights = origin.weights
     settings, tensors = weights.settings, weights.tensors
     if isinstance(origin, RunSource):
         record = origin.recipe.system
@@ -90,48 +94,60 @@ def complete(recipe: Recipe) -> Recipe:
     chosen = {key: not (origin == "default" or origin.startswith("preset ")) for key, origin in origins.items()}
     if any(key.startswith("system.settings.") for key in recipe.origins):
         chosen["settings"] = True
-    frozen = vars(recipe.config).get("frozen", True)
+    is_frozen = recipe.config.frozen if isinstance(recipe.config, Freezes) else None
     if not recipe.train.init:
-        if vars(recipe.config).get("frozen", False):
+        if is_frozen:
             raise CanonError("system.frozen keeps a pre-trained network as it is: give one, --set from=RUN_OR_FOLDER.")
         if origins["backbone"] != "default":
             return recipe
         config = replace(recipe.config, backbone=_SMALL)
         return replace(recipe, config=config, origins=recipe.origins | {"system.backbone": "from nothing pre-trained"})
     system, weights = find(recipe.train.init)
+    if issubclass(registry.find(system)[0].load()[1], KeepsVectors) and not isinstance(recipe.config, EmbedConfig):
+        raise CanonError(
+            f"from: {recipe.train.init} is a run of {system}, which is not a pre-trained network for texts; canon "
+            "train embed starts from it, as from a bag of its vectors."
+        )
     if chosen["backbone"] and recipe.config.backbone.partition(":")[0] != system:
         asked = f"system.backbone is {recipe.config.backbone} (from {origins['backbone']})"
         raise CanonError(f"{asked}, but {recipe.train.init} is of {system}: leave it out.")
     settings = {**weights.settings, **(recipe.config.settings if chosen["settings"] else {})}
     config = replace(recipe.config, backbone=system, settings=settings)
     noted = dict.fromkeys(("system.backbone", "system.settings"), f"from {recipe.train.init}")
-    if "sha256" in vars(config) and frozen:
+    if (
+        isinstance(recipe.config, KnowsBackbone) and is_frozen is not False
+    ):  # a prompt that is searched leaves it as it is
         config = replace(config, sha256=sha256(weights.tensors))
         noted["system.sha256"] = f"from {recipe.train.init}"
     if isinstance(config, EmbedConfig):
-        own = _own_settings(recipe, weights)
-        config = replace(config, **own)
-        noted |= dict.fromkeys((f"system.{name}" for name in own), f"from {recipe.train.init}")
+        pooling = _own_settings(recipe, weights)
+        config = replace(config, **pooling)
+        noted |= dict.fromkeys((f"system.{name}" for name in pooling), f"from {recipe.train.init}")
     return replace(recipe, config=config, origins=recipe.origins | noted)
+
+
+def pooled_as(weights: ForeignWeights) -> Table:
+    """What weights say of how a text's tokens become one vector; a fine-tuned network pools in its own way."""
+    theirs = weights.above.settings if weights.above else {}
+    return theirs if "normalize" in theirs else {}
 
 
 def _own_settings(recipe: Recipe, weights: ForeignWeights) -> Table:
     """What weights for sentence vectors say of pooling and what is above it, as far as the recipe does not."""
-    theirs = weights.above.settings if weights.above else {}
-    own = {
+    theirs = pooled_as(weights)
+    settings = {
         name: tuple(theirs[name]) if isinstance(theirs[name], list) else theirs[name]
         for name in _SENTENCE_SETTINGS
         if name in theirs
         and name in vars(recipe.config)
         and recipe.origins.get(f"system.{name}", "default") == "default"
     }
-    own = own if "normalize" in theirs else {}  # a fine-tuned network pools in its own way
-    if not own and recipe.origins.get("system.pooling", "default") == "default":
+    if not settings and recipe.origins.get("system.pooling", "default") == "default":
         raise CanonError(
             f"from: {recipe.train.init} does not say how a text's tokens become one vector: add --set "
             "system.pooling=mean, or cls, last and the like."
         )
-    return own
+    return settings
 
 
 def reading_of(recipe: Recipe, run: Path | None) -> Backbone:
@@ -190,8 +206,8 @@ def take_backbone(network: nn.Module, recipe: Recipe, schema: Schema | None = No
     if isinstance(network, StartsFromBackbone):
         network.start()
     find.cache_clear()  # the tensors are copied
-    made = f"; newly initialised: {', '.join(others)}" if others else ""
-    return f"Started from {source}: {len(taken) + len(above)} tensors taken{left}{made}."
+    new = f"; newly initialised: {', '.join(others)}" if others else ""
+    return f"Started from {source}: {len(taken) + len(above)} tensors taken{left}{new}."
 
 
 def lend(borrower: nn.Module, recipe: Recipe) -> None:
@@ -215,10 +231,16 @@ def sha256(tensors: dict[str, Tensor]) -> str:
     return digest.hexdigest()
 
 
-def vectors_of(source: str) -> Callable[[Sequence[str]], np.ndarray]:
-    """Vectors of texts by the network at `source`: the mean over tokens of its last states, each of length 1."""
+def vectors_of(source: str, wanted: str = "") -> tuple[Callable[[Sequence[str]], np.ndarray], str]:
+    """Vectors of texts by the network at `source`: the mean over tokens of its last states, each of length 1; and the
+    sha256 of its weights, which is `wanted` where that is given."""
     system, weights = find(source)
-    tokenizer = weights.tokenizer
+    tokenizer, there = weights.tokenizer, sha256(weights.tensors)
+    if wanted and wanted != there:
+        raise CanonError(
+            f"The demonstrations are near by the vectors of the network with sha256 {wanted}, but {source} has sha256 "
+            f"{there}: restore it, or train the prompt again."
+        )
     if tokenizer is None:
         raise CanonError(f"data.demo_encoder: {source} has no tokenizer.")
     _, cls = registry.find(system)[0].load()
@@ -238,7 +260,7 @@ def vectors_of(source: str) -> Callable[[Sequence[str]], np.ndarray]:
             parts.append(torch.nn.functional.normalize(layout.mean(states[-1])).numpy())
         return np.concatenate(parts)
 
-    return vectors
+    return vectors, there
 
 
 def _listed(names: list[str]) -> str:

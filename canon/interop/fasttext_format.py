@@ -231,7 +231,7 @@ class _ModelReader:
             )
         numbers = np.frombuffer(self.bytes(4 * dim * _CENTROIDS, what), "<f4")
         cut = [_CENTROIDS * part * place for place in range(1, parts)]
-        return [own.reshape(_CENTROIDS, -1) for own in np.split(numbers, cut)]
+        return [block.reshape(_CENTROIDS, -1) for block in np.split(numbers, cut)]
 
 
 def in_memory(matrix: np.ndarray) -> np.ndarray:

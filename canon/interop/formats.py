@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from canon.interop.network import ForeignWeights, Network
     from canon.interop.vectors import VectorFile, VectorOptions
 
-Content = Literal["weights", "vectors"]
+Content = Literal["weights", "vectors", "prompt"]
+_CONTENTS = {"weights": "weights of a network", "vectors": "word vectors", "prompt": "prompt"}  # in sentences
 TENSOR_FILES = (".safetensors", ".pt", ".pth", ".bin")  # endings of files that can hold tensors by name
 _SIZES = ("dim", "num_layers", "num_heads", "vocab_size", "shape", "num_classes")
 
@@ -180,9 +181,7 @@ FORMATS: tuple[Format, ...] = (  # the first that recognises a path is taken
     Format("huggingface", "a Hugging Face folder", "huggingface", ("weights",), True, " (config.json)"),
     Format("elmo", "ELMo's published folder", "elmo", ("weights",), True, " (options.json, weights.hdf5)"),
     Format("transformer-xl", "a state dict of Transformer-XL's authors", "transformer_xl", ("weights",), writes=False),
-    Format(
-        "prompt", "a prompt without its backbone", "prompt_folder", ("weights",), True, " (prompt.json)", reads=False
-    ),
+    Format("prompt", "a prompt without its backbone", "prompt_folder", ("prompt",), True, " (prompt.json)"),
     Format("torchvision", "a state dict of torchvision", "vision", ("weights",), endings=TENSOR_FILES[:3]),
     Format("timm", "a state dict of timm", "vision", ("weights",), endings=TENSOR_FILES[:3]),
     Format(
@@ -199,12 +198,6 @@ def find(name: str) -> Format:
     return by_name[name]
 
 
-def read_by(system: System, content: Content) -> list[Format]:
-    """The formats that networks or vectors of a system can start from."""
-    own = [known for known in FORMATS if known.general or known.named_in(system.interop.reads)]
-    return [known for known in own if known.reads and content in known.holds]
-
-
 def written_by(system: System) -> list[Format]:
     return [known for known in FORMATS if known.writes and not known.general and known.named_in(system.interop.writes)]
 
@@ -219,51 +212,59 @@ def check_written(system: System, format: Format, source: str) -> None:
         )
 
 
-def open(path: str | Path, content: Content | None = None, formats: Iterable[Format] | None = None) -> Recognised:
-    """What is at `path`; a sentence where that is nothing that canon knows.
+def open(path: str | Path, content: Content | None = None, system: System | None = None) -> Any:
+    """What is at `path`; a sentence where that is nothing that canon knows, or another thing than is asked for.
 
-    content: only formats that hold this. formats: only these. Nothing is downloaded, and no code of a file is run.
+    content: only formats that hold this; of a system, only those that it reads. Nothing is downloaded, and no code of a
+    file is run.
     """
     candidate = Candidate(Path(path).expanduser())
+    asked = [each for each in FORMATS if each.reads and (content is None or content in each.holds)]
+    if system:
+        asked = [each for each in asked if each.general or each.named_in(system.interop.reads)]
     with border(path, "cannot be looked for"):  # such as a name that is too long
         exists = candidate.path.exists()
     if not exists:
         if needed := recipes.recipe_of(str(path)):
             raise CanonError(f"There is no run {path} yet; make it with: canon train {needed}")
-        accepted = f"; accepted: {', '.join(each.title for each in formats)}" if formats else ""
+        accepted = f"; accepted: {', '.join(each.title for each in asked)}" if system else ""
         raise CanonError(f"There is no run, file or folder {path}{accepted}.")
     if not (candidate.path.is_file() or candidate.path.is_dir()):
         raise CanonError(f"{path} is a device or a pipe, not a file.")
-    asked = [each for each in formats or FORMATS if each.reads and each.folder == candidate.path.is_dir()]
-    asked = [each for each in asked if content is None or content in each.holds]
+    there, mistakes = _recognised(candidate, asked)
+    if there is not None:
+        return there
+    others = [each for each in FORMATS if each.reads and each not in asked]
+    if content and (other := _recognised(candidate, others)[0]) is not None:
+        unfit = f"{system.name} does not start from" if system else f"has no {_CONTENTS[content]}"
+        raise CanonError(f"{other}, which {unfit}; accepted: {', '.join(each.title for each in asked)}.")
+    if mistakes:
+        raise mistakes[-1]
+    asked.sort(key=lambda each: each.folder != candidate.path.is_dir())  # what it looks like first
+    titles = [each.title + each.mark for each in asked]
+    raise CanonError(f"{path} is not {' or '.join(filter(None, [', '.join(titles[:-1]), titles[-1]]))}.")
+
+
+def _recognised(candidate: Candidate, formats: list[Format]) -> tuple[Recognised | None, list[CanonError]]:
+    """What is there by the first of the formats that knows it, and what they said who could not read it."""
     mistakes = []
-    for each in {each.module: each for each in asked}.values():  # a module knows all its formats
+    fitting = [each for each in formats if each.folder == candidate.path.is_dir()]
+    for each in {each.module: each for each in fitting}.values():  # a module knows all its formats
         try:
-            with border(path):
+            with border(candidate.path):
                 known: Recognised | None = each.load().recognise(candidate)
         except CanonError as mistake:  # another format may know it better
             mistakes.append(mistake)
             continue
         if known is not None:
-            return known
-    if mistakes:
-        raise mistakes[-1]
-    titles = [each.title + each.mark for each in asked] or ["a file that is read here"]
-    raise CanonError(f"{path} is not {' or '.join(filter(None, [', '.join(titles[:-1]), titles[-1]]))}.")
+            return known, mistakes
+    return None, mistakes
 
 
 def open_for(system: System, path: str | Path, content: Content, key: str) -> Any:
     """The same of a setting `key` of a recipe: only the formats that the system reads."""
     try:
-        formats = read_by(system, content)
-        try:
-            return open(path, content, formats)
-        except CanonError as refusal:
-            other = recognise(path)
-            if other is None or other.format in formats:
-                raise refusal from None
-            accepted = ", ".join(each.title for each in formats)
-            raise CanonError(f"{other}, which {system.name} does not start from; accepted: {accepted}.") from None
+        return open(path, content, system)
     except CanonError as mistake:
         sentence = str(mistake)
         raise CanonError(f"{key}: {'t' if sentence.startswith('There ') else sentence[0]}{sentence[1:]}") from None
@@ -272,6 +273,7 @@ def open_for(system: System, path: str | Path, content: Content, key: str) -> An
 def recognise(path: str | Path) -> Recognised | None:
     """What is at `path`; None where canon does not know it."""
     try:
-        return open(path)
+        known: Recognised = open(path)
     except CanonError:
         return None
+    return known

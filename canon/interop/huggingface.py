@@ -16,10 +16,8 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from safetensors.torch import save_file
-
 from canon import registry
-from canon.config import Table
+from canon.config import HasPositions, HasVocabulary, Table
 from canon.data.encodings.framed import FRAMED
 from canon.data.encodings.passages import PassageSchema
 from canon.data.targets import HiddenTokens
@@ -30,7 +28,7 @@ from canon.interop import huggingface_bert, huggingface_gpt, huggingface_t5, hug
 from canon.interop.formats import Candidate, FileChoices, Format, GivesWeights, Written
 from canon.interop.huggingface_family import Family
 from canon.interop.network import ForeignWeights, Network, Tensors, check_no_choices
-from canon.interop.weights import read_file
+from canon.interop.weights import read_file, write_safetensors
 from canon.storage import writing_folder
 
 FAMILIES: dict[str, Family] = {
@@ -96,7 +94,7 @@ class HuggingFaceFolder(GivesWeights):
                 f"train.init: {self.path} was trained with its own tokenizer of {known.size:,} tokens, which "
                 f"is not the data's, of {tokenizer.size:,}: leave data.tokenizer out."
             )
-        rows, wanted = theirs["vocab_size"], vars(config).get("vocab_size", 0)
+        rows, wanted = theirs["vocab_size"], config.vocab_size if isinstance(config, HasVocabulary) else 0
         if not ours or rows == wanted:
             return weights.tensors, self.notes()
         if not wanted <= rows <= _rounded(wanted):
@@ -118,7 +116,7 @@ class HuggingFaceFolder(GivesWeights):
                 f"{self.path} has no tokenizer (tokenizer.json, vocab.txt, or vocab.json and merges.txt), without "
                 "which its network cannot read a text."
             )
-        room = vars(config).get("max_positions", 0) or _LENGTH + _FRAME
+        room = config.max_positions if isinstance(config, HasPositions) else _LENGTH + _FRAME
         length = max(min(_LENGTH, room - _FRAME), 1)
         tokenizers = {"text": weights.tokenizer}
         schema = PassageSchema(HiddenTokens(), tokenizers=tokenizers, longest=(length,), typical=(length,))
@@ -222,8 +220,7 @@ def fill_folder(
         )
     config = {**table, **special_ids(family, tokenizer), "dtype": "float32", "torch_dtype": "float32"}
     (path / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
-    whole = {name: tensor.detach().cpu().contiguous() for name, tensor in theirs.items()}
-    save_file(whole, path / "model.safetensors", metadata={"format": "pt"})
+    write_safetensors(theirs, path / "model.safetensors")
     if tokenizer is not None:
         network: Any = registry.find(family.system)[0].load()[1]
         huggingface_tokenizers.write(tokenizer, path, network.framing, settings.get("max_positions", 0))

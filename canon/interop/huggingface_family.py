@@ -2,8 +2,8 @@
 
 A family is a record: how config.json and tensors become canon's and back, and what files of it have that the network
 does not. `take` makes canon's tensors of a file's; whatever does not fit is listed, all of it. What is not an error:
-- names without the family's prefix (bert. …), with another's before it (module. …), or of old (gamma, beta);
-- a tied matrix that stands there twice, and buffers, which are not weights;
+- names without the family's prefix (bert. …), with another prefix (module. …), or from before a renaming (gamma, beta);
+- a tied matrix that is there twice, and buffers, which are not weights;
 - heads that canon's network does not have (classifier …): left out, and listed in `report.left_out`;
 - heads that the file does not have (BertModel has none that predicts tokens): newly initialised, listed in `made_new`.
 """

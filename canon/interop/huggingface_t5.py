@@ -59,7 +59,7 @@ def tensors_from(tensors: Tensors, settings: Table) -> Tensors:
 
 
 def tensors_to(tensors: Tensors, settings: Table) -> Tensors:
-    """Their tensors of canon's; what is tied stands there once."""
+    """Their tensors of canon's; what is tied is there once."""
     return spread(tensors, _names(settings))
 
 

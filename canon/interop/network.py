@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from canon.config import Table
+from canon.config import HasClasses, Table
 from canon.data.encodings.features import FeatureSchema
 from canon.data.encodings.pixels import PixelSchema
 from canon.data.schema import Schema
@@ -73,7 +73,7 @@ class ForeignWeights:
     made_new: tuple[str, ...] = ()  # tensors, by the file's names, that it does not have
     tokenizer: Tokenizer | None = None
     file: Path | None = None  # to be named, and to know the weights by
-    # Of a network on a backbone, which `settings` and `tensors` are then of: what stands on it.
+    # Of a network on a backbone, which `settings` and `tensors` are then of: what is built on it.
     above: ForeignWeights | None = None
 
     @property
@@ -146,7 +146,7 @@ def check_no_choices(choices: FileChoices, source: Path) -> None:
 
 def schema_of(source: str, config: Any, choices: FileChoices, mean: Sequence[float], std: Sequence[float]) -> Schema:
     """What is known of the data of a network that canon did not train. mean, std: where `choices` has none."""
-    classes, count = choices.classes, vars(config).get("num_classes", 0)
+    classes, count = choices.classes, config.num_classes if isinstance(config, HasClasses) else 0
     if classes and len(classes) != count:
         raise CanonError(f"--classes has {len(classes)} names, but {source} has {count} classes.")
     if len(set(classes)) < len(classes):

@@ -22,6 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from canon.config import HasShape
 from canon.data.encodings.pixels import PixelSchema
 from canon.data.schema import Schema
 from canon.data.targets import Number
@@ -58,7 +59,7 @@ class Scaled(nn.Module):
 
 
 def write_as(format: Format, network: Network, target: Path, choices: FileChoices) -> Written:
-    if network.schema.tokenizers or "shape" not in vars(network.config):
+    if network.schema.tokenizers or not isinstance(network.config, HasShape):
         from canon.interop import onnx_text
 
         return Written(difference=onnx_text.write(network, target))

@@ -102,8 +102,7 @@ class Reader(nn.Module):
         if not isinstance(network, FineTune):
             hidden_ND = network.encode(token_N, layout, segment_N)[-1]
             return layout.pad(hidden_ND), network.pool(hidden_ND, layout)
-        outputs = network(token_N, layout, segment_N)
-        outputs = outputs[0] if isinstance(outputs, tuple) else outputs
+        outputs = network(token_N, layout, segment_N).outputs
         if self.scale:
             return (outputs * self.scale[0] + self.scale[1],)
         return (layout.pad(outputs) if self.of_tokens else outputs,)
@@ -125,7 +124,7 @@ def write(network: Network, target: Path) -> float:
     schema = network.schema
     tokenizer = schema.tokenizers.get("text")
     if tokenizer is None:
-        raise CanonError(f"{network.source} has no tokenizer, without which a graph is of no use; convert a run of it.")
+        raise CanonError(f"{network.source} has no tokenizer, which a graph needs: convert a run of it.")
     module = network.build()
     backbone, framing, limit = _backbone(module, schema, network.source)
     asks = type(schema.target) if isinstance(module, FineTune) else Nothing

@@ -14,6 +14,7 @@ import numpy as np
 
 from canon import recipe as recipes
 from canon.contracts import Arrays, Context, KeepsVectors
+from canon.data.encodings.texts import SentenceSchema
 from canon.data.schema import Schema
 from canon.errors import CanonError
 from canon.interop.formats import Candidate, GivesVectors, GivesWeights
@@ -77,7 +78,8 @@ class RunSource(GivesWeights, GivesVectors):
                 words = WordList.of(self.schema.tokenizers[role].vocabulary)
                 matrix = np.asarray(arrays[f"{name}.weight"], np.float32)
                 return chosen(VectorFile(source, self.system, words, matrix), options)
-        raise CanonError(f"{self.path} is a run of {self.system}, which has no word vectors.")
+        texts = "; canon encode and canon search find texts by its vectors" * isinstance(self.schema, SentenceSchema)
+        raise CanonError(f"{self.path} is a run of {self.system}, which has no word vectors{texts}.")
 
 
 def recognise(candidate: Candidate) -> RunSource | None:

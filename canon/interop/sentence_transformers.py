@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import save_file
 from torch import Tensor
 
 from canon import registry
@@ -32,7 +31,7 @@ from canon.interop.formats import Candidate, FileChoices, Format, GivesWeights, 
 from canon.interop.huggingface_family import empty_tensors
 from canon.interop.huggingface_finetuned import as_read
 from canon.interop.network import ForeignWeights, Network, Tensors, check_no_choices, on_meta
-from canon.interop.weights import read_file
+from canon.interop.weights import read_file, write_safetensors
 from canon.storage import writing_folder
 from canon.systems.contrastive.embed import Config
 from canon.systems.pretrained.finetune import backbone_config
@@ -99,13 +98,13 @@ class SentenceFolder(GivesWeights):
                 **self._prompts(),
             }
             settings["settings"].pop("vocab_size")
-            own: Tensors = {}
+            projection: Tensors = {}
             if "Dense" in kinds:
-                more, own = self._dense(self._folder(kinds.index("Dense")))
+                more, projection = self._dense(self._folder(kinds.index("Dense")))
                 settings |= more
             network = on_meta(*_configured(settings))
             wanted = network.state_dict()
-            tensors = {_BACKBONE + name: tensor for name, tensor in inner.tensors.items()} | own
+            tensors = {_BACKBONE + name: tensor for name, tensor in inner.tensors.items()} | projection
             missing = [name for name in wanted if name not in tensors]
             if missing:
                 raise CanonError(f"{self.path} has no tensors for {', '.join(missing[:5])}.")
@@ -269,8 +268,7 @@ def write_as(format: Format, network: Network, target: Path, choices: FileChoice
                 "activation_function": f"torch.nn.modules.{_MODULE.get(activation, 'activation')}.{activation}",
             }
             _write(folder / name / "config.json", table)
-            whole = {"linear.weight": weight.cpu().contiguous(), "linear.bias": bias.cpu().contiguous()}
-            save_file(whole, folder / name / "model.safetensors", metadata={"format": "pt"})
+            write_safetensors({"linear.weight": weight, "linear.bias": bias}, folder / name / "model.safetensors")
         if config.normalize:
             name = f"{len(listed)}_Normalize"
             (folder / name).mkdir()
@@ -288,9 +286,9 @@ def write_as(format: Format, network: Network, target: Path, choices: FileChoice
 
 
 def _write_transformer(folder: Path, config: Config, tensors: Tensors, network: Network) -> Sequence[str]:
+    if registry.find(config.backbone)[0].name not in huggingface.FAMILIES:
+        raise CanonError(f"{network.source} has the backbone {config.backbone}, which is not a Hugging Face network.")
     system, backbone_settings = backbone_config(config)
-    if system.name not in huggingface.FAMILIES:
-        raise CanonError(f"{network.source} has the backbone {system.name}, which is no Hugging Face network.")
     settings = dict(vars(backbone_settings))
     backbone = {n.removeprefix(_BACKBONE): x for n, x in tensors.items() if n.startswith(_BACKBONE)}
     tokenizer = network.schema.tokenizers.get("text")

@@ -7,7 +7,7 @@ Dai et al. 2019 (arXiv:1901.02860). Their training saves whole Python objects, w
     r_w_bias, r_r_bias [H, d], once for all layers, or in each layer's dec_attn
 Their sinusoids hold all sines before all cosines, canon's alternate: the columns of r_net move. The output has a bias:
 canon's output_bias. Adaptive embeddings and softmax (several emb_layers, emb_projs, cluster_weight) are refused.
-Whether norms stand before or after sublayers is not in the tensors: after, as published.
+Whether norms come before or after sublayers is not in the tensors: after, as published.
 """
 
 from __future__ import annotations

@@ -112,8 +112,8 @@ def read(
 ) -> VectorFile:
     """The vectors of a run, or of a file of any format that holds some, in the file's order.
 
-    Of a word that stands twice the first counts. words: read these only, where they are there. limit: read the first so
-    many words only. dtype: float32 or float16. errors: what to do with words that are not UTF-8: strict, replace,
+    Of a word that occurs twice the first counts. words: read these only, where they are there. limit: read the first
+    so many words only. dtype: float32 or float16. errors: what to do with words that are not UTF-8: strict, replace,
     ignore or surrogateescape. partial: read what is there of a file that is cut short; without it that is an error.
     """
     options = VectorOptions(None if words is None else WordList.of(words), limit, dtype, errors, partial)
@@ -257,7 +257,7 @@ def _fields(line: bytes) -> list[bytes]:
 
 
 def _numbers_at_end(fields: list[bytes]) -> int:
-    """How many numbers stand at the end of a line."""
+    """How many numbers are at the end of a line."""
     count = 0
     for field in reversed(fields):
         if not _NUMBER.fullmatch(field):

@@ -16,11 +16,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from canon import registry
-from canon.config import Table
+from canon.config import HasStem, Table
 from canon.errors import CanonError, border
 from canon.interop.formats import Candidate, FileChoices, Format, GivesWeights, Written
 from canon.interop.network import (
@@ -36,6 +35,7 @@ from canon.interop.network import (
     unwrapped,
     weight,
 )
+from canon.interop.weights import write_safetensors
 from canon.nn.blocks import has_small_stem
 from canon.storage import writing
 
@@ -338,7 +338,7 @@ def to_project(project: str, system: str, config: Any, tensors: Tensors, source:
     channels, *sides = config.shape
     other = {key: getattr(config, key) for key, value in adapter.fixed.items() if getattr(config, key) != value}
     unlike = [f"{key} = {value!r}" for key, value in other.items()]
-    if "stem" in vars(config) and has_small_stem(config.stem, config.shape):
+    if isinstance(config, HasStem) and has_small_stem(config.stem, config.shape):
         unlike.append("the stem for small images")
     if min(sides) < adapter.least:
         unlike.append(f"images of {'×'.join(map(str, sides))} pixels, under {adapter.least}")
@@ -360,7 +360,7 @@ def write_tensors(tensors: Tensors, target: Path) -> None:
     whole = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
     with writing(target) as part:
         if target.suffix == ".safetensors":
-            save_file(whole, part, metadata={"format": "pt"})
+            write_safetensors(whole, part)
         else:
             with part.open("wb") as file:  # by its name, torch would report a full disk as an error of its own
                 torch.save(whole, file)  # tensors only: read it with weights_only=True

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from canon.data.formats import pickles
@@ -45,6 +45,15 @@ def read_file(path: Path) -> Tensors:
             return _read_pickled(path)
         with border(path, "is not a whole .safetensors file"):
             return load_file(path)
+
+
+def write_safetensors(tensors: Tensors, path: Path) -> None:
+    """A .safetensors file that others may read as they may any new file; the package's own are for the owner alone."""
+    path.touch()
+    mode = path.stat().st_mode
+    whole = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    save_file(whole, path, metadata={"format": "pt"})
+    path.chmod(mode)
 
 
 def _read_pickled(path: Path) -> Tensors:

@@ -55,15 +55,15 @@ def grouped_auc(labels: ArrayLike, scores: ArrayLike, groups: ArrayLike) -> floa
         return None
     codes = np.unique(group, return_inverse=True)[1]
     order = np.lexsort((values, codes))
-    own, score, clicked = codes[order], values[order], positive[order]
+    code, score, clicked = codes[order], values[order], positive[order]
     # Mid-ranks within a group: the mean place of equal scores, less the places before the group.
-    new = np.flatnonzero(np.diff(own, prepend=-1) | (np.diff(score, prepend=score[0] - 1) != 0))
-    sizes = np.diff(np.append(new, len(own)))
+    new = np.flatnonzero(np.diff(code, prepend=-1) | (np.diff(score, prepend=score[0] - 1) != 0))
+    sizes = np.diff(np.append(new, len(code)))
     rank = np.repeat(new + (sizes + 1) / 2, sizes)
-    count = np.bincount(own)
-    before = (np.cumsum(count) - count)[own]
-    positives = np.bincount(own, clicked)
-    ranks = np.bincount(own, (rank - before) * clicked)
+    count = np.bincount(code)
+    before = (np.cumsum(count) - count)[code]
+    positives = np.bincount(code, clicked)
+    ranks = np.bincount(code, (rank - before) * clicked)
     both = (positives > 0) & (positives < count)
     if not both.any():
         return None

@@ -45,14 +45,15 @@ def sequence_error_rate(hypotheses: Sequence[Tokens], references: Sequence[Seque
     """Share of the hypotheses that equal none of their references (of pronunciations: the word error rate)."""
     _check(hypotheses, references)
     pairs = zip(hypotheses, references, strict=True)
-    return sum(all(list(said) != list(right) for right in several) for said, several in pairs) / len(hypotheses)
+    wrong = sum(all(list(hypothesis) != list(right) for right in several) for hypothesis, several in pairs)
+    return wrong / len(hypotheses)
 
 
 def token_error_rate(hypotheses: Sequence[Tokens], references: Sequence[Sequence[Tokens]]) -> float:
     """Edits to the nearest reference over the length of those references (of phonemes: the phoneme error rate)."""
     _check(hypotheses, references)
     edits = total = 0
-    for said, several in zip(hypotheses, references, strict=True):
-        distance, length = min((edit_distance(said, right), len(right)) for right in several)
+    for hypothesis, several in zip(hypotheses, references, strict=True):
+        distance, length = min((edit_distance(hypothesis, right), len(right)) for right in several)
         edits, total = edits + distance, total + length
     return edits / max(total, 1)

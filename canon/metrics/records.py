@@ -73,7 +73,7 @@ _CONTROL = (
     Metric("unweighted", "Unweighted return", "mean of G: of the policy that acted, not of π", _HIGH),
     Metric("truth", "Truth", f"discounted return of π within the limit of steps, {_IN_P}", _HIGH),
     Metric("log_episodes", "Episodes of others", "that the estimates are of", _HIGH),
-    Metric("q_error", "Error of Q", f"max over s, a of abs(Q − Q*), Q* {_IN_P}", _LOW),
+    Metric("q_error", "Error of Q", f"max over visited s, a (dqn: all) of abs(Q − Q*), Q* {_IN_P}", _LOW),
 )
 
 RECORDS = (
@@ -321,8 +321,9 @@ RECORDS = (
     Metric(
         "probe_accuracy",
         "Accuracy of a linear probe",
-        "share of right answers of a linear classifier of h (ridge regression onto ±1, λ = 0.1), fitted on one half of "
-        "the split and tested on the other, each once",
+        "share of right answers of a linear classifier of the features (h; of cpc c at a strand's end, asked for its "
+        "document, or for the class of a series in data.label), by ridge regression onto ±1, λ = 0.1, fitted on one "
+        "half of the split and tested on the other, each once",
         _HIGH,
         oracle="scikit-learn",
     ),

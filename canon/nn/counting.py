@@ -92,10 +92,10 @@ def summarize(module: nn.Module, *example_inputs: Any, run: Callable[..., Any] =
             continue
         leaf = _is_leaf(layer)
         inside.update(layer.modules() if leaf else ())
-        own = [p for p in layer.parameters(recurse=leaf) if p not in seen]
-        seen.update(own)
-        if leaf or own:
-            numbers = sum(p.numel() for p in own)
+        parameters = [p for p in layer.parameters(recurse=leaf) if p not in seen]
+        seen.update(parameters)
+        if leaf or parameters:
+            numbers = sum(p.numel() for p in parameters)
             rows.append(Row(name, type(layer).__name__, shapes.get(name), numbers, flops.get(name, 0) // 2))
     total = counter.get_total_flops() // 2
     if rest := total - sum(row.multiply_adds for row in rows):  # attention and products written as functions

@@ -85,7 +85,7 @@ class Decoded:
     tokens: Tensor  # [B, N, T] without <eos>, then <pad>
     lengths: Tensor  # [B, N] tokens of each, <eos> not counted
     log_probabilities: Tensor  # [B, N] of the tokens and <eos>, at temperature 1 over the whole vocabulary
-    scores: Tensor  # [B, N] log-probability / length penalty: what the order goes by
+    scores: Tensor  # [B, N] log-probability / length penalty, which decides the order
     ended: Tensor  # [B, N] True: by <eos>; False: cut short at the limit
 
     def __getitem__(self, index: tuple[int, int]) -> list[int]:

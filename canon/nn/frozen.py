@@ -43,9 +43,9 @@ def is_frozen(module: nn.Module) -> bool:
 
 def once(make: Callable[[M], T], module: M) -> T:
     """make(module): where the module is frozen the same until the end, elsewhere made again by every call."""
-    made = _made.get().get(module)
-    if made is None:
+    kept = _made.get().get(module)
+    if kept is None:
         return make(module)
-    if make not in made:
-        made[make] = make(module)
-    return made[make]
+    if make not in kept:
+        kept[make] = make(module)
+    return kept[make]

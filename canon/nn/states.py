@@ -88,15 +88,15 @@ class Rows:
     def _make(self, state: State, rows: Tensor, untouched: set[str], in_place: set[str]) -> State:
         kept = {*filter(_has_no_rows, state), *untouched, *in_place}
         # Copies come first: they may be of views of what is changed in place.
-        made = {key: x if key in kept else _select(x, rows, _filled(key, state)) for key, x in state.items()}
-        self._own |= made.keys() - kept
+        chosen = {key: x if key in kept else _select(x, rows, _filled(key, state)) for key, x in state.items()}
+        self._own |= chosen.keys() - kept
         if in_place:
             source = rows.numpy()
             to = np.flatnonzero(source != np.arange(len(source)))
             for key in in_place:
-                _move(made[key], to.tolist(), source[to].tolist(), _filled(key, state))
-                made[key] = made[key][: len(source)]
-        return made
+                _move(chosen[key], to.tolist(), source[to].tolist(), _filled(key, state))
+                chosen[key] = chosen[key][: len(source)]
+        return chosen
 
 
 def _writes(x: Tensor) -> int:

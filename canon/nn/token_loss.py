@@ -89,8 +89,8 @@ class _TokenLoss(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None, None, None]:
         factor = upstream[0]
-        made = (None if known is None else known * factor.to(known.dtype) for known in ctx.saved_tensors)
-        gradient_MD, gradient_VD, gradient_V = made
+        gradients = (None if known is None else known * factor.to(known.dtype) for known in ctx.saved_tensors)
+        gradient_MD, gradient_VD, gradient_V = gradients
         return gradient_MD, gradient_VD, gradient_V, None, None
 
 

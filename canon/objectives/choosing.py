@@ -40,8 +40,8 @@ def doing(system: System, table: Table) -> System:
 
 def choose(system: System, preset: str, table: Table, origins: Origins) -> ObjectiveChoice:
     """The section [objective] of a recipe; the system's default where it names none."""
-    rest, own = dict(table), system.presets.get(preset, {})
-    usual, fit = _named(system, own), fitting(system)
+    rest, settings_of_preset = dict(table), system.presets.get(preset, {})
+    usual, fit = _named(system, settings_of_preset), fitting(system)
     name = rest.pop("name", usual)
     if "name" not in table and usual != system.objective:
         origins.setdefault("objective.name", f"preset {preset}")
@@ -53,7 +53,7 @@ def choose(system: System, preset: str, table: Table, origins: Origins) -> Objec
             f"{', '.join(fit)}."
         )
     if name == usual:
-        in_preset = own.get("objective", {})
+        in_preset = settings_of_preset.get("objective", {})
         for origin, values in ((f"preset {preset}", in_preset), (f"system {system.name}", system.objective_settings)):
             for key in values.keys() - rest.keys():
                 rest[key] = values[key]
@@ -70,8 +70,8 @@ def settings_for(system: System, name: str) -> Any:
     """The settings of an objective; a learner without a network has those that are settings of its own too, or all of
     them where its record says so."""
     record = by_name()[name]
-    own = system.loop != "learner" or record.shapes or system.takes_objective_settings
-    return record.tasks[system.task] if own else NoSettings
+    has_settings = system.loop != "learner" or record.shapes or system.takes_objective_settings
+    return record.tasks[system.task] if has_settings else NoSettings
 
 
 def default(system: System, config: Any) -> ObjectiveChoice:
@@ -102,9 +102,9 @@ def shaped(chosen: Table, system: System, objective: ObjectiveChoice, origins: O
         origin = origins.get(f"system.{key}", "default")
         if key in known:
             if key in chosen and origin != _THE_OBJECTIVE and as_tuples(chosen[key]) != value:
-                own = f'objective.name = "{chosen[key]}"' if key in record.decides else f"objective.{key}"
+                setting = f'objective.name = "{chosen[key]}"' if key in record.decides else f"objective.{key}"
                 raise CanonError(
-                    f"system.{key} is {chosen[key]!r} (from {origin}), but the objective decides it: write {own} "
+                    f"system.{key} is {chosen[key]!r} (from {origin}), but the objective decides it: write {setting} "
                     "instead."
                 )
             chosen[key] = value

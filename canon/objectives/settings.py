@@ -1,4 +1,4 @@
-"""Settings of the losses; those of pre-training are beside its batches (canon.data.batching.settings)."""
+"""Settings of the losses; those of pre-training are in canon.pretexts."""
 
 from __future__ import annotations
 

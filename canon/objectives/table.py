@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from canon.data.batching import settings as pretraining
+from canon import pretexts as pretraining
 from canon.objectives.ranking.plain_records import PLAIN
 from canon.objectives.ranking.records import RANKING
 from canon.objectives.recommendation import RECOMMENDATION

@@ -3,7 +3,7 @@
 Records hold names of modules, not the modules: reading the table imports no torch. A system's module has a `Config`
 (settings) and the class named in the record: a torch module for the gradient loop, built as `cls(config)`, or, built as
 `cls(config, context)`, a `Learner` that learns in its own way or an `Agent` that acts in an environment
-(canon.contracts). Records stand in one file for each chapter.
+(canon.contracts). Each chapter's records are in a file of their own.
 """
 
 from __future__ import annotations

@@ -79,7 +79,10 @@ SYSTEMS: tuple[System, ...] = (
         paper="Bellman 1957, Dynamic programming",
         module="canon.systems.control.planning:ValueIteration",
         recipe="control/dynamic-sweeps",
-        deviations=("at γ = 1 it ends when V changes by less than `tol` in a sweep",),
+        deviations=(
+            "at γ = 1 it ends when V changes by less than `tol` in a sweep, and of actions that are equally good takes "
+            "one by which episodes can end soonest",
+        ),
     ),
     _table(
         name="q-learning",

@@ -102,6 +102,18 @@ IDEAS: tuple[Idea, ...] = (
         ("deepq", "ddqn", "rainbow", "ppo", "actorcritic", "ddpg", "trpo", "policygradient"),
         ("dqn", "reinforce", "q-learning"),
     ),
+    Idea(
+        "recurrent networks",
+        ("lstm", "gru", "rnn", "bilstm", "recurrent", "awdlstm"),
+        ("rnn-lm", "seq2seq", "elmo"),
+        "of running text, of pairs of texts, of both directions of a text",
+    ),
+    Idea(
+        "factorization of a matrix",
+        ("svd", "matrixfactorization", "nmf", "lsa", "funksvd"),
+        ("mf", "ials", "glove"),
+        "of users and items, or of words",
+    ),
     Idea("clustering or reduction of dimensions", ("kmeans", "pca", "tsne", "umap", "cluster", "lda")),
 )
 

@@ -29,7 +29,7 @@ SYSTEMS: tuple[System, ...] = (
         module="canon.systems.prompts.prompt:Prompt",
         recipe="prompt/sst2-pet",
         presets={"tiny": {"backbone": "bert", "settings": _TINIEST}},
-        interop=Interop(reads=("huggingface",), writes=("prompt",)),
+        interop=Interop(reads=("huggingface", "prompt"), writes=("prompt",)),
         logs={
             "hidden_loss": "mean over examples of the mean of −log p(hidden token); with `mlm`",
         },

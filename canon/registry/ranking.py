@@ -44,6 +44,17 @@ SYSTEMS: tuple[System, ...] = (
         deviations=("ReLU, dropout and norms in place of the paper's sigmoid units",),
     ),
     _scorer(
+        name="fm-ranker",
+        title="Factorization machine that ranks",
+        title_zh="因子分解机排序模型",
+        paper="Rendle 2010, Factorization machines",
+        module="fm:FMRanker",
+        objective="ranknet",
+        recipe="ranking/fm",
+        presets={"tiny": {"dim": 4}},
+        penalty="λ/2 (‖w‖² + ‖V‖²), λ = `penalty`",
+    ),
+    _scorer(
         name="attention-ranker",
         title="Attentive ranker",
         title_zh="自注意力排序网络",

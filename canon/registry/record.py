@@ -25,7 +25,7 @@ class Interop:
     Beside these, every network starts from a run, and from a file of tensors under its own names.
     """
 
-    reads: tuple[str, ...] = ()  # what train.init starts from
+    reads: tuple[str, ...] = ()  # what train.init starts from, and system.start of a prompt
     writes: tuple[str, ...] = ()  # what `canon convert` writes
 
 
@@ -40,7 +40,7 @@ class System:
     task: str  # canon.tasks: what is predicted, and by which metrics it is judged
     objective: str  # canon.objectives.table: what it is trained by, unless a recipe names another
     objectives: tuple[str, ...] = ()  # others that a learner, which computes its loss itself, can lower
-    takes_objective_settings: bool = False  # of a learner: whether it heeds all settings of its objectives
+    takes_objective_settings: bool = False  # of a learner: whether it uses all settings of its objectives
     # Other tasks that it can do, with the objective of each; the data's target or a recipe's objective asks for one.
     others: Mapping[str, str] = field(default_factory=dict)
     loop: Literal["gradient", "learner", "environment"] = "gradient"

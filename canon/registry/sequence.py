@@ -111,7 +111,7 @@ SYSTEMS: tuple[System, ...] = (
         interop=Interop(writes=("vectors",)),
         deviations=(
             "input feeding is a choice, off by default; location scores are left out",
-            "the output layer has a bias; a bidirectional encoder, which the paper has not, is a choice",
+            "the output layer has a bias; a bidirectional encoder, which is not in the paper, is a choice",
             _START,
         ),
     ),
@@ -173,7 +173,7 @@ SYSTEMS: tuple[System, ...] = (
         interop=Interop(writes=("vectors",)),
         deviations=(
             "projections have biases",
-            "pre-norm, learned positions, GELU, dropout of attention weights and banded layers are ours to choose",
+            "pre-norm, learned positions, GELU, dropout of attention weights and banded layers are additions of canon",
         ),
     ),
     _sequence(
@@ -193,7 +193,7 @@ SYSTEMS: tuple[System, ...] = (
         interop=Interop(reads=("transformer-xl",), writes=("vectors",)),
         deviations=(
             "full softmax in place of the adaptive one; embeddings begin at N(0, 1/D)",
-            "no dropout inside the feed-forward networks; pre-norm is ours to choose",
+            "no dropout inside the feed-forward networks; pre-norm is an addition of canon",
         ),
     ),
 )

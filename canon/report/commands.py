@@ -9,12 +9,10 @@ from typing import TypedDict
 
 from canon.contracts import KeepsVectors, NetworkLearner, Recommends
 from canon.data import encodings
-from canon.data.encodings.observations import ObservationSchema
-from canon.data.encodings.pixels import PixelSchema
 from canon.data.schema import Data
 from canon.data.targets import Nothing, OtherText
 from canon.interop import formats
-from canon.tasks.base import DrawsSamples
+from canon.tasks.base import DrawsSamples, Plays
 from canon.training.run import Run
 from canon.use.model import Model
 
@@ -47,7 +45,7 @@ def use_commands(model: Model, data: Data) -> list[Command]:
     """What this run can be used for, each with an example of its own data where that has one."""
     run, schema, path = model.run, model.schema, quote(str(model.run.path))
     commands: list[Command] = [{"use": "score it again", "command": f"canon evaluate {path}"}]
-    if isinstance(model.schema, ObservationSchema):
+    if isinstance(model.task, Plays):
         gif = quote(f"{run.path.name}.gif")
         record = f"canon play {path} --episodes 3 --record {gif}"
         return [
@@ -97,7 +95,7 @@ def _example(model: Model, data: Data) -> str:
         text = " ".join(model.schema.shown(columns["input"], 0).split()) if columns else ""
         return quote(text if len(text) <= _LONGEST else text[:_LONGEST].rsplit(" ", 1)[0]) if text else '"A TEXT"'
     files = [record.name for record in data.files if Path(record.name).is_file()]
-    return quote(files[0]) if files else "FILE.png" if isinstance(model.schema, PixelSchema) else "FILE.csv"
+    return quote(files[0]) if files else encoding.example_file
 
 
 def _conversions(model: Model) -> list[Command]:

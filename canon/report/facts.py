@@ -7,17 +7,17 @@ They come from the run directory; floors and predictions also from the data and 
 from __future__ import annotations
 
 import base64
-from collections import Counter
 from typing import TypedDict
 
 from canon.config import Table
 from canon.contracts import Attends, WeighsFeatures
-from canon.data.encodings.features import FeatureSchema
+from canon.data.encodings.lists import ListSchema
 from canon.data.encodings.prompted import PromptedSchema
 from canon.data.schema import Data
 from canon.errors import CanonError
 from canon.recipe_text import effective_settings
 from canon.report.commands import Command, training_commands, use_commands
+from canon.report.orders import orders_of
 from canon.report.policy import policy_of
 from canon.report.predictions import Guess, Predictions, guess_of, predictions_of
 from canon.tasks import table as tasks
@@ -94,6 +94,7 @@ class RunFacts(TypedDict):
     prompt: list[Table]  # canon.use.prompts: the tokens that a prompt's vectors are nearest to
     attention: Table | None  # canon.inspect.attention, of one text
     policy: Table | None  # canon.report.policy: of an agent
+    orders: Table | None  # canon.report.orders: of a ranker or a recommender
     importances: list[Table]  # canon.inspect.importances: the features that count most
     pictures: list[Picture]
     cost: Cost | None
@@ -111,8 +112,6 @@ def gather(run: Run, data: Data | None = None) -> RunFacts:
     shown = _from_weights(run, data, bool(result))
     task = tasks.of(recipe.system)
     step = int(result.get("steps") or max((row["step"] for row in rows), default=0))
-    schema = run.schema
-    kinds = Counter(encoder.kind for encoder in schema.encoders) if isinstance(schema, FeatureSchema) else {}
     return {
         "path": str(run.path),
         "recipe": recipe.name,
@@ -139,6 +138,7 @@ def gather(run: Run, data: Data | None = None) -> RunFacts:
         "prompt": shown["prompt"],
         "attention": shown["attention"],
         "policy": shown["policy"],
+        "orders": shown["orders"],
         "importances": shown["importances"],
         "pictures": _pictures(run, int(result.get("best_step", 0))),
         "cost": _cost(run.timings(), result.get("cost", {}), step * recipe.train.batch),
@@ -146,7 +146,7 @@ def gather(run: Run, data: Data | None = None) -> RunFacts:
             section: [{"key": key, "value": value, "origin": origin} for key, value, origin in lines]
             for section, lines in settings.items()
         },
-        "data": {**recorded, "columns": dict(kinds)},
+        "data": {**recorded, "columns": run.schema.column_kinds()},
         "environment": run.env,
         "commands": training_commands(run, settings),
         "use": shown["use"],
@@ -201,7 +201,7 @@ def _pictures(run: Run, best_step: int) -> list[Picture]:
 def _from_weights(run: Run, data: Data | None, finished: bool) -> Table:
     """What the data and the best weights add to the files of a run, or why they cannot be read."""
     shown: Table = {"unshown": [], "floors": {}, "guess": None, "predictions": None, "attention": None, "use": []}
-    shown["prompt"], shown["importances"], shown["policy"] = [], [], None
+    shown |= {"prompt": [], "importances": [], "policy": None, "orders": None}
     try:
         data = data or read_data(run.recipe, run.path)
         run.check_same_data(data)
@@ -211,16 +211,17 @@ def _from_weights(run: Run, data: Data | None, finished: bool) -> Table:
     shown |= {"floors": floors_of(model.task, data), "guess": guess_of(model.task, data)}
     shown["use"] = use_commands(model, data)
     shown["policy"] = policy_of(model, data)
-    if isinstance(model.learner, WeighsFeatures):
+    if isinstance(model.learner, WeighsFeatures) or (finished and isinstance(model.schema, ListSchema)):
         from canon.inspect.importances import importances
 
-        shown["importances"] = importances(model).rows[:_MOST_FEATURES]
+        shown["importances"] = importances(model, data, quick=True).rows[:_MOST_FEATURES]
     if isinstance(model.schema, PromptedSchema):
         from canon.use.prompts import nearest
 
         shown["prompt"] = nearest(model)
     if not finished or "test" not in data.splits:
         return shown
+    shown["orders"] = orders_of(model, data)
     shown["predictions"] = predictions = predictions_of(model, data.splits["test"])
     if predictions is not None and predictions["kind"] == "texts" and isinstance(model.network, Attends):
         from canon.inspect.attention import attention

@@ -12,19 +12,19 @@ from canon.config import Table
 from canon.data.encodings.observations import EnvironmentData
 from canon.data.environments.abilities import Tabular
 from canon.data.environments.copy import EnvironmentCopy
-from canon.data.environments.grids import arrows_of, grid_of
+from canon.data.environments.grids import STEPS, arrows_of, grid_of
 from canon.data.schema import Data
 from canon.errors import CanonError
 from canon.report.page import NO_FIGURES, Html, drawings, note, table
 from canon.use import frames
 from canon.use.model import Model
-from canon.use.play import agent_of
+from canon.use.play import action_of, agent_of
 
 _MOST_STATES, _MOST_FRAMES = 400, 150
 
 
 def policy_of(model: Model, data: Data) -> Table | None:
-    """The facts, as JSON; None for what is no agent."""
+    """The facts, as JSON; None for what is not an agent."""
     agent = agent_of(model)
     if agent is None or not isinstance(data, EnvironmentData):
         return None
@@ -50,44 +50,52 @@ def policy_of(model: Model, data: Data) -> Table | None:
         "values": known.values.tolist(),
         "arrows": ["" if over else arrows[action] for action, over in zip(best_S.tolist(), ended, strict=True)],
         "visits": known.visits.tolist(),
-        "path": _path(env, best_S),
+        "path": path_of(env, arrows, best_S, known.values),
     }
     return facts
 
 
-def _path(env: EnvironmentCopy, best_S: np.ndarray) -> list[int]:
-    """The likeliest states from the likeliest start on, by the best actions, until one comes again."""
-    model = env.model
-    assert model is not None
-    state = int(model.start.argmax())
-    path = [state]
-    while True:
-        action = best_S[state]
-        place = int(model.probability[state, action].argmax())
-        if model.probability[state, action].max() < 0.5:  # chance decides
-            return path
-        state = int(model.after[state, action, place])
-        if state in path:
-            return path
-        path.append(state)
-        if model.ends[path[-2], action, place]:
-            return path
+def path_of(env: EnvironmentCopy, arrows: list[str], best_S: np.ndarray, value_S: np.ndarray) -> list[int]:
+    """The cells from the likeliest start on, by the best actions, until the end or until no cell is new: of new ones
+    that may follow, the one that the arrow points to, else the likeliest, else the one of most value."""
+    model, grid = env.model, grid_of(env)
+    assert model is not None and grid is not None
+    path, over = [int(model.start.argmax())], False
+    while not over:
+        state, action = path[-1], best_S[path[-1]]
+        down, right = STEPS[arrows[action]]
+        chances_K, after_K, ends_K = (of[state, action] for of in (model.probability, model.after, model.ends))
+        gains_K = model.reward[state, action] + np.where(ends_K, 0, value_S[after_K])
+        meant_K = after_K == state + down * grid.cols + right
+        new = [
+            (meant, chance, gain, int(after), over)
+            for meant, chance, gain, after, over in zip(meant_K, chances_K, gains_K, after_K, ends_K, strict=True)
+            if chance > 0 and after not in path
+        ]
+        if not new:
+            break
+        *_, following, over = max(new)
+        path.append(following)
+    return path
 
 
 def _gif(agent: Any, env: EnvironmentCopy, data: EnvironmentData) -> str:
-    """The beginning of the first test episode, in base64; "" where canon does not draw it."""
+    """The beginning of the first test episode, in base64; "" where only the environment could draw it."""
     try:
         frames.pillow()
     except CanonError:  # without Pillow
         return ""
-    if not frames.draws(env):
+    if (mode := frames.drawing_mode(env)) == "rgb_array":
         return ""
+    if mode:
+        env = EnvironmentCopy(data.opener, mode)
     column: Any = data.splits["test"]["input"]
-    paint, observation = frames.painter_of(env), env.reset(int(column.seeds[0]))
+    seed = int(column.seeds[0])
+    paint, observation, random = frames.painter_of(env), env.reset(seed), np.random.default_rng([seed, 1])
     pictures = [paint(observation)]
     over = False
     while not over and len(pictures) < _MOST_FRAMES:
-        observation, _, terminated, truncated = env.step(int(agent.act(np.asarray(observation)[None])[0]))
+        observation, _, terminated, truncated = env.step(action_of(agent, observation, "", random))
         pictures.append(paint(observation))
         over = terminated or truncated
     return base64.b64encode(frames.gif(pictures, grid_of(env) is not None)).decode()
@@ -102,7 +110,7 @@ def section(facts: Table | None, draw: bool) -> str:
         html += note(NO_FIGURES)
     elif facts["grid"] is not None:
         html += drawings([_figure(facts["grid"], name) for name in ("values", "visits") if any(facts["grid"][name])])
-        html += note("Arrows are the best actions, the line the likeliest path of the greedy policy.")
+        html += note("Arrows are the best actions, the line a path that they lead along.")
     if facts["states"]:
         html += table(
             [
@@ -112,7 +120,7 @@ def section(facts: Table | None, draw: bool) -> str:
         )
     if facts["gif"]:
         html += Html(f'<p><img src="data:image/gif;base64,{facts["gif"]}" alt="an episode"></p>')
-        html += note("The first test episode, by the best actions.")
+        html += note("The first test episode, by actions as the run is scored.")
     return html
 
 

@@ -199,7 +199,7 @@ def _texts(task: PredictsTexts, model: Model, test: Columns) -> Predictions:
     total = len(test["input"])
     some = take(test, np.linspace(0, total - 1, min(_MOST_SHOWN, total)).astype(np.int64))
     rows = [
-        {"given": given, "said": said, "right": list(right)}
-        for given, said, right in task.shown(model.learner.outputs(some), some)
+        {"given": given, "said": answer, "right": list(right)}
+        for given, answer, right in task.shown(model.learner.outputs(some), some)
     ]
     return {"kind": "texts", "examples": len(rows), "of": total, "values": {"rows": rows}}

@@ -11,7 +11,7 @@ import numpy as np
 
 from canon.config import Table
 from canon.data.schema import Data
-from canon.report import curves, page, policy
+from canon.report import curves, orders, page, policy
 from canon.report.facts import Cost, RunFacts, ScoreFacts, gather
 from canon.report.page import Html, Right, note
 from canon.training.run import Run
@@ -57,6 +57,7 @@ def render(facts: RunFacts, draw: bool) -> str:
             "Scores": _scores(facts),
             "Policy": policy.section(facts["policy"], draw),
             "Predictions on the test set": _predictions(facts, draw),
+            "Order of the test set": orders.section(facts["orders"], draw),
             "Features that count most": page.table(facts["importances"]),
             "Tokens of the prompt": _prompt(facts),
             "Use it": _uses(facts),
@@ -168,8 +169,8 @@ def _predictions(facts: RunFacts, draw: bool) -> str:
     rows = []
     for row in values["rows"]:
         right = row["said"] in row["right"]
-        said = Html(f'<span class="{"good" if right else "bad"}">{escape(row["said"])}</span>')
-        rows.append({"given": row["given"], "said": said, "right": "" if right else " or ".join(row["right"])})
+        answer = Html(f'<span class="{"good" if right else "bad"}">{escape(row["said"])}</span>')
+        rows.append({"given": row["given"], "said": answer, "right": "" if right else " or ".join(row["right"])})
     html = page.table(rows) + note(f"{shown['examples']} of {shown['of']:,} test examples, spread over all of them.")
     if facts["attention"] is None:
         return html

@@ -98,9 +98,9 @@ def save_together(folder: Path, step: int, system: str, tensors: Groups, state: 
         for group, pieces in tensors.items():
             shards.write(part / group, pieces)
         number = f"shard-{dist.get_rank() + 1:05d}-"
-        own = {str(path.relative_to(part)): hashed(path) for path in part.glob(f"*/{number}*.safetensors")}
+        hashes = {str(path.relative_to(part)): hashed(path) for path in part.glob(f"*/{number}*.safetensors")}
         every: list[Table] = [{} for _ in range(dist.get_world_size())]
-        dist.all_gather_object(every, own)
+        dist.all_gather_object(every, hashes)
         if state is not None:
             content = json.dumps(state, indent=1).encode()
             (part / "state.json").write_bytes(content)

@@ -38,5 +38,8 @@ RESULT: Meanings = {
     ("cost.memory_bytes", ".device", ".processes"): "as above; cpu, cuda or mps; processes of torchrun",
 }
 PASSAGES: Meanings = {("protocol.max_length",): "most tokens of a passage"}
-ENVIRONMENTS: Meanings = {("protocol.arguments", ".max_steps"): "the environment's arguments; its limit of steps"}
+ENVIRONMENTS: Meanings = {
+    ("protocol.arguments", ".max_steps"): "the environment's arguments; its limit of steps",
+    ("last.test",): "scores of the last weights, where they are not the best",
+}
 EVENTS: Meanings = {("protocol.holdout", ".protocol"): "what is held out, and which items are ranked"}

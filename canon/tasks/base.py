@@ -64,6 +64,7 @@ class Scoring(ABC):
     monitor: str  # the metric that decides which checkpoint is best
     least: ClassVar[int] = 1  # examples that a split must have to be scored
     loss_falls: ClassVar[bool] = True  # whether the training loss of a run that learns does
+    scores_last: ClassVar[bool] = False  # whether the last weights are scored on the test set too, beside the best
     risk_examples: ClassVar[int] = 50_000  # of the training set that the empirical risk is measured on, at most
 
     @abstractmethod
@@ -78,9 +79,9 @@ class Scoring(ABC):
         """The loss of predictors that look at no input, to compare a first loss with."""
         return {}
 
-    def shortfall(self, outputs: Outputs, columns: Columns) -> str:
-        """Where the outputs for a split are no better than a guess that looks at no input, what says so ("no better
-        than …"); else ""."""
+    def shortfall(self, outputs: Outputs, columns: Columns, train: Columns) -> str:
+        """Where the outputs for a split are no better than a guess that looks at no input, or at single words, what
+        says so ("no better than …"); else "". train: the training set, empty where a run has none."""
         return ""
 
 
@@ -165,6 +166,8 @@ class Composes(ABC):
 class Compares(ABC):
     """A task whose loss compares the rows of the global batch with each other. Each process gives vectors of its rows,
     in one piece or several (canon.training.comparing), and has the loss of its rows among those of all."""
+
+    needs_several = False  # whether the loss says nothing about one row alone
 
     @abstractmethod
     def embed(self, network: nn.Module, batch: Batch, turn: Turn) -> Tensor:
@@ -256,6 +259,10 @@ class PredictsTexts(ABC):
 
 class DrawsSamples:
     """A task whose outputs are samples, drawn from no input."""
+
+
+class Plays:
+    """A task of agents, whose episodes can be watched."""
 
 
 class ListsLabels(PredictsClasses, Remarks):

@@ -66,9 +66,9 @@ class BidirectionalModelling(LanguageModelling):
             scores[f"{side}_perplexity"] = tokens.perplexity(tokens.total(outputs[side]) / count)
         return {name: scores[name] for name in self.names()}
 
-    def floors(self, targets: np.ndarray) -> dict[str, float]:
+    def _counted(self, targets: np.ndarray) -> tuple[np.ndarray, int]:
         known = self.config.softmax_words or self._tokenizer.size
-        return tokens.floors(np.where(targets < known, targets, UNK), min(known, self._tokenizer.size))
+        return np.where(targets < known, targets, UNK), min(known, self._tokenizer.size)
 
     def rows(self, outputs: Outputs, columns: Columns, top: int) -> list[dict[str, Any]]:
         """How well each window was predicted, also from each side."""

@@ -19,14 +19,14 @@ from canon.objectives.plain import PlainLoss
 from canon.objectives.record import ObjectiveChoice
 from canon.objectives.settings import Decided
 from canon.tasks import guesses
-from canon.tasks.base import Decides, Outputs, PredictsClasses, Task, ranked
+from canon.tasks.base import Decides, Outputs, PredictsClasses, Remarks, Task, ranked
 
 _RARE = 0.2  # share of the training examples under which a class of two is rare
 _LEAST = 5  # validation examples of each class to choose a threshold by
 _TRIED = 200  # thresholds that are tried, at most
 
 
-class ClassTask(Task, PredictsClasses, Decides):
+class ClassTask(Task, PredictsClasses, Decides, Remarks):
     monitor = "accuracy"
     probabilities: bool = False  # whether `scores` are
 
@@ -71,7 +71,14 @@ class ClassTask(Task, PredictsClasses, Decides):
         if self._asked != "auto" or len(counts) != 2 or not 0 < min(counts) < _RARE * sum(counts):
             return
         share_B = self.scores(outputs)[:, 1].astype(np.float64)
-        if min(np.bincount(target_B, minlength=2)) < _LEAST:
+        rare = int(np.argmin(counts))
+        least = int((target_B == rare).sum())
+        if min(least, len(target_B) - least) < _LEAST:
+            self.remarks = (
+                f'"{self.schema.classes[rare]}" is {counts[rare] / sum(counts):.1%} of the training examples, and '
+                f"{least:,} of {len(target_B):,} validation examples are too few to choose a threshold by "
+                '(objective.threshold, a higher data.valid); objective.class_weights = "balanced" makes it count more.',
+            )
             return
         levels = np.unique(share_B)
         between = np.append((levels[1:] + levels[:-1]) / 2, 0.5)
@@ -80,7 +87,7 @@ class ClassTask(Task, PredictsClasses, Decides):
         )
         self.threshold = max(tried, key=lambda level: metrics.f1(target_B, share_B >= level, average="macro"))
 
-    def shortfall(self, outputs: Outputs, columns: Columns) -> str:
+    def shortfall(self, outputs: Outputs, columns: Columns, train: Columns) -> str:
         target = self.schema.target
         return guesses.of_classes(np.asarray(columns["target"]), self.decided(outputs), target.classes, target.counts)
 

@@ -30,7 +30,7 @@ class ClickScores(ClassTask, DrawsPictures):
         ece, right = metrics.expected_calibration_error(target_B, click_B), self.decided(outputs)
         return {**scores, "ece": ece, "accuracy": metrics.accuracy(target_B, right)}
 
-    def shortfall(self, outputs: Outputs, columns: Columns) -> str:
+    def shortfall(self, outputs: Outputs, columns: Columns, train: Columns) -> str:
         """By the AUC of chance, whose standard error is that of ranks without a relation: √((n + 1)/(12 p q))."""
         target_B = np.asarray(columns["target"])
         clicks, others = int(target_B.sum()), int((1 - target_B).sum())

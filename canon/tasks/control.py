@@ -7,14 +7,20 @@ from typing import Any
 import numpy as np
 
 from canon.data.schema import Columns
-from canon.tasks.base import Outputs, Task
+from canon.tasks.base import Outputs, Plays, Remarks, Task
 from canon.tasks.records import TASK_RECORDS
 
 _NORMAL = 1.96  # standard errors of a 95 % interval
 
+_ENDLESS = (
+    "The policy may circle for ever, so that it has no value at system.gamma = 1: learn for longer, or set "
+    "system.gamma below 1."
+)
 
-class Control(Task):
+
+class Control(Task, Plays, Remarks):
     monitor = "return"
+    scores_last = True  # what is learned by acting goes up and down
     loss_falls = False  # an error against targets that move with what is learned
 
     def names(self) -> tuple[str, ...]:
@@ -23,6 +29,7 @@ class Control(Task):
     def score(self, outputs: Outputs, columns: Columns) -> dict[str, float]:
         """The means of all outputs over episodes, and how the returns are spread."""
         means = {name: float(values.mean(dtype=np.float64)) for name, values in outputs.items()}
+        self.remarks = (_ENDLESS,) if np.isnan(means.get("value", 0.0)) else ()
         returns_E = outputs["return"]
         error = float(returns_E.std(ddof=1)) / np.sqrt(len(returns_E)) if len(returns_E) > 1 else np.nan
         spread = {

@@ -36,8 +36,8 @@ def lines(objective: Pretext, batch: Arrays, guesses: np.ndarray, tokenizer: Tok
             continue
         if objective.continues:
             place = min(_BEFORE, count) - 1
-            said, right = guesses[row, place], target[place]
-            shown.append(f"  {_text(tokenizer, text[: place + 1])} {_mark(tokenizer, [said], [right])}")
+            guess, right = guesses[row, place], target[place]
+            shown.append(f"  {_text(tokenizer, text[: place + 1])} {_mark(tokenizer, [guess], [right])}")
         else:
             shown.append("  " + _filled(text, places[:count], target[:count], guesses[row, :count], tokenizer))
     return shown
@@ -67,14 +67,14 @@ def _decoded(batch: Arrays, guesses: np.ndarray, tokenizer: Tokenizer) -> list[s
     shown = []
     for row in range(len(source)):
         text = _text(tokenizer, source[row][:_TOKENS]) + (" …" if len(source[row]) > _TOKENS else "")
-        said, right = _text(tokenizer, guesses[row][guesses[row] >= 0]), _text(tokenizer, target[row][:GUESSES])
-        shown.append(f"  {text} → {said}" + ("" if said == right else f"   (right: {right})"))
+        guess, right = _text(tokenizer, guesses[row][guesses[row] >= 0]), _text(tokenizer, target[row][:GUESSES])
+        shown.append(f"  {text} → {guess}" + ("" if guess == right else f"   (right: {right})"))
     return shown
 
 
 def _mark(tokenizer: Tokenizer, guess: np.ndarray | list, target: np.ndarray | list) -> str:
-    said, right = (_text(tokenizer, ids) or " ".join(tokenizer.tokens(ids)) for ids in (guess, target))
-    return f"[{said}]" if np.array_equal(guess, target) else f"[{said} ≠ {right}]"
+    guessed, right = (_text(tokenizer, ids) or " ".join(tokenizer.tokens(ids)) for ids in (guess, target))
+    return f"[{guessed}]" if np.array_equal(guess, target) else f"[{guessed} ≠ {right}]"
 
 
 def _text(tokenizer: Tokenizer, ids: np.ndarray | list) -> str:

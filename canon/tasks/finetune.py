@@ -97,7 +97,7 @@ class FineTuningTask(NetworkTask):
         outputs = network(*example)
         if self.auxiliary:
             token_N, layout, *_ = example
-            unwrapped(network).language(token_N, outputs[1], layout, torch.ones(1, device=token_N.device))
+            unwrapped(network).language(token_N, outputs.hidden, layout, torch.ones(1, device=token_N.device))
 
     def parameters(self, network: nn.Module, phase: str) -> list[tuple[str, nn.Parameter]]:
         """All that is not frozen."""
@@ -107,11 +107,8 @@ class FineTuningTask(NetworkTask):
         """The head's outputs and, with the auxiliary objective and targets, the losses of the next tokens."""
         token_N, device = batch["input"], batch["input"].device
         layout = layout_of(batch)
-        outputs = network(token_N, layout, batch["segment"], batch["places"] if self.by_word else None)
-        if not self.auxiliary:
-            return outputs, None
-        outputs, hidden_ND = outputs
-        if "target" not in batch:
+        outputs, hidden_ND = network(token_N, layout, batch["segment"], batch["places"] if self.by_word else None)
+        if not self.auxiliary or "target" not in batch:
             return outputs, None
         share_S = self.shares(batch).to(device, non_blocking=True)
         return outputs, unwrapped(network).language(token_N, hidden_ND, layout, share_S)

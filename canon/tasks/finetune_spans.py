@@ -99,6 +99,12 @@ class AnswerSpans(FineTuningTask, ShowsSamples):
                 scores["no_answer_accuracy"] = float(np.mean([not answer for answer, several in pairs if not several]))
         return scores
 
+    def shortfall(self, outputs: Outputs, columns: Columns, train: Columns) -> str:
+        reached = self.measure(outputs, columns)["f1"]
+        nothing = float(np.mean([not asked.answers for asked in columns["asked"]]))  # type: ignore[union-attr]
+        better = f"no better than always saying that there is no answer: f1 {reached:.4f} against {nothing:.4f}"
+        return better if reached <= nothing < 1 else ""
+
     def samples(self, outputs: Outputs, columns: Columns) -> list[str]:
         rows = spread(len(columns["asked"]), _SHOWN)
         some = {"asked": columns["asked"][rows]}  # type: ignore[index]

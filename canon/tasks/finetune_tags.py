@@ -18,6 +18,7 @@ from canon.data.schema import Columns, Schema
 from canon.data.text.tags import is_entities
 from canon.data.text.tokenizers import join_words
 from canon.objectives.record import ObjectiveChoice
+from canon.tasks import guesses
 from canon.tasks.base import Outputs, PredictsTags, ShowsSamples, spread
 from canon.tasks.finetune import FineTuningTask
 
@@ -61,15 +62,27 @@ class WordTags(FineTuningTask, ShowsSamples, PredictsTags):
         return [[self.schema.classes[int(tag)] for tag in row if tag >= 0] for row in outputs["tags"]]
 
     def measure(self, outputs: Outputs, columns: Columns) -> dict[str, float]:
-        predicted, right = self.tags(outputs), list(columns["tags"])  # type: ignore[arg-type]
+        return self._measure(self.tags(outputs), list(columns["tags"]))  # type: ignore[arg-type]
+
+    def _measure(self, predicted: guesses.Sentences, right: guesses.Sentences) -> dict[str, float]:
         flat_predicted, flat_right = ([tag for tags in of for tag in tags] for of in (predicted, right))
         scores = {"tag_accuracy": metrics.accuracy(flat_right, flat_predicted)}
         if self.of_entities:
-            entities = metrics.entity_scores([list(sentence) for sentence in right], predicted).micro
+            entities = metrics.entity_scores(*([list(tags) for tags in of] for of in (right, predicted))).micro
             scores |= {f"entity_{name}": getattr(entities, name) for name in ("precision", "recall", "f1")}
         else:
             scores["f1_macro"] = metrics.f1(flat_right, flat_predicted, average="macro")
         return scores
+
+    def shortfall(self, outputs: Outputs, columns: Columns, train: Columns) -> str:
+        if not {"words", "tags"} <= train.keys():
+            return ""
+        known, asked = [list(train[name]) for name in ("words", "tags")], list(columns["words"])  # type: ignore[arg-type]
+        usual = self._measure(guesses.most_frequent_tags(*known, asked), list(columns["tags"]))[self.monitor]  # type: ignore[arg-type]
+        reached = self.measure(outputs, columns)[self.monitor]
+        if reached > usual or reached == 1:
+            return ""
+        return f"no better than each word's most frequent tag: {self.monitor} {reached:.4f} against {usual:.4f}"
 
     def samples(self, outputs: Outputs, columns: Columns) -> list[str]:
         rows = spread(len(columns["words"]), _SHOWN)

@@ -56,7 +56,7 @@ class TextClasses(FineTuningTask, PredictsClasses, FitsGraphs):
             "matthews": metrics.matthews(target_B, predicted_B),
         }
 
-    def shortfall(self, outputs: Outputs, columns: Columns) -> str:
+    def shortfall(self, outputs: Outputs, columns: Columns, train: Columns) -> str:
         target = self.schema.target
         return guesses.of_classes(np.asarray(columns["target"]), self.decided(outputs), target.classes, target.counts)
 
@@ -95,7 +95,7 @@ class TextNumbers(FineTuningTask, PredictsNumbers):
             "mse": metrics.mean_squared_error(target_B, predicted_B),
         }
 
-    def shortfall(self, outputs: Outputs, columns: Columns) -> str:
+    def shortfall(self, outputs: Outputs, columns: Columns, train: Columns) -> str:
         return guesses.of_numbers(np.asarray(columns["target"]), self.numbers(outputs), self.target.mean)
 
     def floors(self, targets: np.ndarray) -> dict[str, float]:
@@ -127,6 +127,11 @@ class TextChoices(FineTuningTask):
 
     def measure(self, outputs: Outputs, columns: Columns) -> dict[str, float]:
         return {"accuracy": metrics.accuracy(np.asarray(columns["target"]), outputs["logits"].argmax(1))}
+
+    def shortfall(self, outputs: Outputs, columns: Columns, train: Columns) -> str:
+        sizes = np.array([len(texts) for _, texts in columns["choices"]])  # type: ignore[union-attr]
+        places = np.asarray(train.get("target", ()), dtype=np.int64)
+        return guesses.of_choices(np.asarray(columns["target"]), outputs["logits"].argmax(1), sizes, places)
 
     def rows(self, outputs: Outputs, columns: Columns, top: int) -> list[dict[str, Any]]:
         share_BK, order_BK = torch.from_numpy(outputs["logits"]).softmax(1).sort(dim=1, descending=True)

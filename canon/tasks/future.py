@@ -2,7 +2,8 @@
 
 The loss of a strand is the mean over times t and distances k of −log p(its own z_{t+k} among those of all strands of
 the global batch). log N − loss is a lower bound of the mutual information of c_t and z_{t+k} in nats (van den Oord et
-al. 2018, section 2.3); it cannot be more than log N.
+al. 2018, section 2.3); it cannot be more than log N. A linear probe tells from c at a strand's end of which document it
+is, or which class a series has there; nothing is learned from that.
 Shapes: B strands, N of the global batch, T steps, K ahead, D features.
 """
 
@@ -11,6 +12,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -22,6 +24,7 @@ from canon.nn.ragged import Layout
 from canon.objectives.contrastive import FutureSteps
 from canon.objectives.record import ObjectiveChoice
 from canon.tasks.base import Compares, NetworkTask, Outputs, Turn
+from canon.tasks.contrastive import probe_accuracy
 
 _TOGETHER = 256  # strands of a split that are compared with each other
 _TYPICAL = 16  # tokens of a sentence, where the data does not say
@@ -92,7 +95,7 @@ class Future(NetworkTask, Compares):
         return outputs
 
     def names(self) -> tuple[str, ...]:
-        return ("loss", "step_accuracy", "information")
+        return ("loss", "step_accuracy", "information", "probe_accuracy")
 
     def score(self, outputs: Outputs, columns: Columns) -> dict[str, float]:
         """In groups of at most 256 strands, the mean over strands."""
@@ -105,7 +108,13 @@ class Future(NetworkTask, Compares):
             loss += losses.sum().item()
             right += rights.sum().item()
             known += (math.log(len(part)) - losses).sum().item()
-        return {"loss": loss / n, "step_accuracy": right / n, "information": known / n}
+        scores = {"loss": loss / n, "step_accuracy": right / n, "information": known / n}
+        probe_n = torch.from_numpy(np.asarray(columns["probe"]))
+        asked = probe_n >= 0
+        if len(probe_n[asked].unique()) > 1:
+            context_nE = torch.from_numpy(outputs["context"])
+            scores["probe_accuracy"] = probe_accuracy(context_nE[asked], probe_n[asked])
+        return scores
 
     def rows(self, outputs: Outputs, columns: Columns, top: int) -> list[dict[str, Any]]:
         return [{"context": context} for context in outputs["context"].tolist()]

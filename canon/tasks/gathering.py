@@ -37,6 +37,6 @@ class _GatherRows(torch.autograd.Function):
     def backward(ctx, grad: Tensor) -> tuple[Tensor, None]:  # type: ignore[no-untyped-def]
         summed = grad.contiguous().clone()
         dist.all_reduce(summed)
-        own = summed.new_zeros((ctx.size, *summed.shape[1:]))
-        own[: ctx.count] = summed[ctx.start : ctx.start + ctx.count]
-        return own, None
+        gradient = summed.new_zeros((ctx.size, *summed.shape[1:]))
+        gradient[: ctx.count] = summed[ctx.start : ctx.start + ctx.count]
+        return gradient, None

@@ -89,7 +89,7 @@ class LabelTask(Task, ListsLabels):
         shares_L = np.bincount(targets, minlength=len(self.schema.classes)) / len(targets)
         return self.objective.label_floors(shares_L)
 
-    def shortfall(self, outputs: Outputs, columns: Columns) -> str:
+    def shortfall(self, outputs: Outputs, columns: Columns, train: Columns) -> str:
         """Of examples with one label each."""
         labels = LabelLists.of(columns["target"])
         single = np.flatnonzero(labels.lengths == 1)

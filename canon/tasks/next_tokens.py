@@ -32,7 +32,17 @@ class NextTokens(Task):
         return scores | ({"bits_per_character": scores["loss"] / math.log(2)} if self._of_characters else {})
 
     def floors(self, targets: np.ndarray) -> dict[str, float]:
-        return tokens.floors(targets, self._tokenizer.size)
+        return tokens.floors(*self._counted(targets))
+
+    def _counted(self, targets: np.ndarray) -> tuple[np.ndarray, int]:
+        """The tokens that are predicted, and how many different ones there are."""
+        return targets, self._tokenizer.size
+
+    def shortfall(self, outputs: Outputs, columns: Columns, train: Columns) -> str:
+        asked, known = tokens.of_split(columns), tokens.of_split(train)
+        if asked is None or known is None:
+            return ""
+        return tokens.shortfall(outputs, self._counted(asked)[0], *self._counted(known))
 
     def rows(self, outputs: Outputs, columns: Columns, top: int) -> list[dict[str, Any]]:
         """How well each window was predicted."""

@@ -13,12 +13,13 @@ Shapes: N tokens of B sequences, M predicted ones, R tokens whose relation is as
 from __future__ import annotations
 
 import math
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from canon.config import HasPositions
 from canon.contracts import IGNORE
 from canon.data.batching.composer import Composer, Pretext
 from canon.data.batching.draws import EVALUATION, Draws
@@ -45,13 +46,6 @@ _MORE = {
     "task": "task_B",
     "relation_places": "relation_R",
 }
-
-
-@runtime_checkable
-class HasPositions(Protocol):
-    """The settings of a network that has room for so many tokens."""
-
-    max_positions: int
 
 
 class Pretraining(NetworkTask, Composes, FitsGraphs, ShowsSamples):
@@ -200,6 +194,12 @@ class Pretraining(NetworkTask, Composes, FitsGraphs, ShowsSamples):
             return {}
         floors = tokens.floors(np.asarray(targets[:_SAMPLE]), self._tokenizer.size)
         return {name: value + (math.log(2) if self.labels else 0.0) for name, value in floors.items()}
+
+    def shortfall(self, outputs: Outputs, columns: Columns, train: Columns) -> str:
+        asked, known = tokens.of_split(columns), tokens.of_split(train)
+        if asked is None or known is None or self.objective.several or not self.objective.tokens:
+            return ""
+        return tokens.shortfall(outputs, asked, known, self._tokenizer.size)
 
     def samples(self, outputs: Outputs, columns: Columns) -> list[str]:
         size = min(len(columns["input"]), SHOWN)

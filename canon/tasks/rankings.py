@@ -16,6 +16,7 @@ import numpy as np
 from canon import metrics
 from canon.data.batching.lists import Lists
 from canon.data.schema import Columns
+from canon.tasks import guesses
 from canon.tasks.base import OfLists, Outputs, Task
 
 CUTS, PRECISE = (1, 3, 5, 10), (5, 10)
@@ -30,6 +31,15 @@ class RankingScores(Task, OfLists):
 
     def score(self, outputs: Outputs, columns: Columns) -> dict[str, float]:
         return measures(columns["target"], outputs["scores"])
+
+    def shortfall(self, outputs: Outputs, columns: Columns, train: Columns) -> str:
+        grades: Any = columns["target"]
+        both = (
+            metrics.rank(grades.values, scores_N, sizes=grades.lengths, ties="average")
+            for scores_N in (outputs["scores"], np.zeros(len(grades.values)))
+        )
+        reached_Q, chance_Q = (metrics.ndcg_by_query(ranked, k=10) for ranked in both)
+        return guesses.of_order(reached_Q, chance_Q, self.monitor)
 
     def rows(self, outputs: Outputs, columns: Columns, top: int) -> list[dict[str, Any]]:
         """The first `top` documents of each query; one without a name is called by its place in the query."""
@@ -53,14 +63,14 @@ def measures(grades: Any, scores_N: np.ndarray) -> dict[str, float]:
     sizes, labels = grades.lengths, grades.values
     ranked = {ties: metrics.rank(labels, scores_N, sizes=sizes, ties=ties) for ties in ("average", "order", "worst")}
     letor = metrics.CONVENTIONS["letor"]
-    found = {}
+    by_query = {}
     for k in CUTS:
-        found[f"ndcg@{k}"] = metrics.ndcg_by_query(ranked["average"], k=k)
-        found[f"letor_ndcg@{k}"] = metrics.ndcg_by_query(
+        by_query[f"ndcg@{k}"] = metrics.ndcg_by_query(ranked["average"], k=k)
+        by_query[f"letor_ndcg@{k}"] = metrics.ndcg_by_query(
             ranked["order"], k=k, discount=letor.discount, short=letor.short
         )
-    found |= {f"precision@{k}": metrics.precision_by_query(ranked["worst"], k=k) for k in PRECISE}
-    found["map"] = metrics.average_precision_by_query(ranked["worst"])
-    found["mrr"] = metrics.reciprocal_rank_by_query(ranked["worst"])
-    found["letor_ndcg"] = metrics.mean_ndcg_by_query(ranked["order"], discount=letor.discount)
-    return {name: metrics.mean_over_queries(values) for name, values in found.items()}
+    by_query |= {f"precision@{k}": metrics.precision_by_query(ranked["worst"], k=k) for k in PRECISE}
+    by_query["map"] = metrics.average_precision_by_query(ranked["worst"])
+    by_query["mrr"] = metrics.reciprocal_rank_by_query(ranked["worst"])
+    by_query["letor_ndcg"] = metrics.mean_ndcg_by_query(ranked["order"], discount=letor.discount)
+    return {name: metrics.mean_over_queries(values) for name, values in by_query.items()}

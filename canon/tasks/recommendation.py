@@ -1,4 +1,4 @@
-"""Items for users, judged by where the items stand that a user turned out to take.
+"""Items for users, judged by the ranks of the items that a user turned out to take.
 
 The protocol of the data (canon/data/encodings/events.py) says which items are ranked; where these are candidates only,
 `full_hit@10` and `full_ndcg@10` are of all items beside. Items that a user has already are never ranked. Equal scores
@@ -69,15 +69,15 @@ class Recommendation(Task, Remarks):
             beside["rmse"] = metrics.root_mean_squared_error(ratings.tokens, outputs["guess"].astype(np.float64))
         return {**loss, **ranked, "user_auc": auc, **beside}
 
-    def shortfall(self, outputs: Outputs, columns: Columns) -> str:
+    def shortfall(self, outputs: Outputs, columns: Columns, train: Columns) -> str:
         history, targets, chosen = (columns.get(name) for name in ("history", "target", "candidates"))
         if self.is_guess or not isinstance(history, Uneven) or not isinstance(targets, Uneven):
             return ""
         others = chosen if isinstance(chosen, Uneven) else None
         guess = self._popular(history, targets, others)
-        own = self.score(outputs, columns)[self.monitor]
-        said = f"no better than the items that most users have ({self.monitor} {own:.4f}, theirs {guess:.4f})"
-        return said if own <= guess else ""
+        reached = self.score(outputs, columns)[self.monitor]
+        message = f"no better than the items that most users have ({self.monitor} {reached:.4f}, theirs {guess:.4f})"
+        return message if reached <= guess else ""
 
     def _popular(self, history: Uneven, targets: Uneven, chosen: Uneven | None) -> float:
         """`ndcg@10` of the order by popularity, of equal items half before; -1 where it would take long to find."""
@@ -88,10 +88,10 @@ class Recommendation(Task, Remarks):
 
         def before(lists: Uneven) -> np.ndarray:
             """For each target how many items of its user's list come before it."""
-            own = lists.take(owner_T)
-            place = np.repeat(np.arange(len(owner_T)), own.lengths)
-            more = self.counts[own.tokens] - count_T[place]
-            same = 0.5 * ((more == 0) & (own.tokens != targets.tokens[place]))
+            items = lists.take(owner_T)
+            place = np.repeat(np.arange(len(owner_T)), items.lengths)
+            more = self.counts[items.tokens] - count_T[place]
+            same = 0.5 * ((more == 0) & (items.tokens != targets.tokens[place]))
             return np.bincount(place, (more > 0) + same, minlength=len(owner_T))
 
         if chosen is not None:
@@ -103,7 +103,7 @@ class Recommendation(Task, Remarks):
         return _ranked(above_T.astype(np.int64), owner_T, targets.lengths)[self.monitor]
 
     def rows(self, outputs: Outputs, columns: Columns, top: int) -> list[dict[str, Any]]:
-        """The best items of each user, which the user has not; of an unknown user the most popular ones, said so."""
+        """The best items that each user does not have; for an unknown user the most popular ones, marked as such."""
         rows = []
         parts = zip(outputs["top"][:, :top].tolist(), outputs["scores"].tolist(), outputs["cold"].tolist(), strict=True)
         for items, scores, cold in parts:

@@ -224,7 +224,11 @@ RECORDS = (
         "What comes next",
         "features of what came before",
         "前文的特征",
-        (TaskScore("step_accuracy", best=True), TaskScore("information")),
+        (
+            TaskScore("step_accuracy", best=True),
+            TaskScore("information"),
+            TaskScore("probe_accuracy", where="where strands are of several documents, or data.label names classes"),
+        ),
         (Nothing,),
         scoring="in groups of at most 256 strands",
     ),
@@ -356,7 +360,7 @@ RECORDS = (
         ),
         (Nothing,),
         loss="log(1 + e^(−(x̂_ui − x̂_uj))), i an item to be found (of training: one of 50,000 events at most), j one "
-        "that the user has not, the same in every run",
+        "that the user does not have, the same in every run",
         scoring="the protocol (`data.protocol`) says which items are ranked",
     ),
     TaskRecord(

@@ -54,7 +54,7 @@ class Regression(NetworkTask, PredictsNumbers):
     def floors(self, targets: np.ndarray) -> dict[str, float]:
         return {"a constant": self.objective.floor(self.target.scaled(targets.astype(float)))}
 
-    def shortfall(self, outputs: Outputs, columns: Columns) -> str:
+    def shortfall(self, outputs: Outputs, columns: Columns, train: Columns) -> str:
         return guesses.of_numbers(np.asarray(columns["target"]), self.numbers(outputs), self.target.mean)
 
     def rows(self, outputs: Outputs, columns: Columns, top: int) -> list[dict[str, Any]]:

@@ -58,6 +58,7 @@ class SentenceTask(NetworkTask, Compares, Remarks, DrawsPictures):
         super().__init__(choice, config, schema)
         assert isinstance(schema, SentenceSchema)
         self.objective = choice.create()
+        self.needs_several = isinstance(self.objective, MultipleNegatives | SimCSE | CoSENT)
         self.typical = schema.typical
         monitors = {Match: f"ndcg@{_RANKS}", Score: "spearman", Class: "accuracy", Nothing: "loss"}
         self.monitor = monitors[type(schema.target)]
@@ -72,7 +73,12 @@ class SentenceTask(NetworkTask, Compares, Remarks, DrawsPictures):
     def example(self) -> tuple[Any, ...]:
         length = (self.typical or (_TYPICAL,))[0]
         token_N = torch.zeros(2 * length, dtype=torch.int64)
-        return token_N, Layout(torch.tensor([length, length])), token_N, isinstance(self.schema.target, Class)
+        return token_N, Layout(torch.tensor([length, length])), token_N
+
+    def trial(self, network: nn.Module, *example: Any) -> Any:
+        vectors_SD = network(*example)
+        if isinstance(self.schema.target, Class):
+            unwrapped(network).related(vectors_SD)
 
     def count(self, batch: Batch) -> int:
         return len(batch["part_lengths"])
@@ -86,8 +92,9 @@ class SentenceTask(NetworkTask, Compares, Remarks, DrawsPictures):
                 self.remarks = (_NO_DROPOUT,)
             vectors_SD = network(token_N, Layout(lengths_S, token_N.device), segment_N)
             return torch.stack(vectors_SD.chunk(2), dim=1)
-        pairs = isinstance(self.schema.target, Class)
-        vectors_SD = network(token_N, Layout(lengths_S, token_N.device), segment_N, pairs)
+        vectors_SD = network(token_N, Layout(lengths_S, token_N.device), segment_N)
+        if isinstance(self.schema.target, Class):
+            vectors_SD = unwrapped(network).related(vectors_SD)
         return vectors_SD.view(B, -1, vectors_SD.shape[1])
 
     def facts(self, batch: Batch) -> dict[str, Tensor]:
@@ -99,11 +106,6 @@ class SentenceTask(NetworkTask, Compares, Remarks, DrawsPictures):
         return facts
 
     def compare(self, vectors_N: Tensor, facts: dict[str, Tensor], rows: tuple[int, int], turn: Turn) -> Tensor:
-        if len(vectors_N) < 2 and isinstance(self.objective, MultipleNegatives | SimCSE | CoSENT):
-            raise CanonError(
-                f"{self.choice.name} compares the rows of a batch with each other, but the batch has one row: set "
-                "train.batch to 2 or more."
-            )
         with torch.autocast(vectors_N.device.type, enabled=False):  # cosines are divided by a small τ
             return self.objective.total(vectors_N.float(), facts, rows)
 
@@ -114,11 +116,10 @@ class SentenceTask(NetworkTask, Compares, Remarks, DrawsPictures):
 
     def run(self, network: nn.Module, batch: Batch, turn: Turn) -> dict[str, Tensor]:
         token_N, B = batch["input"], len(batch["part_lengths"])
-        how = token_N, Layout(batch["input_lengths"], token_N.device), batch["segment"]
-        vectors_SD = network(*how)
+        vectors_SD = network(token_N, Layout(batch["input_lengths"], token_N.device), batch["segment"])
         outputs = {"vectors": vectors_SD.view(B, -1, vectors_SD.shape[1])}
         if isinstance(self.schema.target, Class) and outputs["vectors"].shape[1] == 2:
-            outputs["logits"] = network(*how, True)
+            outputs["logits"] = unwrapped(network).related(vectors_SD)
         return outputs
 
     def names(self) -> tuple[str, ...]:
@@ -245,11 +246,11 @@ def _retrieval(unit_nCD: Tensor, keys_nC: np.ndarray) -> dict[str, float]:
     text_MD = unit_nCD[:, 1:].flatten(0, 1)[torch.from_numpy(place[order])]
     relevant = np.unique(np.stack([query_n, rank_of[other_nK.reshape(len(keys_nC), -1)[:, 0]]], axis=1), axis=0)
     pairs = relevant[:, 0] * len(others) + relevant[:, 1]
-    found = []
+    hits = []
     for start in range(0, len(queries), _BLOCK):
         some = np.arange(start, min(start + _BLOCK, len(queries)))
         scores_QM = unit_nCD[torch.from_numpy(query_place[some]), 0] @ text_MD.T
         best_QK = torch.sort(scores_QM, dim=1, descending=True, stable=True)[1][:, :_RANKS].numpy()
-        found.append(np.isin(some[:, None] * len(others) + best_QK, pairs))
-    scores = retrieval_scores(np.concatenate(found), np.bincount(relevant[:, 0], minlength=len(queries)), (1, _RANKS))
+        hits.append(np.isin(some[:, None] * len(others) + best_QK, pairs))
+    scores = retrieval_scores(np.concatenate(hits), np.bincount(relevant[:, 0], minlength=len(queries)), (1, _RANKS))
     return {name: value for name, value in scores.items() if name != "unanswered"}

@@ -10,7 +10,12 @@ import math
 import numpy as np
 
 from canon import metrics
+from canon.data.batching.passages import Passages
+from canon.data.batching.sequences import Uneven, Windows
+from canon.data.schema import Columns
 from canon.tasks.base import Outputs
+
+_SAMPLE = 1 << 24  # tokens that are counted
 
 
 def scores(outputs: Outputs) -> dict[str, float]:
@@ -31,6 +36,22 @@ def total(rows: np.ndarray) -> float:
 
 def perplexity(loss: float) -> float:
     return math.exp(min(loss, 700.0))  # e^700 is near the largest number
+
+
+def of_split(columns: Columns) -> np.ndarray | None:
+    """The tokens that a split asks for."""
+    targets = columns.get("target", columns.get("input"))
+    targets = targets.tokens if isinstance(targets, Windows | Uneven | Passages) else targets
+    return targets if isinstance(targets, np.ndarray) and len(targets) else None
+
+
+def shortfall(outputs: Outputs, asked: np.ndarray, known: np.ndarray, size: int) -> str:
+    """asked, known: tokens of the split and of training; each token's share in training is one more than counted."""
+    counts = np.bincount(known[:_SAMPLE], minlength=size) + 1.0
+    floor = float(-np.log(counts / counts.sum())[asked[:_SAMPLE]].mean())
+    reached = total(outputs["loss"]) / max(total(outputs["count"]), 1)
+    said = f"no better than how often each token comes: loss {reached:.4f} against {floor:.4f}"
+    return said if reached >= floor else ""
 
 
 def floors(tokens: np.ndarray, size: int) -> dict[str, float]:

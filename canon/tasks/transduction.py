@@ -111,12 +111,12 @@ class Transduction(NetworkTask, PredictsTexts, FitsGraphs, ShowsSamples, Remarks
         scores = tokens.scores(outputs)
         hypotheses, references = self.texts(outputs), self.references(columns)
         if self.symbols:
-            said = [text.split() for text in hypotheses]
+            words = [text.split() for text in hypotheses]
             right = [[text.split() for text in several] for several in references]
-            scores["wer"] = metrics.sequence_error_rate(said, right)
+            scores["wer"] = metrics.sequence_error_rate(words, right)
             long = _longest(columns["input"].lengths)  # type: ignore[union-attr]
-            scores["wer_long"] = metrics.sequence_error_rate([said[row] for row in long], [right[row] for row in long])
-            scores["per"] = metrics.token_error_rate(said, right)
+            scores["wer_long"] = metrics.sequence_error_rate([words[row] for row in long], [right[row] for row in long])
+            scores["per"] = metrics.token_error_rate(words, right)
         else:
             kind = metrics.bleu_tokenizer([several[0] for several in references])
             bleu = metrics.corpus_bleu(hypotheses, references, tokenize=kind)
@@ -147,12 +147,18 @@ class Transduction(NetworkTask, PredictsTexts, FitsGraphs, ShowsSamples, Remarks
         rows = spread(len(columns["input"]), _SHOWN)
         shown = self.shown({"decoded": outputs["decoded"][rows]}, take(columns, rows))
         return [
-            f"  {source} → {said}" + ("" if said in right else f"   (right: {right[0]})")
-            for source, said, right in shown
+            f"  {source} → {output}" + ("" if output in right else f"   (right: {right[0]})")
+            for source, output, right in shown
         ]
 
     def floors(self, targets: np.ndarray) -> dict[str, float]:
         return tokens.floors(targets[targets != BOS], self._target.size)
+
+    def shortfall(self, outputs: Outputs, columns: Columns, train: Columns) -> str:
+        asked, known = tokens.of_split(columns), tokens.of_split(train)
+        if asked is None or known is None:
+            return ""
+        return tokens.shortfall(outputs, asked[asked != BOS], known[known != BOS], self._target.size)
 
     def rows(self, outputs: Outputs, columns: Columns, top: int) -> list[dict[str, Any]]:
         return [{"prediction": text} for text in self.texts(outputs)]

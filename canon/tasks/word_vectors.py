@@ -14,7 +14,6 @@ import numpy as np
 
 from canon.data.formats.word_tests import Tests
 from canon.data.schema import Columns
-from canon.errors import CanonError
 from canon.metrics.vectors import analogy_accuracy, similarity_correlation
 from canon.tasks.base import Outputs, Remarks, Task
 
@@ -26,18 +25,16 @@ class WordVectors(Task, Remarks):
     risk_examples = 1 << 62  # all: a text is measured far faster than it is learned
 
     def names(self) -> tuple[str, ...]:
-        """The loss, and the tests of the catalogue; a test of the user's own goes by its file's name."""
+        """The loss, and the tests of the catalogue; a test of the user's own is named after its file."""
         return ("loss", *_TESTS)
 
     def score(self, outputs: Outputs, columns: Columns) -> dict[str, float]:
         pairs = float(outputs["pairs"].sum())
-        if "input" in columns and not pairs:
-            raise CanonError(
-                f"A text to score has {len(columns['input']):,} words and sentence ends, but no two words beside each "
-                "other to score: give a longer one, or a smaller data.min_count."
-            )
         loss = {"loss": float(outputs["loss"].sum()) / pairs} if pairs else {}
-        tests = columns.get("tests")
+        tests, self.remarks = columns.get("tests"), ()
+        if "input" in columns and not pairs:
+            count, settings = f"{len(columns['input']):,} words and line ends", "data.min_count, system.subsample"
+            self.remarks = (f"A text of {count} has no score: no two words are beside each other ({settings}).",)
         return loss | (self._tested(outputs["vectors"], tests) if isinstance(tests, Tests) else {})
 
     def _tested(self, vectors_VD: np.ndarray, tests: Tests) -> dict[str, float]:
@@ -45,7 +42,7 @@ class WordVectors(Task, Remarks):
         words = self.schema.words.words
         forms = {word.upper() for word in words}  # as the metrics compare them
         scores: dict[str, float] = {}
-        remarks = []
+        remarks = list(self.remarks)
         for name, pairs in tests.pairs.items():
             known = [pair for pair in pairs if pair[0].upper() in forms and pair[1].upper() in forms]
             if len(known) > 1:
@@ -63,6 +60,13 @@ class WordVectors(Task, Remarks):
     def floors(self, targets: np.ndarray) -> dict[str, float]:
         floors: dict[str, float] = self.choice.create().floors()
         return floors
+
+    def shortfall(self, outputs: Outputs, columns: Columns, train: Columns) -> str:
+        """Of a split with text, against the loss where everything is as likely as not."""
+        if not (pairs := float(outputs["pairs"].sum())) or not (floors := self.choice.create().floors()):
+            return ""
+        reached, floor = float(outputs["loss"].sum()) / pairs, min(floors.values())
+        return f"no better than even odds: loss {reached:.4f} against {floor:.4f}" if reached >= floor else ""
 
     def rows(self, outputs: Outputs, columns: Columns, top: int) -> list[dict[str, Any]]:
         """A word's vector; None for an unknown word."""

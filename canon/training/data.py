@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from canon.config import HasKind, HasPositions
 from canon.data import encodings
 from canon.data.batching.composer import Pretext
 from canon.data.encodings import Ask, Encoding
 from canon.data.encodings.framed import FRAMED
 from canon.data.encodings.passages import PASSAGES
-from canon.data.encodings.prompted import PROMPTED, TOKENS, PromptStart
+from canon.data.encodings.prompted import PROMPTED, TOKENS, PromptedSchema, PromptStart
 from canon.data.encodings.texts import TEXTS
 from canon.data.encodings.word_ids import WORD_IDS
 from canon.data.read import read
-from canon.data.schema import Data
+from canon.data.schema import Data, Schema
 from canon.data.targets import TARGETS, Target
 from canon.data.text.words import Words
 from canon.errors import CanonError
@@ -59,11 +62,10 @@ def _sentinels(recipe: Recipe) -> int:
 def _from_backbone(recipe: Recipe, run: Path | None, ask: Ask) -> tuple[Any, Ask]:
     """A pre-trained network has a tokeniser and a frame of its own."""
     from canon.interop.backbones import reading_of
-    from canon.systems.pretrained.finetune import Config as FineTuneConfig
 
     recipe = with_backbone(recipe)
     ask = replace(ask, start=reading_of(recipe, run))
-    if not isinstance(recipe.config, FineTuneConfig) or not recipe.config.kind:
+    if not isinstance(recipe.config, HasKind) or not recipe.config.kind:
         return recipe.data, ask
     if recipe.config.kind not in {target.name for target in ask.targets}:
         names = ", ".join(target.name for target in ask.targets)
@@ -77,26 +79,38 @@ def _from_prompt(recipe: Recipe, run: Path | None, ask: Ask) -> tuple[Any, Ask]:
     from canon.interop.backbones import reading_of, vectors_of
 
     recipe = with_backbone(recipe)
-    config, data = vars(recipe.config), recipe.data
+    config, data = recipe.config, recipe.data
     backbone = reading_of(recipe, run)
     if backbone.limit:
-        backbone = backbone._replace(limit=backbone.limit - config.get("prefix", 0))
+        backbone = backbone._replace(limit=backbone.limit - config.prefix_places)
     columns = PromptTemplate(data.template).columns
     if columns and not data.features and not set(columns) <= {"text", "second"}:
         data = replace(data, features=columns)
     near = data.demo_encoder
-    vectors = vectors_of(near) if near and near != TOKENS else None
-    return data, replace(ask, start=PromptStart(backbone, config.get("verbaliser") == "head", vectors))
+    vectors, sha256 = vectors_of(near) if near and near != TOKENS else (None, "")
+    return data, replace(ask, start=PromptStart(backbone, not config.fills_slots, vectors, sha256))
+
+
+def with_vectors(schema: Schema) -> Schema:
+    """A schema of a run that can read more texts, by the vectors of a network that the run does not keep; the network
+    is opened when it is first asked."""
+    if not isinstance(schema, PromptedSchema) or not schema.near_sha256:
+        return schema
+
+    def vectors(texts: Sequence[str]) -> np.ndarray:
+        from canon.interop.backbones import vectors_of
+
+        return vectors_of(schema.near, schema.near_sha256)[0](texts)
+
+    return replace(schema, vectors=vectors)
 
 
 def _from_tokenizer(recipe: Recipe, run: Path | None, ask: Ask) -> tuple[Any, Ask]:
     """Weights that pre-training goes on from know the tokens that they were trained with; the run has kept them, and
     what they came from may be gone. A file of tensors alone has none. Passages are as long as there are positions."""
-    from canon.tasks.pretraining import HasPositions
-
     data, init = recipe.data, recipe.train.init
     if not data.tokenizer and init:
-        if run is None and Path(init).expanduser().is_dir():
+        if run is None and formats.open_for(recipe.system, init, "weights", "train.init").format.folder:
             data = replace(data, tokenizer=init)
         elif run is not None and Path(init).suffix not in formats.TENSOR_FILES:
             data = replace(data, tokenizer=str(run))

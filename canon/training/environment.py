@@ -9,7 +9,9 @@ Shapes: N copies of an environment, E episodes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, redirect_stdout
 from typing import Any
 
 import numpy as np
@@ -77,6 +79,14 @@ class Copies:
         self._ended = list(state["ended"])
 
 
+@contextmanager
+def _contained() -> Iterator[None]:
+    """What environments print goes to stderr, for stdout is for results; and of numbers that overflow only those speak
+    that check whether they are finite."""
+    with redirect_stdout(sys.stderr), np.errstate(over="ignore", invalid="ignore"):
+        yield
+
+
 class Playing(Learner):
     """Learner of every system with loop="environment"."""
 
@@ -99,12 +109,14 @@ class Playing(Learner):
         for split in data.splits.values() if isinstance(data, Data) else ():
             if isinstance(split["input"], Episodes) and set(seeds) & set(split["input"].seeds.tolist()):
                 raise CanonError(f"train.seed = {self.context.seed} decides episodes to be judged by: choose another.")
-        self._copies = Copies(data.make, self.agent.copies, self.context.seed)
+        with _contained():
+            self._copies = Copies(data.make, self.agent.copies, self.context.seed)
         self.agent.begin(self._copies, batch, steps)
         self.unit, self.flops_per_example = self.agent.unit, self.agent.flops_per_example
 
     def step(self, number: int) -> bool:
-        return self.agent.step(number)
+        with _contained():
+            return self.agent.step(number)
 
     def logs(self) -> dict[str, float]:
         return {**self.agent.logs(), **(self._copies.logs() if self._copies else {})}
@@ -118,7 +130,8 @@ class Playing(Learner):
     def restore(self, tensors: Mapping[str, Mapping[str, Any]], state: dict[str, Any]) -> None:
         self.agent.restore(tensors, state["agent"])
         if self._copies:
-            self._copies.restore(state["environments"])
+            with _contained():
+                self._copies.restore(state["environments"])
 
     def outputs(self, columns: Columns) -> dict[str, np.ndarray]:
         """Of episodes [E]: return, length, whether it was cut off, the discounted return and what was predicted of it;
@@ -127,9 +140,11 @@ class Playing(Learner):
         if not isinstance(episodes, Episodes):
             foreseen = {"value": self.agent.foresee(episodes)} if isinstance(self.agent, Foresees) else {}
             return {"action": self.agent.act(episodes), **foreseen}
-        parts = [
-            self._play(episodes.make, episodes.seeds[i : i + _AT_ONCE]) for i in range(0, len(episodes.seeds), _AT_ONCE)
-        ]
+        with _contained():
+            parts = [
+                self._play(episodes.make, episodes.seeds[i : i + _AT_ONCE])
+                for i in range(0, len(episodes.seeds), _AT_ONCE)
+            ]
         played = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
         measured = self.agent.measures(episodes.make()) if isinstance(self.agent, Measures) else {}
         return played | {name: np.full(len(episodes), value) for name, value in measured.items()}

@@ -20,7 +20,6 @@ from torch.nn.parallel import DistributedDataParallel
 from canon.contracts import Borrows, Context, NetworkLearner, Paced, Penalized, TakesRows
 from canon.data.batching.augment import ImageDraws, augmenter
 from canon.data.batching.loader import Batch, Examples, Loader, Piece, shares
-from canon.data.encodings.pixels import PixelSchema
 from canon.data.schema import Columns, Data
 from canon.errors import CanonError, is_out_of_memory
 from canon.nn.counting import count_parameters, summarize
@@ -58,7 +57,7 @@ class Gradient(NetworkLearner):
         self._sharded = self.world.size > 1 and self.train.parallel == "fsdp"
         self._penalty = network.penalty if isinstance(network, Penalized) else None
         # The layout in which convolutions are fastest on tensor cores.
-        self._channels_last = self._device.type == "cuda" and isinstance(self.schema, PixelSchema)
+        self._channels_last = self._device.type == "cuda" and len(self.schema.shape) == 3  # of maps
         if self._channels_last:
             self.network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self._evaluation = Evaluation(self.network, task, self.world, self._dtype, context.pause)

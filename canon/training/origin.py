@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from canon.config import StartsFromPrompt
 from canon.contracts import Borrows, Learner, NetworkLearner
 from canon.data.schema import Schema
 from canon.recipe import Recipe
@@ -18,10 +19,10 @@ def start_from_elsewhere(learner: Learner, recipe: Recipe, schema: Schema) -> st
     notes = []
     if isinstance(borrower, Borrows) and borrower.borrows:  # it has the weights already
         notes.append(f"On {recipe.train.init}, which stays as it is and is not saved again.")
-        if network is not None and (start := vars(recipe.config).get("start")):
-            from canon.interop.prompt_folder import start_from_prompt
+        if network is not None and isinstance(recipe.config, StartsFromPrompt) and recipe.config.start:
+            from canon.interop.prompt_folder import start_prompt
 
-            notes.append(start_from_prompt(network, start, recipe.config, schema))
+            notes.append(start_prompt(network, recipe, schema))
     elif recipe.train.init and network is not None:
         from canon.interop.backbones import take_backbone
         from canon.interop.weights import start_network

@@ -28,7 +28,7 @@ from canon.optim.settings import Adam, AdamW
 from canon.recipe import Recipe
 from canon.systems.building import build as build_system
 from canon.tasks import table as tasks
-from canon.tasks.base import Carries, NetworkTask, Scoring, Task, Training
+from canon.tasks.base import Carries, Compares, NetworkTask, Scoring, Task, Training
 from canon.tasks.records import TASK_RECORDS
 from canon.training.data import for_target, with_backbone
 from canon.training.environment import Playing
@@ -75,6 +75,8 @@ def _asked(name: str, data: str, changes: Table) -> tuple[Recipe, str]:
             if data:
                 raise CanonError(f"{name} and {data} are both data: give one of them.")
             name, data = "", name
+        elif named := [known for known in CATALOGUE if known.replace("-", "") == name.replace("-", "").lower()]:
+            raise CanonError(f'No recipe or system "{name}"; the data set is {named[0]}: canon train {named[0]}.')
         elif Path(name).suffix:  # no recipe has one
             raise missing_path(Path(name))
     if name or not data:
@@ -154,6 +156,11 @@ def prepare(recipe: Recipe, data: Data, world: World, pause: Callable[[], None])
     learner, task = build(recipe, data.schema, world, pause)
     if isinstance(task, Carries) and recipe.train.batch < world.size:
         raise CanonError(f"train.batch is {recipe.train.batch}, less than the {world.size} processes.")
+    if isinstance(task, Compares) and task.needs_several and recipe.train.batch == 1:
+        raise CanonError(
+            f"{recipe.objective.name} compares the rows of a batch with each other, but the batch has one row: set "
+            "train.batch to 2 or more."
+        )
     if not recipe.train.monitor and task.monitor != tasks.of(recipe.system).monitor:
         recipe = recipe.with_monitor(task.monitor)
     for split, columns in data.splits.items():

@@ -11,6 +11,7 @@ from canon.recipe import Recipe
 from canon.tasks.base import Decides, Remarks, Scoring
 
 Scores = dict[str, dict[str, float]]
+_LONG = 1e9  # numbers from here on are printed with an exponent
 _FEW_LOGS = 3  # training losses of each half of a run to say whether they fall
 
 
@@ -19,12 +20,14 @@ def record(
     data: Data,
     task: Scoring,
     scores: Scores,
+    last: Scores,
     penalty: float,
     reached: Table,
     cost: Table,
     warnings: list[str],
 ) -> Table:
-    """What result.json holds. reached: steps, best_step and ended."""
+    """What result.json holds. last: scores of the last weights, where they are reported too. reached: steps, best_step
+    and ended."""
     names = dict.fromkeys(name for of_split in scores.values() for name in of_split)
     return {
         "recipe": recipe.name,
@@ -33,6 +36,7 @@ def record(
         **reached,
         # What is undefined for one split only (as AUC of a single class) is None there.
         "scores": {split: {name: of_split.get(name) for name in names} for split, of_split in scores.items()},
+        **({"last": last} if last else {}),
         "remarks": list(task.remarks) if isinstance(task, Remarks) else [],
         "warnings": warnings,
         **({"threshold": task.threshold} if isinstance(task, Decides) and task.threshold is not None else {}),
@@ -49,11 +53,11 @@ def warnings(recipe: Recipe, task: Scoring, data: Data, shortfall: str, losses: 
     shortfall: what the task says about the split that it is judged by. losses: of training, as they were logged."""
     falls = not task.loss_falls or bool(recipe.train.init) or _fell(losses)
     flat = "" if falls else f"the training loss did not fall (from {losses[0]:.4g} to {losses[-1]:.4g})"
-    if not (said := " and ".join(filter(None, [shortfall and f"it is {shortfall}", flat]))):
+    if not (problems := " and ".join(filter(None, [shortfall and f"it is {shortfall}", flat]))):
         return []
     causes = encodings.find(data.schema.encoding).causes
     listed = "; ".join(f"({number}) {cause}" for number, cause in enumerate(causes, start=1))
-    return [f"This run has not learned: {said}. Likely causes: {listed}."]
+    return [f"This run has not learned: {problems}. Likely causes: {listed}."]
 
 
 def _fell(losses: list[float]) -> bool:
@@ -79,10 +83,11 @@ def _risks(scores: Scores, penalty: float) -> dict[str, float]:
 def lines(result: Table) -> list[str]:
     """One line for each split, each number beside what is expected of it, and the remarks."""
     text = []
-    for split, scores in result["scores"].items():
+    last = {f"{split}, last weights": scores for split, scores in result.get("last", {}).items()}
+    for split, scores in (result["scores"] | last).items():
         numbers = []
         for key, number in scores.items():
-            value = "–" if number is None else f"{number:.4f}"
+            value = "–" if number is None else _shown(number)
             numbers.append(f"{key} {value}{_beside(result['expected'].get(f'{split}/{key}'))}")
         text.append(f"{split:>5}  {'  '.join(numbers)}")
     if (threshold := result.get("threshold")) is not None:
@@ -97,8 +102,12 @@ def standing(recipe: Recipe, step: int, train: dict[str, float], valid: dict[str
     bounds = {name: between for name, points in curve.items() for at, *between in points if at == step}
     numbers = {f"train/{key}": value for key, value in train.items() if key != "lr"}
     numbers |= {f"valid/{key}": value for key, value in valid.items()}
-    texts = [f"{key} {value:.4f}{_beside(bounds.get(key))}" for key, value in numbers.items()]
+    texts = [f"{key} {_shown(value)}{_beside(bounds.get(key))}" for key, value in numbers.items()]
     return [f"step {step:,}  {'  '.join(texts)}"] if texts else []
+
+
+def _shown(number: float) -> str:
+    return f"{number:.4f}" if abs(number) < _LONG else f"{number:.5g}"
 
 
 def _beside(bounds: list[float] | None) -> str:

@@ -156,7 +156,7 @@ class Run:
         return path
 
     def to_use(self) -> Iterator[Path]:
-        """The checkpoints that there are, the best one first, then the newest."""
+        """All checkpoints, the best one first, then the newest."""
         linked = [(self.path / link).resolve() for link in ("best", "last")]
         newest = [path.resolve() for path in checkpoint.newest_first(self.checkpoints) if checkpoint.step_of(path)]
         for path in dict.fromkeys((*linked, *newest)):

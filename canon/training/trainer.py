@@ -8,6 +8,7 @@ The learner takes what it learns from out of the data; the trainer knows the spl
 from __future__ import annotations
 
 import math
+import sys
 import time
 import tomllib
 import traceback
@@ -38,6 +39,7 @@ from canon.training.signals import Interrupted, Signals, Stopped
 from canon.training.world import enter_world, leave_world, reset_peak_memory
 
 _SOONEST, _TIMES = 5.0, 10  # seconds between two checkpoints, and so many times as many as writing one takes
+_UNDEFINED = -sys.float_info.max  # the rank of a score that is undefined: below all
 _AGREE_EVERY = 10  # steps after which the processes ask each other whether to stop
 
 
@@ -99,7 +101,7 @@ class Trainer:
         self._samples: list[str] = []  # lines about some examples
         self._held: tuple[Groups, Table] | None = None  # the best state, where it is not written yet
         self._written, self._cost = -math.inf, 0.0  # when the last checkpoint was, and how many seconds it took
-        self._shortfall = ""  # what the task says about the split that was scored last: at the end the test set
+        self._shortfall = ""  # what the task says about the last split, the test set, at the end
 
     def _take_state(self, state: Table) -> None:
         self.step: int = state["step"]
@@ -298,7 +300,7 @@ class Trainer:
             value = self._valid.get(self.monitor)  # None: undefined for this validation set
             sign = 1 if is_rising(self.monitor) else -1
             # Small validation sets tie often; of equals the one with the lower loss is better.
-            rank = [0.0 if value is None else sign * value, -self._valid.get("loss", 0.0)]
+            rank = [_UNDEFINED if value is None else sign * value, -self._valid.get("loss", 0.0)]
             better = not self.best or rank > self.best["rank"]
             self.waited = 0 if better else self.waited + 1
             if better:
@@ -310,8 +312,12 @@ class Trainer:
                 self.console.say(line)
         return better
 
-    def evaluate(self, split: str, limit: int | None = None, shown: bool = False) -> dict[str, float]:
-        """The metrics that are defined for a split; raises Stopped where a signal comes meanwhile."""
+    def evaluate(
+        self, split: str, limit: int | None = None, shown: bool = False, judged: bool = False
+    ) -> dict[str, float]:
+        """The metrics that are defined for a split; raises Stopped where a signal comes meanwhile.
+
+        judged: whether the run is compared with a guess by this split."""
         self._scored = split
         self._pause()
         columns = self.data.splits[split]
@@ -324,7 +330,8 @@ class Trainer:
                     write_bytes(self.run.path / name / f"step-{self.step:08d}.png", png)
             if isinstance(self.task, ShowsSamples):
                 self._samples = self.task.samples(outputs, columns)
-        self._shortfall = self.task.shortfall(outputs, columns)
+        if judged:
+            self._shortfall = self.task.shortfall(outputs, columns, self.data.splits.get("train", {}))
         return defined(self.task.score(outputs, columns))
 
     def _pause(self) -> None:
@@ -366,12 +373,18 @@ class Trainer:
         """Scores the best weights on all splits and writes result.json."""
         self.seconds = self._pace.seconds()
         self.world.wait()  # until the main process has written them
+        both = self.task.scores_last and "test" in self.data.splits and self.best.get("step", self.step) != self.step
+        last = {"test": self.evaluate("test")} if both else {}
         best = self.keeper.restore_best(self.learner)
         self.learner.careful = True
         if isinstance(self.task, Decides) and "valid" in self.data.splits:
             self.task.decide(self.learner.outputs(self.data.splits["valid"]), self.data.splits["valid"])
         most = self.task.risk_examples
-        scores = {split: self.evaluate(split, most if split == "train" else None) for split in self.data.splits}
+        judged = next(reversed(self.data.splits), "")
+        scores = {
+            split: self.evaluate(split, most if split == "train" else None, judged=split == judged)
+            for split in self.data.splits
+        }
         penalty = self.learner.penalty()
         if not self.world.is_main:
             return
@@ -379,7 +392,7 @@ class Trainer:
         cost = self._pace.cost(self.step, self.seconds)
         losses = [row["train/loss"] for row in self.run.metrics() if "train/loss" in row]
         warnings = results.warnings(self.recipe, self.task, self.data, self._shortfall, losses)
-        result = results.record(self.recipe, self.data, self.task, scores, penalty, reached, cost, warnings)
+        result = results.record(self.recipe, self.data, self.task, scores, last, penalty, reached, cost, warnings)
         write_text(self.run.path / "result.json", files.sealed(result))
         ended = f" ({self.ended})" if self.ended else ""
         self.console.say(f"Done in {self.seconds:.1f} s{ended}: {self._pace.text(self._pace.rate(self.step))}.")

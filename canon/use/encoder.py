@@ -1,12 +1,14 @@
-"""Texts to vectors: a run of `embed`, a folder of sentence-transformers, or any pre-trained network with a pooling.
+"""Texts to vectors: a run of `embed`, a folder of sentence-transformers, any pre-trained network with a pooling, or
+word vectors, whose mean a text is.
 
-Texts of a chunk go through the network end to end, without padding, those of like length together; a vector depends on
-its text alone, up to the rounding of sums. Shapes: n texts, D features.
+Texts of a chunk go through the network end to end, without padding, texts of similar length together; a vector depends
+on its text alone, up to the rounding of sums. Shapes: n texts, D features.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -75,12 +77,13 @@ class Encoder:
             model = Model(open_run(source))
             assert isinstance(model.schema, SentenceSchema)
             return cls(model.network, model.schema, str(source))
+        system, weights = backbones.find(str(source))
+        pooling = tuple(pooling or backbones.pooled_as(weights).get("pooling", ()))
         if not pooling:
             raise CanonError(
                 f"{source} does not say how a text's tokens become one vector: add --pooling mean, or cls, last and "
                 "the like."
             )
-        system, weights = backbones.find(str(source))
         if weights.tokenizer is None:
             raise CanonError(f"{source} has no tokenizer, without which its network cannot read a text.")
         record, _ = registry.find("embed")
@@ -102,13 +105,15 @@ class Encoder:
 
     @property
     def digest(self) -> str:
-        """Of everything that decides a vector: weights, pooling, vocabulary and the longest text."""
+        """Of everything that decides a vector: weights, what is computed with them, vocabulary and the longest text."""
         digest = hashlib.sha256()
         for name, tensor in sorted(self.network.state_dict().items()):
             digest.update(name.encode())
             digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
-        how = self.config.pooling, self.config.normalize, self.config.similarity, self.schema.limit, self.schema.framing
-        digest.update(repr(how).encode())
+        config = {key: value for key, value in vars(self.config).items() if key not in ("vocab_size", "num_classes")}
+        config["settings"] = {key: value for key, value in config["settings"].items() if "dropout" not in key}
+        how = {**config, "limit": self.schema.limit, "framing": self.schema.framing}
+        digest.update(json.dumps(how, sort_keys=True).encode())
         digest.update(self.schema.tokenizers["text"].to_json().encode())
         return digest.hexdigest()
 

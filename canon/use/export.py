@@ -15,7 +15,7 @@ import torch
 
 from canon import recipe as recipes
 from canon import registry
-from canon.config import Table
+from canon.config import HasShape, KnowsBackbone, Table
 from canon.data.encodings.passages import PassageSchema
 from canon.data.schema import Data, FileRecord
 from canon.data.targets import HiddenTokens
@@ -63,7 +63,7 @@ class Converted:
         return facts
 
     def _parameters(self) -> int:
-        if vars(self.network.config).get("sha256"):  # its backbone is elsewhere
+        if isinstance(config := self.network.config, KnowsBackbone) and config.sha256:  # its backbone is elsewhere
             return sum(tensor.numel() for tensor in self.network.tensors.values())
         return sum(p.numel() for p in self.network.build().parameters())
 
@@ -92,12 +92,12 @@ def convert(
     """
     choices, target = choices or FileChoices(), Path(target)
     is_folder = Path(source).is_dir() and not (Path(source) / "recipe.toml").is_file()
-    writable = [known for known in formats.FORMATS if known.writes]
+    writable = [each for each in formats.FORMATS if each.writes]
     if not to and not is_folder:
-        raise CanonError(f"--to says what is written: {', '.join(known.name for known in writable)}.")
-    format = formats.find(to) if to else next(known for known in writable if known.general)
+        raise CanonError(f"--to says what is written: {', '.join(each.name for each in writable)}.")
+    format = formats.find(to) if to else next(each for each in writable if each.general)
     if format not in writable:
-        raise CanonError(f"{format.title} is read, not written; --to is {', '.join(known.name for known in writable)}.")
+        raise CanonError(f"{format.title} is read, not written; --to is {', '.join(each.name for each in writable)}.")
     _check_target(target, format)
     if format.holds == ("vectors",):
         origin: Any = formats.open(source, "vectors")
@@ -156,7 +156,7 @@ def _network(source: str, known: Recognised | None, choices: FileChoices) -> Net
     config = system.configure(preset, choices.settings, {f"system.{key}": "--set" for key in choices.settings})
     seed_step(0, 0, 0, torch.device("cpu"))
     tensors = build(system, config).state_dict()
-    reads_text = "shape" not in vars(config)
+    reads_text = not isinstance(config, HasShape)
     schema = PassageSchema(HiddenTokens()) if reads_text else schema_of(source, config, choices, (0.0,), (1.0,))
     return Network(source, system, preset, config, tensors, schema)
 

@@ -1,9 +1,11 @@
-"""Pictures of an environment without a display: grids and the cart are drawn here, others by their own render()."""
+"""Pictures of an environment without a display: grids, the cart and frames of text are drawn here, others by their own
+render()."""
 
 from __future__ import annotations
 
 import io
 import math
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,13 +14,13 @@ import numpy as np
 
 from canon.data.environments.copy import EnvironmentCopy
 from canon.data.environments.grids import CellGrid, grid_of
-from canon.errors import CanonError, reason
+from canon.errors import CanonError, border
 from canon.storage import write_bytes
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-_CELL, _WIDTH, _HEIGHT = 40, 300, 200
+_CELL, _WIDTH, _HEIGHT, _LETTER = 40, 300, 200, 16
 _COLORS = {"H": "#93c5fd", "C": "#fca5a5", "G": "#86efac", "S": "#fde68a"}
 _INK, _PAPER, _AGENT = "#1f2937", "#ffffff", "#dc2626"
 _MILLISECONDS = {True: 220, False: 30}  # of a frame, by whether it is a grid's
@@ -37,26 +39,58 @@ def draws(env: EnvironmentCopy) -> bool:
     return grid_of(env) is not None or _is_cart(env)
 
 
+def modes_of(env: EnvironmentCopy) -> tuple[str, ...]:
+    """What its own render() can give, by gymnasium's names."""
+    modes = env.env.unwrapped.metadata.get("render_modes", ())
+    return tuple(modes) if isinstance(modes, list | tuple) else ()
+
+
+def drawing_mode(env: EnvironmentCopy) -> str:
+    """The render_mode that a copy must be made with to be painted; "" where canon draws it itself."""
+    if draws(env):
+        return ""
+    modes = modes_of(env)
+    return "ansi" if "ansi" in modes and "rgb_array" not in modes else "rgb_array"
+
+
 def painter_of(env: EnvironmentCopy) -> Callable[[Any], Image]:
-    """What draws an observation of this copy; where only the environment can, the copy must have been made with
-    render_mode rgb_array."""
+    """What draws an observation of this copy, which was made with its `drawing_mode`."""
     if (grid := grid_of(env)) is not None:
         return lambda state: _of_grid(grid, int(state))
     if _is_cart(env):
         return _of_cart
+    if drawing_mode(env) == "ansi":
+        return lambda _: _of_text(text_of(env))
     return lambda _: _by_itself(env)
 
 
 def _is_cart(env: EnvironmentCopy) -> bool:
-    return type(env.env.unwrapped).__name__ == "CartPoleEnv" and env.observation.shape == (4,)
+    return type(env.env).__name__ == "CartPoleEnv" and env.observation.shape == (4,)
+
+
+def _rendered(env: EnvironmentCopy) -> Any:
+    with border(env.name, "cannot draw itself"):
+        return env.env.render()
+
+
+def text_of(env: EnvironmentCopy) -> str:
+    """The frame of a copy that was made with render_mode ansi."""
+    return str(_rendered(env)).rstrip()
+
+
+def _of_text(text: str) -> Image:
+    image, pencil = pillow()
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", text)
+    left, top, right, bottom = pencil.Draw(image.new("1", (1, 1))).multiline_textbbox((0, 0), plain, font_size=_LETTER)
+    size = (int(right - left) + 2 * _LETTER, int(bottom - top) + 2 * _LETTER)
+    picture: Image = image.new("RGB", size, _PAPER)
+    pencil.Draw(picture).multiline_text((_LETTER, _LETTER), plain, fill=_INK, font_size=_LETTER)
+    return picture
 
 
 def _by_itself(env: EnvironmentCopy) -> Image:
     image, _ = pillow()
-    try:
-        pixels = env.env.render()
-    except Exception as error:
-        raise CanonError(f"{env.name} cannot draw itself: {reason(error)}.") from None
+    pixels = _rendered(env)
     if not (isinstance(pixels, np.ndarray) and pixels.ndim == 3 and pixels.dtype == np.uint8):
         raise CanonError(f"{env.name} cannot be recorded: its render() gives no array of pixels [height, width, 3].")
     drawn: Image = image.fromarray(pixels)

@@ -66,7 +66,7 @@ class LanguageRun:
         return self.tokenizer.encode([text])[0].astype(np.int64)
 
     def begin(self, prompt: str) -> tuple[np.ndarray, int]:
-        """The tokens to read for a prompt, and how many of them stand before it."""
+        """The tokens to read for a prompt, and how many of them come before it."""
         ids = self.encode(prompt)
         if self.limit and len(ids) > self.limit:
             raise CanonError(

@@ -19,7 +19,7 @@ from canon.data.targets import NextToken, Nothing
 from canon.errors import unknown
 from canon.runs import checkpoint
 from canon.tasks.base import Decides, Outputs
-from canon.training.data import read_data
+from canon.training.data import read_data, with_vectors
 from canon.training.plan import build
 from canon.training.run import Run, defined
 from canon.training.world import world_to_use
@@ -36,7 +36,7 @@ class Model:
 
     def __init__(self, run: Run) -> None:
         self.run = run
-        self.schema = run.schema
+        self.schema = with_vectors(run.schema)
         self.learner, self.task = build(run.recipe, run.schema, world_to_use(run.recipe.system))
         self.learner.careful = True
         if isinstance(self.task, Decides) and not isinstance(run, FolderRun):

@@ -112,7 +112,7 @@ def read_titles(path: Path) -> dict[str, str]:
     else:
         layout = layout_of(path, encoding, "", table=True)
         delimiter = "|" if first.count("|") > 1 else layout.delimiter if layout else ","
-        rows = (cells for _, cells in csv_rows(path, encoding, delimiter))
+        rows = (cells for _, cells in csv_rows(path, encoding, delimiter, layout.skip if layout else 0))
     titles = {cells[0].strip(): cells[1].strip() for cells in rows if len(cells) > 1}
     if not titles:
         raise CanonError(f"{path} has no titles: each line is an item's id, then its title.")

@@ -25,6 +25,7 @@ from canon.data.text.tokenizers import Tokenizer
 from canon.data.text.vocabularies import BOS, EOS, UNK
 from canon.errors import CanonError
 from canon.nn.decoding import FORBIDDEN, EncoderDecoder
+from canon.systems.sequence.transformer import Config as TransformerConfig
 from canon.use.model import Model
 
 _LONGEST = 2048  # tokens of a source for a network without a limit: attention's memory grows with their square
@@ -69,7 +70,7 @@ def source_limit(model: Model) -> int:
     """Most tokens of a source with <eos>: longer ones were left out of training, or have no positions."""
     recipe = model.run.recipe
     limit = recipe.data.max_length
-    learned = vars(recipe.config).get("positions") == "learned"
+    learned = isinstance(recipe.config, TransformerConfig) and recipe.config.positions == "learned"
     return min(limit, recipe.config.max_positions) if learned else limit
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from canon.data.progress import bar
-from canon.errors import CanonError, unknown
+from canon.errors import CanonError, border, unknown
 from canon.interop import vectors
 from canon.interop.word_list import WordList
 
@@ -74,6 +74,10 @@ class Vectors:
         """The vectors of a run, or of a file whose format its first bytes show (docs/word-vectors.md)."""
         _policy(unknown)
         options: dict[str, Any] = {"words": words, "limit": limit, "dtype": dtype, "errors": errors, "partial": partial}
+        with border(source, "cannot be looked for"):
+            of_texts = (Path(source).expanduser() / "rows.jsonl").is_file()  # canon/use/search/store.py
+        if of_texts:
+            raise CanonError(f"{source} has vectors of texts, not of words: canon search {source} TEXT finds them.")
         read = vectors.read(source, **options)
         named: dict[str, Any] = {"source": read.source, "notes": read.notes, "subwords": read.subwords}
         return cls(read.words, read.matrix, **named, unknown=unknown)

@@ -17,8 +17,10 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file
+from typing_extensions import get_protocol_members, is_protocol
 
 import canon
+from canon import contracts
 from canon import recipe as recipes
 from canon.contracts import Context
 from canon.data.batching.draws import Draws
@@ -70,6 +72,18 @@ def test_builds_on_meta_and_cpu_alike(name: str) -> None:
     assert all(parameter.is_meta for parameter in on_meta.parameters())
     shapes = {key: tensor.shape for key, tensor in on_cpu.state_dict().items()}
     assert shapes == {key: tensor.shape for key, tensor in on_meta.state_dict().items()}
+
+
+@each_network
+def test_names_each_ability_that_it_has(name: str) -> None:
+    """A network that has all of a protocol's members names the protocol as its base."""
+    cls = BY_NAME[name].load()[1]
+    abilities = [
+        each for each in vars(contracts).values() if isinstance(each, type) and each.__module__ == "canon.contracts"
+    ]
+    members = {each: get_protocol_members(each) for each in abilities if is_protocol(each)}
+    able = {each.__name__ for each, names in members.items() if all(hasattr(cls, one) for one in names)}
+    assert able <= {each.__name__ for each in members if each in cls.__mro__}
 
 
 @each_network

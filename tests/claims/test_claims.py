@@ -16,19 +16,19 @@ from canon import recipe as recipes
 from canon.claims import lab, record, results
 from canon.claims.figures import figure_of, words
 from canon.claims.record import BUDGETS, LEARNED, Claim, find, names
-from canon.data.catalogue import CATALOGUE
 from canon.errors import CanonError
 from canon.metrics.records import METRICS
 from canon.training.run import Run
+from tests.claims.stand_ins import smallest
 
 CLAIMS = {claim.name: claim for name in names() for claim in find(name)}
 SECTIONS = ("train", "valid", "test", "cost", "last", "least", "most", "curve")
-QUICKLY = ("ranknet-tie", "entropy-code", "auc-two-ways", "stochastic-optimum")
+SLOWLY = ()  # over a few seconds, even at their smallest
 
 
 @pytest.mark.parametrize("claim", CLAIMS.values(), ids=lambda claim: claim.name)
 def test_a_claim_resolves(claim: Claim) -> None:
-    """Recipes take the settings, probes the arguments, and values are among those that there are."""
+    """Recipes take the settings, probes the arguments, and values exist."""
     for name, variant in claim.variants.items():
         for budget in BUDGETS:
             changes = claim.changes(name, budget)
@@ -56,37 +56,24 @@ def test_names_are_unique_and_results_are_of_claims() -> None:
         assert result.seeds > 0 and result.machine and re.fullmatch(r"\d{4}-\d\d-\d\d", result.date)
 
 
-def smallest(claim: Claim) -> Claim:
-    """Two seeds, and of every training four steps; what a probe does is as in its quick budget."""
-    few = {"train.steps": 4}
-    fixed = ("train.steps", "train.epochs")
-    variants = {
-        name: replace(of, set={key: value for key, value in of.set.items() if key not in fixed})
-        for name, of in claim.variants.items()
-    }
-    quick = claim.budgets["quick"]
-    common = {key: value for key, value in quick.set.items() if key not in fixed} | few
-    return replace(
-        claim, variants=variants, budgets={**claim.budgets, "quick": replace(quick, seeds=1, set=common, each={})}
-    )
-
-
 def by_time(claim: Claim) -> object:
-    return pytest.param(claim, id=claim.name, marks=[] if claim.name in QUICKLY else [pytest.mark.slow])
+    return pytest.param(claim, id=claim.name, marks=[pytest.mark.slow] if claim.name in SLOWLY else [])
 
 
 @pytest.mark.usefixtures("small_texts")
 @pytest.mark.parametrize("claim", [by_time(claim) for claim in CLAIMS.values()])
-def test_a_claim_runs_at_its_smallest(claim: Claim, tmp_path: Path) -> None:
-    for variant in claim.variants.values():
-        source = recipes.load(variant.recipe, variant.data).data.source if variant.recipe else ""
-        if source in CATALOGUE and not CATALOGUE[source].builtin:
-            pytest.skip(f"{source} is not built in")
-    result = lab.run(smallest(claim), out=tmp_path, say=lambda _: None)
+def test_a_claim_runs_at_its_smallest(claim: Claim, tmp_path: Path, small_files: Path) -> None:
+    result = lab.run(smallest(claim, small_files), out=tmp_path, say=lambda _: None)
     assert not result.failed, result.failed
     drawn = figure_of(claim, result).axes[0]
     assert drawn.has_data() and drawn.get_ylabel()
     assert claim.figure.ylabel in words(claim, result)
+
+
+@pytest.fixture(scope="session")
+def small_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where stand-ins are made once."""
+    return tmp_path_factory.mktemp("stand-ins")
 
 
 MINE = """
@@ -151,7 +138,8 @@ def test_the_lab_against_its_runs() -> None:
     stored = results.read(Path("out/mine/quick/result.json"))
     assert stored == more and stored.standing(claim) == more.verdict
     assert results.here("mine", Path("out")) == more
-    assert Path("out/mine/quick/figure.svg").read_text().startswith("<?xml")
+    figure = Path("out/mine/quick/figure.svg").read_text()
+    assert figure.startswith("<?xml") and '<svg role="img" aria-label="training loss: narrow ' in figure
 
 
 def test_a_changed_rule_or_design_is_said() -> None:
@@ -160,7 +148,7 @@ def test_a_changed_rule_or_design_is_said() -> None:
     (other,) = find(write(MINE.replace("effect = 0.1", "effect = 0.2")))
     assert result.standing(other) == f"{result.verdict} (judged by another rule)"
     (other,) = find(write(MINE.replace("[32]", "[33]")))
-    assert result.standing(other) == f"{result.verdict} (of other variants or budgets)"
+    assert result.standing(other) == f"{result.verdict} (of other variants or another budget)"
     with pytest.raises(CanonError, match=r"was made with system.hidden \[32\], not \[33\]: give another --out"):
         broken = quiet(other)
         raise CanonError(broken.failed["wide"])
@@ -173,6 +161,111 @@ def test_a_variant_that_fails_leaves_the_others() -> None:
     assert result.failed == {"wide": "mine.py:broken failed: it has no 'x'."}
     assert len(result.values["narrow"]) == 2 and result.verdict == "inconclusive"
     assert "wide failed (mine.py:broken failed" in result.sentence
+
+
+PROBED = MINE.replace('recipe = "mlp:tiny"\nset = { "system.hidden" = [2] }', 'probe = "mine.py:one"').replace(
+    'recipe = "mlp:tiny"\nset = { "system.hidden" = [32] }', 'probe = "mine.py:two"'
+)
+PROBED = PROBED.replace('set = { "train.steps" = 40 }\n', "")
+
+
+def probes(one: str, two: str = "{'last/train/loss': seed + 0.5}") -> Claim:
+    Path("mine.py").write_text(f"def one(seed):\n    return {one}\n\n\ndef two(seed):\n    return {two}\n")
+    return find(write(PROBED))[0]
+
+
+@pytest.mark.parametrize(
+    ("returned", "message"),
+    [
+        ("None", "mine.py:one must return numbers and curves [[x, y], …] by name, got None."),
+        ("'a text'", "mine.py:one must return numbers and curves [[x, y], …] by name, got 'a text'."),
+        ("{'last/train/loss': 'low'}", "mine.py:one: last/train/loss must be a number or a curve"),
+        ("{'last/train/loss': [1.0, 2.0]}", "mine.py:one: last/train/loss must be a number or a curve"),
+        ("{'last/train/lost': 1.0}", 'No value of narrow "last/train/loss"; did you mean last/train/lost?'),
+    ],
+)
+def test_a_probe_that_returns_no_values_leaves_the_others(returned: str, message: str) -> None:
+    result = quiet(probes(returned))
+    assert message in result.failed["narrow"] and len(result.values["wide"]) == 2
+
+
+def test_a_changed_probe_is_measured_again() -> None:
+    """Not one that has not changed, nor a value that was noted before sources were."""
+    said: list[str] = []
+
+    def values(claim: Claim) -> list[Any]:
+        said.clear()
+        result = lab.run(claim, out=Path("out"), say=said.append)
+        return [of["last/train/loss"] for of in result.values["narrow"].values()]
+
+    assert values(probes("{'last/train/loss': seed + 1.0}")) == [1.0, 2.0]
+    note = Path("out/mine/quick/narrow/seed-0.json")
+    stamp = note.stat().st_mtime_ns
+    assert values(find("mine.toml")[0]) == [1.0, 2.0] and note.stat().st_mtime_ns == stamp
+    assert values(probes("{'last/train/loss': seed + 3.0}")) == [3.0, 4.0]
+    assert "mine.py:one has changed since seed 0 of narrow was measured; it is measured again." in said
+    noted = json.loads(note.read_text())
+    del noted["of"]["source"]
+    note.write_text(json.dumps(noted))
+    assert values(probes("{'last/train/loss': seed + 5.0}")) == [3.0, 6.0]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (
+            'value = "last/train/loss"\nylabel',
+            'value = "last/valid/acuracy"\nylabel',
+            r"figure.value.*last/valid/accuracy",
+        ),
+        ('value = "last/train/loss"\nfirst', 'value = "test/acuracy"\nfirst', "value of narrow.*mean test/accuracy"),
+        ('value = "last/train/loss"\nfirst', 'value = "ratio"\nfirst', 'No value of narrow "ratio"'),
+        ('value = "last/train/loss"\nfirst', 'value = "cost/second"\nfirst', "did you mean cost/seconds"),
+    ],
+)
+def test_a_misspelt_value_is_refused_before_training(old: str, new: str, message: str) -> None:
+    assert old in MINE
+    with pytest.raises(CanonError, match=message):
+        quiet(find(write(MINE.replace(old, new, 1)))[0])
+    assert not list(Path("out").rglob("seed-*"))
+
+
+def test_a_misspelt_value_of_a_probes_figure_is_refused() -> None:
+    claim = probes("{'last/train/loss': 1.0}")
+    other = replace(claim, figure=replace(claim.figure, value="lost"))
+    with pytest.raises(CanonError, match=r'No value of a variant \(figure.value\) "lost"; there are: last/train/loss'):
+        quiet(other)
+
+
+def test_fewer_seeds_do_not_replace_the_result_of_more(canon: Callable[..., Any]) -> None:
+    claim = probes("{'last/train/loss': seed + 1.0}")
+    assert quiet(claim, seeds=4).seeds == 4
+    assert quiet(claim, seeds=1).seeds == 4
+    stored = results.here("mine", Path("out"))
+    assert stored is not None and stored.seeds == 4
+    rows = {row["claim"]: row for row in json.loads(canon("claims", "--json").out)}
+    assert rows["auc-two-ways"]["seeds shipped"] >= 5 and rows["auc-two-ways"]["seeds here"] == "–"
+
+
+def test_a_budget_is_not_changed_by_the_other() -> None:
+    (claim,) = find(write(MINE))
+    (other,) = find(write(MINE.replace("[full]\nseeds = 3", "[full]\nseeds = 5")))
+    assert claim.designs["quick"] == other.designs["quick"] and claim.designs["full"] != other.designs["full"]
+
+
+def test_the_name_of_a_packaged_claim_is_taken(canon: Callable[..., Any]) -> None:
+    with pytest.raises(CanonError, match="canon's own claim ranking/ranknet-tie has this name; give the file another"):
+        find(write(MINE, "ranknet-tie"))
+    Path("ranknet-tie.toml").unlink()
+    assert "canon's own claim ranking/ranknet-tie has this name" in canon("claims", "new", "ranknet-tie").err
+    (path,) = record.CLAIMS.glob("*/ranknet-tie.toml")
+    assert find(str(path))[0].name == "ranknet-tie"
+
+
+def test_an_interrupt_inside_a_probe_is_a_sentence(canon: Callable[..., Any]) -> None:
+    Path("mine.py").write_text("def one(seed):\n    raise KeyboardInterrupt\n\n\ndef two(seed):\n    return {}\n")
+    outcome = canon("claims", "run", write(PROBED), "--out", "out")
+    assert outcome.code == 130 and outcome.err.endswith("Give the same command again to continue.\n")
 
 
 def test_training_that_runs_away_has_failed_to_learn() -> None:
@@ -206,7 +299,7 @@ def test_variants_that_may_not_be_compared() -> None:
         ('kind = "greater"', 'kind = "bigger"', r"kind must be one of"),
         ("effect = 0.1", "", r'a rule of kind "greater" needs effect'),
         ('first = "narrow"', 'first = "narow"', r'No variant "narow"; did you mean narrow'),
-        ('first = "narrow"', 'first = "narrow - wide"', r"must have as many variants"),
+        ('first = "narrow"', 'first = "narrow - wide"', r"must name the same number of variants"),
         ('source = "this test"', "", r"source is missing"),
         ("[quick]", "[quik]", r'No key "quik"; did you mean quick'),
         ("seeds = 2", "seeds = 0", r"quick: seeds must be a positive whole number, got 0"),
@@ -240,8 +333,8 @@ def test_the_verbs(canon: Callable[..., Any]) -> None:
         [claim for claim in CLAIMS.values() if claim.chapter == "metrics"]
     )
     for piece in (
-        "canon claims run mine.toml",
-        "canon claims run auc-two-ways",
+        "canon claims run mine.toml --seeds 2 --out out",
+        "canon claims run auc-two-ways --seeds 5 --out out",
         "the narrow network",
         "the claims lab",
     ):

@@ -119,6 +119,29 @@ def test_a_claim_holds_if_all_its_parts_hold() -> None:
     assert judge(claim, {"pair": {0: {"slope": slope}}}, {})[0] == OPEN  # a value that no seed has
 
 
+def test_sizes_of_differences() -> None:
+    """Signs cancel in a mean of differences, and not in one of sizes."""
+    (claim,) = find("template-variance")
+    values = {
+        "first": {seed: {"test/accuracy": 0.7} for seed in range(6)},
+        "other-template": {seed: {"test/accuracy": 0.7 + 0.1 * (-1) ** seed + 0.001 * seed} for seed in range(6)},
+        "other-labels": {seed: {"test/accuracy": 0.7 + 0.01 * (-1) ** seed} for seed in range(6)},
+    }
+    (part,) = judge(claim, values, {})[2]
+    assert part.verdict == HOLDS and part.effect == pytest.approx(0.09, abs=0.001)
+
+
+def test_a_part_whose_seeds_diverged_is_inconclusive() -> None:
+    """The seeds that are left would let it hold."""
+    (claim,) = find("adam-then-sgd")
+    seeds = {seed: {"test/accuracy": 0.9 + 0.001 * seed} for seed in range(8)}
+    values = {"adam": seeds, "switched": {seed: {"test/accuracy": 0.95 + 0.002 * seed} for seed in range(8)}}
+    assert judge(claim, values, {})[0] == HOLDS
+    values["switched"] |= {seed: {"learned": 0.0, "failed": 1.0} for seed in (2, 5)}
+    verdict, sentence, parts = judge(claim, values, {})
+    assert verdict == OPEN and "2 of 8 seeds of switched diverged." in sentence and parts[0].seeds == 6
+
+
 def test_differences_of_differences_are_paired_by_seed() -> None:
     (claim,) = find("lamb-batch")
     values = {

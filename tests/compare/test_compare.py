@@ -157,6 +157,19 @@ def test_runs_as_arguments(made: Comparison, tmp_path: Path) -> None:
     assert len(twice.entries) == 2 and twice.entries[1].against["loss"].mean == 0
 
 
+def test_what_some_seeds_lack_is_not_compared(made: Comparison, tmp_path: Path) -> None:
+    """In a run of the second recipe, whose other runs and the first recipe's have it."""
+    paths = [run.path for entry in made.entries for run in entry.runs.values()][:6]
+    paths[4] = Path(shutil.copytree(paths[4], tmp_path / "lacks", symlinks=True))
+    result = json.loads((paths[4] / "result.json").read_text())
+    del result["sha256"]
+    result["scores"]["test"] = {"more": 1.0, "accuracy": result["scores"]["test"]["accuracy"]}
+    (paths[4] / "result.json").write_text(json.dumps(result))
+    comparison = compare_runs(paths, tmp_path / "lacking")
+    assert comparison.metrics == ["accuracy"]
+    assert any("more is undefined for the test set" in note for note in comparison.notes)
+
+
 def test_other_settings_in_the_same_place(made: Comparison) -> None:
     with pytest.raises(CanonError, match=r"seed-0 was made with train.steps 12, not 13: give another --out"):
         compare(NAMES, seeds=3, budget=("steps", 13), out=made.folder, quiet=True)
@@ -282,3 +295,17 @@ def test_the_metric_that_decides_comes_first(made: Comparison) -> None:
     for entry in made.entries:
         assert next(iter(entry.values)) == next(iter(entry.summary)) == made.main
     assert made.metrics[0] == made.main
+
+
+def test_every_seed_can_have_its_own_examples(tmp_path: Path) -> None:
+    made = compare(NAMES[1:], seeds=2, budget=("steps", 2), out=tmp_path / "out", quiet=True, vary="data.seed")
+    prints = [[run.data["fingerprint"] for run in entry.runs.values()] for entry in made.entries]
+    assert prints[0] == prints[1] and len(set(prints[0])) == 2
+    assert [run.recipe.data.seed for run in made.entries[0].runs.values()] == [0, 1]
+    assert "--vary data.seed" in made.command
+    again = compare(NAMES[1:], seeds=2, budget=("steps", 2), out=tmp_path / "out", quiet=True, vary="data.seed")
+    assert again.to_json() == made.to_json()
+    with pytest.raises(CanonError, match=r"No setting that goes with the seed \(--vary\) \"data.limit\""):
+        compare(NAMES[1:], vary="data.limit")
+    with pytest.raises(CanonError, match=r"data\.seed is what --vary data\.seed sets"):
+        compare(NAMES[1:], vary="data.seed", changes={"data.seed": 3})

@@ -68,6 +68,10 @@ class Secret(Drift):
 
 class Broken(Drift):
     def __init__(self, how: str = "", start: float = 0.0) -> None:
+        if how == "no spaces":
+            return
+        if how == "leaves":
+            raise SystemExit(4)
         super().__init__(start)
         self.how = how
         if how == "continuous":
@@ -95,10 +99,52 @@ class Broken(Drift):
             "reward": (seen, np.nan, over, cut, more),
             "no reward": (seen, None, over, cut, more),
             "old step": (seen, reward, over, more),
+            "none over": (seen, reward, None, cut, more),
+            "many cut": (seen, reward, over, np.array([True, False]), more),
         }
+        if self.how == "exits":
+            raise SystemExit(3)
         if self.how == "raises":
             raise ZeroDivisionError("division by zero")
         return changed.get(self.how, (seen, reward, over, cut, more))
+
+
+class Line(gymnasium.Env):
+    """States 0 to 3, to the right by action 1; `table` is its P, `seen` a type that states are shown as."""
+
+    def __init__(self, table: str = "", seen: str = "int", reward: float = 1.0) -> None:
+        self.reward = reward
+        self.observation_space, self.action_space = spaces.Discrete(4), spaces.Discrete(2)
+        self.seen = {"int": int, "float": float, "array": np.int64}[seen]
+        row = {"text": ("much", 1, 0.0, False), "nowhere": (1.0, None, 0.0, False), "loop": (1.0, 1, 1.0, False)}
+        if table:
+            self.P = {state: {action: [row[table]] for action in (0, 1)} for state in range(4)}
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict]:
+        super().reset(seed=seed)
+        self.s = 0
+        return self.seen(self.s), {}
+
+    def step(self, action: int) -> tuple[Any, float, bool, bool, dict]:
+        print("a step")
+        self.s = min(max(self.s + (1 if action else -1), 0), 3)
+        return self.seen(self.s), self.reward * (self.s == 3), self.s == 3, False, {}
+
+
+class Unsaved(Line):
+    def snapshot(self) -> Any:
+        return {self.s}
+
+    def restore(self, state: Any) -> None:
+        raise AssertionError
+
+
+def tenfold() -> Any:
+    return gymnasium.wrappers.TransformReward(gymnasium.make("FrozenLake-v1"), lambda reward: 10 * reward)
+
+
+def cut_off() -> Any:
+    return gymnasium.wrappers.TimeLimit(gymnasium.make("CliffWalking-v1"), 20)
 
 
 NOT_ONE = dict  # makes no environment

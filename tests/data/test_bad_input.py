@@ -220,7 +220,7 @@ CASES: dict[str, tuple[Callable[[Path], Path], dict[str, Any], str]] = {
     "one image file": (
         lambda folder: image_folder(folder, ("cat",)) / "cat" / "0.png",
         {},
-        "{p} is one file of a set of images; give the folder it is in.",
+        "{p} is one file of a set of images; give its folder.",
     ),
     "fewer labels than images": (
         short_labels,

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_svmlight_file
 
+from canon.data.checking.choosing import choose_system
 from canon.data.config import DataConfig
 from canon.data.encodings import FIELDS
 from canon.data.encodings.base import Ask
@@ -34,6 +35,7 @@ from canon.data.records import Records
 from canon.data.schema import Data, Schema
 from canon.data.targets import Class
 from canon.errors import CanonError
+from canon.tasks.records import TASK_RECORDS
 
 Canon = Callable[..., Any]
 
@@ -210,6 +212,20 @@ def test_rows_of_a_program_are_those_of_a_file(tmp_path: Path) -> None:
 
 
 # ---- splits
+
+
+def test_clicks_of_one_class_are_nothing_else(tmp_path: Path) -> None:
+    config = DataConfig(source=str(table(tmp_path / "a.csv", click=[0] * 120)))
+    with pytest.raises(CanonError, match='every row has the label "0"; clicks and others are needed'):
+        choose_system(config, lambda task: TASK_RECORDS[task].targets)
+
+
+def test_a_wrong_line_leaves_a_file_of_clicks(tmp_path: Path) -> None:
+    path = tmp_path / "a.libfm"
+    path.write_text("1 1:1 5:1\n0 2:1 6:1\n" * 10 + "x 1:1\n" + "1 1:1 6:1\n" * 10)
+    assert kind_of(DataConfig(source=str(path))) is CLICKS
+    with pytest.raises(CanonError, match=r'a\.libfm, line 21: the label "x" is not a number'):
+        fitted(path)
 
 
 def test_users_are_whole(tmp_path: Path) -> None:

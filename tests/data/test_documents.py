@@ -259,7 +259,7 @@ def test_check_counts_labels_and_suits_the_classifier(tmp_path: Path) -> None:
         ("a.txt", "__label__a x\n__label__b y\n", {"min_count": 2}, "no word comes 2 times"),
         ("a.txt", "__label__a x\n__label__b y\n", {"tokenizer": "bpe"}, 'No kind of tokenizer for documents "bpe"'),
         ("a.txt", "__label__a x\n", {"valid": "gone.txt"}, 'There is no file or folder "gone.txt"'),
-        ("a.csv", "text\nfine\n", {}, "has no column beside its text to be the label."),
+        ("a.csv", "text\nfine\n", {}, "has no column besides its text that could be the label."),
         ("a.csv", "text,label\nfine,good\ndull,\n", {}, 'a.csv: every example has the label "good"'),
         ("a.csv", "text,label\nfine,good\ndull,bad\n", {"label": "stars"}, 'No column "stars"'.lower()),
         ("a.csv", "text,label\n" + "".join(f"t{i},l{i}\n" for i in range(30)), {}, "too many for labels"),

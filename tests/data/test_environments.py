@@ -163,6 +163,17 @@ BAD: dict[str, tuple[str, dict[str, Any], str]] = {
     "no reward": (f"{FILE}:Broken", {"how": "no reward"}, "gave the reward None"),
     "old step": (f"{FILE}:Broken", {"how": "old step"}, "step must return"),
     "old reset": (f"{FILE}:Broken", {"how": "old reset"}, "reset must return"),
+    "none over": (f"{FILE}:Broken", {"how": "none over"}, "gave terminated = None, which is not True or False"),
+    "many cut": (
+        f"{FILE}:Broken",
+        {"how": "many cut"},
+        r"gave truncated = array\(\[ ?True, False\]\), which is not True",
+    ),
+    "no spaces": (f"{FILE}:Broken", {"how": "no spaces"}, "has no action_space: __init__ must set"),
+    "leaves": (f"{FILE}:Broken", {"how": "leaves"}, r"cannot be made: it called sys\.exit\(4\)"),
+    "exits": (f"{FILE}:Broken", {"how": "exits"}, r"SystemExit: it called sys\.exit\(3\)"),
+    "float state": (f"{FILE}:Line", {"seen": "float"}, r"observation 0\.0 is not one of its 4 states"),
+    "module": ("no_such_module:Line-v0", {}, "module no_such_module of .* cannot be imported: No module named"),
     "raises": (f"{FILE}:Broken", {"how": "raises"}, "failed after 2 steps .* ZeroDivisionError: division by zero"),
     "reset raises": (f"{FILE}:Broken", {"how": "reset raises"}, "reset failed by RuntimeError: no road"),
 }
@@ -176,6 +187,46 @@ def test_what_is_broken_is_a_sentence(what: str) -> None:
         env.reset(0)
         for _ in range(5):
             env.step(0)
+
+
+@pytest.mark.parametrize("table", ["text", "nowhere"])
+def test_a_broken_table_is_a_sentence(table: str) -> None:
+    env = EnvironmentCopy(Opener(f"{FILE}:Line", {"table": table}))
+    with pytest.raises(CanonError, match=r"P\[0\]\[0\] is not a list of \(probability, state, reward, terminated\)"):
+        env.model  # noqa: B018
+
+
+def test_wrappers_are_seen() -> None:
+    """One that changes rewards hides the table P, one that limits steps is counted by canon."""
+    scaled = EnvironmentCopy(Opener(f"{FILE}:tenfold"))
+    assert scaled.model is None and grid_of(scaled) is None and scaled.limit == 100
+    cut = EnvironmentCopy(Opener(f"{FILE}:cut_off"))
+    assert cut.model is not None and cut.limit == 20 and not cut.wrapped
+    assert EnvironmentCopy(Opener(f"{FILE}:cut_off", max_steps=30)).limit == 30
+
+
+def test_a_module_is_imported_for_its_ids(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "import gymnasium\ngymnasium.register('Mine-v3', entry_point='gymnasium.envs.toy_text:CliffWalkingEnv')\n"
+    (tmp_path / "registers_mine.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    try:
+        assert EnvironmentCopy(Opener("registers_mine:Mine-v3")).observation.size == 48
+    finally:
+        gymnasium.registry.pop("Mine-v3", None)
+
+
+def test_what_cannot_be_saved_is_a_sentence() -> None:
+    env = EnvironmentCopy(Opener(f"{FILE}:Unsaved"))
+    env.reset(0)
+    with pytest.raises(CanonError, match=r"snapshot\(\) cannot be saved as JSON: Object of type set"):
+        env.state()
+    fails = EnvironmentCopy(Opener(f"{FILE}:Broken", {"how": "raises"}))
+    fails.reset(0)
+    fails.step(0)
+    state = fails.state()
+    state["environment"]["actions"] *= 3
+    with pytest.raises(CanonError, match="cannot be resumed: division by zero"):
+        EnvironmentCopy(Opener(f"{FILE}:Broken", {"how": "raises"})).restore(state)
 
 
 def test_check_says_what_it_is(canon: Callable[..., Any]) -> None:

@@ -302,7 +302,7 @@ def test_indented_json_is_squad_too() -> None:
     [
         ("a.csv", ["text,label", "good,1"], 'a.csv: every text has the label "1"; at least two classes are needed.'),
         ("b.csv", ["text,label", ",1", " ,0"], "b.csv: every text is empty."),
-        ("c.csv", ["text", "good", "bad"], "c.csv has no column beside its text to be the label."),
+        ("c.csv", ["text", "good", "bad"], "c.csv has no column besides its text that could be the label."),
         ("d.conllu", [*UD, "2\tgo\tVERB"], "d.conllu, line 8: 3 columns, but the lines before it have 10."),
         ("e.conll", ["a O", "b"], "e.conll, line 2: 1 column, but the lines before it have 2."),
         ("f.json", ['{"data": [{"paragraphs": [{}]}]}'], "f.json is not SQuAD's JSON (it has no 'qas'); SQuAD has"),

@@ -49,6 +49,7 @@ def framed_by(framing: str) -> library.Tokenizer:
         ),
         "gpt": processors.TemplateProcessing(single="$A </s>", pair="$A:0 $B:0 </s>:0", special_tokens=[("</s>", 6)]),
         "t5": processors.TemplateProcessing(single="$A </s>", pair="$A:0 $B:0 </s>:0", special_tokens=[("</s>", 6)]),
+        "words": processors.TemplateProcessing(single="$A", pair="$A:0 $B:0", special_tokens=[]),
     }[framing]
     return made
 

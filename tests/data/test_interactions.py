@@ -109,7 +109,7 @@ def test_columns_are_chosen_by_name_or_number(tmp_path: Path) -> None:
     assert any('user is "who"' in note and 'not read: "note"' in note for note in source.notes)
     with pytest.raises(CanonError, match=r'data\.item: no column "bough" in .*did you mean bought'):
         opened(path, format="interactions", user="who", item="bough")
-    with pytest.raises(CanonError, match=r"no column's name is that of users or of items; set data\.user"):
+    with pytest.raises(CanonError, match=r"no column is named as users or items are; set data\.user"):
         opened(path, format="interactions", time="paid")
 
 

@@ -270,16 +270,18 @@ def test_unknown_names() -> None:
 @pytest.mark.parametrize(
     ("name", "wanted", "not_in"),
     [
-        ("size", ["images"], "features"),
-        ("augment", ["pixels (an encoding)"], "windows"),
-        ("languages", ["pairs of texts"], "pixels"),
-        ("label_separator", ["texts with labels"], "features"),
-        ("window", ["windows (an encoding)"], "passages"),
-        ("missing", ["features (an encoding)"], "bags"),
-        ("tests", ["word-ids (an encoding)"], "sequences"),
+        ("size", "images", "features"),
+        ("augment", "the encoding pixels", "windows"),
+        ("languages", "pairs of texts", "pixels"),
+        ("label_separator", "texts with labels", "features"),
+        ("window", "the encoding windows", "passages"),
+        ("missing", "the encoding features", "bags"),
+        ("tests", "the encoding word-ids", "sequences"),
+        ("user", "interactions and clicks", "bags"),
+        ("max_length", "the encodings sequences, passages, framed, prompted, texts and steps", "features"),
     ],
 )
-def test_settings_of_another_kind(name: str, wanted: list[str], not_in: str) -> None:
+def test_settings_of_another_kind(name: str, wanted: str, not_in: str) -> None:
     """A setting is its kind's or its encoding's own: `settings_of` leaves it out of the others'."""
     assert owners(name) == wanted
     assert name not in settings_of([encodings.find(not_in)])

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 from canon.data.batching.lists import Grades, Lists
+from canon.data.checking.check import check
+from canon.data.checking.choosing import choose_system
 from canon.data.config import DataConfig
 from canon.data.encodings import LISTS, Ask
 from canon.data.encodings.lists import within_queries
@@ -21,6 +23,7 @@ from canon.data.records import Records
 from canon.data.schema import Data, take
 from canon.data.targets import Relevance
 from canon.errors import CanonError
+from canon.tasks.records import TASK_RECORDS
 
 LETOR = """# a comment alone
 2 qid:7 1:0.5 2:-1e-2 4:3 # docid = A1 inc = 1
@@ -38,12 +41,14 @@ def letor(path: Path, text: str = LETOR) -> Path:
     return path
 
 
-def many(path: Path, queries: int = 20, first: int = 1, seed: int = 0) -> Path:
+def many(path: Path, queries: int = 20, first: int = 1, seed: int = 0, name: str = "D") -> Path:
     draw, lines = np.random.default_rng(seed), []
     for query in range(first, first + queries):
         for document in range(int(draw.integers(2, 6))):
             x = draw.random(3)
-            lines.append(f"{int(3 * x[0])} qid:{query} 1:{x[0]:.4f} 2:{x[1]:.4f} 3:{x[2]:.4f} # D{query}-{document}")
+            lines.append(
+                f"{int(3 * x[0])} qid:{query} 1:{x[0]:.4f} 2:{x[1]:.4f} 3:{x[2]:.4f} # {name}{query}-{document}"
+            )
     path.write_text("\n".join(lines) + "\n")
     return path
 
@@ -202,7 +207,7 @@ def test_parts_of_a_folder_folds_and_pieces(tmp_path: Path) -> None:
             many(tmp_path / "set" / f"Fold{fold}" / f"{part}.txt", 3 + fold, 1 + 100 * place, 10 * fold + place)
     data = fit(tmp_path / "set", fold=2)
     assert data.protocol["sizes"] == {"train": 5, "valid": 5, "test": 5}
-    with pytest.raises(CanonError, match=r"no folder of data\.fold = 3; there is 1, 2"):
+    with pytest.raises(CanonError, match=r"no folder for data\.fold = 3; its folds: 1, 2"):
         fit(tmp_path / "set", fold=3)
     (tmp_path / "pieces").mkdir()
     for piece in range(1, 6):
@@ -277,7 +282,73 @@ def test_a_query_of_training_must_not_be_tested_on(tmp_path: Path) -> None:
     with pytest.raises(CanonError, match=r"test\.txt, line 1: query 1 is in the training part too"):
         fit(tmp_path)
     many(tmp_path / "test.txt", 3, seed=5)
-    assert any("have names that the training part has for others" in note for note in fit(tmp_path).notes)
+    with pytest.raises(CanonError, match=r"test\.txt, line 1: query 1 is in the training part too"):  # by documents
+        fit(tmp_path)
+    many(tmp_path / "test.txt", 3, seed=5, name="E")
+    assert any("but no document is in both: they are taken for others" in note for note in fit(tmp_path).notes)
+
+
+def test_a_query_must_not_be_cut_by_the_parts(tmp_path: Path) -> None:
+    lines = many(tmp_path / "all.txt").read_text().splitlines()
+    lines = [line.partition(" #")[0] for line in lines]
+    cut = lines.index(next(line for line in lines if "qid:18 " in line)) + 1
+    (tmp_path / "set").mkdir()
+    for name, own in (("train", lines[:cut]), ("test", lines[cut:])):  # no document is in both, which cannot be seen
+        letor(tmp_path / "set" / f"{name}.txt", "\n".join(own) + "\n")
+    fit(tmp_path / "set")
+    letor(tmp_path / "set" / "test.txt", "\n".join(lines[cut - 1 :]) + "\n")
+    with pytest.raises(CanonError, match=r"test\.txt, line 1: query 18 is in the training part too"):
+        fit(tmp_path / "set")
+
+
+def test_common_features_are_no_shared_document(tmp_path: Path) -> None:
+    for name in ("train", "test"):
+        letor(tmp_path / f"{name}.txt", "".join(f"{n % 2} qid:{n // 2} 1:{n % 2} 2:1\n" for n in range(20)))
+    assert any("but no document is in both: they are taken for others" in note for note in fit(tmp_path).notes)
+
+
+@pytest.mark.parametrize("wrong", ["x qid:3 1:1", "1 qid:3 1:b", "1 1:0.5", "hello"])
+def test_a_wrong_line_leaves_a_file_queries(tmp_path: Path, wrong: str) -> None:
+    lines = many(tmp_path / "a.txt").read_text().splitlines()
+    path = letor(tmp_path / "a.txt", "\n".join([*lines[:5], wrong, *lines[5:]]) + "\n")
+    config = DataConfig(source=str(path))
+    assert kind_of(config) is QUERIES
+    with pytest.raises(CanonError, match=r"a\.txt, line 6"):
+        fit(path)
+
+
+@pytest.mark.parametrize("side", ["weight", "position"])
+def test_files_of_documents_beside_are_counted(tmp_path: Path, side: str) -> None:
+    path = letor(tmp_path / "a.txt")
+    (tmp_path / f"a.txt.{side}").write_text("1\n" * 5)
+    assert any(f"a.txt.{side} is not used" in note for note in fit(path, valid=0.0, test=0.0).notes)
+    (tmp_path / f"a.txt.{side}").write_text("1\n" * 4)
+    with pytest.raises(CanonError, match="has 4 lines, but the data has 5 documents"):
+        read_letor(path)
+
+
+@pytest.mark.parametrize(
+    ("grades", "said"),
+    [("11", "there is no order to learn"), ("0 31", "from 0 to 30, not 31"), ("0 1.5", "from 0 to 30, not 1.5")],
+)
+def test_check_says_what_training_would(tmp_path: Path, grades: str, said: str) -> None:
+    least, most = grades.split() if " " in grades else grades
+    path = letor(tmp_path / "a.txt", "".join(f"{[least, most][n % 2]} qid:{n // 4} 1:{n}\n" for n in range(40)))
+    report = check(DataConfig(source=str(path)), lambda task: TASK_RECORDS[task].targets)
+    assert any(said in text for text in (*report.notes, *report.warnings))
+
+
+def test_a_table_with_a_column_of_queries_is_nothing_else(tmp_path: Path) -> None:
+    path, rows = tmp_path / "a.csv", [f"{n // 4},d{n},{n % 2},{n / 7},{n % 3}" for n in range(40)]
+    path.write_text("\n".join(["qid,doc,relevance,f1,f2", *rows]) + "\n")
+    config = DataConfig(source=str(path))
+    report = check(config, lambda task: TASK_RECORDS[task].targets)
+    assert kind_of(config) is QUERIES and report.first == "mlp-ranker"
+    assert not any("last column" in note for note in report.notes)
+    rows[7] = "1,d7,1,nan,0"
+    path.write_text("\n".join(["qid,doc,relevance,f1,f2", *rows]) + "\n")
+    with pytest.raises(CanonError, match=r'line 9: the feature "f1" must be a number, got "nan"'):
+        choose_system(config, lambda task: TASK_RECORDS[task].targets)
 
 
 @pytest.mark.parametrize(

@@ -155,7 +155,7 @@ def test_demonstrations_are_other_examples_of_each_class() -> None:
             pool = [index for index in range(8) if codes[index] == code and index != row]
             near = sorted(pool, key=lambda index: -np.cos(index - row))[: (len(pool) + 1) // 2]
             assert set(drawn[row, :, code].tolist()) == set(near)
-    found, _ = written(
+    batch, _ = written(
         wordpiece(),
         "{sentence} {mask} . {demos}",
         rows(texts[:1]),
@@ -165,8 +165,8 @@ def test_demonstrations_are_other_examples_of_each_class() -> None:
     first, second = Demonstrations(rows(texts), codes, 2, 3).drawn(rows(texts[:1]))[0, 0]
     tokenizer = wordpiece()
     one, two = (tokenizer.encode([texts[index]])[0].tolist() for index in (first, second))
-    assert found.parts_n.tolist() == [2]
-    assert found.sequence(0).tolist() == [2, 5, 7, 4, 13, *one, 18, 13, *two, 24, 13, 3]
+    assert batch.parts_n.tolist() == [2]
+    assert batch.sequence(0).tolist() == [2, 5, 7, 4, 13, *one, 18, 13, *two, 24, 13, 3]
 
 
 @pytest.mark.parametrize(

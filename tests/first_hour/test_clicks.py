@@ -23,7 +23,7 @@ LEVEL = 0.015  # of AUC; about one standard error of the test rows
 
 
 def learned_rows(run: Run, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """The rows that a run learns from or chooses by, and those that it is tested on, by what stands in them."""
+    """The rows that a run learns from or chooses by, and those that it is tested on, by what is in them."""
     from canon.data.click_splits import choose_rows
     from canon.data.kinds.clicks import CLICKS, ClickSource, click_classes, click_codes
 

@@ -131,6 +131,9 @@ def test_the_cache_is_shown_and_emptied(tmp_path: Path, canon: Callable[..., Any
         ("XGBoost", "(gradient-boosted or bagged trees); nearest: adaboost, mlp"),
         ("mistral-7b", "(large language models); nearest: gpt2, gpt3"),
         ("PPO", "(reinforcement learning); nearest: dqn, reinforce, q-learning"),
+        ("lstm", "(recurrent networks); nearest: rnn-lm, seq2seq, elmo"),
+        ("svd", "(factorization of a matrix); nearest: mf, ials"),
+        ("sst2", "the data set is sst-2: canon train sst-2."),
         ("reznet", "did you mean resnet?"),
     ],
 )
@@ -155,6 +158,19 @@ def test_version_filter_and_help(canon: Callable[..., Any]) -> None:
     out = canon("--help").out
     headings = ("Train and compare:", "Know your data:", "Use a run:", "Look inside:")
     assert [out.index(heading) for heading in headings] == sorted(out.index(heading) for heading in headings)
+
+
+def test_a_verb_of_another_program_is_named(canon: Callable[..., Any]) -> None:
+    done = canon("export", "runs/x")
+    assert done.code == 2 and "Did you mean 'canon convert RUN FILE --to onnx'?" in done.err
+
+
+def test_a_narrow_terminal_has_every_column(canon: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setattr("canon.cli.options.sys.stdout.isatty", lambda: True)
+    lines = canon("list", "recipes", "digits-lenet").out.splitlines()
+    assert all(len(line) <= 60 for line in lines) and any("test/accuracy 0.9" in line for line in lines)
+    assert not any("…" in line for line in lines)
 
 
 def test_training_imports_no_compiler(tmp_path: Path) -> None:

@@ -348,6 +348,8 @@ def test_the_first_command(name: str, canon: Canon) -> None:
     for sentence in shape.says:
         assert sentence in checked.out, checked.out
         assert sentence in trained.err, trained.err
+    unsaid = [note for note in re.findall("  note +(.*)", checked.out) if note not in trained.err]
+    assert not unsaid, trained.err
     # Every row is there, in the same parts.
     counted = re.search(r"examples +(.*)", checked.out)
     assert counted and counted[1] in trained.err, checked.out + trained.err

@@ -155,6 +155,33 @@ def test_words_to_tag(folder: Path) -> None:
         model.predict([{"text": "Ann"}, {"other": "Ann"}])
 
 
+def test_a_row_as_json(folder: Path, canon: Callable[..., Any]) -> None:
+    wanted = json.loads(canon("predict", folder / "table", '{"age": 61.5, "city": "P"}', "--json").out)
+    assert wanted[0]["prediction"] == "yes" and wanted[0]["source"] == "row 1"
+    refused = canon("predict", folder / "table", "hello")
+    sentence = 'There is no file or folder "hello". A row is given as {"age": …, "city": …}.'
+    assert (refused.code, refused.err) == (2, f"canon: {sentence}\n")
+
+
+@pytest.mark.parametrize(("system", "extra"), [("mlp", {}), ("finetune", {"system.backbone": "bert:tiny"})])
+def test_two_texts_of_one_example(
+    system: str, extra: dict[str, Any], canon: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["red", "blue", "green", "grey", "pink"]
+    rows = [(f"the {a} car here", f"one {b} car there", int(a == b)) for a in words for b in words]
+    Path("t.tsv").write_text("".join("\t".join(map(str, row)) + "\n" for row in rows * 2))
+    train(system, "t.tsv", "run", changes={"train.steps": 3, **extra, **FAST}, quiet=True)
+    model = package.load("run")
+    assert isinstance(model, Model)
+    pair = rows[0][:2]
+    wanted = without_names(model.predict({"sentence1": pair[0], "sentence2": pair[1]}, top=2))
+    assert without_names(model.predict(pair, top=2)) == wanted
+    assert without_names(model.predict([pair, pair], top=2)) == wanted * 2
+    pipe(monkeypatch, "\t".join(pair) + "\n")
+    piped = json.loads(canon("predict", "run", "-", "--top", 2, "--json").out)
+    assert without_names(piped) == wanted
+
+
 def test_images_as_arrays(tmp_path: Path) -> None:
     train("lenet:tiny", out=tmp_path / "run", changes={"train.steps": 3, **FAST}, quiet=True)
     model = package.load(tmp_path / "run")

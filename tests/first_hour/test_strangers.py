@@ -7,6 +7,7 @@ import csv
 import io
 import json
 import random
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -283,6 +284,12 @@ CASES = {
         "(4 labels): training fasttext-classifier",
         ('Several labels in a cell are separated by ";" (data.label_separator).', "2.00 labels on average, of 4"),
     ),
+    "several columns of 0 and 1": Case(
+        "t.csv",
+        lambda: write("t.csv", table("comment,toxic,rude,threat", [(t, m, n % 2, 0) for n, (t, m) in NUMBERED])),
+        TEXT,
+        ('"toxic" is one of several columns of 0 and 1', "data.label chooses another: rude, threat."),
+    ),
     "one class in twenty": Case(
         "t.csv", lambda: write("t.csv", table("a,b,Class", rare())), TABLE, ('The label is the column "Class".',)
     ),
@@ -359,6 +366,8 @@ def test_the_first_command(name: str, canon: Canon) -> None:
         assert sentence in trained.err, trained.err
         assert sentence in checked.out or any(word in sentence for word in OF_TRAINING), checked.out
     score = json.loads(Path("run/result.json").read_text())["scores"]["test"][case.metric]
+    unsaid = [note for note in re.findall("  note +(.*)", checked.out) if note not in trained.err]
+    assert not unsaid, trained.err
     # Each entity has a word of its own, so the most frequent tag of a word is always right; of several labels, too.
     always = case.metric == "entity_f1" or name == "several labels"
     floor = 1.0 if always else baseline(Path("run"), case.metric)

@@ -19,6 +19,7 @@ from sklearn.preprocessing import OneHotEncoder
 
 from canon.data.checking.choosing import choose_system
 from canon.data.config import DataConfig
+from canon.data.formats.tables import read_table
 from canon.tasks.records import TASK_RECORDS
 
 Canon = Callable[..., Any]
@@ -154,6 +155,14 @@ def test_a_rare_class_gets_a_threshold_that_the_run_keeps(tmp_path: Path, canon:
     assert sum(row["prediction"] == "1" for row in weighted) > counts[0]
 
 
+def test_a_class_too_rare_for_a_threshold_is_said(tmp_path: Path, canon: Canon) -> None:
+    draws = np.random.RandomState(0).randn(400, 2)
+    path = write(tmp_path / "t.csv", "a,b,Class", [[f"{a:.3f}", f"{b:.3f}", int(a > 2.1)] for a, b in draws])
+    done = canon("train", path, "--out", "run", "--set", "train.epochs=5")
+    assert '"1" is 1.9% of the training examples, and 1 of 36 validation examples are too few' in done.err, done.err
+    assert 'objective.class_weights = "balanced"' in done.err
+
+
 def test_decimal_commas_and_slips(tmp_path: Path, canon: Canon) -> None:
     random = np.random.RandomState(0)
     values = random.rand(200) * 10
@@ -204,3 +213,57 @@ def test_what_predicts_nothing_is_not_named_beside_a_number(tmp_path: Path) -> N
     path = write(tmp_path / "t.csv", "x,z,y", [[f"{n % 9}.5", n % 4, f"{n}.25"] for n in range(60)])
     chosen = choose_system(DataConfig(source=str(path)), lambda task: TASK_RECORDS[task].targets)
     assert "training mlp; also: linear-regression" in chosen.sentence and "gan" not in chosen.sentence
+
+
+@pytest.mark.parametrize(
+    ("lines", "column", "numbers"),
+    [
+        (("0,567;1,234;1,801", "1,250;1,500;2,750"), "y", [1.801, 2.75]),  # the first column decides
+        (("1,567;1,234;1,801", "1,250;1,500;2,750"), "y", [1801, 2750]),  # nothing does
+        (("0,5;1.234,50;2,5", "0,7;1.250;3,1"), "b", [1234.5, 1250]),
+    ],
+)
+def test_a_comma_means_the_same_in_the_whole_file(lines: tuple[str, ...], column: str, numbers: list[float]) -> None:
+    Path("t.csv").write_text("a;b;y\n" + "\n".join(lines) + "\n")
+    values, bad = read_table(Path("t.csv"), DataConfig(source="t.csv")).numbers(column)
+    assert values.tolist() == numbers and not bad.any()
+
+
+def test_a_target_with_a_decimal_comma(tmp_path: Path, canon: Canon) -> None:
+    draws = np.random.RandomState(0).uniform(0, 2, (200, 2))
+    rows = [";".join(f"{number:.3f}".replace(".", ",") for number in (a, b, a + b)) for a, b in draws]
+    (tmp_path / "t.csv").write_text("a;b;y\n" + "\n".join(rows) + "\n")
+    checked, trained = canon("check", "t.csv"), canon("train", "t.csv", "--out", "run", "--set", "train.epochs=20")
+    for printed in (checked.out, trained.err):
+        assert 'Read as numbers with a decimal comma: "a", "b", "y".' in printed, printed
+    assert json.loads(Path("run/result.json").read_text())["scores"]["test"]["mae"] < 1
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "header", "delimiter", "skipped"),
+    [
+        ("t.csv", "sep=;\n", "x;y;class\n", ";", "1 line"),
+        ("t.csv", "# exported 2020\n", "x,y,class\n", ",", "1 line"),
+        ("t.data", "# measured 2020\n# x y class\n", "", "  ", "2 lines"),
+    ],
+)
+def test_lines_before_a_table_are_skipped(
+    tmp_path: Path, canon: Canon, name: str, before: str, header: str, delimiter: str, skipped: str
+) -> None:
+    rows = [
+        f"{a:.4f}{delimiter}{b:.4f}{delimiter}{'uv'[int(a > 0.5)]}" for a, b in np.random.RandomState(0).rand(150, 2)
+    ]
+    (tmp_path / name).write_text(before + header + "\n".join(rows) + "\n")
+    checked = canon("check", name)
+    assert checked.code == 0 and f"{name}: {skipped} before the table skipped." in checked.out, checked.err
+    assert "121 train, 14 valid, 15 test" in checked.out
+    if name == "t.csv":
+        (tmp_path / name).write_text(before + header + "\n".join([*rows, f"1{delimiter}2"]) + "\n")
+        assert f"t.csv, line {len(rows) + 3}: 2 cells, but there are 3 columns." in canon("train", name).err
+
+
+def test_a_hash_may_begin_a_row_or_a_name() -> None:
+    for head, first in (("#chrom,pos,label", "#chrom"), ("#fun,1,x\n#sad,2,y", "1")):
+        Path("t.csv").write_text(head + "\n" + "#a,3,x\nb,4,y\n" * 5)
+        table = read_table(Path("t.csv"), DataConfig(source="t.csv"))
+        assert table.names[0] == first and len(table) == 10 + head.count("\n") + (first == "1")

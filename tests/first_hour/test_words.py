@@ -94,3 +94,11 @@ def test_the_least_count_grows_with_the_text() -> None:
     sizes = (0, 19_999, 20_000, 99_999, 100_000, 99_999_999, 100_000_000)
     assert [least_count(0, words) for words in sizes] == [1, 1, 2, 2, 5, 5, 10]
     assert least_count(7, 10) == 7
+
+
+def test_a_tiny_text_with_tags_trains_and_says_what_is_wrong_with_it(canon: Callable[..., Any]) -> None:
+    Path("t.txt").write_text("the/DT dog/NN runs/VBZ\nthe/DT cat/NN sleeps/VBZ\n" * 20)
+    done = canon("train", "t.txt", "--out", "run")
+    assert done.code == 0, done.err
+    assert "t.txt has tags beside its words (the/DT): a word and its tag on each line" in done.err
+    assert "has no score: no two words are beside each other" in done.err

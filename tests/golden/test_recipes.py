@@ -53,7 +53,7 @@ def changes(name: str) -> dict[str, Any]:
 def seconds(name: str) -> float:
     """Of a recipe and of the one that it starts from, as their first lines say."""
     takes = (recipes.RECIPES / f"{name}.toml").read_text().splitlines()[0]
-    own = 60 if "minute" in takes else int(found[1]) if (found := re.search(r"about (\d+) seconds", takes)) else 0
+    own = 60 if "minute" in takes else int(match[1]) if (match := re.search(r"about (\d+) seconds", takes)) else 0
     return own + (seconds(needed) if (needed := recipes.load(name).needs) else 0)
 
 

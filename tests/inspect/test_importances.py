@@ -58,6 +58,24 @@ def test_command_and_report_order_them(tmp_path: Path, canon: Callable[..., Any]
 
 
 def test_others_say_that_they_do_not_know(tmp_path: Path) -> None:
-    fit("linear-ranker", tmp_path / "run", 5)
-    with pytest.raises(CanonError, match="linear-ranker does not know how much its features count"):
+    fit("mlp", tmp_path / "run", 5)
+    with pytest.raises(CanonError, match="mlp does not know how much its features count"):
         importances(package.load(tmp_path / "run"))
+
+
+def test_what_is_lost_without_a_feature(tmp_path: Path) -> None:
+    """Of a linear ranker whose weights are known: the first feature is the grade, the others are noise."""
+    draw, lines = np.random.default_rng(0), []
+    for query in range(60):
+        for grade in draw.integers(0, 3, 8).tolist():
+            lines.append(f"{grade} qid:{query} 1:{grade + draw.normal(0, 0.2):.4f} 2:{draw.random():.4f} 3:1")
+    (tmp_path / "a.txt").write_text("\n".join(lines) + "\n")
+    data, changes = str(tmp_path / "a.txt"), {"train": {"epochs": 20}, "optimizer": {"lr": 0.1}}
+    run = package.train("linear-ranker:tiny", data=data, out=tmp_path / "run", quiet=True, **changes)
+    model = package.load(run.path)
+    found = importances(model)
+    assert found.features[0] == "1" and list(found.values) == ["ndcg@10 lost, shuffled", "ndcg@10 lost, its mean"]
+    chance = {name: float(values[0]) for name, values in found.values.items()}
+    assert all(value > 0.1 for value in chance.values())
+    assert found.rows[found.features.index("3")]["ndcg@10 lost, shuffled"] == 0  # a constant says nothing
+    assert importances(model, quick=True).features[0] == "1"

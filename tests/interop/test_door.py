@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -19,6 +20,7 @@ from safetensors.torch import save_file
 
 from canon import interop, registry
 from canon.errors import CanonError
+from canon.inspect.summary import describe_path
 from canon.interop import fasttext, formats, vectors_write
 from canon.interop.formats import Candidate, FileChoices, Format, GivesVectors, GivesWeights
 from canon.interop.huggingface import write_folder
@@ -27,6 +29,7 @@ from canon.interop.vectors import VectorOptions
 from canon.interop.word_list import WordList
 from canon.interop.word_weights import counted_once
 from canon.training.trainer import train
+from canon.use.encoder import Encoder
 from canon.use.export import convert
 from tests.interop.test_elmo import OPTIONS
 from tests.interop.test_transformer_xl import original
@@ -102,6 +105,13 @@ def sentences(folder: Path) -> Path:
     return path
 
 
+def prompt(folder: Path) -> Path:
+    facts = {part: {"sha256": "0"} for part in ("backbone", "vocabulary")}
+    (folder / "prompt.json").write_text(json.dumps(facts))
+    save_file({"soft": torch.ones(2, 3)}, folder / "prompt.safetensors")
+    return folder
+
+
 EACH: dict[str, tuple[Callable[[Path], Path], str, str]] = {
     "a run": (a_run, "canon", "word2vec"),
     "fastText": (fasttext_bin, "fasttext-bin", "fasttext"),
@@ -114,6 +124,7 @@ EACH: dict[str, tuple[Callable[[Path], Path], str, str]] = {
     **{name: (huggingface(name), "huggingface", name) for name in ("bert", "roberta", "gpt", "gpt2", "t5", "xlnet")},
     "sentence-transformers": (sentences, "sentence-transformers", "embed"),
     "ELMo": (elmo, "elmo", "elmo"),
+    "a prompt": (prompt, "prompt", "prompt"),
     "Transformer-XL": (saved("xl.pt", original), "transformer-xl", "transformer-xl"),
     "torchvision": (saved("r.pth", lambda: state_of("resnet:tiny")[1]), "torchvision", "resnet"),
     "timm": (saved("v.pth", timm_vgg), "timm", "vgg"),
@@ -140,7 +151,7 @@ def test_each_format_is_recognised(case: str, tmp_path: Path) -> None:
     if isinstance(known, GivesVectors):
         read = known.vectors(VectorOptions(WordList.of(["déf", "a"])))
         assert read.words == ["a", "déf"] and np.array_equal(read.matrix, MATRIX[[0, 2]])
-    elif form not in ("elmo", "timm"):
+    elif isinstance(known, GivesWeights) and form not in ("elmo", "timm"):
         assert known.weights.tensors and (form == "tensors" or known.sizes)
 
 
@@ -151,6 +162,7 @@ NONSENSE: dict[str, tuple[str, bytes, str]] = {
     "a cut checkpoint": ("a.pt", b"PK\x03\x04" + bytes(50), "a.pt"),
     "a program": ("a.pth", pickle.dumps(print), "a.pth"),
     "a pickle of words": ("a.model", pickle.dumps({"a": [1.0]}), "a.model is a pickle of another tool"),
+    "an empty stack": ("a.pth", b"\x80\x022.\n\n", "a.pth is not a whole pickle: it takes more objects than it has."),
     "a cut table": ("a.safetensors", b"\x10\x00", "a.safetensors is not a whole .safetensors file"),
     "a strange model": ("model/config.json", b'{"model_type": "gptx"}', 'No model_type (model/config.json) "gptx"'),
     "an empty folder": ("model/none.txt", b"", "model is not a run (recipe.toml), a folder of sentence-transf"),
@@ -182,12 +194,47 @@ def test_a_system_names_what_it_starts_from(tmp_path: Path) -> None:
     folder = huggingface("bert")(tmp_path)
     lenet, bert = registry.find("lenet")[0], registry.find("bert")[0]
     assert interop.open_for(bert, folder, "weights", "train.init").system == "bert"
+    with pytest.raises(CanonError) as refused:  # folders and files alike
+        interop.open_for(bert, Path(__file__), "weights", "train.init")
+    assert str(refused.value).endswith(
+        "not a .safetensors, .pt or .pth file of tensors, a run (recipe.toml) or a Hugging Face folder (config.json)."
+    )
     with pytest.raises(CanonError) as refused:
         interop.open_for(lenet, folder, "weights", "train.init")
     assert str(refused.value) == (
         f"train.init: {folder} is a Hugging Face folder (bert), which lenet does not start from; accepted: a run, a "
         ".safetensors, .pt or .pth file of tensors."
     )
+
+
+@pytest.mark.parametrize("case", ["word2vec, binary", "GloVe, compressed", "fastText", "numpy"])
+def test_vectors_are_named_where_a_network_is_asked_for(case: str, tmp_path: Path) -> None:
+    """By every verb: the file is refused as what it is, not as what it is not."""
+    path = EACH[case][0](tmp_path)
+    refused = f"^{re.escape(str(interop.open(path)))}, which has no weights of a network; accepted: a run, a folder of"
+    verbs: list[Callable[[], object]] = [
+        lambda: interop.open(path, "weights"),
+        lambda: describe_path(path),
+        lambda: convert(str(path), tmp_path / "a.onnx", "onnx"),
+        lambda: convert(str(path), tmp_path / "other", "huggingface"),
+        lambda: Encoder.open(path),
+    ]
+    for verb in verbs:
+        with pytest.raises(CanonError, match=refused):
+            verb()
+
+
+def test_a_network_is_named_where_vectors_are_asked_for(tmp_path: Path) -> None:
+    with pytest.raises(CanonError, match=r"Hugging Face folder \(bert\), which has no word vectors; accepted: a run"):
+        interop.open(huggingface("bert")(tmp_path), "vectors")
+
+
+def test_a_folder_is_a_tokenizer_only_where_the_door_knows_it(tmp_path: Path) -> None:
+    """What train.init names is opened before its tokenizer is taken."""
+    (tmp_path / "text.txt").write_text("the cat sat on the mat\n" * 50)
+    with pytest.raises(CanonError, match=r"^train\.init: .*empty is not a run \(recipe\.toml\), a Hugging Face folder"):
+        (tmp_path / "empty").mkdir()
+        train("bert:tiny", data=str(tmp_path / "text.txt"), changes={"train.init": str(tmp_path / "empty")}, quiet=True)
 
 
 def test_every_name_on_a_record_is_a_format() -> None:

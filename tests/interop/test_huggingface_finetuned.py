@@ -99,7 +99,7 @@ def ours(network: FineTune, schema: FramedSchema, kind: str, second: list[str] |
     layout = Layout(torch.from_numpy(texts.lengths_S))
     token_N, segment_N = torch.from_numpy(texts.tokens_N).long(), torch.from_numpy(texts.segments_N).long()
     with torch.no_grad():
-        outputs = network(token_N, layout, segment_N)
+        outputs = network(token_N, layout, segment_N).outputs
     return (schema.target.restored(outputs) if isinstance(schema.target, Number) else outputs), layout
 
 
@@ -173,7 +173,7 @@ def test_tags_at_the_places_of_words(tmp_path: Path) -> None:
     batch = {name: torch.from_numpy(array) for name, array in texts.batch("input", torch.arange(2).numpy()).items()}
     made_of = tokenizer(sentences, is_split_into_words=True, padding=True, return_tensors="pt")
     with torch.no_grad():
-        actual = network(batch["input"], Layout(batch["input_lengths"]), batch["segment"], batch["places"])
+        actual = network(batch["input"], Layout(batch["input_lengths"]), batch["segment"], batch["places"]).outputs
         logits = model.eval()(**made_of).logits
     places = [(row, made_of.word_ids(row).index(word)) for row in range(2) for word in range(len(sentences[row]))]
     assert_close(torch.stack([logits[place] for place in places]), actual, CLOSE, "tags")

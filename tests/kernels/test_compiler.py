@@ -61,10 +61,10 @@ print(len(list(folder.rglob("*.nbc"))), sum(choosing.best.stats.cache_hits.value
 """
     given = {**os.environ, "PYTHONPATH": str(ROOT), "CANON_CACHE": str(tmp_path)}
     given.pop("NUMBA_CACHE_DIR", None)
-    found = []
+    counts = []
     for way in ("remove", "use"):
         run = [sys.executable, "-c", code, str(tmp_path), way]
         done = subprocess.run(run, env=given, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
-        found.append(done.stdout.split())
-    assert found == [["1", "0"], ["1", "1"]]
+        counts.append(done.stdout.split())
+    assert counts == [["1", "0"], ["1", "1"]]

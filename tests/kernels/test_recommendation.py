@@ -58,9 +58,9 @@ def test_learning_and_ranking(name: str, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def ranked(scores_BI: np.ndarray, seen: Uneven, targets: Uneven, candidates: Uneven, most: int) -> list[np.ndarray]:
-    size, found = len(scores_BI), len(targets.tokens)
+    size, num_targets = len(scores_BI), len(targets.tokens)
     top, best = np.zeros((size, most), np.int32), np.zeros((size, most), np.float32)
-    above, among, count = np.zeros(found, np.int64), np.zeros(found, np.int64), np.zeros(size, np.int64)
+    above, among, count = np.zeros(num_targets, np.int64), np.zeros(num_targets, np.int64), np.zeros(size, np.int64)
     compiled("top_items").rank_block(
         scores_BI.copy(), np.arange(size), seen.tokens, seen.offsets, targets.tokens, targets.offsets,
         candidates.tokens, candidates.offsets, top, best, above, among, count,

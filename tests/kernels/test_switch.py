@@ -125,9 +125,11 @@ def test_a_gpu_learns_no_word_vectors(off: None, monkeypatch: pytest.MonkeyPatch
     assert learner.on_gpu()
 
 
-def test_another_value_is_one_sentence(tmp_path: Path) -> None:
-    outcome = python("-m", "canon", "train", "words/word2vec", "--out", tmp_path / "run", CANON_KERNELS="no")
-    assert outcome.returncode == 2 and not (tmp_path / "run").exists()
+@pytest.mark.parametrize("words", [("train", "words/word2vec", "--out", "run"), ("list", "systems"), ("--help",)])
+def test_another_value_is_one_sentence(words: tuple[str, ...]) -> None:
+    """By whatever verb."""
+    outcome = python("-m", "canon", *words, CANON_KERNELS="no")
+    assert outcome.returncode == 2 and not outcome.stdout and not Path("run").exists()
     assert outcome.stderr == 'canon: The environment variable CANON_KERNELS must be on or off, got "no".\n'
 
 

@@ -390,7 +390,7 @@ def test_letor_preset_is_its_script() -> None:
     flat, flat_scores = np.concatenate(labels), np.concatenate(scores)
     lengths = [len(each) for each in labels]
     for k in (1, 2, 3, 10):
-        found = metrics.ndcg(flat, flat_scores, sizes=lengths, k=k, preset="letor")
-        assert found == pytest.approx(np.mean([values[k - 1] for values, _ in wanted]))
+        ndcg = metrics.ndcg(flat, flat_scores, sizes=lengths, k=k, preset="letor")
+        assert ndcg == pytest.approx(np.mean([values[k - 1] for values, _ in wanted]))
     ranked = metrics.rank(flat, flat_scores, sizes=lengths, ties="order")
     assert metrics.mean_ndcg_by_query(ranked, discount="letor") == pytest.approx([mean for _, mean in wanted])

@@ -16,11 +16,11 @@ def test_auc_by_user_is_that_of_scikit_learn() -> None:
     random = np.random.default_rng(0)
     above, lengths, ranked, wanted = [], [], [], []
     for _ in range(30):
-        size, found = int(random.integers(5, 40)), int(random.integers(1, 4))
+        size, held = int(random.integers(5, 40)), int(random.integers(1, 4))
         scores = random.permutation(size).astype(float)
-        targets = random.choice(size, found, replace=False)
+        targets = random.choice(size, held, replace=False)
         above += [int((scores > scores[t]).sum()) for t in targets]
-        lengths.append(found)
+        lengths.append(held)
         ranked.append(size)
         wanted.append(roc_auc_score(np.isin(np.arange(size), targets), scores))
     assert metrics.user_auc(above, lengths, ranked) == pytest.approx(np.mean(wanted), abs=1e-12)

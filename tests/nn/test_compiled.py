@@ -173,10 +173,10 @@ def test_states_of_texts_equal_the_modules(name: str, activation: str, monkeypat
             torch.set_num_threads(count)
             monkeypatch.setattr(module, "_PART", 20 * count)
             with frozen(network):
-                found = network.encode(token_N, layout)
+                states = network.encode(token_N, layout)
                 found_ND = network.layers(wanted[0], prefixed, True)
-            assert len(found) == len(wanted) == 4
-            for mine, theirs in zip(found, wanted, strict=True):
+            assert len(states) == len(wanted) == 4
+            for mine, theirs in zip(states, wanted, strict=True):
                 torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=2e-5)
             if name != "gpt3":  # a band knows no prefix
                 torch.testing.assert_close(found_ND, wanted_ND, rtol=1e-4, atol=2e-5)

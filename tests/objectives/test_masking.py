@@ -41,6 +41,13 @@ def test_counts_and_shares_are_berts(masking) -> None:
     assert random.min() >= FIRST and len(np.unique(random)) > 0.3 * min(len(random), len(VOCABULARY))
 
 
+def test_every_hidden_token_may_be_shown_as_the_mask() -> None:
+    given = sequences([120] * 30)
+    result, mixed = (mask(given, np.arange(30), DRAWS, SPECIALS, VOCABULARY, always=always) for always in (True, False))
+    assert (result.input[result.places] == SPECIALS.mask).all()
+    assert np.array_equal(result.places, mixed.places) and np.array_equal(result.target, mixed.target)
+
+
 def test_every_token_is_as_likely_to_be_hidden() -> None:
     given = sequences([20] * 4000)
     chosen, _ = choose(given, np.arange(4000), DRAWS, "token", 0.15)

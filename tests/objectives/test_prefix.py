@@ -7,7 +7,7 @@ import numpy as np
 from canon.contracts import IGNORE
 from canon.data.batching.composer import Composer, PrefixPretext
 from canon.data.batching.prefix import MODES, prefix
-from canon.data.batching.settings import PrefixSettings
+from canon.pretexts import PrefixSettings
 from tests.objectives.makers import DRAWS, SPECIALS, passages, within
 
 COLUMN = passages([8], 400)

@@ -19,8 +19,15 @@ from canon.objectives.ranking import base, settings
 from canon.objectives.ranking.base import Queries, RankLoss, tie_keys
 from canon.objectives.ranking.listwise import BoltzRank, ListMLE, ListNet
 from canon.objectives.ranking.measured import ApproxNDCG, LambdaRank, SoftRank
-from canon.objectives.ranking.pairwise import Mix, PairExponential, PairHinge, RankNet
-from canon.objectives.ranking.pointwise import CumulativeLogit, GradeLogistic, GradeSquared, McRank
+from canon.objectives.ranking.pairwise import Mix, PairBPR, PairExponential, PairHinge, RankNet
+from canon.objectives.ranking.pointwise import (
+    CumulativeLogit,
+    GradeHinge,
+    GradeLogistic,
+    GradeSquared,
+    McRank,
+    OrdinalHinge,
+)
 from canon.objectives.ranking.records import RANKING
 from canon.objectives.table import by_name
 
@@ -51,9 +58,9 @@ def pairs_of(grades: Sequence[float]) -> list[tuple[int, int]]:
 
 def check(loss: RankLoss[Any], brute: Callable[[Sequence[float], Sequence[float]], float]) -> None:
     """The loss of each query is that of a loop over its documents; queries without an order have none."""
-    found = loss.losses(scores(), made(GRADES)).tolist()
+    losses = loss.losses(scores(), made(GRADES)).tolist()
     wanted = [brute(g, s) if informative(g) else 0.0 for g, s in zip(GRADES, SCORES, strict=True)]
-    assert found == pytest.approx(wanted, rel=1e-9, abs=1e-12)
+    assert losses == pytest.approx(wanted, rel=1e-9, abs=1e-12)
 
 
 def differentiable(loss: RankLoss[Any], width: int = 0, seed: int = 0) -> None:
@@ -80,9 +87,9 @@ def test_pairs_come_in_tiles_of_any_size(tile: int, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(base, "TILE", tile)
     queries = made(GRADES)
     starts = np.cumsum([0, *map(len, GRADES)])
-    found = [(i, j) for tiles in queries.pairs() for i, j in zip(*(t.tolist() for t in tiles), strict=True)]
+    pairs = [(i, j) for tiles in queries.pairs() for i, j in zip(*(t.tolist() for t in tiles), strict=True)]
     wanted = [(starts[q] + i, starts[q] + j) for q, grades in enumerate(GRADES) for i, j in pairs_of(grades)]
-    assert sorted(found) == sorted(wanted)
+    assert sorted(pairs) == sorted(wanted)
     alike = [(i, j) for tiles in queries.pairs("alike") for i, j in zip(*(t.tolist() for t in tiles), strict=True)]
     wanted = [
         (starts[q] + i, starts[q] + j)
@@ -97,8 +104,8 @@ def test_pairs_come_in_tiles_of_any_size(tile: int, monkeypatch: pytest.MonkeyPa
 
 def test_adjacent_pairs_have_no_grade_between_them() -> None:
     queries = made([[0, 3, 1, 3]])
-    found = {(i, j) for tiles in queries.pairs("adjacent") for i, j in zip(*(t.tolist() for t in tiles), strict=True)}
-    assert found == {(1, 2), (3, 2), (2, 0)}
+    pairs = {(i, j) for tiles in queries.pairs("adjacent") for i, j in zip(*(t.tolist() for t in tiles), strict=True)}
+    assert pairs == {(1, 2), (3, 2), (2, 0)}
 
 
 def test_pairs_are_counted_as_they_are_made() -> None:
@@ -145,13 +152,35 @@ def test_pointwise_losses() -> None:
     assert everything.count(lengths, pairs) == 9 and GradeSquared(settings.Pointwise()).count(lengths, pairs) == 2
 
 
+def test_hinges_of_grades() -> None:
+    def hinge(g: Sequence[float], s: Sequence[float], power: int) -> float:
+        return float(np.mean([max(0.0, 1 - (b if a >= 1 else -b)) ** power for a, b in zip(g, s, strict=True)]))
+
+    check(GradeHinge(settings.HingeThreshold()), lambda g, s: hinge(g, s, 1))
+    check(GradeHinge(settings.HingeThreshold(squared=True)), lambda g, s: hinge(g, s, 2))
+
+
+def test_ordinal_hinge_has_every_threshold_on_its_side() -> None:
+    loss = OrdinalHinge(settings.Hinge())
+    logits = torch.tensor([[0.4, -0.3], [2.0, 1.0], [1.0, -1.0]], dtype=torch.float64)
+    grades = [2, 0, 1]
+    wanted = 0.0
+    for row, grade in zip(logits.tolist(), grades, strict=True):
+        wanted += sum(max(0.0, 1 - (f if grade > k else -f)) for k, f in enumerate(row)) / len(grades)
+    assert loss.losses(logits, made([grades])).item() == pytest.approx(wanted)
+    assert loss.scores(logits).tolist() == pytest.approx([0.05, 1.5, 0.0])
+    differentiable(OrdinalHinge(settings.Hinge(squared=True)), 2)
+    with pytest.raises(CanonError, match="whole grades from 0 to 2"):
+        loss.losses(logits, made([[0.5, 0, 1]]))
+
+
 def test_mcrank_ranks_by_the_expected_grade() -> None:
     loss = McRank(settings.Pointwise())
     logits = torch.tensor([[0.1, 0.4, -0.3], [1.0, 0.0, 2.0]], dtype=torch.float64)
     p = np.exp(logits.numpy()) / np.exp(logits.numpy()).sum(1, keepdims=True)
     assert loss.scores(logits).tolist() == pytest.approx((p * [0, 1, 2]).sum(1).tolist())
-    found = loss.losses(logits, made([[2, 0]])).item()
-    assert found == pytest.approx(-(math.log(p[0, 2]) + math.log(p[1, 0])) / 2)
+    reached = loss.losses(logits, made([[2, 0]])).item()
+    assert reached == pytest.approx(-(math.log(p[0, 2]) + math.log(p[1, 0])) / 2)
     differentiable(loss, 3)
     with pytest.raises(CanonError, match="whole grades from 0 to 2"):
         loss.losses(logits, made([[0.5, 0]]))
@@ -162,8 +191,8 @@ def test_cumulative_logits_are_chances_of_grades() -> None:
     logits = torch.tensor([[0.4, -0.3], [2.0, 1.0], [1.0, -1.0]], dtype=torch.float64)
     above = 1 / (1 + np.exp(-logits.numpy()))
     chance = np.stack([1 - above[:, 0], above[:, 0] - above[:, 1], above[:, 1]], axis=1)
-    found = loss.losses(logits, made([[2, 0, 1]])).item()
-    assert found == pytest.approx(-np.mean(np.log(chance[[0, 1, 2], [2, 0, 1]])))
+    reached = loss.losses(logits, made([[2, 0, 1]])).item()
+    assert reached == pytest.approx(-np.mean(np.log(chance[[0, 1, 2], [2, 0, 1]])))
     assert loss.scores(logits).tolist() == pytest.approx((chance * [0, 1, 2]).sum(1).tolist())
     logits.requires_grad_()
     queries = made([[2, 0, 1]])
@@ -192,6 +221,47 @@ def test_pairwise_losses() -> None:
         Mix(settings.Mixed(beta=0.25)),
         lambda g, s: 0.75 * ranknet(g, s) + 0.25 * np.mean([(a - b) ** 2 for a, b in zip(g, s, strict=True)]),
     )
+
+
+def test_bpr_draws_one_of_lower_grade_for_each() -> None:
+    loss, queries = PairBPR(settings.DrawnPairs(negatives=3)), made(GRADES)
+    first, second = queries.drawn(3)
+    pairs = list(zip(first.tolist(), second.tolist(), strict=True))
+    grade, row = queries.grade_N.tolist(), queries.row.tolist()
+    assert all(grade[i] > grade[j] and row[i] == row[j] for i, j in pairs)
+    above = [i for i in range(len(grade)) if any(grade[i] > grade[j] and row[i] == row[j] for j in range(len(grade)))]
+    assert sorted(first.tolist()) == sorted(above * 3)
+    s, wanted = scores().tolist(), np.zeros(len(GRADES))
+    for i, j in pairs:
+        wanted[row[i]] += math.log1p(math.exp(s[j] - s[i])) / sum(row[other] == row[i] for other, _ in pairs)
+    assert loss.losses(scores(), queries).tolist() == pytest.approx(wanted.tolist())
+    seeds = (tie_keys(torch.arange(1000), seed) for seed in (0, 1))
+    drawn = [Queries(torch.arange(1000) % 2, Layout(torch.tensor([1000])), keys, torch.tensor([1])) for keys in seeds]
+    counts = [torch.bincount(one.drawn(20)[1], minlength=1000)[::2] for one in drawn]
+    assert not torch.equal(*counts) and all(abs(one.double().var().item() - 20) < 5 for one in counts)  # as even chance
+
+
+@pytest.mark.parametrize("per", ["query", "pair", "document"])
+def test_queries_count_alike_or_by_pairs_or_by_documents(per: Any) -> None:
+    weights = {
+        "query": [float(informative(g)) for g in GRADES],
+        "pair": [float(len(pairs_of(g))) for g in GRADES],
+        "document": [float(len(g)) for g in GRADES],
+    }[per]
+    lengths = torch.tensor([len(g) for g in GRADES])
+    pairs = torch.tensor([len(pairs_of(g)) for g in GRADES])
+    of_lists: list[tuple[type, type]] = [
+        (ListNet, settings.TopK), (ListMLE, settings.Permutation), (BoltzRank, settings.Sampled),
+        (ApproxNDCG, settings.Sharpness), (SoftRank, settings.ScoreNoise), (LambdaRank, settings.Lambda),
+        (PairBPR, settings.DrawnPairs),
+    ]  # fmt: skip
+    for kind, config in of_lists:
+        plain, loss = kind(config()), kind(config(per=per))
+        whole = plain.losses(scores(), made(GRADES)).tolist()
+        wanted = [w * value for w, value in zip(weights, whole, strict=True)]
+        assert loss.losses(scores(), made(GRADES)).tolist() == pytest.approx(wanted)
+        total = sum(w for w, g in zip(weights, GRADES, strict=True) if informative(g))
+        assert loss.count(lengths, pairs) == total
 
 
 def test_ranknet_with_ties_and_the_ways_to_divide() -> None:
@@ -225,6 +295,8 @@ def test_ranknet_with_ties_and_the_ways_to_divide() -> None:
         PairHinge(settings.PairMargin(squared=True)),
         PairExponential(settings.Pairwise(per="pair")),
         Mix(settings.Mixed()),
+        PairBPR(settings.DrawnPairs(negatives=2, per="pair")),
+        GradeHinge(settings.HingeThreshold(squared=True, per="pair")),
         ListNet(settings.TopK()),
         ListNet(settings.TopK(k=3)),
         ListMLE(settings.Permutation()),
@@ -274,7 +346,7 @@ def test_long_queries_have_fewer_places() -> None:
 @pytest.mark.parametrize("weights", ["none", "discount", "exponential"])
 def test_listmle_is_the_likelihood_of_the_best_order(weights: str) -> None:
     queries = made(GRADES)
-    found = ListMLE(settings.Permutation(weights=weights)).losses(scores(), queries).tolist()
+    losses = ListMLE(settings.Permutation(weights=weights)).losses(scores(), queries).tolist()
     order, start = queries.by_grade.tolist(), 0
     for number, grades in enumerate(GRADES):
         n = len(grades)
@@ -288,17 +360,17 @@ def test_listmle_is_the_likelihood_of_the_best_order(weights: str) -> None:
         if weights == "exponential" and sum(w):
             w = [each * n / sum(w) for each in w]
         likelihood = sum(w[i] * (np.logaddexp.reduce(s[i:]) - s[i]) for i in range(n))
-        assert found[number] == pytest.approx(likelihood if informative(grades) else 0.0)
+        assert losses[number] == pytest.approx(likelihood if informative(grades) else 0.0)
 
 
 def test_boltzrank_weighs_rankings_by_all_pairs() -> None:
     loss, queries = BoltzRank(settings.Sampled(samples=5, temperature=0.5)), made(GRADES)
-    ranks, found, start = loss.rankings(queries).numpy(), loss.losses(scores(), queries).tolist(), 0
+    ranks, losses, start = loss.rankings(queries).numpy(), loss.losses(scores(), queries).tolist(), 0
     for number, (g, s) in enumerate(zip(GRADES, SCORES, strict=True)):
         n, own = len(g), ranks[start : start + len(g)]
         start += n
         if not informative(g):
-            assert found[number] == 0
+            assert losses[number] == 0
             continue
         assert all(sorted(column) == list(range(1, n + 1)) for column in own.T.tolist())
         assert [g[i] for i in np.argsort(own[:, 0])] == sorted(g, reverse=True)
@@ -307,7 +379,7 @@ def test_boltzrank_weighs_rankings_by_all_pairs() -> None:
             for r in own.T
         ]
         worth = [sum(gain(g[i]) / math.log2(1 + r[i]) for i in range(n)) / ideal(g) for r in own.T]
-        assert found[number] == pytest.approx(1 - float(softmax([-e / 0.5 for e in energies]) @ worth))
+        assert losses[number] == pytest.approx(1 - float(softmax([-e / 0.5 for e in energies]) @ worth))
 
 
 def test_published_values_of_tf_ranking() -> None:

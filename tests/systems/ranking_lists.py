@@ -56,11 +56,11 @@ def scores(built: Learner, columns: Columns) -> np.ndarray:
 def pairs(built: Any) -> tuple[np.ndarray, np.ndarray]:
     """Of the training documents all (i, j) of one query with l_i > l_j, one by one."""
     of = built.documents
-    found = [
+    measures = [
         (i, j)
         for first, end in zip(of.offsets[:-1], of.offsets[1:], strict=True)
         for i in range(first, end)
         for j in range(first, end)
         if of.labels[i] > of.labels[j]
     ]
-    return np.array(found).T[0], np.array(found).T[1]
+    return np.array(measures).T[0], np.array(measures).T[1]

@@ -105,8 +105,8 @@ def test_popular_negatives_follow_the_counts() -> None:
     weight = np.bincount(learner.items_N, minlength=24) ** 0.5
     own = np.array([item not in learner.seen[0] for item in range(24)])
     wanted = np.where(own, weight, 0) / weight[own].sum() * (u == 0).sum()
-    found = np.bincount(j[u == 0], minlength=24)
-    assert np.abs(found - wanted).max() < 6 * np.sqrt(wanted.max())
+    counts = np.bincount(j[u == 0], minlength=24)
+    assert np.abs(counts - wanted).max() < 6 * np.sqrt(wanted.max())
 
 
 def test_lists_and_bits_say_the_same_of_what_is_seen() -> None:

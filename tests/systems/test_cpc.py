@@ -17,6 +17,7 @@ from canon.nn.ragged import Layout
 from canon.objectives.contrastive import FutureSteps, cpc
 from canon.objectives.settings import NoSettings
 from canon.registry import find
+from canon.training.data import read_data
 from canon.training.trainer import train
 from tests.battery.runs import SOURCE
 
@@ -94,6 +95,34 @@ def test_a_series_is_learned(tmp_path: Path) -> None:
     rows = canon.load(tmp_path / "run").predict(str(tmp_path / "wave.csv"))
     assert len(rows[0]["context"]) == 24 and rows[0]["source"].endswith("strand 1")
     assert canon.load(tmp_path / "run").evaluate(tmp_path / "wave.csv")["loss"] < math.log(256)
+
+
+def test_a_probe_tells_documents_and_classes_apart(tmp_path: Path) -> None:
+    """A series of two kinds of waves, whose kind is the label; documents of words of their own."""
+    rng = np.random.default_rng(0)
+    kind = np.repeat(rng.integers(0, 2, 40), 64)
+    wave = np.sin(np.cumsum(2 * np.pi / np.where(kind, 5, 20))) + 0.05 * rng.normal(size=len(kind))
+    rows = [f"{value:.4f},{'fast' if of else 'slow'}" for value, of in zip(wave, kind, strict=True)]
+    (tmp_path / "wave.csv").write_text("x,kind\n" + "\n".join(rows) + "\n")
+    changes = {"data.source": str(tmp_path / "wave.csv"), "data.stride": 4, "data.steps": 4, "data.label": "kind"}
+    run = train("cpc:tiny", out=tmp_path / "run", quiet=True, changes={**changes, "train.steps": 60})
+    data = read_data(run.recipe, run.path)
+    part = data.splits["valid"]
+    assert data.schema.columns == ("x",) and set(part["probe"].tolist()) == {0, 1}  # type: ignore[attr-defined]
+    curve = [row["valid/probe_accuracy"] for row in run.metrics() if "valid/probe_accuracy" in row]
+    assert curve and curve[-1] > 0.7
+    other = canon.load(run.path).evaluate(tmp_path / "wave.csv")
+    assert other["probe_accuracy"] > 0.7  # type: ignore[operator]
+    text = [" ".join(f"We {word} it {i}." for i in range(size)) for word, size in (("see", 24), ("eat", 16), ("do", 8))]
+    (tmp_path / "text.txt").write_text("\n\n".join(text))
+    more = {"data.source": str(tmp_path / "text.txt"), "data.valid": 0.0, "data.test": 0.0, "data.steps": 4}
+    run = train("cpc:tiny", out=tmp_path / "t", quiet=True, changes={**more, "train.steps": 3})
+    probe = read_data(run.recipe, run.path).splits["train"]["probe"].tolist()  # type: ignore[union-attr]
+    assert probe == [0] * 6 + [1] * 4 + [-1] * 2  # of the third there are too few
+    assert run.result["scores"]["train"]["probe_accuracy"] == 1  # type: ignore[index]
+    (tmp_path / "n.csv").write_text("x,time\n" + "\n".join(f"{value:.4f},{i}" for i, value in enumerate(wave)) + "\n")
+    with pytest.raises(CanonError, match=r'the column "time" \(data.label\) has 2,560 classes; a probe takes 2 to 50'):
+        train("cpc:tiny", str(tmp_path / "n.csv"), tmp_path / "x", changes={"data.label": "time"}, quiet=True)
 
 
 def test_mistakes_are_sentences(tmp_path: Path) -> None:

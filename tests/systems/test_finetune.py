@@ -70,19 +70,21 @@ def test_heads_by_hand() -> None:
     made = network(num_classes=4, kind="class")
     hidden = states(made)[-1]
     pooled = torch.tanh(hidden[[0, 4]] @ made.backbone.pooler.weight.T + made.backbone.pooler.bias)
-    torch.testing.assert_close(made(TOKEN_N, layout(), SEGMENT_N), linear(made, pooled))
+    torch.testing.assert_close(made(TOKEN_N, layout(), SEGMENT_N).outputs, linear(made, pooled))
     for kind, outputs in (("number", 1), ("choice", 1)):
-        assert network(kind=kind)(TOKEN_N, layout(), SEGMENT_N).shape == (2, outputs)
+        assert network(kind=kind)(TOKEN_N, layout(), SEGMENT_N).outputs.shape == (2, outputs)
     mean = network(kind="class", pooling="mean")
     assert mean.backbone.pooler is None
     means = torch.stack([own.mean(0) for own in states(mean)[-1].split([4, 6])])
-    torch.testing.assert_close(mean(TOKEN_N, layout(), SEGMENT_N), linear(mean, means))
+    torch.testing.assert_close(mean(TOKEN_N, layout(), SEGMENT_N).outputs, linear(mean, means))
     tags = network(kind="tags", num_classes=4)
     places = torch.tensor([1, 2, 5, 7])
-    torch.testing.assert_close(tags(TOKEN_N, layout(), SEGMENT_N, places), linear(tags, states(tags)[-1][places]))
+    torch.testing.assert_close(
+        tags(TOKEN_N, layout(), SEGMENT_N, places).outputs, linear(tags, states(tags)[-1][places])
+    )
     spans = network(kind="span")
-    torch.testing.assert_close(spans(TOKEN_N, layout(), SEGMENT_N), linear(spans, states(spans)[-1]))
-    assert spans(TOKEN_N, layout(), SEGMENT_N).shape == (10, 2)
+    torch.testing.assert_close(spans(TOKEN_N, layout(), SEGMENT_N).outputs, linear(spans, states(spans)[-1]))
+    assert spans(TOKEN_N, layout(), SEGMENT_N).outputs.shape == (10, 2)
 
 
 def test_layers_side_by_side_a_mix_and_an_lstm() -> None:
@@ -90,20 +92,20 @@ def test_layers_side_by_side_a_mix_and_an_lstm() -> None:
     made = network(kind="tags", layers=(-2, 0, -1))
     hidden = states(made)
     joined = torch.cat([hidden[-2], hidden[0], hidden[-1]], 1)
-    torch.testing.assert_close(made(TOKEN_N, layout(), SEGMENT_N, torch.arange(10)), linear(made, joined))
+    torch.testing.assert_close(made(TOKEN_N, layout(), SEGMENT_N, torch.arange(10)).outputs, linear(made, joined))
     mixed = network(kind="tags", mix=True)
     with torch.no_grad():
         mixed.mix.weights.copy_(torch.tensor([0.0, 1.0, 2.0, -1.0]))
         mixed.mix.scale.fill_(3.0)
     shares = torch.tensor([0.0, 1.0, 2.0, -1.0]).softmax(0)
     wanted = 3 * sum(share * state for share, state in zip(shares, states(mixed), strict=True))
-    torch.testing.assert_close(mixed(TOKEN_N, layout(), SEGMENT_N, torch.arange(10)), linear(mixed, wanted))
+    torch.testing.assert_close(mixed(TOKEN_N, layout(), SEGMENT_N, torch.arange(10)).outputs, linear(mixed, wanted))
     recurrent = network(kind="class", lstm=5)
     theirs = nn.LSTM(12, 5, bidirectional=True, batch_first=True)
     theirs.load_state_dict(recurrent.lstm.network.state_dict())
     hidden = states(recurrent)[-1]
     means = torch.stack([theirs(own[None])[0][0].mean(0) for own in hidden.split([4, 6])])
-    torch.testing.assert_close(recurrent(TOKEN_N, layout(), SEGMENT_N), linear(recurrent, means))
+    torch.testing.assert_close(recurrent(TOKEN_N, layout(), SEGMENT_N).outputs, linear(recurrent, means))
 
 
 @pytest.mark.parametrize("backbone", ["bert", "roberta", "gpt", "gpt2", "unilm", "t5", "xlnet"])
@@ -114,7 +116,7 @@ def test_every_parameter_of_every_backbone_learns(backbone: str, kind: str) -> N
     made = network(backbone, kind=kind, settings=sizes)
     places = torch.tensor([1, 5]) if kind == "tags" else None
     segments = torch.zeros_like(SEGMENT_N) if backbone == "roberta" else SEGMENT_N
-    made(TOKEN_N, layout(), segments, places).square().sum().backward()
+    made(TOKEN_N, layout(), segments, places).outputs.square().sum().backward()
     for name, parameter in made.named_parameters():
         assert parameter.grad is not None, name
     names = {name.split(".")[1] for name, _ in made.named_parameters() if name.startswith("backbone.")}
@@ -579,7 +581,7 @@ def test_every_kind_trains_evaluates_predicts_and_resumes(kind: str, canon: Call
 
 
 def test_batches_by_tokens(canon: Callable[..., Any]) -> None:
-    """train.tokens: texts of like length together, so many tokens a step."""
+    """train.tokens: texts of similar length together, so many tokens a step."""
     path = folder()
     done = canon(
         "train",

@@ -16,6 +16,7 @@ from canon.data.environments.opening import Opener
 from canon.errors import CanonError
 from canon.systems.control import exact
 from canon.systems.control.planning import Config, PolicyIteration, ValueIteration
+from canon.tasks.control import Control
 from canon.training.environment import Copies
 from canon.training.run import Run
 from canon.training.trainer import train
@@ -87,6 +88,30 @@ def test_at_no_discount_episodes_must_end() -> None:
     circling = exact.deterministic(np.zeros(48, np.int64), 4)  # up
     with pytest.raises(CanonError, match=r"set system\.gamma below 1"):
         exact.value_of(model_of(env), circling, 1.0)
+
+
+@pytest.mark.parametrize("kind", [PolicyIteration, ValueIteration])
+def test_at_no_discount_moves_that_tie_lead_to_the_end(kind: type) -> None:
+    """All moves of the dry lake that keep out of holes are worth 1; the first of them circles."""
+    env = environment("4x4 dry")
+    agent = planned(kind, env, 1.0)
+    assert agent.measures(env)["exact_return"] == agent.measures(env)["value"] == 1
+
+
+def test_a_policy_that_circles_has_no_value_at_no_discount() -> None:
+    env = environment("4x4 dry")
+    model = model_of(env)
+    left_SA = exact.deterministic(np.zeros(16, int), 4)
+    assert np.isnan(exact.value_at_start(model, left_SA, 1.0)) and exact.value_at_start(model, left_SA, 0.9) == 0
+    right_SA = exact.deterministic(np.array([1, 0, 0, 0, 1, 0, 0, 0, 2, 1, 0, 0, 0, 2, 2, 0]), 4)
+    assert exact.value_at_start(model, right_SA, 1.0) == 1, "cells that it never comes to may circle"
+    columns: Any = {}
+    played = {name: np.ones(2) for name in ("return", "length", "truncated", "discounted")}
+    task = Control(None, None, None)  # type: ignore[arg-type]
+    task.score({**played, "value": np.full(2, np.nan)}, columns)
+    assert any("may circle for ever" in remark for remark in task.remarks)
+    task.score({**played, "value": np.ones(2)}, columns)
+    assert not task.remarks
 
 
 def test_the_flag_ends_the_return_not_the_state() -> None:

@@ -66,7 +66,7 @@ def test_masks_are_transformers(system: str, average: str) -> None:
             lengths.append(len(row))
             start += len(row)
     layout = Layout(torch.tensor(lengths))
-    found = network(torch.tensor(tokens), layout, None, torch.tensor(places))
+    logits = network(torch.tensor(tokens), layout, None, torch.tensor(places))
     for row, (head, tail) in enumerate(zip(before, after, strict=True)):
         scores = []
         for own in WORDS:
@@ -75,7 +75,7 @@ def test_masks_are_transformers(system: str, average: str) -> None:
                 p = log_p(theirs, [*head, *[MASK] * len(word), *tail])
                 of_class.append(torch.stack([p[len(head) + j, token] for j, token in enumerate(word)]).mean())
             scores.append(of_class)
-        torch.testing.assert_close(found[row], by_classes(scores, average), atol=2e-5, rtol=1e-5)
+        torch.testing.assert_close(logits[row], by_classes(scores, average), atol=2e-5, rtol=1e-5)
 
 
 @torch.no_grad()
@@ -91,7 +91,7 @@ def test_gpt2_has_the_chain_rule() -> None:
             tokens += [*head, *fill]
             lengths.append(len(head) + len(fill))
             start += lengths[-1]
-    found = network(torch.tensor(tokens), Layout(torch.tensor(lengths)), None, torch.tensor(places))
+    logits = network(torch.tensor(tokens), Layout(torch.tensor(lengths)), None, torch.tensor(places))
     for row, head in enumerate(before):
         scores = []
         for own in WORDS:
@@ -100,7 +100,7 @@ def test_gpt2_has_the_chain_rule() -> None:
                 p = log_p(theirs, [*head, *word])
                 of_class.append(torch.stack([p[len(head) + j - 1, token] for j, token in enumerate(word)]).mean())
             scores.append(of_class)
-        torch.testing.assert_close(found[row], by_classes(scores), atol=2e-5, rtol=1e-5)
+        torch.testing.assert_close(logits[row], by_classes(scores), atol=2e-5, rtol=1e-5)
 
 
 def their_t5() -> Any:
@@ -116,7 +116,7 @@ def test_t5_writes_the_words() -> None:
     network = ours("t5", theirs, opening=(0, 60))
     before = [[3, 21, 22, 60, 1], [24, 25, 60, 27, 28, 29, 1]]
     layout = Layout(torch.tensor([len(row) for row in before]))
-    found = network(torch.tensor([token for row in before for token in row]), layout, None, torch.zeros(0).long())
+    logits = network(torch.tensor([token for row in before for token in row]), layout, None, torch.zeros(0).long())
     for row, ids in enumerate(before):
         scores = []
         for own in WORDS:
@@ -125,7 +125,7 @@ def test_t5_writes_the_words() -> None:
                 p = log_p(theirs, ids, decoder_input_ids=torch.tensor([[0, 60, *word]]))
                 of_class.append(torch.stack([p[1 + j, token] for j, token in enumerate(word)]).mean())
             scores.append(of_class)
-        torch.testing.assert_close(found[row], by_classes(scores), atol=2e-5, rtol=1e-5)
+        torch.testing.assert_close(logits[row], by_classes(scores), atol=2e-5, rtol=1e-5)
 
 
 @torch.no_grad()
@@ -278,12 +278,12 @@ def test_soft_verbaliser_starts_as_the_mean_of_its_words() -> None:
     network = ours("bert", theirs, verbaliser="soft", words=words)
     assert isinstance(network.verbaliser, SoftVerbaliser)
     tokens, layout, places = torch.tensor([3, 21, MASK, 4]), Layout(torch.tensor([4])), torch.tensor([2])
-    found = network(tokens, layout, None, places)[0]
+    logits = network(tokens, layout, None, places)[0]
     inner = theirs.bert(input_ids=tokens[None]).last_hidden_state[0, 2]
     g = theirs.cls.predictions.transform(inner)
     rows = theirs.get_input_embeddings().weight
     wanted = [rows[[token for word in own for token in word]].mean(0) @ g for own in words]
-    torch.testing.assert_close(found, torch.stack(wanted), atol=2e-5, rtol=1e-5)
+    torch.testing.assert_close(logits, torch.stack(wanted), atol=2e-5, rtol=1e-5)
 
 
 @torch.no_grad()
@@ -292,7 +292,7 @@ def test_stepwise_fills_the_most_confident_mask_first() -> None:
     words = (((11, 12, 13),), ((14,),))
     network = ours("bert", theirs, words=words, num_classes=2, stepwise=True)
     tokens = [3, 21, MASK, 4, 3, 21, MASK, MASK, MASK, 4]
-    found = network(torch.tensor(tokens), Layout(torch.tensor([4, 6])), None, torch.tensor([2, 6, 7, 8]))
+    logits = network(torch.tensor(tokens), Layout(torch.tensor([4, 6])), None, torch.tensor([2, 6, 7, 8]))
     ids, open_, total = [3, 21, MASK, MASK, MASK, 4], [0, 1, 2], 0.0
     while open_:
         p = log_p(theirs, ids)
@@ -300,7 +300,7 @@ def test_stepwise_fills_the_most_confident_mask_first() -> None:
         total += float(p[2 + best, words[0][0][best]])
         ids[2 + best] = words[0][0][best]
         open_.remove(best)
-    assert float(found[0, 0]) == pytest.approx(total / 3, abs=1e-5)
+    assert float(logits[0, 0]) == pytest.approx(total / 3, abs=1e-5)
 
 
 def test_openprompt_s_formulas() -> None:
@@ -311,8 +311,8 @@ def test_openprompt_s_formulas() -> None:
     wanted = {"mean": [0.3, 0.1], "sum": [0.6, 0.1], "mean-log": [(0.2 * 0.4) ** 0.5, 0.1]}
     for average, values in wanted.items():
         verbaliser = WordVerbaliser(words, slots, average)  # type: ignore[arg-type]
-        found = verbaliser.of_classes(verbaliser.word_scores(p))
-        torch.testing.assert_close(found, torch.tensor([values]).log())
+        logits = verbaliser.of_classes(verbaliser.word_scores(p))
+        torch.testing.assert_close(logits, torch.tensor([values]).log())
 
 
 def test_chains_that_begin_alike_are_read_once() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,9 @@ from safetensors.torch import load_file
 import canon
 from canon.contracts import Context
 from canon.data.batching.loader import Examples
+from canon.data.formats.rows import TextRows
 from canon.errors import CanonError
+from canon.interop.backbones import find, vectors_of
 from canon.nn.ragged import Layout
 from canon.report.run import write_report
 from canon.systems.prompts.hard_prompt import logistic_regression
@@ -145,6 +148,8 @@ def test_another_backbone_is_refused_with_both_named(bert: Path, tmp_path: Path)
 def test_convert_writes_folded_vectors_that_another_run_begins_with(part: str, bert: Path, tmp_path: Path) -> None:
     run = fit(tmp_path / "run", settings(bert, 6, system__frozen=True, **PARTS[part]))
     convert(str(run.path), tmp_path / "prompt", "prompt")
+    modes = {path.stat().st_mode for path in (tmp_path / "prompt").iterdir()}
+    assert len(modes) == 1  # readable by whom any new file is
     facts = json.loads((tmp_path / "prompt" / "prompt.json").read_text())
     assert facts["backbone"]["sha256"] == run.recipe.config.sha256 and facts["words"] == WORDS
     plain = {
@@ -286,9 +291,9 @@ def test_label_words_by_logistic_regression(bert: Path) -> None:
     ours = (x @ weight.T + bias).softmax(1)
     np.testing.assert_allclose(ours.numpy(), theirs.predict_proba(x.numpy()), atol=2e-3)
     learner, _, data = hard(bert, system__search_words=3)
-    found = learner.found_CW
-    assert found.shape == (2, 3) and len(set(found.flatten().tolist())) == 6
-    assert not set(found.flatten().tolist()) & set(data.schema.tokenizers["text"].specials.all.tolist())
+    prompts = learner.found_CW
+    assert prompts.shape == (2, 3) and len(set(prompts.flatten().tolist())) == 6
+    assert not set(prompts.flatten().tolist()) & set(data.schema.tokenizers["text"].specials.all.tolist())
 
 
 # Few-shot, demonstrations, distillation
@@ -343,9 +348,34 @@ def test_demonstrations_train_and_predict(bert: Path, tmp_path: Path) -> None:
     assert canon.load(run.path).evaluate() == json.loads((run.path / "result.json").read_text())["scores"]["test"]
     read = read_data(run.recipe, run.path)
     assert read.splits["test"]["input"].parts_n.tolist()[:2] == [3, 3]
-    near = fit(tmp_path / "near", settings(bert, 2, data__demo_encoder=str(bert), **more))
-    with pytest.raises(CanonError, match="predict cannot read the vectors"):
-        canon.load(near.path).predict("forty two", text=True)
+
+
+def test_demonstrations_near_by_a_network_predict_and_are_evaluated(bert: Path, tmp_path: Path) -> None:
+    more = {"data__template": "{text} {mask} {demos}", "data__shots": 8, "data__limit": 0, "data__demo_draws": 3}
+    encoder = tmp_path / "encoder"
+    shutil.copytree(bert, encoder, symlinks=True)
+    run = fit(tmp_path / "run", settings(bert, 2, data__demo_encoder=str(encoder), **more))
+    texts = tmp_path / "texts.csv"
+    texts.write_text("text,label\nforty two,even\nthirty nine,odd\n")
+    model = canon.load(run.path)
+    assert model.evaluate() == json.loads((run.path / "result.json").read_text())["scores"]["test"]
+    shown = model.predict("forty two", text=True)[0]
+    assert shown["prediction"] in ("even", "odd") and 0 <= model.evaluate(texts)["accuracy"] <= 1
+    # The vectors of other texts are those of training: a text of the test part is shown the same examples.
+    schema = model.schema
+    rows = TextRows("", str, ["forty two"], None)
+    wanted = schema.demonstrations().drawn(rows)
+    vectors, sha256 = vectors_of(str(encoder))
+    near = vectors(["forty two"]) @ vectors(list(schema.demos[0])).T
+    for code, name in enumerate(schema.classes):
+        of_class = [i for i, label in enumerate(schema.demos[2]) if label == name and schema.demos[0][i] != "forty two"]
+        half = sorted(of_class, key=lambda i: -near[0, i])[: -(-len(of_class) // 2)]
+        assert set(wanted[0, :, code]) <= set(half)
+    shutil.rmtree(encoder)
+    pretrain("bert", encoder, **{"train.seed": 9, "train.steps": 1})
+    find.cache_clear()
+    with pytest.raises(CanonError, match=f"network with sha256 {sha256}, but .*: restore it"):
+        canon.load(run.path).predict("forty two", text=True)
 
 
 def test_soft_labels_are_the_closed_form(bert: Path, tmp_path: Path) -> None:

@@ -124,15 +124,15 @@ def test_a_baseline_lowers_the_variance(baseline: str) -> None:
 def test_numpy_and_torch_agree() -> None:
     rows = np.random.default_rng(0)
     episodes = Played(rows.integers(5, size=30), rows.integers(2, size=30), rows.normal(size=30), np.array([12, 10, 8]))
-    found = []
+    gradients = []
     for by_torch in (False, True):
         agent = agent_of(hidden=(8,), entropy=0.3, baseline="learned", scale_returns=True)
         if by_torch:
             agent.policy.small = agent.value.small = None
         agent.update(episodes)
         nets = (agent.policy.network, agent.value.network)
-        found.append([parameter.grad.numpy().copy() for net in nets for parameter in net.parameters()])  # type: ignore
-    for one, other in zip(*found, strict=True):
+        gradients.append([parameter.grad.numpy().copy() for net in nets for parameter in net.parameters()])  # type: ignore
+    for one, other in zip(*gradients, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)
 
 

@@ -157,9 +157,9 @@ def test_compiled_states_are_those_of_the_modules(kind: str, monkeypatch: pytest
     source_N, source, _, _ = batch(([5, 17, 0, 1, 40], [1]))
     wanted = network.encode(source_N, source)
     with frozen(network):
-        found = network.encode(source_N, source)
-    assert len(found) == len(wanted) == 3
-    for mine, theirs in zip(found, wanted, strict=True):
+        states = network.encode(source_N, source)
+    assert len(states) == len(wanted) == 3
+    for mine, theirs in zip(states, wanted, strict=True):
         torch.testing.assert_close(mine, theirs, rtol=1e-5, atol=1e-5)
 
 

@@ -13,6 +13,7 @@ from canon.data.environments.opening import Opener
 from canon.errors import CanonError
 from canon.systems.control import exact, sarsa, tabular
 from canon.training.environment import Copies
+from tests.data.test_environments import FILE
 
 KINDS = {
     "q-learning": (tabular.QLearning, {}),
@@ -21,9 +22,9 @@ KINDS = {
 }
 
 
-def begun(what: str, name: str, batch: int, seed: int = 0, **settings: Any) -> Any:
+def begun(what: str, name: str, batch: int, seed: int = 0, arguments: Any = None, **settings: Any) -> Any:
     cls, own = KINDS[what]
-    opener = Opener(name)
+    opener = Opener(name, arguments or {})
     env = EnvironmentCopy(opener)
     config_class = sarsa.Config if cls is sarsa.Sarsa else tabular.Config
     config = config_class(states=env.observation.size, actions=env.num_actions, **own, **settings)
@@ -94,6 +95,36 @@ def test_uniform_data_finds_the_optimum() -> None:
     assert scores["q_error"] < 0.06 and scores["value"] == pytest.approx(scores["best_value"], abs=1e-9)
 
 
+def best_explorer(model: Any, gamma: float, epsilon: float) -> np.ndarray:
+    """[S, A] Q of the best ε-greedy policy, by policy iteration."""
+    action_S = np.zeros(model.num_states, int)
+    while True:
+        policy_SA = (1 - epsilon) * exact.deterministic(action_S, model.num_actions) + epsilon / model.num_actions
+        value_SA: np.ndarray = model.backup(exact.value_of(model, policy_SA, gamma), gamma)
+        better_S = exact.first_best(value_SA)
+        if (better_S == action_S).all():
+            return value_SA
+        action_S = better_S
+
+
+@pytest.mark.parametrize("what", ["sarsa", "expected"])
+def test_sarsa_finds_the_best_policy_that_explores(what: str) -> None:
+    """Not the optimum, whose values are 0.13 away."""
+    agent = begun(what, "FrozenLake-v1", 5_000_000, epsilon=0.5, alpha_power=0.7, gamma=0.9)
+    agent.step(1)
+    best_SA, visited_SA = best_explorer(agent._model, 0.9, 0.5), agent.visits_SA > 0
+    optimal_SA = agent._model.backup(exact.optimum(agent._model, 0.9), 0.9)
+    assert np.abs(optimal_SA - best_SA)[visited_SA].max() > 0.12
+    assert np.abs(agent.value_SA - best_SA)[visited_SA].max() < 0.04
+
+
+def test_errors_are_of_what_was_visited() -> None:
+    agent = begun("q-learning", "CliffWalking-v1", 100_000, gamma=1.0, alpha=0.5)
+    agent.step(1)
+    scores = agent.measures(EnvironmentCopy(Opener("CliffWalking-v1")))
+    assert (agent.visits_SA == 0).any() and scores["q_error"] < 20 and scores["value"] == -13
+
+
 def test_the_cliff() -> None:
     """Q-learning's greedy path is the edge; SARSA's keeps away, and its online return is higher."""
     online = {}
@@ -115,3 +146,5 @@ def test_the_cliff() -> None:
 def test_what_it_cannot_learn_from_is_a_sentence() -> None:
     with pytest.raises(CanonError, match=r'system\.simulate = "on" draws from a table P, which short-corridor has not'):
         begun("q-learning", "short-corridor", 1, simulate="on")
+    with pytest.raises(CanonError, match=r"At system\.gamma = 1 episodes must end, but from state 0 of .* none can"):
+        begun("q-learning", f"{FILE}:Line", 1, gamma=1.0, arguments={"table": "loop"})

@@ -172,7 +172,7 @@ def test_bad_data_is_a_sentence(lines: list[str], changes: dict[str, Any], sente
     base = {"data.source": lines_of(tmp_path / "data.csv", lines), "train.steps": 1, "train.device": "cpu"}
     with pytest.raises(CanonError, match=sentence) as mistake:
         train("embed:tiny", out=tmp_path / "run", quiet=True, changes={"data.valid": 0.0, **base, **changes})
-    assert "\n" not in str(mistake.value)
+    assert "\n" not in str(mistake.value) and not (tmp_path / "run").exists()
 
 
 def test_empty_and_truncated_texts_are_counted(tmp_path: Path) -> None:

@@ -40,6 +40,16 @@ def start(out: Path) -> int:
     return child
 
 
+def logged(out: Path) -> int:
+    """Lines of the run's log."""
+    metrics = out / "metrics.jsonl"
+    return metrics.read_bytes().count(b"\n") if metrics.exists() else 0
+
+
+def ended(child: int) -> bool:
+    return os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+
 def main(folder: str, kills: int, seed: int) -> None:
     import sklearn.datasets  # noqa: F401  loaded once, for all children
     import torch._dynamo  # noqa: F401
@@ -52,16 +62,19 @@ def main(folder: str, kills: int, seed: int) -> None:
 
     chance = random.Random(seed)
     out = Path(folder) / "killed"
-    begun = time.perf_counter()
     _, status = os.waitpid(start(Path(folder) / "whole"), 0)
     assert status == 0, "the unkilled run failed"
-    whole_seconds = time.perf_counter() - begun
+    whole = logged(Path(folder) / "whole")
     moments: list[int] = []  # newest checkpoint when the kill came
     unreadable, ends = [], 0
     while len(moments) < kills or out.exists():
         child = start(out)
         if len(moments) < kills:
-            time.sleep(chance.uniform(0.0, 0.8 * whole_seconds))
+            # By the log's lines, not by seconds: the same moments on a machine of any speed and load.
+            lines = logged(out) + chance.randrange(whole // 4)
+            while logged(out) < lines and not ended(child):
+                time.sleep(0.002)
+            time.sleep(chance.uniform(0.0, 0.02))
             os.kill(child, signal.SIGKILL)
         _, status = os.waitpid(child, 0)
         for path in checkpoint.newest_first(out / "checkpoints"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -125,6 +126,26 @@ def test_seeds_of_training_are_not_those_of_scoring(tmp_path: Path) -> None:
         training(tmp_path / "other", "FrozenLake-v1", {**QLEARNING, "train.seed": first - 0})
 
 
+def test_the_last_weights_are_scored_beside_the_best(tmp_path: Path) -> None:
+    result = training(tmp_path / "run", "CartPole-v1", DQN).fit().result
+    assert result is not None and result["best_step"] < result["steps"] == 12
+    shutil.copytree(tmp_path / "run", tmp_path / "last", symlinks=True)
+    (tmp_path / "last" / "best").unlink()
+    (tmp_path / "last" / "best").symlink_to((tmp_path / "run" / "last").readlink())
+    assert load(tmp_path / "last").evaluate()["return"] == result["last"]["test"]["return"]
+
+
+def test_what_an_environment_prints_is_no_result(tmp_path: Path, canon: Callable[..., Any]) -> None:
+    line = f"{FILE}:Line"
+    training(tmp_path / "run", line, QLEARNING).fit()
+    played = canon("play", tmp_path / "run", "--json")
+    assert json.loads(played.out)[0]["length"] > 0 and "a step" in played.err
+    assert "return" in json.loads(canon("evaluate", tmp_path / "run", "--json").out)
+    assert json.loads(canon("check", line, "--json").out)["kind"] == "environments"
+    answer = canon("play", tmp_path / "run", "--record", tmp_path / "line.gif")
+    assert answer.code == 2 and "it takes no argument render_mode" in answer.err
+
+
 def test_played_and_recorded(tmp_path: Path, canon: Callable[..., Any]) -> None:
     """The first episodes are those of the test set; the GIF shows each state for 30 ms, equal pictures as one."""
     path = training(tmp_path / "run", "CartPole-v1", DQN).fit().path
@@ -144,6 +165,11 @@ def test_played_and_recorded(tmp_path: Path, canon: Callable[..., Any]) -> None:
     assert "[S]" in canon("play", lake).err
     answer = canon("play", lake, "--record", tmp_path / "lake.png")
     assert answer.code == 2 and "recorded as .gif" in answer.err
+    corridor = training(tmp_path / "corridor", "short-corridor", QLEARNING).fit().path
+    assert "[0] 1  2" in canon("play", corridor).err
+    assert canon("play", corridor, "--record", tmp_path / "corridor.gif").code == 0
+    with Image.open(tmp_path / "corridor.gif") as picture:
+        assert len(list(ImageSequence.Iterator(picture))) > 1
     car = training(tmp_path / "car", "MountainCar-v0", DQN).fit().path
     answer = canon("play", car, "--record", tmp_path / "car.gif")
     assert answer.code in (0, 2) and answer.err.count("\n") <= 1, "gymnasium needs pygame to draw it"

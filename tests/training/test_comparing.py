@@ -21,7 +21,7 @@ from tests.battery.runs import in_float64
 from tests.training.comparing import fit
 
 ROOT = Path(__file__).parent.parent.parent
-OBJECTIVES = ["mnrl", "triplet", "simcse"]
+OBJECTIVES = ["mnrl", "triplet", "simcse", "cosent", "cosine", "softmax-nli"]
 
 
 def weights(run: Path) -> dict[str, Tensor]:

@@ -272,7 +272,7 @@ def test_mistakes_are_sentences(tmp_path: Path, canon: Callable[..., Any]) -> No
         ("docs.jsonl", "queries.tsv", "--preset", "leto"): "did you mean letor",
         ("docs.jsonl", "queries.tsv", "--column", "title2"): "No column of the documents",
         ("docs.jsonl", "queries.tsv", "--clicks", "log.csv"): "log.csv, line 2: position must be a whole number from 1",
-        ("docs.jsonl", "queries.tsv", "--labels", "skip-above"): "--labels makes labels of --clicks",
+        ("docs.jsonl", "queries.tsv", "--labels", "skip-above"): "--labels makes labels from --clicks",
         ("docs.jsonl", "queries.tsv", "--column", "spam"): "Column spam of document c is None",
     }.items():
         outcome = canon("features", *arguments, "--out", "out.txt")

@@ -16,7 +16,7 @@ from canon.use.pipeline import settings
 from canon.use.pipeline.documents import StoredDocuments
 from canon.use.pipeline.evaluate import measures, paired_p
 from canon.use.pipeline.pipeline import Pipeline
-from canon.use.pipeline.recall import Found, PipelineRequest, Recall, recall
+from canon.use.pipeline.recall import PipelineRequest, Recall, Recalled, recall
 from canon.use.pipeline.rerank import Likeness, Moment, Ordered, minmax, mmr, step_of
 from canon.use.pipeline.rules import compiled
 from canon.use.search.postings import Postings
@@ -117,7 +117,7 @@ def test_a_rule_is_what_python_says(rule: str, value: bool) -> None:
         ("b'x' == kind", "is not allowed in a rule"),
         ("lower(name, kind) == 1", "is not allowed in a rule"),
         ("(" * 400 + "1" + ")" * 400, "rerank.filter.when"),
-        ("1 + " * 300 + "1", "1,000 are the most"),
+        ("1 + " * 300 + "1", "at most 1,000 are allowed"),
         ("", "is not a rule"),
     ],
 )
@@ -222,16 +222,16 @@ def test_a_union_keeps_every_rank_and_fuses_by_hand() -> None:
         "a": (np.array([[4, 2, 7], [1, -1, -1]]), np.array([[3.0, 2.0, 1.0], [5.0, -np.inf, -np.inf]])),
         "b": (np.array([[7, 9], [1, 3]]), np.array([[0.9, 0.8], [0.7, 0.6]])),
     }
-    found = recall(
+    recalled = recall(
         [Recall(name, lambda requests, both=both: both) for name, both in lists.items()],
         [PipelineRequest("x"), PipelineRequest("y")],
     )
-    assert found.candidates.of_query(0).tolist() == [4, 2, 7, 9] and found.candidates.of_query(1).tolist() == [1, 3]
-    assert found.ranks.tolist() == [[1, 0], [2, 0], [3, 1], [0, 2], [1, 1], [0, 2]]
-    assert found.scores.tolist() == [[3, 0], [2, 0], [1, 0.9], [0, 0.8], [5, 0.7], [0, 0.6]]
+    assert [recalled.candidates.of_query(q).tolist() for q in (0, 1)] == [[4, 2, 7, 9], [1, 3]]
+    assert recalled.ranks.tolist() == [[1, 0], [2, 0], [3, 1], [0, 2], [1, 1], [0, 2]]
+    assert recalled.scores.tolist() == [[3, 0], [2, 0], [1, 0.9], [0, 0.8], [5, 0.7], [0, 0.6]]
     wanted = [1 / 61, 1 / 62, 1 / 63 + 1 / 61, 1 / 62, 2 / 61, 1 / 62]
-    assert found.fused().tolist() == pytest.approx(wanted)
-    assert found.features()[2].tolist() == pytest.approx([1 / 3, 1.0, 1.0, 0.9])
+    assert recalled.fused().tolist() == pytest.approx(wanted)
+    assert recalled.features()[2].tolist() == pytest.approx([1 / 3, 1.0, 1.0, 0.9])
 
 
 def test_nothing_found_is_no_answer(canon: Callable[..., Any], folder: Path) -> None:
@@ -245,9 +245,9 @@ def test_a_pipeline_on_twenty_documents_is_done_by_hand(canon: Callable[..., Any
     pipeline = built(canon, kept_ones + '[[rerank]]\nname = "cap"\nby = "kind"\nmost = 1\nwithin = 2\n')
     # Rose is in d1, d6, d11, d16, tea in d0, d4, d8, d12, d16: d16 has both. Most sold are d4, d9, d14, in this order.
     answer = pipeline.answer(["tea rose"])[0]
-    words = answer.found.candidates.docs[answer.found.ranks[:, 0] > 0].tolist()
+    words = answer.recalled.candidates.docs[answer.recalled.ranks[:, 0] > 0].tolist()
     assert words[0] == 16 and set(words) <= {0, 1, 4, 6, 8, 11, 12, 16} and len(words) == 6
-    assert answer.found.candidates.docs[answer.found.ranks[:, 1] > 0].tolist()[-2:] == [9, 14]
+    assert answer.recalled.candidates.docs[answer.recalled.ranks[:, 1] > 0].tolist()[-2:] == [9, 14]
     fused = dict(zip(answer.stages["recall"].docs.tolist(), answer.stages["recall"].scores, strict=True))
     ranks = {doc: place for place, doc in enumerate(words, start=1)}
     popular = {4: 1, 9: 2, 14: 3}
@@ -344,7 +344,7 @@ def test_mistakes_are_sentences(canon: Callable[..., Any], folder: Path) -> None
         '[[rerank]]\nname = "mnr"\n': "did you mean mmr?",
         '[[rerank]]\nname = "mmr"\nwieght = 0.5\n': "did you mean rerank.mmr.weight?",
         '[[rerank]]\nname = "freshness"\ncolumn = "kind"\n': "column kind of document d0 is 'tea'",
-        '[rank]\nfeatures = "all"\n': "[rank] takes a recipe, which is trained, or runs, which are there",
+        '[rank]\nfeatures = "all"\n': "[rank] takes either `recipe`, which is trained, or `runs`",
         "[extra]\nx = 1\n": 'No section "extra"',
         '[queries]\nsource = "queries.tsv"\n': "queries.qrels is missing",
         '[[recall]]\nname = "bm25"\nfield = "summary"\n': "recall.bm25.field",
@@ -354,10 +354,10 @@ def test_mistakes_are_sentences(canon: Callable[..., Any], folder: Path) -> None
         outcome = canon("train", "shop.toml", "--out", f"bad{number}")
         assert outcome.code == 2 and words in outcome.err, (more, outcome.err)
     Path("none.toml").write_text('recall = []\n[documents]\nsource = "docs.jsonl"\n')
-    assert "give one [[recall]] at least" in canon("train", "none.toml").err
+    assert "give at least one recall" in canon("train", "none.toml").err
     built(canon)
     assert "run already exists" in canon("train", "shop.toml", "--out", "run").err
-    assert '--now "soon" is no time' in canon("search", "run", "tea", "--now", "soon").err
+    assert '--now "soon" is not a time' in canon("search", "run", "tea", "--now", "soon").err
     assert "whose recipe says how it searches" in canon("search", "run", "tea", "--method", "bm25").err
     assert "A query is empty" in canon("search", "run", " ", "--text").err
 
@@ -374,14 +374,52 @@ def test_a_recommender_finds_for_users_and_for_items(canon: Callable[..., Any], 
     some = json.loads(canon("recommend", "run", "--items", "d1,d3", "--json").out)[0]
     assert some["how"] == {"recommender": "fold-in"} and not {"d1", "d3"} & {row["id"] for row in some["results"]}
     alone = json.loads(canon("recommend", "knn", "--items", "d1,d3", "--top", "5", "--json").out)["items"]
-    found = pipeline.answer([PipelineRequest(items=("d1", "d3"))])[0].found
-    recommended = found.candidates.docs[found.ranks[:, 2] > 0]
+    recalled = pipeline.answer([PipelineRequest(items=("d1", "d3"))])[0].recalled
+    recommended = recalled.candidates.docs[recalled.ranks[:, 2] > 0]
     assert sorted(f"d{doc}" for doc in recommended) == sorted(one["item"] for one in alone)
     new = json.loads(canon("recommend", "run", "--user", "nobody", "--json").out)[0]
     assert new["how"] == {"recommender": "popular"} and new["results"]
     assert pipeline.search(["tea rose"], 1)[0][0]["id"] == "d16"
 
 
+def test_users_are_queries(canon: Callable[..., Any], folder: Path) -> None:
+    """What the recommender's data holds out is to be found; a recommender is trained with the pipeline."""
+    draw = np.random.default_rng(0)
+    events = [f"u{u},d{i},{t}\n" for u in range(30) for t, i in enumerate(draw.permutation(20)[:8])]
+    Path("events.csv").write_text("user,item,time\n" + "".join(events))
+    recommender = (
+        '[[recall]]\nname = "recommender"\nrecipe = "item-knn:tiny"\nset = { data = { source = "events.csv" } }\n'
+    )
+    ranker = '[rank]\nrecipe = "lambdamart:tiny"\nfeatures = ["length.whole"]\nset = { train = { steps = 3 } }\n'
+    pipeline = built(canon, ranker, '[documents]\nsource = "docs.jsonl"\n[queries]\nusers = true\n' + recommender)
+    assert [one.name for one in pipeline.recalls] == ["item-knn-tiny"]
+    lines = {
+        split: [json.loads(line) for line in Path(f"run/queries/{split}.jsonl").read_text().splitlines()]
+        for split in ("train", "valid", "test")
+    }
+    assert len(lines["train"]) + len(lines["valid"]) == len(lines["test"]) == 30
+    own = [event.strip().split(",")[1] for event in events if event.startswith("u3,")]
+    last = next(row for row in lines["test"] if row["id"] == "u3")
+    before = next(row for row in (*lines["train"], *lines["valid"]) if row["id"] == "u3")
+    assert sorted(last["items"]) == sorted(own[:-1]) and last["grades"] == {own[-1][1:]: 1}
+    assert sorted(before["items"]) == sorted(own[:-2]) and before["grades"] == {own[-2][1:]: 1}
+    stages = json.loads(canon("evaluate", "run", "--json").out)
+    alone = json.loads(canon("evaluate", "run/recall/item-knn-tiny/run", "--json").out)
+    assert stages[0]["stage"] == "item-knn-tiny" and stages[0]["ndcg@10"] == pytest.approx(alone["ndcg@10"], abs=0.02)
+    done = canon("recommend", "run", "--user", "u3")
+    assert done.code == 0 and "d" in done.out
+
+
+def test_nothing_found_is_said(canon: Callable[..., Any], folder: Path) -> None:
+    built(canon, "", RECIPE.split('[[recall]]\nname = "popular"')[0])
+    done = canon("search", "run", "zebra")
+    assert done.code == 0 and "Nothing found for 'zebra'" in done.err
+    done = canon("recommend", "run", "--user", "u1")
+    assert "no recall of run knows users" in done.err
+
+
 def test_fields_of_no_candidates() -> None:
-    found = Found(Candidates.of([np.empty(0, dtype=np.int64)]), np.zeros((0, 2), dtype=np.int64), np.zeros((0, 2)))
-    assert found.features().shape == (0, 4) and found.fused().shape == (0,)
+    recalled = Recalled(
+        Candidates.of([np.empty(0, dtype=np.int64)]), np.zeros((0, 2), dtype=np.int64), np.zeros((0, 2))
+    )
+    assert recalled.features().shape == (0, 4) and recalled.fused().shape == (0,)

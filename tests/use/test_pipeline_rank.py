@@ -1,4 +1,4 @@
-"""A ranker in a pipeline: trained on candidates by the house's trainer, several weighted by hand, explained."""
+"""A ranker in a pipeline: trained on candidates by canon's trainer, several weighted by hand, explained."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_ranker_is_trained_and_beats_what_it_reads(folder: Path, canon: Callab
     # The ranker is a run like any other, and its scores are those that it predicts for the pipeline's features.
     answer = Pipeline.open("run").answer(["oak pine"])[0]
     ranked = library.load("run/rank/run").predict(answer.features, top=100)[0]["top"]
-    docs = answer.found.candidates.docs[[int(one["document"]) - 1 for one in ranked]]
+    docs = answer.recalled.candidates.docs[[int(one["document"]) - 1 for one in ranked]]
     assert docs.tolist() == answer.stages["rank"].docs.tolist()
     assert [one["score"] for one in ranked] == pytest.approx(answer.stages["rank"].scores.tolist())
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import Any
@@ -19,9 +20,11 @@ from canon.training.trainer import train
 from canon.use.encoder import Encoder
 from canon.use.search import folder as folders
 from canon.use.search import precision as bits
+from canon.use.search import store as stores
 from canon.use.search.bm25 import BM25, words_of
 from canon.use.search.exact import exact
 from canon.use.search.folder import VectorFolder, encode
+from canon.use.vectors import Vectors
 from tests.battery.runs import SOURCE
 
 NONE = np.empty(0, dtype=np.int64)
@@ -150,6 +153,16 @@ def test_vectors_do_not_depend_on_batch_or_order(run: Path, monkeypatch: pytest.
     assert np.abs(together - predicted).max() < 1e-6
 
 
+def test_the_digest_is_of_all_that_decides_a_vector(run: Path) -> None:
+    encoder = Encoder.open(run)
+    before, config = encoder.digest, encoder.config
+    for change in ({"dense_activation": "relu"}, {"settings": {**config.settings, "eps": 1e-5}}, {"pooling": ("max",)}):
+        encoder.config = replace(config, **change)
+        assert encoder.digest != before, change
+    encoder.config = replace(config, settings={**config.settings, "dropout": 0.5})
+    assert encoder.digest == before
+
+
 def test_a_folder_is_in_the_order_of_its_input(run: Path, corpus: Path, tmp_path: Path) -> None:
     folder = canon.encode(run, corpus, tmp_path / "v")
     assert np.array_equal(np.load(tmp_path / "v" / "vectors.npy"), folder.store.vectors)
@@ -179,12 +192,12 @@ def test_killed_and_resumed_is_never_killed(
         canon.encode(run, corpus, tmp_path / "parts")
     with (tmp_path / "parts" / "rows.jsonl").open("ab") as file:
         file.write(b'{"half a row')  # of a chunk that was not finished
-    with pytest.raises(CanonError, match="is half done"):
+    with pytest.raises(CanonError, match="is half encoded"):
         canon.search(tmp_path / "parts", "three")
     monkeypatch.setattr(Encoder, "encode", work)
     said: list[str] = []
     canon.encode(run, corpus, tmp_path / "parts", say=said.append)
-    assert said[0].endswith("goes on after 48 rows.")
+    assert said[0].endswith("continues after 48 rows.")
     assert files_of(tmp_path / "parts") == files_of(tmp_path / "whole")
 
 
@@ -212,6 +225,97 @@ def test_rows_are_added_removed_and_compacted(run: Path, corpus: Path, tmp_path:
     folder = VectorFolder.open(tmp_path / "v")
     assert len(folder) == n == len(folder.store) and canon.search(tmp_path / "v", "three one", 5) == before
     assert [row["id"] for row in folder.store.rows()] == [*range(5), *range(6, n), "x1"]
+
+
+def test_no_row_takes_the_number_of_one_that_went(run: Path, corpus: Path, tmp_path: Path) -> None:
+    folder = canon.encode(run, corpus, tmp_path / "v")
+    n = len(texts())
+    folder.remove(["3", str(n - 1)])
+    folder.compact()
+    said: list[str] = []
+    folder = canon.encode(run, corpus, tmp_path / "v", add=True, say=said.append)
+    ids = [row["id"] for row in folder.store.rows()]
+    assert ids == [*(i for i in range(n - 1) if i != 3), *range(n, 2 * n)] and not said
+    (tmp_path / "t.csv").write_text("id,text\n7,three one nine\nx,nine\nx,nine three\n")
+    canon.encode(run, tmp_path / "t.csv", tmp_path / "v", add=True, say=said.append)
+    assert any(text.startswith(f"2 of {2 * n + 1} rows have the id of an earlier row") for text in said)
+
+
+@pytest.mark.parametrize("done", [False, True])
+@pytest.mark.parametrize("move", range(5))
+def test_compacting_survives_a_kill(
+    move: int, done: bool, run: Path, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before and after each removal and each renaming."""
+    folder = canon.encode(run, corpus, tmp_path / "v")
+    folder.remove(["3"])
+    before = folder.search(["three one"], 5)
+    moves: list[Path] = []
+
+    def dies(act: Callable[..., Any]) -> Callable[..., Any]:
+        def step(path: Path, *others: Any, **more: Any) -> None:
+            moves.append(path)
+            if len(moves) != move + 1:
+                act(path, *others, **more)
+                return
+            if done:
+                act(path, *others, **more)
+            raise KeyboardInterrupt
+
+        return step
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "rename", dies(Path.rename))
+        patch.setattr(stores, "_remove", dies(stores._remove))
+        with pytest.raises(KeyboardInterrupt):
+            folder.compact()
+    again = VectorFolder.open(tmp_path / "v")
+    assert again.search(["three one"], 5) == before
+    again.compact()
+    assert len(again.store) == len(texts()) - 1 and again.search(["three one"], 5) == before
+    assert [path.name for path in tmp_path.iterdir() if "v" in path.name] == ["v"]
+
+
+def test_a_folder_goes_on_as_it_was_begun(
+    run: Path, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folders, "_CHUNK", 16)
+    work = Encoder.encode
+
+    def dies(self: Encoder, some: Any, prompt: str = "") -> Any:
+        encoded = work(self, some, prompt)
+        if "stop" not in vars(self):
+            vars(self)["stop"] = True
+            return encoded
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Encoder, "encode", dies)
+        with pytest.raises(KeyboardInterrupt):
+            canon.encode(run, corpus, tmp_path / "v", precision="int8")
+    with pytest.raises(CanonError, match="half encoded with another --precision: give the same"):
+        canon.encode(run, corpus, tmp_path / "v", precision="float16")
+    assert canon.encode(run, corpus, tmp_path / "v", precision="int8").precision == "int8"
+    prompts = {"system.prompts": {"q": "three "}, "data.source": SOURCE["retrieval"], "train.steps": 1}
+    train("embed:tiny", out=tmp_path / "prompted", quiet=True, changes=prompts)
+    canon.encode(tmp_path / "prompted", corpus, tmp_path / "w", prompt="q")
+    with pytest.raises(CanonError, match='was encoded with the prompt "q": give the same'):
+        canon.encode(tmp_path / "prompted", corpus, tmp_path / "w", add=True)
+
+
+def test_a_vector_that_is_not_finite_names_its_row(
+    run: Path, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work = Encoder.encode
+
+    def spoils(self: Encoder, some: Any, prompt: str = "") -> Any:
+        encoded = work(self, some, prompt)
+        encoded.vectors[20, 3] = np.nan
+        return encoded
+
+    monkeypatch.setattr(Encoder, "encode", spoils)
+    with pytest.raises(CanonError, match=r"Row 21 of the input has a vector with numbers that are not finite\."):
+        canon.encode(run, corpus, tmp_path / "v")
 
 
 def test_the_graph_finds_what_all_rows_have(run: Path, corpus: Path, tmp_path: Path) -> None:
@@ -262,6 +366,15 @@ def test_hard_negatives_score_less_than_the_pair(run: Path, corpus: Path, tmp_pa
         assert not {row["anchor"], row["positive"]} & {row[f"negative_{k}"] for k in (1, 2, 3)}
 
 
+def test_negatives_are_found_behind_many_that_are_too_near(run: Path, tmp_path: Path) -> None:
+    file = tmp_path / "same.txt"
+    file.write_text("three one\n" * 250 + "".join(f"{text}\n" for text in texts()[:20] if text != "three one"))
+    folder = canon.encode(run, file, tmp_path / "v")
+    (mined,) = folder.mine([("three one", "three one")], 5, margin=-2.0)
+    assert len(mined) == 7 and "three one" not in list(mined.values())[2:]
+    assert folder.mine([("three one", "three one")], 30, margin=-2.0) == []  # there are fewer
+
+
 # ---- the command line
 
 
@@ -271,10 +384,10 @@ def test_the_commands_print_what_python_returns(
     result = canon("encode", run, corpus, "--out", tmp_path / "v", "--json")
     assert result.code == 0, result.err
     assert json.loads(result.out)["rows"] == len(texts())
-    found = canon("search", tmp_path / "v", "three one", "--top", "3", "--json")
-    assert found.code == 0, found.err
+    answer = canon("search", tmp_path / "v", "three one", "--top", "3", "--json")
+    assert answer.code == 0, answer.err
     expected = VectorFolder.open(tmp_path / "v").search(["three one"], 3)
-    assert [row["id"] for row in json.loads(found.out)[0]["results"]] == [row["id"] for row in expected[0]]
+    assert [row["id"] for row in json.loads(answer.out)[0]["results"]] == [row["id"] for row in expected[0]]
     plain = canon("search", tmp_path / "v", "three one", "nine", "--method", "bm25")
     assert plain.code == 0 and "three one" in plain.out
     mined = canon("search", tmp_path / "v", SOURCE["retrieval"], "--mine", "2", "--out", tmp_path / "hard.jsonl")
@@ -315,6 +428,47 @@ def test_the_column_of_text_is_said(run: Path, tmp_path: Path, canon: Callable[.
     assert canon("encode", run, tmp_path / "t.csv", "--column", "short", "--out", tmp_path / "w").err == ""
 
 
+def test_word_vectors_are_a_model_of_texts(tmp_path: Path, corpus: Path, canon: Callable[..., Any]) -> None:
+    """A text is the mean of its words' vectors, as they are in the run."""
+    words = {"data.source": SOURCE["word-vectors"], "data.tokenizer": "word", "data.min_count": 1, "data.valid": 0.0}
+    words |= {"data.test": 0.0, "train.epochs": 1}
+    for system in ("word2vec", "fasttext", "glove"):
+        run = tmp_path / system
+        train(f"words/{system}", out=run, quiet=True, changes={**words, "system.dim": 8})
+        encoder, vectors = Encoder.open(run), Vectors.open(run)
+        mean = sum(vectors[word] for word in ("one", "two", "two")) / 3
+        assert np.allclose(encoder.encode(["one two two"]).vectors[0], mean / np.linalg.norm(mean), atol=1e-6)
+        strange = encoder.encode(["one neverseen", "", "neverseen"]).vectors
+        one = vectors["one"] / np.linalg.norm(vectors["one"])
+        assert np.allclose(strange, [one, np.zeros(8), np.zeros(8)], atol=1e-6)
+    result = canon("encode", run, corpus, "--out", tmp_path / "v")
+    assert result.code == 0, result.err
+    assert canon("search", tmp_path / "v", "three one").code == 0
+    tuned = train(
+        "embed", SOURCE["retrieval"], tmp_path / "tuned", changes={"train.init": str(run), "train.steps": 3}, quiet=True
+    )
+    assert tuned.recipe.config.backbone == "glove" and tuned.recipe.config.pooling == ("mean",)
+    before, after = (Encoder.open(path).encode(["three one"]).vectors for path in (run, tuned.path))
+    assert after.shape == before.shape and not np.allclose(before, after)
+    for place, sentence in (
+        (tmp_path / "v", "has vectors of texts, not of words: canon search "),
+        (tuned.path, "find"),
+    ):
+        asked = canon("neighbors", place, "three")
+        assert asked.code == 2 and sentence in asked.err and "search" in asked.err
+    unlike = canon("convert", tuned.path, tmp_path / "folder", "--to", "sentence-transformers")
+    assert unlike.code == 2 and "has the backbone glove, which is no Hugging Face network" in unlike.err
+    refused = canon("train", "finetune", "--data", SOURCE["fine-tuning"], "--set", f"from={run}")
+    assert refused.code == 2 and "canon train embed starts from it" in refused.err
+
+
+def test_a_pooling_that_was_asked_for_is_asked_for_again(tmp_path: Path, corpus: Path) -> None:
+    small = {"data.source": SOURCE["pretraining"], "train.steps": 1, "data.tokenizer": "word", "data.limit": 30}
+    train("pretrained/bert", out=tmp_path / "bert", quiet=True, changes={"system.name": "bert:tiny", **small})
+    encode(tmp_path / "bert", [corpus], tmp_path / "v", pooling=["max"])
+    assert len(VectorFolder.open(tmp_path / "v").search(["three one"], 3)[0]) == 3
+
+
 def test_bm25_needs_no_torch(run: Path, corpus: Path, tmp_path: Path) -> None:
     import subprocess
     import sys
@@ -350,7 +504,7 @@ def test_mistakes_are_sentences(run: Path, corpus: Path, tmp_path: Path, canon: 
         ("search", tmp_path / "v", corpus, "--mine", "2", "--out", tmp_path / "m"): "has one text in each row",
         ("encode", run, corpus): "needs files of texts and --out V",
         ("encode", "all-MiniLM-L6-v2", corpus, "--out", tmp_path / "w"): "canon downloads no networks",
-        ("encode", run, empty, "--out", tmp_path / "w"): "there is no text to encode",
+        ("encode", run, empty, "--out", tmp_path / "w"): "no text to encode",
         ("encode", run, corpus, "--out", tmp_path / "w2", "--precision", "int4"): "No precision",
         ("encode", run, corpus, "--out", tmp_path / "w3", "--pooling", "cls"): "pools in its own way",
         ("encode", run, corpus, "--out", tmp_path / "w4", "--column", "text"): "leave --column out",

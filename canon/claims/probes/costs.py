@@ -72,9 +72,9 @@ def _run(layer: str, x_BTD: Tensor) -> Tensor:
 
 def network_cost(seed: int, system: str, side: int = 224) -> Values:
     """Multiply-adds of a classifier of ImageNet's images."""
-    found, preset = registry.find(system)
+    record, preset = registry.find(system)
     with torch.device("meta"):
-        network = build(found, found.configure(preset, {"shape": [3, side, side], "num_classes": 1000}))
+        network = build(record, record.configure(preset, {"shape": [3, side, side], "num_classes": 1000}))
         return {"multiply-adds": summarize(network, torch.zeros(1, 3, side, side)).multiply_adds / 1e9}
 
 

@@ -1,4 +1,4 @@
-"""Claims of mathematics, checked with the house's own functions to numerical tolerance.
+"""Claims of mathematics, checked with canon's own functions to numerical tolerance.
 
 Shapes: N draws, D features, T positions.
 """

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from scipy.stats import hypergeom
 
 from canon.metrics.two_sample import classifier_two_sample_test
 from canon.objectives.contrastive import nce
@@ -95,3 +96,16 @@ def word_cost(seed: int, loss: str, law: str) -> Values:
         "most growth": max(growth),
         "products": products,
     }
+
+
+def sampled_ranking(seed: int, ranks: list[int], items: int, negatives: int) -> Values:
+    """NDCG of one relevant item, 1 / log₂(1 + rank), over some rankings of all items, and what it is expected to be
+    where the item is ranked among so many others, drawn without replacement: h of those above it are among them."""
+    curve = []
+    for drawn in sorted({1, 3, 10, 30, negatives, 300, 1000, 3000, items - 1}):
+        above_H = np.arange(drawn + 1)
+        gain_H = 1 / np.log2(2 + above_H)
+        shares = [hypergeom(items - 1, rank - 1, drawn).pmf(above_H) @ gain_H for rank in ranks]
+        curve.append([drawn, float(np.mean(shares))])
+    full = float(np.mean([1 / math.log2(1 + rank) for rank in ranks]))
+    return {"full": full, "sampled": dict(curve)[negatives], "NDCG": curve}

@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
+from canon import metrics
+from canon.data.batching.sequences import Ragged
 from canon.data.formats.word_tests import Tests
+from canon.data.schema import Columns, take
 from canon.inspect.features import network_of
 from canon.metrics.vectors import similarity_correlation
 from canon.nn.activations import activation
+from canon.objectives.settings import Temperature
 from canon.runs import checkpoint
 from canon.systems.words.base import VectorLearner
 from canon.tasks.contrastive import probe_accuracy
+from canon.tasks.finetune_tags import WordTags
+from canon.tasks.transduction import Transduction
 from canon.training.data import read_data
 from canon.training.run import Run
 from canon.use.model import Model
 
 Values = dict[str, Any]
+_MOST_DECODED = 2000
 
 
 def last(run: Run) -> Model:
@@ -73,10 +84,8 @@ def before_and_after(run: Run) -> Values:
 def sum_and_parts(run: Run) -> Values:
     """Spearman's correlation with WordSim-353 of GloVe's word vectors, its context vectors and their sum."""
     model = last(run)
-    splits = read_data(run.recipe, run.path).splits.values()
-    tests = next(columns["tests"] for columns in splits if "tests" in columns)
-    words, learner = model.schema.words, model.learner
-    assert isinstance(learner, VectorLearner) and isinstance(tests, Tests) and words is not None
+    words, learner, tests = model.schema.words, model.learner, _tests(run)
+    assert isinstance(learner, VectorLearner) and words is not None
     arrays = learner.arrays
     forms = {word.upper() for word in words.words}
     known = [pair for pair in tests.pairs["wordsim353"] if {pair[0].upper(), pair[1].upper()} <= forms]
@@ -85,3 +94,119 @@ def sum_and_parts(run: Run) -> Values:
         name: similarity_correlation(matrix_VD, words.words, known, restrict_vocab=None).spearman
         for name, matrix_VD in vectors.items()
     }
+
+
+def _tests(run: Run) -> Tests:
+    splits = read_data(run.recipe, run.path).splits.values()
+    tests = next(columns["tests"] for columns in splits if "tests" in columns)
+    assert isinstance(tests, Tests)
+    return tests
+
+
+def hard_negatives(run: Run) -> Values:
+    """The share of the loss's gradient, softmax(cosine / τ) over other test images, that the most alike tenth get."""
+    model = last(run)
+    columns = read_data(run.recipe, run.path).splits["test"]
+    with torch.no_grad():
+        features_BF = torch.from_numpy(model.learner.outputs(columns)["features"])
+        z_BD = F.normalize(network_of(model).get_submodule("projection")(features_BF).double(), dim=1)
+    settings = run.recipe.objective.settings
+    assert isinstance(settings, Temperature)
+    cosine_BB = (z_BD @ z_BD.T).fill_diagonal_(-torch.inf)
+    share_BB = torch.softmax(cosine_BB / settings.temperature, dim=1).sort(dim=1, descending=True).values
+    return {"on hard negatives": float(share_BB[:, : len(z_BD) // 10].sum(1).mean())}
+
+
+def log_seconds(run: Run) -> Values:
+    """The logarithm, to base 10, of the seconds of training: differences are of ratios."""
+    return {"log seconds": math.log10((run.result or {})["cost"]["seconds"])}
+
+
+def rare_words(run: Run) -> Values:
+    """Spearman's correlation with the half of WordSim-353's pairs that have the rarer words, and the time."""
+    model = last(run)
+    words, learner, tests = model.schema.words, model.learner, _tests(run)
+    assert isinstance(learner, VectorLearner) and words is not None
+    place = {word.upper(): i for i, word in reversed(list(enumerate(words.words)))}
+    pairs = [pair for pair in tests.pairs["wordsim353"] if {pair[0].upper(), pair[1].upper()} <= set(place)]
+    rarer = sorted(pairs, key=lambda pair: max(place[pair[0].upper()], place[pair[1].upper()]))[len(pairs) // 2 :]
+    found = similarity_correlation(learner.vectors(), words.words, rarer, restrict_vocab=None)
+    return {"rare words": found.spearman, "log seconds": log_seconds(run)["log seconds"]}
+
+
+def errors_by_length(run: Run) -> Values:
+    """The share of test sequences that come out wrong, by the length of the source: of each quarter."""
+    model = last(run)
+    test = read_data(run.recipe, run.path).splits["test"]
+    columns = take(test, np.linspace(0, len(test["input"]) - 1, min(len(test["input"]), _MOST_DECODED)).astype(int))
+    source, task = columns["input"], model.task
+    assert isinstance(source, Ragged) and isinstance(task, Transduction)
+    texts = task.texts(model.learner.outputs(columns))
+    wrong = np.array([text not in right for text, right in zip(texts, task.references(columns), strict=True)])
+    quarters = np.array_split(np.argsort(source.lengths, kind="stable"), 4)
+    return {"errors by length": [[float(source.lengths[of].mean()), float(wrong[of].mean())] for of in quarters]}
+
+
+def last_evaluations(run: Run) -> Values:
+    """The mean return of the last ten evaluations while training, and the largest fall from one to the next."""
+    series = [row["valid/return"] for row in run.metrics() if "valid/return" in row]
+    falls = [before - after for before, after in pairwise(series)]
+    return {"last ten": float(np.mean(series[-10:])), "largest fall": max(falls, default=0.0)}
+
+
+def contrary_steps(run: Run) -> Values:
+    """The share of evaluations at which the loss of the validation queries has fallen and their NDCG@10 too."""
+    rows = [(row["valid/loss"], row["valid/ndcg@10"]) for row in run.metrics() if "valid/ndcg@10" in row]
+    contrary = [loss < before and ndcg < was for (before, was), (loss, ndcg) in pairwise(rows)]
+    return {"contrary": float(np.mean(contrary)), "none": 0.0}
+
+
+def unseen_words(run: Run) -> Values:
+    """Spearman's correlation with the pairs of WordSim-353 of which training has not seen a word; a word without a
+    vector is as like to any other as to none."""
+    model = last(run)
+    words, learner = model.schema.words, model.learner
+    assert isinstance(learner, VectorLearner) and words is not None
+    forms = set(words.words)
+    pairs = [pair for pair in _tests(run).pairs["wordsim353"] if not {pair[0].lower(), pair[1].lower()} <= forms]
+    likeness = []
+    for one, two, _ in pairs:
+        first, second = learner.vector(one.lower()), learner.vector(two.lower())
+        known = first is not None and second is not None
+        likeness.append(float(F.cosine_similarity(*map(torch.tensor, (first, second)), dim=0)) if known else 0.0)
+    found = 0.0 if len(set(likeness)) < 2 else metrics.spearman(likeness, [score for *_, score in pairs])
+    return {"unseen words": found, "nothing": 0.0}
+
+
+def ambiguous_words(run: Run) -> Values:
+    """Of words that training has seen with several tags, each at least a fifth of the time: the share of those in the
+    test set that are tagged right, and the share that the commonest tag of each word gets."""
+    splits = read_data(run.recipe, run.path).splits
+    model = last(run)
+    assert isinstance(model.task, WordTags)
+    seen: dict[str, Counter[str]] = {}
+    for word, tag in _tagged(splits["train"]):
+        seen.setdefault(word, Counter())[tag] += 1
+    several = {word: of for word, of in seen.items() if len(of) > 1 and of.most_common(2)[1][1] >= 0.2 * of.total()}
+    predicted = [tag for tags in model.task.tags(model.learner.outputs(splits["test"])) for tag in tags]
+    rows = [
+        (tag == right, several[word].most_common(1)[0][0] == right)
+        for (word, right), tag in zip(_tagged(splits["test"]), predicted, strict=True)
+        if word in several
+    ]
+    ambiguous, commonest = np.mean(rows or [(0.0, 0.0)], axis=0)
+    return {"ambiguous": float(ambiguous), "commonest": float(commonest)}
+
+
+def _tagged(columns: Columns) -> list[tuple[str, str]]:
+    sentences: Any = zip(columns["words"], columns["tags"], strict=True)
+    return [(word.lower(), tag) for words, tags in sentences for word, tag in zip(words, tags, strict=True)]
+
+
+def failed_tuning(run: Run) -> Values:
+    """Whether the last weights are right about no more of the test set than its commonest class is, to a hundredth."""
+    model = last(run)
+    columns = read_data(run.recipe, run.path).splits["test"]
+    scores = model.task.score(model.learner.outputs(columns), columns)
+    _, counts = np.unique(np.asarray(columns["target"]), return_counts=True)
+    return {"fails": float(scores["accuracy"] <= counts.max() / counts.sum() + 0.01)}

@@ -1,4 +1,4 @@
-"""Claims about layers, losses and optimisers on small sets, with the house's own parts and short loops of training.
+"""Claims about layers, losses and optimisers on small sets, with canon's own parts and short loops of training.
 
 Data are scikit-learn's digits and tumours, split again for every seed. Shapes: N examples, C channels, D features.
 """

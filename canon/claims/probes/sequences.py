@@ -208,13 +208,22 @@ def transformer_model(
         losses.append(float(now.detach()))
     with torch.no_grad():
         test_loss = float(loss(True, 128))
+        by_frequency = _loss_by_frequency(draws, length)
     tenth = max(steps // 10, 1)
     return {
         "test loss": test_loss,
+        "loss by frequency": by_frequency,
         "loss by step": [
             [start + tenth, float(np.mean(losses[start : start + tenth]))] for start in range(0, steps, tenth)
         ],
     }
+
+
+def _loss_by_frequency(draws: torch.Generator, length: int) -> float:
+    """Of the letters of other text, by how often each occurs in the text that is learned from."""
+    text, size = letters()
+    share_V = F.normalize((torch.bincount(text[: len(text) * 9 // 10], minlength=size) + 1).double(), p=1, dim=0)
+    return float(-share_V.log()[windows(draws, 128, length, test=True)[1]].mean())
 
 
 def lookup(seed: int, score: Kind, dim: int, steps: int) -> Values:

@@ -28,8 +28,9 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
+from canon import pretexts as settings
 from canon.contracts import IGNORE
-from canon.data.batching import settings, several_tasks
+from canon.data.batching import several_tasks
 from canon.data.batching.draws import Draws
 from canon.data.batching.masking import MaskedTokens, mask, ordinary_ids, permute
 from canon.data.batching.passages import Drawn, Passages, Sequences, cut, framed
@@ -94,8 +95,10 @@ class Composer:
     def framed(self, first: Drawn, second: Drawn | None = None) -> Sequences:
         return framed(self.framing, self.specials, first, second)
 
-    def hidden(self, text: Sequences, rows_B: np.ndarray, draws: Draws, masking: str, share: float) -> MaskedTokens:
-        return mask(text, rows_B, draws, self.specials, self.vocabulary, masking, share)
+    def hidden(
+        self, text: Sequences, rows_B: np.ndarray, draws: Draws, masking: str, share: float, always: bool = False
+    ) -> MaskedTokens:
+        return mask(text, rows_B, draws, self.specials, self.vocabulary, masking, share, always=always)
 
 
 class Pretext(ABC, Generic[Settings]):
@@ -155,7 +158,7 @@ class MaskedPretext(Pretext[settings.MaskedSettings]):
         return math.ceil(length * self.settings.mask_share)
 
     def compose(self, column: Composer, indices: np.ndarray, rows_B: np.ndarray, draws: Draws) -> Arrays:
-        hiding = self.settings.masking, self.settings.mask_share
+        hiding = self.settings.masking, self.settings.mask_share, self.settings.always_mask
         if not self.settings.next_sentence:
             text = column.framed(column.text(indices))
             return _asked(text.lengths, *column.hidden(text, rows_B, draws, *hiding))

@@ -81,8 +81,8 @@ def are_targets(users_N: np.ndarray, times_N: np.ndarray | None, seed: int) -> n
 
 
 def sampled(history: list[np.ndarray], targets: np.ndarray, num_items: int, count: int, seed: int) -> list[np.ndarray]:
-    """For each user its target and `count` different items that it has not, drawn evenly; fewer where there are no
-    more."""
+    """For each user its target and `count` different items that it does not have, drawn evenly; fewer where there are
+    no more."""
     random = np.random.RandomState(np.array([seed & 0xFFFFFFFF, seed >> 32 & 0xFFFFFFFF, *b"sampled"], np.uint32))
     rows = []
     for seen, target in zip(history, targets.tolist(), strict=True):

@@ -152,7 +152,8 @@ class Shuffled:
 
 
 class ByLength:
-    """Batches of about `tokens` tokens, sentences of like length together, composed and ordered again in every epoch.
+    """Batches of about `tokens` tokens, sentences of similar length together, composed and ordered again in every
+    epoch.
 
     A permutation is cut into pools, each pool sorted by length, and the whole cut where its running number of tokens
     passes multiples of total / n: n = ⌈total / tokens⌉ batches in every epoch, so positions stay arithmetic.

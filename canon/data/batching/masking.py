@@ -26,9 +26,9 @@ import numpy as np
 from canon.data.batching.draws import Draws, shuffled, smallest
 from canon.data.batching.passages import INSIDE, PHRASE, SENTENCE, WORD, Sequences
 from canon.data.batching.sequences import starts_of
-from canon.data.batching.settings import Masking
 from canon.data.text.framing import Specials
 from canon.errors import unknown
+from canon.pretexts import Masking
 
 NGRAMS = (6 / 11, 3 / 11, 2 / 11)  # of one, two and three words
 PERMUTED_NGRAMS = tuple(1 / n for n in range(1, 6))
@@ -62,11 +62,12 @@ def mask(
     share: float = 0.15,
     ngrams: tuple[float, ...] = NGRAMS,
     together: bool = True,
+    always: bool = False,
 ) -> MaskedTokens:
     """Hides round(share · ordinary tokens) of every sequence, at least one; of whole words or spans at most that.
 
     rows_B: the sequences' rows in the global batch; vocabulary: the ids that a random token is drawn from;
-    together: whether a span is hidden, replaced or kept as one.
+    together: whether a span is hidden, replaced or kept as one; always: whether all are hidden, none replaced or kept.
     """
     chosen_N, unit_N = choose(text, rows_B, draws, masking, share, ngrams)
     places_M = np.flatnonzero(chosen_N)
@@ -76,7 +77,7 @@ def mask(
     target_M = text.tokens[places_M]
     other_M = vocabulary[draws.integers(len(vocabulary), _TOKEN, row_M, place_M)]
     hidden = specials.require("mask", "masked language modelling")
-    shown_M = np.where(fate_M < HIDDEN, hidden, np.where(fate_M < HIDDEN + REPLACED, other_M, target_M))
+    shown_M = np.where(always | (fate_M < HIDDEN), hidden, np.where(fate_M < HIDDEN + REPLACED, other_M, target_M))
     input_N = text.tokens.copy()
     input_N[places_M] = shown_M
     return MaskedTokens(input_N, places_M, target_M)

@@ -20,7 +20,7 @@ from canon.data.batching.draws import Draws
 from canon.data.batching.masking import mask
 from canon.data.batching.passages import Sequences
 from canon.data.batching.sentence_pairs import next_sentences
-from canon.data.batching.settings import PrefixSettings
+from canon.pretexts import PrefixSettings
 
 if TYPE_CHECKING:
     from canon.data.batching.composer import Composer
@@ -56,7 +56,8 @@ def prefix(
     whole_B = ~asked_B & (mode_B != SOURCE)
     text = _joined(column.framed(pairs.first, pairs.second), pairs.first.lengths, whole_B)
     hiding = settings.masking, settings.mask_share, NGRAMS
-    hidden = mask(text, rows_B, draws, column.specials, column.vocabulary, *hiding, together=False)
+    always = settings.always_mask
+    hidden = mask(text, rows_B, draws, column.specials, column.vocabulary, *hiding, together=False, always=always)
     chosen_N = np.zeros(len(text.tokens), dtype=bool)
     chosen_N[hidden.places] = True
     # Where each token comes from: a text is reversed between its first and its last token, which are special.

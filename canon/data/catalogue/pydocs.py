@@ -129,12 +129,12 @@ def _described(node: _Scope, name: str, module: str, lines: list[str], inside: l
     kinds = {ast.Module: "module", ast.ClassDef: "class"}
     names = tuple(child.name for child in inside)
     # The lines of a function; of others those of their own statements, with the names of what they hold.
-    own = [child for child in node.body if child not in inside and not _is_docstring(node, child)]
-    source = "\n".join("\n".join(lines[one.lineno - 1 : one.end_lineno]) for one in own)
+    statements = [child for child in node.body if child not in inside and not _is_docstring(node, child)]
+    source = "\n".join("\n".join(lines[one.lineno - 1 : one.end_lineno]) for one in statements)
     head = ast.unparse(node.args) if whole else " ".join(names)  # type: ignore[union-attr]
     used = {
         part.id if isinstance(part, ast.Name) else part.attr
-        for one in own
+        for one in statements
         for part in ast.walk(one)
         if isinstance(part, ast.Name | ast.Attribute)
     }

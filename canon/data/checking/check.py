@@ -14,7 +14,7 @@ from canon.data.checking.choosing import first_choice
 from canon.data.checking.report import CheckReport
 from canon.data.checking.suitability import Suitability, Targets, asked_of
 from canon.data.formats.files import decoder
-from canon.data.kinds import kind_of
+from canon.data.kinds import Kind, kind_of
 from canon.data.targets import Target
 from canon.errors import CanonError
 
@@ -27,8 +27,6 @@ def check(config: Any, targets_of: Callable[[str], Targets]) -> CheckReport:
     decoder(config.encoding)  # an unknown encoding is refused before anything is read
     home = kind_of(config)
     source = home.check(report, config)
-    if source is not None:
-        report.notes[:0] = [note for note in source.notes if note not in report.notes]
     suitability = Suitability(config, home, source or CanonError(f"{config.source} is {home.singular}."))
     reasons: dict[str, None] = {}
     for system in registry.SYSTEMS:
@@ -37,26 +35,31 @@ def check(config: Any, targets_of: Callable[[str], Targets]) -> CheckReport:
             continue
         if isinstance(outcome, Target):
             report.suits.append(system.name)
-            # What training would say of the data as another kind than its own.
-            report.notes += [note for note in suitability.notes(kind) if note not in report.notes]
         elif kind is not None:
             reasons[str(outcome)] = None
+    kind: Kind | None = home
     if report.suits:
-        _name_first_choice(report, config, suitability, targets_of)
+        kind = _name_first_choice(report, config, suitability, targets_of)
     else:
         for reason in list(reasons)[:2]:
             report.warn(reason)
+    decided = (*suitability.notes(kind), *(report.decided if kind is home else ()))
+    report.notes = list(dict.fromkeys((*decided, *report.notes)))
     _judge_counts(report)
     return report
 
 
 def _name_first_choice(
     report: CheckReport, config: Any, suitability: Suitability, targets_of: Callable[[str], Targets]
-) -> None:
+) -> Kind | None:
+    """Names the system that training the data alone trains; returns the kind that it takes the data for."""
     try:
         report.first = first_choice(config, suitability, targets_of).name
     except CanonError as mistake:  # only systems that are nobody's first choice can read it
         report.warn(str(mistake))
+        return suitability.home
+    system, _ = registry.find(report.first)
+    return suitability.outcome(system, asked_of(system, targets_of))[0]
 
 
 def _judge_counts(report: CheckReport) -> None:

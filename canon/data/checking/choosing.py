@@ -48,6 +48,8 @@ def first_choice(config: Any, suitability: Suitability, targets_of: Callable[[st
                 sentence = _sentence(config.source, kind, target, system, others)
                 unpredicted = isinstance(target, Nothing) and reason  # why none of the labels is predicted
                 return SystemChoice(system.name, f"{sentence} ({reason})" if unpredicted else sentence)
+        if kind is home and kind.certain and reason:
+            raise reason
     raise reason or CanonError(f"{config.source} is {home.singular}{home.untrained}.")
 
 

@@ -39,8 +39,9 @@ def count_table(report: CheckReport, config: Any, source: TableSource) -> None:
     tables: dict[str, Table] = source.parts
     train = tables["train"]
     label, note = columns.choose_label(train, config.label or source.label)
-    if note and not columns.texts_of(train):  # else the note on texts says it
-        report.notes.append(note)
+    if columns.is_number(train, label):
+        note = f"{note} It is a number to predict.".lstrip()
+    report.decided += [note] if note else []
     classes = _class_names(train, label)
     chosen, _ = choose(source, config, columns.class_codes(train, label, classes) if classes else None)
     report.splits = {name: len(rows) for name, (_, rows) in chosen.items()}
@@ -82,10 +83,11 @@ def _decided(report: CheckReport, config: Any, source: TableSource, label: str, 
     try:
         names = columns.choose_features(train, features, label)
         labels = CentredLabels.of(np.zeros(len(rows)), 0)
-        decided = column_plan.plan(train, names, rows, config.missing, labels, bool(features))
+        number = label if columns.is_number(train, label) else ""
+        decided = column_plan.plan(train, names, rows, config.missing, labels, bool(features), label=number)
     except CanonError:
         return {}
-    report.notes += decided.notes
+    report.decided += decided.notes
     return decided.kinds
 
 

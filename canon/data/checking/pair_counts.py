@@ -23,7 +23,6 @@ def count_pairs(report: CheckReport, config: Any, source: Source) -> None:
     chosen, _ = choose(source, config)
     parts = {split: source.parts[part].take(rows) for split, (part, rows) in chosen.items()}
     report.splits = {split: len(pairs) for split, pairs in parts.items()}
-    report.notes += source.notes
     for split, pairs in parts.items():
         report.pairs[split] = described = describe_pairs(pairs, None if split == "train" else parts["train"])
         report.duplicates[split] = described["duplicates"]

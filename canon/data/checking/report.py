@@ -35,6 +35,7 @@ class CheckReport:
 
     def __post_init__(self) -> None:
         self._warned = set(self.warnings)  # wide tables have very many
+        self.decided: list[str] = []  # notes on how systems read the data that read it as its own kind
 
     def render(self) -> list[str]:
         """The report as lines of plain text; what is empty is left out."""

@@ -43,7 +43,7 @@ def count_words(report: CheckReport, config: Any, source: Source) -> int:
         with TemporaryDirectory() as folder:
             counts, text = count(reader.segment(source.parts["train"], Path(folder)), reader)
     except CanonError as mistake:
-        report.notes.append(str(mistake))
+        report.decided.append(str(mistake))
         return 0
     frequent = int((counts.counts >= least).sum())
     report.corpus = {
@@ -53,7 +53,7 @@ def count_words(report: CheckReport, config: Any, source: Source) -> int:
         "in the longest line": text.longest,
     }
     if not frequent:
-        report.notes.append(f"No word comes {least} times: that is too little text for word vectors.")
+        report.decided.append(f"No word comes {least} times: that is too little text for word vectors.")
     return frequent
 
 
@@ -75,9 +75,9 @@ def count_sentences(report: CheckReport, config: Any, source: Source) -> None:
     }
     report.lengths = {**report.lengths, "sentences": measure.quantiles(lengths)}
     if several >= MANY:
-        report.notes.append("Pre-training: any objective; documents have the sentences that next sentences need.")
+        report.decided.append("Pre-training: any objective; documents have the sentences that next sentences need.")
     else:
-        report.notes.append(
+        report.decided.append(
             f"Pre-training: masked and left-to-right objectives; next sentences need documents of several sentences, "
             f"and {1 - several:.0%} have one (blank lines part documents, or line ends where there are none)."
         )

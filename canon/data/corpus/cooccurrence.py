@@ -100,14 +100,14 @@ def count(
 def _open(folder: Path) -> Cooccurrence | None:
     """What `_write` has left in a folder; None if it is not there or not whole."""
     try:
-        known = read_json(folder / "pairs.json")
+        record = read_json(folder / "pairs.json")
         path = folder / "entries.bin"
-        if path.stat().st_size != known["pairs"] * ENTRY.itemsize:
+        if path.stat().st_size != record["pairs"] * ENTRY.itemsize:
             return None
-        entries_E = np.memmap(path, dtype=ENTRY, mode="r") if known["pairs"] else np.empty(0, ENTRY)
-        if not 0 <= known["diagonal"] <= known["pairs"] or not known["parts"] > 0:
+        entries_E = np.memmap(path, dtype=ENTRY, mode="r") if record["pairs"] else np.empty(0, ENTRY)
+        if not 0 <= record["diagonal"] <= record["pairs"] or not record["parts"] > 0:
             return None
-        return Cooccurrence(entries_E, int(known["diagonal"]), int(known["parts"]))
+        return Cooccurrence(entries_E, int(record["diagonal"]), int(record["parts"]))
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

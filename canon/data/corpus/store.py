@@ -154,10 +154,10 @@ def kept_corpus(content: dict[str, Any], make: Callable[[Path], tuple[Words, Tex
 def _open(folder: Path) -> Built | None:
     """The words and parts in a folder; None if it is not there or not whole."""
     try:
-        known = read_json(folder / "corpus.json")
+        record = read_json(folder / "corpus.json")
         words = Words.from_text((folder / "words.tsv").read_text(encoding="utf-8"))
         parts = {}
-        for name, size in known["sizes"].items():
+        for name, size in record["sizes"].items():
             path = folder / f"{name}.i32"
             if path.stat().st_size != 4 * size:
                 return None
@@ -165,6 +165,6 @@ def _open(folder: Path) -> Built | None:
             if not all(chunk.min() >= MARK and chunk.max() < words.size for chunk in chunks(tokens, 0, size)):
                 return None  # any other number would reach beyond a table
             parts[name] = Corpus(tokens, words)
-        return Built(words, parts, TextCounts(**{name: int(known["counts"][name]) for name in asdict(TextCounts())}))
+        return Built(words, parts, TextCounts(**{name: int(record["counts"][name]) for name in asdict(TextCounts())}))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None

@@ -157,7 +157,7 @@ class TextStream:
         layout = layout_of(path, self.encoding, self.delimiter, table=True)
         assert layout is not None
         names = self.names or (layout.names if layout.bare else ())
-        for line, cells in csv_rows(path, self.encoding, layout.delimiter):
+        for line, cells in csv_rows(path, self.encoding, layout.delimiter, layout.skip):
             if not names:
                 names = header_of(path, line, cells, layout.delimiter)
                 continue

@@ -95,10 +95,10 @@ class Stored:
         if len(self.sentences) <= MANY:
             return passage_bounds(self.sentences, self.documents, length)
         with suppress(OSError, ValueError, IndexError):
-            known = np.memmap(path, dtype=np.int64, mode="r")
+            offsets = np.memmap(path, dtype=np.int64, mode="r")
             # All that reading them relies on: they rise from the first token to the last.
-            if known[0] == 0 and known[-1] == self.sentences[-1] and (known[1:] > known[:-1]).all():
-                return known
+            if offsets[0] == 0 and offsets[-1] == self.sentences[-1] and (offsets[1:] > offsets[:-1]).all():
+                return offsets
         bounds = passage_bounds(self.sentences, self.documents, length)
         with suppress(CanonError):
             write_bytes(path, bounds.tobytes())
@@ -131,15 +131,15 @@ def stored(texts: TextStream, encoder: TextEncoder, total: int = 0) -> Stored:
 def _open(folder: Path, dtype: np.dtype) -> Stored | None:
     """The arrays in a folder; None if they are not there, not whole or damaged."""
     try:
-        known = json.loads((folder / "store.json").read_text(encoding="utf-8"))
-        if any((folder / name).stat().st_size != size for name, size in known["sizes"].items()):
+        record = json.loads((folder / "store.json").read_text(encoding="utf-8"))
+        if any((folder / name).stat().st_size != size for name, size in record["sizes"].items()):
             return None
-        if known["stamps"] != _stamps(folder):
-            if len(_whole_shards(folder)) != known["shards"]:
+        if record["stamps"] != _stamps(folder):
+            if len(_whole_shards(folder)) != record["shards"]:
                 return None
             with suppress(CanonError):  # the folder may be read-only
-                write_text(folder / "store.json", json.dumps({**known, "stamps": _stamps(folder)}))
-        counts = TokenCounts(**{name: int(known["counts"][name]) for name in asdict(TokenCounts())})
+                write_text(folder / "store.json", json.dumps({**record, "stamps": _stamps(folder)}))
+        counts = TokenCounts(**{name: int(record["counts"][name]) for name in asdict(TokenCounts())})
         types = {"tokens": dtype, "begins": np.uint8, "sentences": np.int64, "documents": np.int64}
         arrays = {name: _mapped(folder / name, kind) for name, kind in types.items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):

@@ -45,6 +45,7 @@ class Encoding(ABC):
     schema: ClassVar[type[Schema]]
     causes: ClassVar[tuple[str, str, str]]  # why a run on such data learns nothing, the likeliest first
     takes_text: ClassVar[bool] = False  # whether `predict` accepts a text in place of a file
+    example_file: ClassVar[str] = "FILE.csv"  # a name for a file to predict from
     takes_rows: ClassVar[bool] = True  # whether it accepts dicts and data frames
 
     @property
@@ -92,6 +93,10 @@ class Encoding(ABC):
         if not schema.shape or array.shape[1:] != schema.shape:
             return None
         return {"input": array}, [str(row) for row in range(len(array))]
+
+    def example(self, schema: Any, texts: tuple[str, ...]) -> Given | None:
+        """The texts of one example, where a run reads several; None where each is an example itself."""
+        return None
 
     def array_shape(self, schema: Any) -> tuple[int, ...]:
         """Of one example in an array that `predict` accepts; (): none is accepted."""

@@ -283,11 +283,11 @@ def _split(source: InteractionSource, config: Any) -> tuple[dict[str, Held], lis
         if name in given:
             parts[name] = Held(given[name], np.ones(len(given[name].users), bool))
         elif (part_N == code).any():
-            own = pairs.where(part_N == code)
-            asked = np.ones(len(own.users), bool)
+            chosen = pairs.where(part_N == code)
+            asked = np.ones(len(chosen.users), bool)
             if config.holdout == "user":
-                asked = held_out.are_targets(own.users, own.times, config.seed)
-            parts[name] = Held(own, asked)
+                asked = held_out.are_targets(chosen.users, chosen.times, config.seed)
+            parts[name] = Held(chosen, asked)
     if not len(parts["train"].pairs.users):
         raise CanonError(f"{source.name} has too few interactions: none is left to learn from.")
     return parts, notes, rule
@@ -334,9 +334,9 @@ def _asked(
     seen: tuple[np.ndarray, np.ndarray],
     num_users: int,
 ) -> dict[str, Any]:
-    """A row for each user that something is asked of; keys from `num_users` on are users that training has not.
+    """A row for each user with a question; keys from `num_users` on are users who are not in the training set.
 
-    shown: what is known of them beside. seen: users and items of what came before."""
+    shown: what else is known about them. seen: users and items of what came before."""
     users, row = np.unique(keys[asked], return_inverse=True)
     row_of = np.full(int(max(keys.max(), num_users)) + 1, -1, np.int32)
     row_of[users] = np.arange(len(users))

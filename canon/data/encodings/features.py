@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
@@ -16,7 +17,7 @@ from canon.data.column_encoders import CentredLabels, ColumnEncoder, from_record
 from canon.data.encodings.base import Ask, Encoding, Inputs, counted, finish
 from canon.data.formats.tables import ENDINGS, Table, is_table, read_table
 from canon.data.kinds.table import TABLE
-from canon.data.paths import find_path, named_set
+from canon.data.paths import find_path, named_set, path_of_rows
 from canon.data.records import Given, Records
 from canon.data.schema import Columns, Data, Schema
 from canon.data.settings import Common, Missing
@@ -50,6 +51,9 @@ class FeatureSchema(Schema):
             start += encoder.width
         return ", ".join([*parts[:_SHOWN], *["…"] * (len(self.encoders) > _SHOWN)])
 
+    def column_kinds(self) -> dict[str, int]:
+        return dict(Counter(encoder.kind for encoder in self.encoders))
+
     @classmethod
     def _of(cls, added: dict[str, Any], **core: Any) -> FeatureSchema:
         return cls(**core, encoders=tuple(map(from_record, added["encoders"])))
@@ -76,7 +80,7 @@ class Features(Encoding):
     causes = (
         "the label may be another column (data.label), or the other columns say nothing about it",
         "too few steps or another rate is needed (train.epochs, optimizer.lr)",
-        "rows may be mixed up: a label must stand in the row it belongs to",
+        "rows may be mixed up: a label must be in the row it belongs to",
     )
 
     def fit(self, source: Source, config: Any, ask: Ask) -> Data:
@@ -98,6 +102,9 @@ class Features(Encoding):
         train: Table = source.parts["train"]
         if isinstance(plan.target, Class) and tables.has_fractions(train, plan.target.label):
             raise CanonError(f'The label "{plan.target.label}" has fractions: numbers to predict, not classes.')
+        if isinstance(plan.target, Nothing) or not tables.is_number(train, plan.target.label):
+            label = config.label or source.label or tables.choose_label(train, "")[0]
+            column_plan.require_columns(train, plan.columns, label)
         for table in source.parts.values():
             column_plan.refuse(table, plan.columns.encoders, config.missing)
         return plan.target
@@ -117,14 +124,14 @@ class Features(Encoding):
     def inputs(self, schema: FeatureSchema, sources: Sequence[Given], config: Any, text: bool) -> Inputs:
         encoded: list[np.ndarray] = []
         names: list[str] = []
-        known = [encoder.name for encoder in schema.encoders]
+        known = _names(schema)
         for source in sources:
             if isinstance(source, Records):
                 table, before = source.table(), ""
             else:
-                path = find_path(source, named=False)
+                path = path_of_rows(source, known)
                 if path.is_dir() or not (is_table(path, config) or config.format in TABLE.formats):
-                    raise CanonError(f"The run was trained on a table, but {path} is none of {', '.join(ENDINGS)}.")
+                    raise CanonError(f"The run reads tables, but {path} is not a table ({', '.join(ENDINGS)}).")
                 table, before = read_table(path, config, like=known), f"{path}, "
             encoded.append(column_plan.apply(table, schema.encoders, config.missing))
             names += [f"{before}row {row + 1}" for row in range(len(table))]
@@ -135,6 +142,10 @@ class Features(Encoding):
         if array.ndim > 2 or array.shape[-1:] != self.array_shape(schema):
             return None
         return self.inputs(schema, [Records.of_array(array, _names(schema))], config, False)
+
+    def example(self, schema: FeatureSchema, texts: tuple[str, ...]) -> Given | None:
+        names = _names(schema)
+        return Records.of_dicts([dict(zip(names, texts, strict=True))]) if len(texts) == len(names) else None
 
     def array_shape(self, schema: FeatureSchema) -> tuple[int, ...]:
         return (len(_names(schema)),)
@@ -182,7 +193,8 @@ def _plan(source: Source, config: Any, ask: Ask) -> TablePlan:
     rows = chosen["train"][1]
     labels = CentredLabels.of(targets["train"][rows], len(target.classes)) if targets else None
     asked = bool(config.features or source.features)
-    columns = column_plan.plan(train, names, rows, config.missing, labels, asked, kind is Number)
+    number = kind is Number
+    columns = column_plan.plan(train, names, rows, config.missing, labels, asked, number, label if number else "")
     return TablePlan(columns, target, note, targets, chosen, rule)
 
 

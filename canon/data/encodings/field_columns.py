@@ -260,7 +260,7 @@ class FeatureField(FieldColumn, sort="features"):
 
 
 def select(lines: FeatureLines, by: str, number: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The features of a field, the row that each stands in, and their values."""
+    """The features of a field, the row of each, and their values."""
     if by == "place":
         table = lines.features.reshape(len(lines), -1)[:, number]
         return table, np.arange(len(lines)), np.ones(len(lines), dtype=np.float32)

@@ -70,9 +70,9 @@ def _of_table(
     for name in names:
         if name == source.time and name not in config.features:
             continue
-        own = _columns(train, name, source, config, taken)
-        columns += own
-        if not own:
+        fitted = _columns(train, name, source, config, taken)
+        columns += fitted
+        if not fitted:
             left.append(f'"{name}"')
     if not columns:
         raise CanonError(
@@ -144,10 +144,10 @@ def _of_lines(train: FeatureLines, config: Any, taken: np.ndarray) -> tuple[tupl
         numbers = np.unique(train.fields).tolist()
         return tuple(_feature_field(train, "field", number, inside, least) for number in numbers), []
     column = _feature_field(train, "all", 0, inside, least)
-    said = [f"The features belong to no fields; a row has up to {column.width:,} of them."]
+    notes = [f"The features belong to no fields; a row has up to {column.width:,} of them."]
     if column.scales:
-        said.append("Values are divided by the largest of their feature.")
-    return (column,), said
+        notes.append("Values are divided by the largest of their feature.")
+    return (column,), notes
 
 
 def _feature_field(train: FeatureLines, by: str, number: int, inside: np.ndarray, least: int) -> FeatureField:
@@ -219,10 +219,10 @@ def collisions(
             different += sum(map(bool, seen))
         notes.append(_said("Hashing", different, len(set(rows)), 1 << schema.hash_bits))
     for place, cross in enumerate(schema.crosses):
-        own = np.stack([encoded["input"][taken, schema.place_of(field)] for field in cross], axis=1)
+        crossed = np.stack([encoded["input"][taken, schema.place_of(field)] for field in cross], axis=1)
         used = len(np.unique(encoded["crosses"][taken, place]))
         names = " × ".join(schema.columns[field].name for field in cross)
-        notes.append(_said(f"The cross {names}", len(np.unique(own, axis=0)), used, 1 << schema.cross_bits))
+        notes.append(_said(f"The cross {names}", len(np.unique(crossed, axis=0)), used, 1 << schema.cross_bits))
     return notes
 
 

@@ -23,7 +23,7 @@ from canon.data.encodings import field_fitting as fitting
 from canon.data.encodings.base import Ask, Encoding, Inputs, counted, finish
 from canon.data.encodings.field_columns import FIRST, EncodedField, FieldColumn, HashedField, from_record
 from canon.data.kinds.clicks import CLICKS, ClickSource, Rows, click_classes, click_codes, click_users
-from canon.data.paths import find_path
+from canon.data.paths import path_of_rows
 from canon.data.records import Given, Records
 from canon.data.schema import Columns, Data, Schema
 from canon.data.settings import Common, Count, layout
@@ -91,6 +91,10 @@ class FieldSchema(Schema):
         """Whether features belong to no fields, so that each stands for itself."""
         return fitting.without_fields(self.columns)
 
+    def comparable(self) -> FieldSchema:
+        """Without crosses, which are made of the fields by hand for the networks that need them."""
+        return replace(self, crosses=())
+
     def sizes(self) -> dict[str, Any]:
         return {
             **super().sizes(),
@@ -104,8 +108,8 @@ class FieldSchema(Schema):
     def shown(self, inputs: Any, row: int) -> str:
         parts, start = [], 0
         for column, offset in zip(self.columns, self.offsets, strict=False):
-            own = [int(each) - offset for each in inputs[row, start : start + column.width]]
-            texts = [column.shown(each, 1.0) if 0 <= each < column.size else "hashed" for each in own]
+            rows_of_column = [int(each) - offset for each in inputs[row, start : start + column.width]]
+            texts = [column.shown(each, 1.0) if 0 <= each < column.size else "hashed" for each in rows_of_column]
             parts.append(f"{column.name} {'|'.join(text for text in texts if text != '?') or '?'}")
             start += column.width
         return ", ".join([*parts[:_SHOWN], *["…"] * (len(parts) > _SHOWN)])
@@ -116,8 +120,8 @@ class FieldSchema(Schema):
         return cls(**core, **{**added, "columns": tuple(map(from_record, added["columns"])), "crosses": crosses})
 
     def _added(self) -> dict[str, Any]:
-        own = asdict(replace(self, target=Class(), columns=()))
-        kept = {name: own[name] for name in ("hash_bits", "crosses", "cross_bits", "seed", "user", "positive")}
+        record = asdict(replace(self, target=Class(), columns=()))
+        kept = {name: record[name] for name in ("hash_bits", "crosses", "cross_bits", "seed", "user", "positive")}
         return {"columns": [column.to_record() for column in self.columns], **kept}
 
     def encode(self, rows: Rows) -> dict[str, np.ndarray]:
@@ -127,12 +131,12 @@ class FieldSchema(Schema):
         if self.of_lines:
             fitting.require_lines(rows, self.columns)
         for column, offset in zip(self.columns, self.offsets, strict=False):
-            own: EncodedField = column.apply(rows)
-            moved = own.rows + np.int32(offset)
+            encoded_field: EncodedField = column.apply(rows)
+            moved = encoded_field.rows + np.int32(offset)
             if isinstance(column, HashedField):
-                moved = np.where(own.rows < FIRST, moved, own.rows - np.int32(FIRST))
+                moved = np.where(encoded_field.rows < FIRST, moved, encoded_field.rows - np.int32(FIRST))
             ids.append(moved)
-            weights.append(own.weights)
+            weights.append(encoded_field.weights)
         encoded = {"input": np.concatenate(ids, axis=1)}
         if any(each is not None for each in weights):
             full = [np.ones(i.shape, np.float32) if w is None else w for i, w in zip(ids, weights, strict=True)]
@@ -222,10 +226,10 @@ class Fields(Encoding):
             if isinstance(source, Records):
                 rows, before = source.table(), ""
             else:
-                path = find_path(source, named=False)
+                known = [column.name for column in schema.columns]
+                path = path_of_rows(source, known)
                 if path.is_dir():
                     raise CanonError(f"{path} is a folder; give the file of rows to predict.")
-                known = [column.name for column in schema.columns]
                 rows = fitting.read_rows(path, schema.columns, known, config)
                 before = f"{path}, "
             encoded.append(schema.encode(rows))

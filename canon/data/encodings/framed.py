@@ -34,7 +34,7 @@ from canon.data.schema import Columns, Data, Schema, TokenSchema
 from canon.data.settings import Length, Vocabulary
 from canon.data.source import Source
 from canon.data.splits import choose
-from canon.data.targets import Class, Number, Span, Tags, Target
+from canon.data.targets import Choice, Class, Number, Span, Tags, Target
 from canon.data.text.tokenizers import Tokenizer
 from canon.errors import CanonError
 
@@ -155,6 +155,10 @@ class FramedEncoding(Encoding):
 
         rows, names = read_rows(schema, sources, config, text)
         return columns_of(schema, rows)[0], names
+
+    def example(self, schema: FramedSchema, texts: tuple[str, ...]) -> Given | None:
+        several = isinstance(schema.target, Span | Choice) or len(schema.columns) == 2
+        return "\t".join(texts) if several else None
 
     def piped_ending(self, head: bytes) -> str:
         return ".jsonl" if head.lstrip().startswith(b"{") else ".txt"

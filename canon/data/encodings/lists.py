@@ -12,8 +12,9 @@ or by mean and std of the training documents (`train-z`); a feature that is cons
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,7 +26,7 @@ from canon.data.batching.lists import Grades, Lists
 from canon.data.encodings.base import Ask, Encoding, Inputs, finish
 from canon.data.formats.letor import QueryRows, is_letor, joined, read_letor
 from canon.data.formats.tables import is_table, read_table
-from canon.data.kinds.queries import QUERIES, rows_of_table
+from canon.data.kinds.queries import QUERIES, rows_of_table, unordered
 from canon.data.paths import find_path
 from canon.data.records import Given, Records
 from canon.data.schema import Columns, Data, Schema
@@ -130,9 +131,7 @@ class ListEncoding(Encoding):
             pairs = columns["target"].pairs  # type: ignore[union-attr]
             silent = int((pairs == 0).sum())
             if name == "train" and silent == len(pairs):
-                raise CanonError(
-                    f"{train.path}: no query has documents of different grades, so there is no order to learn."
-                )
+                raise CanonError(unordered(train))
             if silent:
                 notes.append(
                     f"{name}: {silent:,} of {len(pairs):,} queries have documents of one grade only; they say nothing "
@@ -267,23 +266,54 @@ def _check_documents(rows: QueryRows) -> None:
 
 
 def _shared(parts: dict[str, QueryRows]) -> list[str]:
-    """Refuses queries of the training part that another part has too; a name alone may be a count."""
+    """Refuses queries of the training part of which another part has documents too; a name alone may be a count."""
     train, notes = parts["train"], []
     known = {name: place for place, name in enumerate(train.queries.tolist())}
     for split, rows in parts.items():
         if rows is train:
             continue
         both = [(known[name], place) for place, name in enumerate(rows.queries.tolist()) if name in known]
-        for own, other in both:
-            first, second = train.take(np.array([own])), rows.take(np.array([other]))
-            if np.array_equal(first.values, second.values):
-                raise CanonError(
-                    f"{rows.path}, {rows.where(int(rows.offsets[other]))}: query {rows.queries[other]} is in the "
-                    f"training part too ({train.path}), so scores would be too high; leave it out of one."
-                )
         if both:
-            notes.append(f"{split}: {len(both):,} queries have names that the training part has for others.")
+            own, other = (np.array(places) for places in zip(*both, strict=True))
+            _refuse_shared(train, train.take(own), rows.take(other))
+            notes.append(
+                f"{split}: {len(both):,} queries are called as queries of the training part, but no document is in "
+                "both: they are taken for others."
+            )
     return notes
+
+
+def _refuse_shared(train: QueryRows, own: QueryRows, other: QueryRows) -> None:
+    """own, other: the queries of the same names in the training part and in another, in the same order. Two are one
+    where half of the smaller one's documents are in both: by names, or by features, that training has only once."""
+    names, rows = _once(train.documents), _once(_raw(train.values))
+    for place, (first, second) in enumerate(zip(*(_by_query(each) for each in (own, other)), strict=True)):
+        known = (set(first[0]) & names) - {""}, set(first[1]) & rows
+        shared = [at for at, (name, row) in enumerate(zip(*second, strict=True)) if name in known[0] or row in known[1]]
+        if 2 * len(shared) >= min(len(first[0]), len(second[0])):
+            where = other.where(int(other.offsets[place]) + shared[0])
+            raise CanonError(
+                f"{other.path}, {where}: query {other.queries[place]} is in the training part too ({train.path}), "
+                "so scores would be too high; leave it out of one."
+            )
+
+
+def _once(values: np.ndarray) -> set[Any]:
+    different, counts = np.unique(values, return_counts=True)
+    return set(different[counts == 1].tolist())
+
+
+def _raw(values_NF: np.ndarray) -> np.ndarray:
+    """[N] the bytes of each row."""
+    whole = np.ascontiguousarray(values_NF)
+    return whole.view(np.dtype((np.void, whole.itemsize * whole.shape[1]))).ravel()
+
+
+def _by_query(rows: QueryRows) -> Iterator[tuple[list[str], list[bytes]]]:
+    """The names of each query's documents, and the bytes of their features."""
+    names, raw = rows.documents.tolist(), _raw(rows.values).tolist()
+    for start, stop in pairwise(rows.offsets.tolist()):
+        yield names[start:stop], raw[start:stop]
 
 
 def _given(source: Given, config: Any, schema: ListSchema) -> QueryRows:

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from canon.contracts import Environment
+from canon.contracts import Environment, Episodes, MakesEnvironment
 from canon.data.encodings.base import Ask, Encoding, Inputs, finish
 from canon.data.environments.copy import EnvironmentCopy
 from canon.data.environments.opening import Opener
@@ -30,8 +30,8 @@ _FIRST_SEED, _LAST_SEED = 1 << 30, (1 << 31) - (1 << 24)  # of episodes to be ju
 
 
 @dataclass(frozen=True)
-class EnvironmentEpisodes:
-    """A column of episodes to play (canon.contracts.Episodes)."""
+class EnvironmentEpisodes(Episodes):
+    """A column of episodes to play."""
 
     opener: Opener
     seeds: np.ndarray
@@ -55,8 +55,8 @@ class EnvironmentEpisodes:
 
 
 @dataclass(frozen=True)
-class EnvironmentData(Data):
-    """Data that is acted in (canon.contracts.MakesEnvironment)."""
+class EnvironmentData(Data, MakesEnvironment):
+    """Data that is acted in."""
 
     opener: Opener = field(default_factory=lambda: Opener(""))
 

@@ -48,6 +48,7 @@ class Pixels(Encoding):
     reads = (IMAGES,)
     settings = PixelSettings
     schema = PixelSchema
+    example_file = "FILE.png"
     takes_rows = False
     causes = (
         "too few steps or another rate is needed (train.epochs, optimizer.lr)",

@@ -8,7 +8,7 @@ name.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, NamedTuple, Self
 
 import numpy as np
@@ -41,14 +41,14 @@ _MOST_DEMOS = 2000  # training examples that a run keeps to demonstrate with
 
 def _words(value: Any) -> dict[str, tuple[str, ...]]:
     """A word, or a list of words, of each class."""
-    table = {str(name): (own,) if isinstance(own, str) else own for name, own in value.items()} if value else {}
+    table = {str(name): (words,) if isinstance(words, str) else words for name, words in value.items()} if value else {}
     if not isinstance(value, dict) or not all(
-        isinstance(own, list | tuple) and all(isinstance(word, str) for word in own) for own in table.values()
+        isinstance(words, list | tuple) and all(isinstance(word, str) for word in words) for words in table.values()
     ):
         raise ValueError(
             f'data.words must be a table of words by class, as in {{ good = ["great", "fine"] }}, got {value!r}.'
         )
-    return {name: tuple(own) for name, own in table.items()}
+    return {name: tuple(words) for name, words in table.items()}
 
 
 @settings
@@ -65,7 +65,7 @@ class PromptedSettings(FramedSettings):
     demo_encoder: str = Field(
         default="",
         description="of {demos}: whose vectors say which half of each class is near: tokens (how often each comes), or "
-        "a run or folder of a pre-trained network (not for predict); default: all of a class",
+        "a run or folder of a pre-trained network; default: all of a class",
     )
     unlabelled: str = layout("", "a file of texts without labels, by which the prior of label words is known")
 
@@ -76,6 +76,7 @@ class PromptStart(NamedTuple):
     backbone: Backbone
     head: bool = False  # whether a new head reads the sequence, in place of label words
     vectors: Vectors | None = None  # of texts, for demonstrations
+    sha256: str = ""  # of the network that makes them
 
 
 @dataclass(frozen=True)
@@ -87,12 +88,19 @@ class PromptedSchema(FramedSchema):
     draws: int = 1  # sequences of each variant, with other demonstrations
     seed: int = 0
     near: str = ""  # by whose vectors demonstrations are near
+    near_sha256: str = ""  # of that network
+    vectors: Vectors | None = field(default=None, compare=False)  # that network again (`with_vectors`)
     # Of demonstrations: texts, seconds and labels of the training examples.
     demos: tuple[tuple[str, ...], ...] = ()
 
     @classmethod
     def _of(cls, added: dict[str, Any], **core: Any) -> Self:
         return super()._of({key: as_tuples(value) for key, value in added.items()}, **core)
+
+    def _added(self) -> dict[str, Any]:
+        added = super()._added()
+        del added["vectors"]
+        return added
 
     @property
     def filling(self) -> Filling:
@@ -144,17 +152,13 @@ class PromptedSchema(FramedSchema):
             demos,
         )
 
-    def demonstrations(self, vectors: Vectors | None = None) -> Demonstrations | None:
+    def demonstrations(self) -> Demonstrations | None:
         if not self.demos:
             return None
         first, second, labels = self.demos
         rows = TextRows("the demonstrations", lambda row: f"example {row + 1}", list(first), list(second) or None)
         codes = np.array([self.classes.index(label) for label in labels])
-        if self.near == TOKENS:
-            vectors = self._counts
-        elif self.near and vectors is None:
-            raise CanonError(f"predict cannot read the vectors of {self.near}: train with data.demo_encoder = tokens.")
-        return Demonstrations(rows, codes, self.draws, self.seed, vectors)
+        return Demonstrations(rows, codes, self.draws, self.seed, self._counts if self.near == TOKENS else self.vectors)
 
     def _counts(self, texts: Sequence[str]) -> np.ndarray:
         """How often each token comes, [n, V], each of length 1."""
@@ -192,7 +196,7 @@ class PromptedEncoding(FramedEncoding):
         words = config.words or {name: (name,) for name in target.classes}
         tokenizer, note = backbone.tokenizer, ""
         if tokenizer is None:
-            more = [template.text, *(word for own in words.values() for word in own)]
+            more = [template.text, *(word for several in words.values() for word in several)]
             tokenizer, note = _own_tokenizer(config, backbone.kind, [*parts["train"].texts(), *more])
         elif config.tokenizer:
             raise CanonError(f"{backbone.name} needs the tokenizer that it was trained with: leave data.tokenizer out.")
@@ -211,9 +215,11 @@ class PromptedEncoding(FramedEncoding):
             draws=config.demo_draws if template.has_demos else 1,
             seed=config.seed,
             near=config.demo_encoder,
+            near_sha256=asked.sha256,
+            vectors=asked.vectors,
             demos=_kept_demos(train) if template.has_demos else (),
         )
-        demos = schema.demonstrations(asked.vectors)
+        demos = schema.demonstrations()
         splits: dict[str, Columns] = {}
         notes = ["", note, backbone.note, _shown(schema)]
         for name, part in parts.items():
@@ -290,5 +296,7 @@ def _kept_demos(rows: TextRows) -> tuple[tuple[str, ...], ...]:
 
 
 def _shown(schema: PromptedSchema) -> str:
-    said = ", ".join(f"{name}: {'/'.join(own)}" for name, own in zip(schema.classes, schema.label_words, strict=False))
-    return f'The template: "{schema.template}"{f"; words: {said}" if said else ""}.'
+    listing = ", ".join(
+        f"{name}: {'/'.join(words)}" for name, words in zip(schema.classes, schema.label_words, strict=False)
+    )
+    return f'The template: "{schema.template}"{f"; words: {listing}" if listing else ""}.'

@@ -7,6 +7,8 @@ after the other; those of a series overlap by half.
 | --- | --- | --- |
 | input | [n] rows of T texts | of a text: FramedTexts, a sequence for each sentence |
 | input | [n, T, stride · columns] | of a series |
+| probe | [n] | by which features are judged, never learned from: of a text its document, of a series the class in the
+column data.label at the strand's end; −1: none |
 """
 
 from __future__ import annotations
@@ -37,6 +39,9 @@ from canon.data.splits import choose
 from canon.data.targets import Nothing, Target
 from canon.data.text.sentences import boundaries
 from canon.errors import CanonError
+
+_MOST_CLASSES = 50  # that a probe tells apart
+_LEAST_OF_CLASS = 4  # strands of a document that a probe is asked about
 
 
 @settings
@@ -92,18 +97,18 @@ class StepEncoding(Encoding):
         )
         splits: dict[str, Columns] = {}
         for name, some in parts.items():
-            strands = [strand for document in some for strand in cut(document, config.steps)]
-            if not strands:
+            splits[name] = _of_documents(schema, some)
+            if not len(splits[name]["input"]):
                 raise CanonError(
                     f"{source.name}: no document of the {name} split has {config.steps} sentences; lower data.steps."
                 )
-            splits[name] = {"input": encoded(schema, strands)}
         lengths = splits["train"]["input"].lengths_S  # type: ignore[union-attr]
         return finish(source, schema.measured(lengths), splits, rule, config, [note], examples="Strands")
 
     def _fit_series(self, source: TableSource, config: Any) -> Data:
         names = number_columns(source.parts["train"], config)
         rows = {name: numbers_of(table, names) for name, table in source.parts.items()}
+        labels = {name: _labels(table, config.label) for name, table in source.parts.items()}
         sized = Source(source.name, rows, test=source.test, origin=source.origin)
         chosen, rule = choose(sized, config, tail=True)
         parts = {name: rows[part][taken] for name, (part, taken) in chosen.items()}
@@ -117,7 +122,9 @@ class StepEncoding(Encoding):
             mean=tuple(mean.tolist()),
             std=tuple(np.where(std > 0, std, 1.0).tolist()),
         )
-        splits: dict[str, Columns] = {name: {"input": series(schema, part, name)} for name, part in parts.items()}
+        splits: dict[str, Columns] = {
+            name: _of_series(schema, parts[name], labels[part][taken], name) for name, (part, taken) in chosen.items()
+        }
         note = f"A series of {', '.join(names)}, {config.stride} rows a step (data.stride)."
         return finish(source, schema, splits, rule, config, [note], examples="Strands")
 
@@ -130,21 +137,22 @@ class StepEncoding(Encoding):
     def columns(self, schema: StepSchema, source: Source, config: Any) -> Columns:
         part = source.scored()
         if isinstance(source, TableSource):
-            return {"input": series(schema, numbers_of(part, schema.columns), source.name)}
-        strands = [strand for _, text in documents(part) for strand in cut(sentences_of(text), schema.steps)]
-        if not strands:
+            labels = _labels(part, config.label if config.label in part.names else "")
+            return _of_series(schema, numbers_of(part, schema.columns), labels, source.name)
+        columns = _of_documents(schema, [sentences_of(text) for _, text in documents(part)])
+        if not len(columns["input"]):
             raise CanonError(f"{source.name}: no document has {schema.steps} sentences.")
-        return {"input": encoded(schema, strands)}
+        return columns
 
     def inputs(self, schema: StepSchema, sources: Sequence[Given], config: Any, text: bool) -> Inputs:
         if schema.columns:
-            found, names = [], []
+            series_of_files, names = [], []
             for source in sources:
                 table = source.table() if isinstance(source, Records) else read_table(find_path(source), config)
                 part = series(schema, numbers_of(table, schema.columns), str(table.path))
-                found.append(part)
+                series_of_files.append(part)
                 names += [f"{table.path}, strand {place + 1}" for place in range(len(part))]
-            return {"input": np.concatenate(found)}, names
+            return {"input": np.concatenate(series_of_files)}, names
         texts, names = texts_of(sources, text, lambda path: (text_files.documents(path, config.encoding), "document"))
         return {"input": encoded(schema, [sentences_of(document) or [document] for document in texts])}, names
 
@@ -164,6 +172,39 @@ def cut(document: Sequence[str], steps: int) -> list[Sequence[str]]:
     if starts and starts[-1] + steps < len(document):
         starts.append(len(document) - steps)
     return [document[start : start + steps] for start in starts]
+
+
+def _of_documents(schema: StepSchema, some: Sequence[Sequence[str]]) -> Columns:
+    """The strands of documents, and which one each is of; those of few strands are of none."""
+    of_each = [cut(document, schema.steps) for document in some]
+    counts = np.array([len(strands) for strands in of_each], dtype=np.int64)
+    most = np.argsort(-counts, kind="stable")[:_MOST_CLASSES]
+    code = np.full(len(counts), -1, dtype=np.int64)
+    known = most[counts[most] >= _LEAST_OF_CLASS]
+    code[known] = np.arange(len(known))
+    strands = [strand for strands in of_each for strand in strands]
+    return {"input": encoded(schema, strands), "probe": np.repeat(code, counts)}
+
+
+def _labels(table: Table, label: str) -> np.ndarray:
+    """The code of each row's class [rows], −1 where there is no column of classes."""
+    if not label:
+        return np.full(len(table), -1, dtype=np.int64)
+    name = table.require(label, "data.label")
+    texts = [table.text(name, row) for row in range(len(table))]
+    classes = {text: code for code, text in enumerate(sorted(set(texts)))}
+    if not 2 <= len(classes) <= _MOST_CLASSES:
+        raise CanonError(
+            f'{table.path}: the column "{name}" (data.label) has {len(classes):,} classes; a probe takes 2 to '
+            f"{_MOST_CLASSES}."
+        )
+    return np.array([classes[text] for text in texts], dtype=np.int64)
+
+
+def _of_series(schema: StepSchema, rows: np.ndarray, labels: np.ndarray, what: str) -> Columns:
+    strands = series(schema, rows, what)
+    long = schema.steps * schema.stride
+    return {"input": strands, "probe": labels[long - 1 :: max(long // 2, 1)][: len(strands)]}
 
 
 def encoded(schema: StepSchema, strands: Sequence[Sequence[str]]) -> FramedTexts:

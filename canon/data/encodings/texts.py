@@ -150,7 +150,7 @@ def _divide(
     target = _target(train, ask, source, config)
     filled: dict[str, SentenceRows] = {}
     for name, rows in source.parts.items():
-        shaped = _shaped(rows, target, own=name != "train")
+        shaped = _shaped(rows, target, keep_scores=name != "train")
         filled[name], note = _filled(shaped)
         notes += [note] if note else []
         if isinstance(target, Score) and filled[name].scores is not None:
@@ -169,12 +169,12 @@ def _divide(
 
 def _target(rows: SentenceRows, ask: Ask, source: SentenceSource, config: Any) -> Target:
     """What the rows have, if it is asked for; else what can be made of them."""
-    own: type[Target] = Nothing if rows.width == 1 else Match
+    natural: type[Target] = Nothing if rows.width == 1 else Match
     if rows.width == 2 and rows.scores is not None:
-        own = Score
+        natural = Score
     elif rows.width == 2 and rows.labels is not None:
-        own = Class
-    kind = own if own in ask.targets else ask.targets[0]
+        natural = Class
+    kind = natural if natural in ask.targets else ask.targets[0]
     if kind is Match and rows.width < 2:
         raise CanonError(
             f"{rows.path} has one text in each row, but {_who(ask)} compares pairs that belong together: name two "
@@ -232,9 +232,9 @@ def _check_range(rows: SentenceRows, target: Score) -> None:
         )
 
 
-def _shaped(rows: SentenceRows, target: Target, own: bool = False) -> SentenceRows:
+def _shaped(rows: SentenceRows, target: Target, keep_scores: bool = False) -> SentenceRows:
     """The rows as the target reads them; own: whether they keep scores of their own."""
-    if own and rows.scores is not None and rows.width == 2:
+    if keep_scores and rows.scores is not None and rows.width == 2:
         return rows
     if isinstance(target, Nothing):
         return replace(rows, sentences=[row[:1] for row in rows.sentences], scores=None, labels=None)

@@ -1,4 +1,4 @@
-"""What an environment of a user's own, and an agent (canon.contracts.Agent), may be able to do beside what all do.
+"""What a user's own environment, and an agent (canon.contracts.Agent), may be able to do beyond what all can do.
 
 Abilities are protocols that a class names as its base; code asks `isinstance`.
 Shapes: N observations, S states, A actions.

@@ -78,7 +78,7 @@ def _walked(state: int, way: int) -> tuple[int, float, bool]:
 
 class ShortCorridor(_Finite):
     """Cells 0, 1, 2 and the goal on the right; −1 a step. Action 0 goes left, 1 right; in cell 1 the other way round.
-    All cells look alike (observation 0), so that the best policy of what is seen is stochastic; with `aliased=False`
+    All cells look alike (observation 0), so that the best policy for observations is stochastic; with `aliased=False`
     they do not, and there is a table P."""
 
     names, size = "012", 3

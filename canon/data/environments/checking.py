@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import logging
+import sys
 import warnings
 from contextlib import redirect_stdout
 from typing import Any
@@ -20,7 +21,12 @@ _RESUMED = 50  # steps that are compared after a copy was restored
 
 
 def examine(opener: Opener) -> tuple[list[str], list[str]]:
-    """Notes and warnings."""
+    """Notes and warnings. What the environment prints goes to stderr."""
+    with redirect_stdout(sys.stderr):
+        return _examined(opener)
+
+
+def _examined(opener: Opener) -> tuple[list[str], list[str]]:
     env = EnvironmentCopy(opener)
     notes, warned = [_spaces(env)], []
     if env.model is not None:
@@ -52,13 +58,13 @@ def _by_gymnasium(opener: Opener) -> list[str]:
         try:
             check_env(env.unwrapped, skip_render_check=True, skip_close_check=True)
             failed = []
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             failed = [f"gymnasium's check_env failed by {type(error).__name__}: {reason(error)}."]
         finally:
             gym.logger.min_level = level
-    said = dict.fromkeys(str(one.message).replace("\x1b[33mWARN: ", "").replace("\x1b[0m", "") for one in caught)
+    texts = dict.fromkeys(str(one.message).replace("\x1b[33mWARN: ", "").replace("\x1b[0m", "") for one in caught)
     skipped = ("not within the observation space", "Box observation space maximum", "Box observation space minimum")
-    return [*failed, *(f"gymnasium: {text}" for text in said if not any(known in text for known in skipped[1:]))]
+    return [*failed, *(f"gymnasium: {text}" for text in texts if not any(known in text for known in skipped[1:]))]
 
 
 def _at_random(env: EnvironmentCopy) -> str:

@@ -1,14 +1,16 @@
 """One copy of a gymnasium environment as canon.contracts.Environment: checked, cut off in time, and restorable.
 
-A move ends by `terminated`, which alone cuts what could have followed, or is `truncated`; where both are true,
-terminated wins. The limit of steps is counted here. Every observation and reward is checked, since a NaN that gets in
+An episode ends by `terminated`, which means that nothing could follow, or is `truncated`; where both are true,
+terminated counts. The limit of steps is counted here. Every observation and reward is checked, since a NaN that gets in
 shows much later and elsewhere.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from functools import cached_property
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -29,7 +31,12 @@ class EnvironmentCopy(Environment):
         self.env, self.limit = opener.open(render_mode)
         self._opener = opener
         spaces = gymnasium().spaces
-        actions, observations = self.env.action_space, self.env.observation_space
+        try:
+            actions, observations = self.env.action_space, self.env.observation_space
+        except AttributeError as missing:
+            raise CanonError(
+                f"{self.name} has no {missing.name or 'spaces'}: __init__ must set action_space and observation_space."
+            ) from None
         if not isinstance(actions, spaces.Discrete):
             raise CanonError(f"{self.name} has actions {actions}: canon acts by one of finitely many (Discrete).")
         self.num_actions, self._first_action = int(actions.n), int(actions.start)
@@ -49,12 +56,18 @@ class EnvironmentCopy(Environment):
         self._replays = snapshots.way_of(self.env) == "replay"
         self._past = snapshots.Past()
 
+    @property
+    def wrapped(self) -> bool:
+        return self.env is not self.env.unwrapped
+
     @cached_property
     def model(self) -> Dynamics | None:
-        """The transition probabilities, where the environment has a table of what is observed."""
+        """The transition probabilities, where the environment has a table of what is observed and no wrapper may change
+        rewards or observations."""
         inner = self.env.unwrapped
         table, size = vars(inner).get("P"), self.observation.size
-        if table is None or not size or len(table) != size:
+        sized = isinstance(table, Mapping | Sequence | np.ndarray)
+        if self.wrapped or not size or not sized or len(table) != size:
             return None
         start = vars(inner).get("initial_state_distrib")
         if start is None:
@@ -67,7 +80,7 @@ class EnvironmentCopy(Environment):
             self._past.begin(self.env, seed)
         try:
             answer = self.env.reset(seed=seed)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise CanonError(f"{self.name}: reset failed by {type(error).__name__}: {reason(error)}.") from error
         if not (isinstance(answer, tuple) and len(answer) == 2):
             raise CanonError(f"{self.name}: reset must return (observation, info), as gymnasium's do.")
@@ -81,7 +94,7 @@ class EnvironmentCopy(Environment):
         assert not self._over, "an episode that is over goes on by reset"
         try:
             answer = self.env.step(action + self._first_action)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise CanonError(
                 f"{self.name}: step({action}) failed after {self._steps:,} steps of an episode by "
                 f"{type(error).__name__}: {reason(error)}."
@@ -103,16 +116,21 @@ class EnvironmentCopy(Environment):
             self._past.actions.append(action + self._first_action)
             self._past.see(observation, reward)
         self._observation = self._checked(observation)
-        terminated = bool(terminated)
-        truncated = not terminated and (bool(truncated) or self._steps >= self.limit)
+        terminated, truncated = self._flag("terminated", terminated), self._flag("truncated", truncated)
+        truncated = not terminated and (truncated or self._steps >= self.limit)
         self._over = terminated or truncated
         return Moved(self._observation, reward, terminated, truncated)
+
+    def _flag(self, name: str, value: Any) -> bool:
+        if isinstance(value, bool | np.bool_ | int) or (np.ndim(value) == 0 and np.asarray(value).dtype.kind in "biu"):
+            return bool(value)
+        raise CanonError(f"{self.name}: step gave {name} = {value!r:.60}, which is not True or False.")
 
     def _checked(self, observation: Any) -> Any:
         if self.observation.size:
             try:
-                state = int(observation) - self._first_state
-            except (TypeError, ValueError):
+                state = index(observation) - self._first_state
+            except TypeError:
                 state = -1
             if not 0 <= state < self.observation.size:
                 raise CanonError(
@@ -135,7 +153,7 @@ class EnvironmentCopy(Environment):
             "steps": self._steps,
             "over": self._over,
             "seen": seen.tolist() if isinstance(seen, np.ndarray) else seen,
-            "environment": snapshots.save(self.env, self._past),
+            "environment": snapshots.save(self.env, self._past, self.name),
         }
 
     def restore(self, state: dict[str, Any]) -> Any:

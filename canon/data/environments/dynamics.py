@@ -8,13 +8,14 @@ Shapes: S states, A actions, K outcomes of a move at most, padded with probabili
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import index
 from typing import Any
 
 import numpy as np
 
-from canon.errors import CanonError
+from canon.errors import CanonError, border
 
 _SUM = 1e-8  # that probabilities may be off by
 
@@ -62,7 +63,7 @@ class Dynamics:
         return coo_matrix((weight_SAK[keep], (rows, self.after[keep])), shape).tocsc()
 
 
-def dynamics_of(table: Any, states: int, actions: int, start_S: np.ndarray, name: str) -> Dynamics:
+def dynamics_of(table: Any, states: int, actions: int, start_S: Any, name: str) -> Dynamics:
     """From a table P; `name` is what sentences call the environment."""
     moves: list[list[dict[tuple[int, float, bool], float]]] = []
     for state in range(states):
@@ -70,11 +71,11 @@ def dynamics_of(table: Any, states: int, actions: int, start_S: np.ndarray, name
         for action in range(actions):
             outcomes: dict[tuple[int, float, bool], float] = {}
             for p, after, reward, ends in _rows(table, state, action, name):
-                key = (int(after), float(reward), bool(ends))
-                outcomes[key] = outcomes.get(key, 0.0) + float(p)
-                if not 0 <= key[0] < states or not np.isfinite(key[1]):
+                key = (after, reward, ends)
+                outcomes[key] = outcomes.get(key, 0.0) + p
+                if not 0 <= after < states or not np.isfinite(reward):
                     raise CanonError(f"{name}: P[{state}][{action}] goes to state {after} with reward {reward}.")
-            if min(outcomes.values(), default=-1.0) < 0 or abs(sum(outcomes.values()) - 1) > _SUM:
+            if min(outcomes.values()) < 0 or not abs(sum(outcomes.values()) - 1) <= _SUM:
                 raise CanonError(
                     f"{name}: the probabilities of P[{state}][{action}] sum to {sum(outcomes.values()):.6g}, not 1."
                 )
@@ -88,15 +89,23 @@ def dynamics_of(table: Any, states: int, actions: int, start_S: np.ndarray, name
             for place, (key, p) in enumerate(outcomes.items()):
                 probability[state, action, place] = p
                 after_[state, action, place], reward_[state, action, place], ends_[state, action, place] = key
-    return Dynamics(probability, after_, reward_, ends_, np.asarray(start_S, float) / np.sum(start_S))
+    return Dynamics(probability, after_, reward_, ends_, _starts(start_S, states, name))
+
+
+def _starts(start_S: Any, states: int, name: str) -> np.ndarray:
+    with border(f"{name}: initial_state_distrib"):
+        start_S = np.asarray(start_S, float)
+    if start_S.shape != (states,) or not (start_S >= 0).all() or not 0 < start_S.sum() < np.inf:
+        raise CanonError(f"{name}: initial_state_distrib is not a probability for each of its {states:,} states.")
+    shares_S: np.ndarray = start_S / start_S.sum()
+    return shares_S
 
 
 def _rows(table: Any, state: int, action: int, name: str) -> Sequence[tuple[float, int, float, bool]]:
     try:
-        known = isinstance(table, Mapping | Sequence | np.ndarray)
-        rows: list[Any] = list(table[state][action]) if known else []
-        if rows and all(len(row) == 4 for row in rows):
+        rows = [(float(p), index(after), float(reward), bool(ends)) for p, after, reward, ends in table[state][action]]
+        if rows:
             return rows
-    except (LookupError, TypeError):
+    except (LookupError, TypeError, ValueError, OverflowError):
         pass
     raise CanonError(f"{name}: P[{state}][{action}] is not a list of (probability, state, reward, terminated).")

@@ -9,7 +9,8 @@ import numpy as np
 from canon.data.environments.copy import EnvironmentCopy
 from canon.data.environments.dynamics import Dynamics
 
-_ARROWS = {(0, -1): "←", (1, 0): "↓", (0, 1): "→", (-1, 0): "↑", (0, 0): "·"}
+STEPS = {"←": (0, -1), "↓": (1, 0), "→": (0, 1), "↑": (-1, 0), "·": (0, 0)}  # rows down and columns right
+_ARROWS = {step: arrow for arrow, step in STEPS.items()}
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ def grid_of(env: EnvironmentCopy) -> CellGrid | None:
     """By a map `desc` (FrozenLake), a `shape` (CliffWalking), or `names` in a row (canon's walk)."""
     inner, size = env.env.unwrapped, env.observation.size
     known = {**{name: value for name, value in vars(type(inner)).items() if name == "names"}, **vars(inner)}
-    if not size:
+    if not size or env.wrapped:
         return None
     if isinstance(desc := known.get("desc"), np.ndarray) and desc.size == size and desc.ndim == 2:
         letters = "".join(cell.decode() if isinstance(cell, bytes) else str(cell) for cell in desc.ravel())

@@ -1,7 +1,8 @@
-"""From what a user names to an environment: gymnasium's ids, MODULE:ID, FILE.py:CLASS, plugins, and canon's own."""
+"""From what a user names to an environment: gymnasium's ids, MODULE:ID, FILE.py:NAME, plugins, and canon's own."""
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import logging
 import re
@@ -12,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 from canon.errors import CanonError, border, reason, unknown
@@ -28,7 +30,7 @@ def recognised(source: str) -> str:
     if source in BUILTIN:
         return f"{source} is an environment of canon"
     if _FILE.fullmatch(source):
-        return f"{source} is a class in a file of Python"
+        return f"{source} is a class or function in a file of Python"
     if _ID.fullmatch(source):
         return f"{source} ends in a version, as gymnasium's ids do"
     if source.isidentifier() or re.fullmatch(r"[\w.-]+", source):
@@ -42,7 +44,7 @@ def _plugins() -> dict[str, Any]:
 
 
 def file_of(source: str) -> Path | None:
-    """The file of Python that holds the class, where the source names one."""
+    """The file of Python that holds the class or function, where the source names one."""
     match = _FILE.fullmatch(source)
     return Path(match["path"]).expanduser() if match else None
 
@@ -69,34 +71,39 @@ class Opener:
         if render_mode:
             arguments["render_mode"] = render_mode
         if (path := file_of(self.source)) is not None:
-            made, limit = self._built(_class_in(path, self.source), arguments), 0
+            environment, limit = self._built(_maker_in(path, self.source), arguments), 0
         elif self.source in BUILTIN:
             gymnasium()
             from canon.data.environments.builtin import CLASSES
 
-            made, limit = self._built(CLASSES[self.source], arguments), 0
+            environment, limit = self._built(CLASSES[self.source], arguments), 0
         elif self.source in _plugins():
             with border(f"The plugin {self.source}", "cannot be loaded"):
-                made, limit = self._built(_plugins()[self.source].load(), arguments), 0
+                environment, limit = self._built(_plugins()[self.source].load(), arguments), 0
         else:
-            made, limit = self._registered(arguments)
-        return made, self.max_steps or limit or _LIMIT
+            environment, limit = self._registered(arguments)
+        environment, wrapped = _peeled(environment)
+        return environment, self.max_steps or limit or wrapped or _LIMIT
 
     def _built(self, cls: Callable[..., Any], arguments: dict[str, Any]) -> Any:
-        made = self._called(lambda: cls(**arguments))
-        if not isinstance(made, gymnasium().Env):
-            raise CanonError(f"{self.source} makes a {type(made).__name__}, which is not a gymnasium.Env.")
-        return made
+        environment = self._called(lambda: cls(**arguments))
+        if not isinstance(environment, gymnasium().Env):
+            raise CanonError(f"{self.source} makes a {type(environment).__name__}, which is not a gymnasium.Env.")
+        return environment
 
     def _registered(self, arguments: dict[str, Any]) -> tuple[Any, int]:
         gym = gymnasium()
+        module, _, name = self.source.rpartition(":")
+        if module:
+            with border(f"The module {module}", f"of {self.source} cannot be imported"):
+                importlib.import_module(module)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             previous, gym.logger.min_level = gym.logger.min_level, logging.ERROR
             try:
-                known = gym.spec(self.source)
-                made = self._called(
-                    lambda: gym.make(self.source, max_episode_steps=-1, disable_env_checker=True, **arguments)
+                known = gym.spec(name)
+                environment = self._called(
+                    lambda: gym.make(name, max_episode_steps=-1, disable_env_checker=True, **arguments)
                 )
             except gym.error.DeprecatedEnv as retired:
                 raise CanonError(f"{self.source} is retired: {reason(retired)}.") from None
@@ -106,25 +113,38 @@ class Opener:
                 raise CanonError(f"{self.source} needs a module that is not installed: {missing.name}.") from None
             finally:
                 gym.logger.min_level = previous
-        return _bare(made), int(known.max_episode_steps or 0)
+        return environment, int(known.max_episode_steps or 0)
 
     def _called(self, make: Callable[[], Any]) -> Any:
         try:
             return make()
         except CanonError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             kinds = gymnasium().error
             if isinstance(error, kinds.DeprecatedEnv | kinds.UnregisteredEnv | ModuleNotFoundError):
                 raise
+            if isinstance(error, TypeError) and "'render_mode'" in str(error):
+                raise CanonError(
+                    f"{self.source} cannot be drawn: it takes no argument render_mode. Give it one, and a render() "
+                    "that returns pixels [height, width, 3] for rgb_array."
+                ) from error
             given = ", ".join(self.arguments) or "none"
             raise CanonError(f"{self.source} cannot be made: {reason(error)} (data.arguments: {given}).") from error
 
 
-def _bare(env: Any) -> Any:
-    """Without the wrapper that only watches the order of calls, which canon keeps to."""
-    ordered = gymnasium().wrappers.OrderEnforcing
-    return env.env if isinstance(env, ordered) and env.env is env.unwrapped else env
+def _peeled(env: Any) -> tuple[Any, int]:
+    """Without outer wrappers whose work canon does itself, and the least limit of steps that a wrapper sets, or 0."""
+    wrappers = gymnasium().wrappers
+    kinds = (wrappers.OrderEnforcing, wrappers.PassiveEnvChecker, wrappers.TimeLimit)
+    limits, layer = [], env
+    while layer is not layer.unwrapped:
+        if isinstance(layer, wrappers.TimeLimit):
+            limits.append(int(layer._max_episode_steps))
+        layer = layer.env
+    while type(env) in kinds:
+        env = env.env
+    return env, min(limits, default=0)
 
 
 def _listed(value: Any) -> Any:
@@ -132,7 +152,7 @@ def _listed(value: Any) -> Any:
     return [_listed(item) for item in value] if isinstance(value, tuple | list) else value
 
 
-def _class_in(path: Path, source: str) -> Any:
+def _maker_in(path: Path, source: str) -> Any:
     if not path.is_file():
         raise CanonError(f"There is no file {path} ({source}).")
     name = source.rpartition(":")[2]
@@ -144,5 +164,10 @@ def _class_in(path: Path, source: str) -> Any:
     with border(path, "cannot be imported"):
         spec.loader.exec_module(module)
     if name not in vars(module):
-        raise unknown(f"class in {path}", name, [key for key, value in vars(module).items() if isinstance(value, type)])
+        made_here = [
+            key
+            for key, value in vars(module).items()
+            if isinstance(value, type | FunctionType) and value.__module__ == module_name
+        ]
+        raise unknown(f"class or function in {path}", name, made_here)
     return vars(module)[name]

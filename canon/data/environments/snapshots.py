@@ -1,4 +1,4 @@
-"""Where an environment is, as JSON, and the way back: gymnasium itself can neither save nor load.
+"""An environment's state as JSON, saved and restored: gymnasium itself can do neither.
 
 Three ways, the first that fits:
 - the classes that come with gymnasium and canon: their attributes and generator (`_ATTRIBUTES`);
@@ -9,15 +9,16 @@ Three ways, the first that fits:
 
 from __future__ import annotations
 
+import json
 import zlib
 from typing import Any
 
 import numpy as np
 
 from canon.data.environments.abilities import Snapshot
-from canon.errors import CanonError
+from canon.errors import CanonError, border
 
-# By class, of which no subclass is meant: a subclass may keep more.
+# By class, without its subclasses, which may keep more.
 _ATTRIBUTES: dict[str, tuple[str, ...]] = {
     "gymnasium.envs.classic_control.cartpole:CartPoleEnv": ("state", "steps_beyond_terminated"),
     "gymnasium.envs.classic_control.acrobot:AcrobotEnv": ("state",),
@@ -32,10 +33,11 @@ _ATTRIBUTES: dict[str, tuple[str, ...]] = {
 
 def way_of(env: Any) -> str:
     """How an environment is restored: "attributes", "snapshot" or "replay"."""
-    if isinstance(env.unwrapped, Snapshot):
+    if env is not env.unwrapped:  # a wrapper may keep something too
+        return "replay"
+    if isinstance(env, Snapshot):
         return "snapshot"
-    bare = env is env.unwrapped
-    return "attributes" if bare and _place(env) in _ATTRIBUTES else "replay"
+    return "attributes" if _place(env) in _ATTRIBUTES else "replay"
 
 
 def _place(env: Any) -> str:
@@ -64,30 +66,34 @@ def generator_of(env: Any) -> Any:
     return _plain(env.unwrapped.np_random.bit_generator.state)
 
 
-def save(env: Any, past: Past) -> dict[str, Any]:
-    inner, way = env.unwrapped, way_of(env)
+def save(env: Any, past: Past, name: str) -> dict[str, Any]:
+    way = way_of(env)
     if way == "snapshot":
-        return {"way": way, "state": inner.snapshot(), "random": generator_of(env)}
+        with border(f"{name}: snapshot()", "cannot be saved as JSON"):
+            state = env.snapshot()
+            json.dumps(state)
+        return {"way": way, "state": state, "random": generator_of(env)}
     if way == "attributes":
-        values = {name: _packed(vars(inner)[name]) for name in _ATTRIBUTES[_place(env)] if name in vars(inner)}
+        values = {name: _packed(vars(env)[name]) for name in _ATTRIBUTES[_place(env)] if name in vars(env)}
         return {"way": way, "state": values, "random": generator_of(env)}
     return {"way": way, "seed": past.seed, "before": past.before, "actions": list(past.actions), "sum": past.sum}
 
 
 def load(env: Any, state: dict[str, Any], past: Past, name: str) -> None:
-    inner = env.unwrapped
     if state["way"] != way_of(env):
         raise CanonError(f"{name} was saved by another version of its class; train again with another --out.")
     if state["way"] == "replay":
-        _replay(env, state, past, name)
+        with border(name, "cannot be resumed"):
+            _replay(env, state, past, name)
         return
-    env.reset(seed=0)  # wrappers must know that an episode has begun
-    if state["way"] == "snapshot":
-        inner.restore(state["state"])
-    else:
+    with border(name, "cannot be resumed"):
+        env.reset(seed=0)  # which may set what no snapshot has
+        if state["way"] == "snapshot":
+            env.restore(state["state"])
+    if state["way"] == "attributes":
         for key, value in state["state"].items():
-            vars(inner)[key] = _unpacked(value)
-    inner.np_random.bit_generator.state = state["random"]
+            vars(env)[key] = _unpacked(value)
+    env.np_random.bit_generator.state = state["random"]
 
 
 def _replay(env: Any, state: dict[str, Any], past: Past, name: str) -> None:

@@ -7,6 +7,7 @@ import json
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
@@ -27,11 +28,12 @@ _SIGN = r"(?:[$€£¥₹₩]|(?:us|a|c|hk|nz)\$|%|‰|usd|eur|gbp|cny|rmb|jpy|c
 
 
 def _amount(groups: str, point: str) -> re.Pattern[str]:
-    """A sign of money or per cent before or after a number, groups of three digits, brackets for a debt."""
+    """A sign of money or per cent before or after a number, groups of three digits of which the first does not begin
+    with 0, brackets for a debt."""
     spaces = r"'’ \u00a0\u202f"
     return re.compile(
         rf"(?P<debt>\()?\s*(?P<minus>[-−+])?\s*{_SIGN}?\s*(?P<inner>[-−+])?\s*"
-        rf"(?P<whole>\d{{1,3}}(?:(?P<group>[{groups}{spaces}])\d{{3}})(?:(?P=group)\d{{3}})*|\d*)"
+        rf"(?P<whole>[1-9]\d{{0,2}}(?:(?P<group>[{groups}{spaces}])\d{{3}})(?:(?P=group)\d{{3}})*|\d*)"
         rf"(?:{point}(?P<rest>\d+))?\s*{_SIGN}?\s*\)?",
         re.I,
     )
@@ -48,21 +50,23 @@ def delimiter_of(path: Path, delimiter: str) -> str:
     return delimiter or ("\t" if ending(path) in (".tsv", ".tab") else ",")
 
 
-def csv_rows(path: Path, encoding: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    """(number of its first line, cells) of each row, header included, blank lines left out; spaces separate in runs."""
+def csv_rows(path: Path, encoding: str, delimiter: str, skip: int = 0) -> Iterator[tuple[int, list[str]]]:
+    """(number of its first line, cells) of each row, header included, blank lines left out; spaces separate in runs.
+    skip: lines before the table."""
+    lines = islice(whole_lines(path, encoding), skip, None)
     if delimiter == " ":
-        lines = enumerate(whole_lines(path, encoding), start=1)
-        yield from ((number, line.split()) for number, line in lines if line.strip())
+        numbered = enumerate(lines, start=skip + 1)
+        yield from ((number, line.split()) for number, line in numbered if line.strip())
         return
     quoting: Literal[0, 3] = csv.QUOTE_NONE if delimiter == "\t" else csv.QUOTE_MINIMAL
     csv.field_size_limit(sys.maxsize)
-    rows = csv.reader(whole_lines(path, encoding), delimiter=delimiter, quoting=quoting, strict=True)
-    line = 1
+    rows = csv.reader(lines, delimiter=delimiter, quoting=quoting, strict=True)
+    line = skip + 1
     try:
         for cells in rows:
             if cells:
                 yield line, cells
-            line = rows.line_num + 1
+            line = skip + rows.line_num + 1
     except csv.Error as mistake:
         raise CanonError(f"{path}, line {line}: {mistake} (a quote that is not closed?).") from None
 
@@ -153,9 +157,10 @@ def parse_amount(text: str, comma: bool = False) -> float | None:
     return -number if is_negative else number
 
 
-def has_decimal_comma(texts: Iterable[str]) -> bool:
-    """Whether amounts are written with a decimal comma: all can be, and one cannot be anything else."""
+def has_decimal_comma(texts: Iterable[str]) -> bool | None:
+    """Whether amounts are written with a decimal comma: all can be, and one cannot be anything else; None where all
+    can be either ("1,234")."""
     with_comma = [text for text in texts if "," in text]
-    return all(parse_amount(text, comma=True) is not None for text in with_comma) and any(
-        parse_amount(text) is None for text in with_comma
-    )
+    if not with_comma or any(parse_amount(text, comma=True) is None for text in with_comma):
+        return False
+    return None if all(parse_amount(text) is not None for text in with_comma) else True

@@ -91,7 +91,7 @@ def _listed(cell: Any) -> list[str]:
 
 
 def _links(pointed: list[list[str]], ids: dict[str, int], urls: Sequence[str]) -> np.ndarray:
-    """[2, M]; what is no document of ours is left out."""
+    """[2, M]; what is not one of our documents is left out."""
     places = {**{url: place for place, url in enumerate(urls) if url}, **ids}
     pairs = [(start, places[name]) for start, names in enumerate(pointed) for name in names if name in places]
     return np.array(pairs, dtype=np.int64).reshape(-1, 2).T

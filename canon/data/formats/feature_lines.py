@@ -58,7 +58,7 @@ class FeatureLines:
     @cached_property
     def by_place(self) -> np.ndarray | None:
         """The features as a table [N, fields] where place p of every row is field p: rows are equally long, all values
-        are 1, and no feature stands in two places. Else None."""
+        are 1, and no feature is in two places. Else None."""
         lengths = self.lengths
         if not len(lengths) or lengths.min() != lengths.max() or not lengths[0] or (self.values != 1).any():
             return None
@@ -79,9 +79,12 @@ class FeatureLines:
 
 
 def holds_lines(path: Path, encoding: str) -> bool:
-    """Whether the first lines of a file are all labels with numbered features, some with a feature at least."""
+    """Whether the first lines of a file are labels with numbered features: most of them have a feature, or all are such
+    lines and one has. A wrong line among them is a mistake to be named."""
     filled = [line.strip() for line in first_lines(path, encoding)[:LOOKED] if line.strip()]
-    return bool(filled) and all(map(_LINE.fullmatch, filled)) and any(":" in line for line in filled)
+    fitting = [line for line in filled if _LINE.fullmatch(line)]
+    featured = sum(":" in line for line in fitting)
+    return 2 * featured > len(filled) or (featured > 0 and len(fitting) == len(filled))
 
 
 def read_lines(path: Path, encoding: str) -> FeatureLines:

@@ -188,7 +188,7 @@ def _is_chinese(letter: str) -> bool:
 
 
 def _inside_word(text: str, place: int) -> bool:
-    """Whether a letter of western Europe stands beside a plain one."""
+    """Whether a letter of western Europe is next to a plain one."""
     around = text[max(place - 1, 0) : place + 2].replace(text[place], "")
     return text[place].isalpha() and any(letter.isascii() and letter.isalpha() for letter in around)
 

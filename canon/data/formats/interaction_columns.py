@@ -40,6 +40,7 @@ class InteractionColumns(NamedTuple):
     delimiter: str = ","  # ":" for "::", between whose halves is an empty column
     header: bool = True
     form: str = "text"  # text, json, parquet
+    skip: int = 0  # lines before the table
 
     @property
     def doubled(self) -> bool:
@@ -56,46 +57,48 @@ def columns_of(path: Path, config: Any) -> InteractionColumns | None:
     laid = _laid_out(path, config)
     if laid is None:
         return None
-    names, delimiter, header, form = laid
-    if given or header:
-        roles = _chosen(given, names, path) | _by_name(names, given)
-        return InteractionColumns(names, roles, delimiter, header, form) if {"user", "item"} <= roles.keys() else None
-    rows = [line.split(delimiter) for line in first_lines(path, config.encoding) if line.strip()]
-    roles = _by_place(rows, names)
-    return InteractionColumns(names, roles, delimiter, header, form)
+    if given or laid.header:
+        roles = _chosen(given, laid.names, path) | _by_name(laid.names, given)
+        return laid._replace(roles=roles) if {"user", "item"} <= roles.keys() else None
+    return laid._replace(roles=_by_place(_first_rows(path, laid, config), laid.names))
 
 
 def is_interactions(path: Path, config: Any) -> bool:
     """Whether a file is recognised without being named: all its columns are known, or its numbers look alike."""
     laid = _laid_out(path, config)
-    if laid is None or not 2 <= len(laid[0]) <= 5:
+    if laid is None or not 2 <= len(laid.names) <= 5:
         return False
-    names, delimiter, header, _ = laid
-    if not header:
-        return _are_numbered([line.split(delimiter) for line in first_lines(path, config.encoding) if line.strip()])
+    if not laid.header:
+        return _are_numbered(_first_rows(path, laid, config))
     known = re.compile("|".join((*PATTERNS.values(), _OTHER)))
-    return {"user", "item"} <= _by_name(names).keys() and all(known.fullmatch(_plain(name)) for name in names)
+    return {"user", "item"} <= _by_name(laid.names).keys() and all(known.fullmatch(_plain(name)) for name in laid.names)
 
 
-def _laid_out(path: Path, config: Any) -> tuple[tuple[str, ...], str, bool, str] | None:
-    """Names, delimiter, whether a line has the names, and the form."""
+def _first_rows(path: Path, laid: InteractionColumns, config: Any) -> list[list[str]]:
+    lines = first_lines(path, config.encoding)[laid.skip :]
+    return [line.split(laid.delimiter) for line in lines if line.strip()]
+
+
+def _laid_out(path: Path, config: Any) -> InteractionColumns | None:
+    """Without the roles of its columns."""
     kind = ending(path)
     if kind == ".parquet":
         import pyarrow.parquet as parquet
 
-        return tuple(parquet.read_schema(path).names), "", True, "parquet"
+        return InteractionColumns(tuple(parquet.read_schema(path).names), {}, "", True, "parquet")
     if kind in json_lines.ENDINGS:
         first = json_lines.first_object(path, config.encoding)
-        return (tuple(first), "", True, "json") if first else None
+        return InteractionColumns(tuple(first), {}, "", True, "json") if first else None
     lines = [line for line in first_lines(path, config.encoding)[:PEEK] if line.strip()]
     if lines and all(line.count(PAIRS) == lines[0].count(PAIRS) > 0 for line in lines):
         cells = lines[0].split(PAIRS)
         header = parse_number(cells[0]) is None and bool(_by_name(cells))
-        return tuple(cells) if header else _numbers(len(cells)), PAIRS, header, "text"
+        return InteractionColumns(tuple(cells) if header else _numbers(len(cells)), {}, PAIRS, header)
     layout = layout_of(path, config.encoding, config.delimiter)
     if layout is None or len(layout.names) < 2:
         return None
-    return _numbers(len(layout.names)) if layout.bare else layout.names, layout.delimiter, not layout.bare, "text"
+    names = _numbers(len(layout.names)) if layout.bare else layout.names
+    return InteractionColumns(names, {}, layout.delimiter, not layout.bare, skip=layout.skip)
 
 
 def _numbers(count: int) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,10 @@ from typing import Any
 import numpy as np
 
 from canon.data.formats import json_lines
-from canon.data.formats.arrow_csv import Utf8Stream
+from canon.data.formats.arrow_csv import arrow_blocks
 from canon.data.formats.cells import MISSING, csv_rows, parse_number
 from canon.data.formats.dates import form_of, moments
-from canon.data.formats.files import whole_lines
+from canon.data.formats.files import utf8, whole_lines
 from canon.data.formats.interaction_columns import PAIRS, PEEK, TIME, InteractionColumns
 from canon.errors import CanonError, reason
 
@@ -167,22 +168,29 @@ def _batches(path: Path, laid: InteractionColumns, config: Any, types: dict[str,
         return
     import pyarrow as pa
 
-    source = pa.PythonFile(Utf8Stream(path, config.encoding), mode="r")
     if laid.form == "json":
         from pyarrow import json as arrow_json
 
-        options = arrow_json.ParseOptions(explicit_schema=pa.schema(types), unexpected_field_behavior="ignore")
-        yield from arrow_json.open_json(source, arrow_json.ReadOptions(block_size=_BLOCK), options)
+        begin = partial(
+            arrow_json.open_json,
+            read_options=arrow_json.ReadOptions(block_size=_BLOCK),
+            parse_options=arrow_json.ParseOptions(explicit_schema=pa.schema(types), unexpected_field_behavior="ignore"),
+        )
+        yield from arrow_blocks(utf8(path, config.encoding), begin)
         return
     from pyarrow import csv as arrow
 
     names = [part for name in laid.names for part in (name, f"{name}::")][:-1] if laid.doubled else list(laid.names)
-    yield from arrow.open_csv(
-        source,
-        arrow.ReadOptions(column_names=names, skip_rows=int(laid.header), block_size=_BLOCK, use_threads=False),
-        arrow.ParseOptions(delimiter=laid.delimiter[0], quote_char=False if laid.delimiter in ("\t", PAIRS) else '"'),
-        arrow.ConvertOptions(column_types=types, include_columns=list(types)),
+    quote = False if laid.delimiter in ("\t", PAIRS) else '"'
+    begin = partial(
+        arrow.open_csv,
+        read_options=arrow.ReadOptions(
+            column_names=names, skip_rows=laid.skip + int(laid.header), block_size=_BLOCK, use_threads=False
+        ),
+        parse_options=arrow.ParseOptions(delimiter=laid.delimiter[0], quote_char=quote),
+        convert_options=arrow.ConvertOptions(column_types=types, include_columns=list(types)),
     )
+    yield from arrow_blocks(utf8(path, config.encoding), begin)
 
 
 def _filled(path: Path, laid: InteractionColumns, config: Any, role: str, texts: Any, row: int) -> Any:
@@ -285,7 +293,7 @@ def _cells(path: Path, laid: InteractionColumns, config: Any) -> Iterator[tuple[
         lines = (
             ((n, line.rstrip("\n").split(PAIRS)) for n, line in enumerate(whole_lines(path, config.encoding), 1))
             if laid.doubled
-            else csv_rows(path, config.encoding, laid.delimiter)
+            else csv_rows(path, config.encoding, laid.delimiter, laid.skip)
         )
         filled = ((number, cells) for number, cells in lines if any(cells))
         for number, cells in islice(filled, int(laid.header), None):

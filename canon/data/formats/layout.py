@@ -1,5 +1,6 @@
 """How a text table is laid out, by its first lines: what separates its columns, and whether a line names them.
 
+Lines before the table are skipped: remarks after #, and what a spreadsheet says is between the columns (sep=;).
 The delimiter is data.delimiter, else the one of the file's ending (comma, or tab for .tsv and .tab), else the first of
 tab ; | and comma that cuts all lines into as many cells. A file with another ending (.txt, .data, none) is a table if
 every line has a tab, or another delimiter cuts all lines alike and a column has numbers or classes.
@@ -24,7 +25,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from canon.data.checking.measure import words
-from canon.data.formats.cells import delimiter_of, listed, names_of, parse_number
+from canon.data.formats.cells import counted, delimiter_of, listed, names_of, parse_number
 from canon.data.formats.files import ending, lines
 from canon.data.formats.names import COLA, KNOWN, is_language
 from canon.errors import CanonError
@@ -33,6 +34,7 @@ TABLES = (".csv", ".tsv", ".tab")
 _OTHERS = (".parquet", ".jsonl", ".ndjson", ".json", ".md", ".rst")  # never text tables
 _SAID = {"\t": "tabs", ";": '";"', "|": '"|"', ",": "commas", " ": "spaces"}
 _PEEK, _MOST = 500, 1 << 20  # lines and characters looked at
+_REMARKS = 100  # lines before a table, at most
 _ALIKE = 0.9  # share of lines with as many tabs as most have
 _FEWEST = 3  # lines of a table whose ending does not say that it is one
 _LONG_NAME = 60  # characters; a longer cell is not the name of a column
@@ -40,6 +42,7 @@ _NAME_WORDS = 5
 _MOST_CLASSES = 20  # different whole numbers; more are numbers, not classes
 _WORDY = 3  # words a cell, on average, from which on a column is text
 _LONGER = 3  # times as long as its name is a column of sentences, at least
+_SAYS = re.compile("sep=(.)", re.IGNORECASE)  # as Excel reads and writes it
 _WORD = re.compile(r"[^\W\d][\w.#-]{1,30}")
 
 
@@ -48,15 +51,18 @@ class TableLayout(NamedTuple):
     names: tuple[str, ...]  # of the columns, by the first line or by what they hold
     bare: bool = False  # whether no line names the columns
     sure: bool = True  # whether the first lines decide that, not a convention
+    skip: int = 0  # lines before the table: remarks after #, and what separates the columns
 
     def notes(self, path: Path, delimiter: str) -> tuple[str, ...]:
         """What was decided about a file, where data.delimiter is `delimiter`."""
-        said = []
+        notes = []
+        if self.skip:
+            notes.append(f"{path.name}: {counted(self.skip, 'line')} before the table skipped.")
         if self.delimiter != delimiter_of(path, delimiter):
-            said.append(f"{path.name}: the columns are separated by {_SAID[self.delimiter]}.")
+            notes.append(f"{path.name}: the columns are separated by {_SAID[self.delimiter]}.")
         if self.bare:
-            said.append(f"{path.name} has no header line; its columns are called {listed(self.names)}.")
-        return tuple(said)
+            notes.append(f"{path.name} has no header line; its columns are called {listed(self.names)}.")
+        return tuple(notes)
 
     def named(self, like: Sequence[str]) -> TableLayout:
         """With the names that another part of the same data has: a line that shares none of them may be data."""
@@ -74,6 +80,24 @@ def layout_of(path: Path, encoding: str = "utf-8", delimiter: str = "", table: b
         peeked = first_lines(path, encoding)
     except CanonError:  # reading the file raises it again
         peeked = ()
+    if peeked and (said := _SAYS.fullmatch(peeked[0].strip(' "'))):
+        layout = _by_lines(path, peeked[1:], delimiter or said[1], True)
+        return layout and layout._replace(skip=layout.skip + 1)
+    return _by_lines(path, peeked, delimiter, table)
+
+
+def _by_lines(path: Path, peeked: Sequence[str], delimiter: str, table: bool) -> TableLayout | None:
+    """By the lines after remarks; one that has as many cells as the table is no remark but names or data."""
+    remarks = next((place for place, line in enumerate(peeked[:_REMARKS]) if not line.startswith("#")), 0)
+    layout, skip = _laid_out(path, peeked[remarks:], delimiter, table), remarks
+    while skip and layout and len(_rows(peeked[skip - 1 : skip], layout.delimiter)[0]) == len(layout.names):
+        skip -= 1
+    if skip < remarks or layout is None:
+        layout = _laid_out(path, peeked[skip:], delimiter, table) or layout
+    return layout and layout._replace(skip=skip)
+
+
+def _laid_out(path: Path, peeked: Sequence[str], delimiter: str, table: bool) -> TableLayout | None:
     known = bool(delimiter) or ending(path) in TABLES
     usual = delimiter_of(path, delimiter)
     if not any(line.strip() for line in peeked):
@@ -120,7 +144,7 @@ def _rows(peeked: Sequence[str], delimiter: str) -> list[list[str]]:
 
 
 def _is_cut(peeked: Sequence[str]) -> bool:
-    return len(peeked) == _PEEK or sum(map(len, peeked)) > _MOST
+    return len(peeked) >= _PEEK - _REMARKS or sum(map(len, peeked)) > _MOST
 
 
 def _fits(rows: Sequence[Sequence[str]], delimiter: str, table: bool) -> bool:

@@ -2,7 +2,8 @@
 
 A label (a grade, 0 or more), the query, numbered features (those that are left out are 0) and a comment, of which the
 document's name is kept: what follows `docid =` as in LETOR, else all of it. Documents of a query need not be together.
-LightGBM's files have no qid: FILE.query or FILE.group has the number of documents of each query, one a line.
+LightGBM's files have no qid: FILE.query or FILE.group has the number of documents of each query, one a line. Of its
+FILE.weight and FILE.position, a number or name of each document, only the length is checked; a note says so.
 canon/kernels/cpu/letor.py reads lines as long as they are as they should be; whatever it does not know is read here
 again, which says what is wrong and where.
 Shapes: n queries, N documents, F features.
@@ -27,6 +28,7 @@ from canon.errors import CanonError
 from canon.kernels import enabled
 
 SIDES = (".query", ".group")
+_UNUSED = (".weight", ".position")
 _LOOKED = 50  # lines
 _SPARSE = re.compile(r"[-+]?[\d.]+(?P<query>\s+qid:\S+)?(\s+\d+:[-+.\deE]+)+\s*(#.*)?")
 _DOCUMENT = re.compile(r"doc(?:ument)?_?id\s*[=:]\s*(\S+)", re.IGNORECASE)
@@ -55,6 +57,13 @@ class QueryRows:
     @property
     def sizes(self) -> np.ndarray:
         return np.diff(self.offsets)
+
+    @property
+    def ordered(self) -> np.ndarray:
+        """[n] whether a query has documents of different grades."""
+        assert self.grades is not None
+        starts = self.offsets[:-1]
+        return np.asarray(np.maximum.reduceat(self.grades, starts) > np.minimum.reduceat(self.grades, starts))
 
     def where(self, document: int) -> str:
         return f"{self.unit} {self.places[document]}"
@@ -122,40 +131,40 @@ def grouped(
 
 def side_file(path: Path) -> Path | None:
     """The file with the sizes of the queries that lies beside LightGBM's."""
+    return _beside(path, *SIDES)
+
+
+def _beside(path: Path, *endings: str) -> Path | None:
     stem = path.with_suffix("") if path.suffix in COMPRESSIONS else path
-    beside = (Path(f"{stem}{side}{packed}") for side in SIDES for packed in ("", *COMPRESSIONS))
+    beside = (Path(f"{stem}{side}{packed}") for side in endings for packed in ("", *COMPRESSIONS))
     return next((file for file in beside if file.is_file()), None)
 
 
 def is_letor(path: Path, encoding: str = "") -> bool:
-    """Whether a file has documents of queries, by its first lines and the file beside it."""
-    matches = sparse_lines(path, encoding)
-    return bool(matches) and (all(match["query"] for match in matches) or side_file(path) is not None)
-
-
-def sparse_lines(path: Path, encoding: str = "") -> list[re.Match[str]]:
-    """The first lines, where all are numbers with numbered features; else none. Their group "query" is the qid."""
+    """Whether a file has documents of queries, by most of its first lines and the file beside it: a wrong line is a
+    mistake to be named, and no reason to take the file for something else."""
     peeked = [line.strip() for line in first_lines(path, encoding)[:_LOOKED]]
     filled = [line for line in peeked if line and not line.startswith("#")]
     matches = [match for line in filled if (match := _SPARSE.fullmatch(line))]
-    return matches if len(matches) == len(filled) else []
+    asked = sum(bool(match["query"]) for match in matches)
+    return 2 * (len(matches) if side_file(path) is not None else asked) > len(filled)
 
 
 def read_letor(path: Path, encoding: str = "") -> tuple[QueryRows, tuple[str, ...]]:
     """A file of documents, and notes."""
-    found = [_read_part(text, path, first) for first, text in _parts(path, encoding)]
-    if not sum(len(part.labels) for part in found):
+    parts = [_read_part(text, path, first) for first, text in _parts(path, encoding)]
+    if not sum(len(part.labels) for part in parts):
         raise CanonError(f"{path} has no documents; a line is 2 qid:10 1:0.03 2:0.5.")
-    columns = np.concatenate([part.columns for part in found])
-    numbers = np.concatenate([part.numbers for part in found])
-    counts = np.concatenate([part.counts for part in found])
-    places = np.concatenate([part.places for part in found])
+    columns = np.concatenate([part.columns for part in parts])
+    numbers = np.concatenate([part.numbers for part in parts])
+    counts = np.concatenate([part.counts for part in parts])
+    places = np.concatenate([part.places for part in parts])
     first, width = _width(columns, len(counts), path)
     values = np.zeros((len(counts), width), dtype=np.float32)
     values[np.repeat(np.arange(len(counts)), counts), columns - first] = numbers
-    names = [name for part in found for name in part.queries]
-    documents = np.array([name for part in found for name in part.documents], dtype=object)
-    grades = np.concatenate([part.labels for part in found])
+    names = [name for part in parts for name in part.queries]
+    documents = np.array([name for part in parts for name in part.documents], dtype=object)
+    grades = np.concatenate([part.labels for part in parts])
     features = tuple(str(number) for number in range(first, first + width))
     side, notes = side_file(path), []
     if side is not None and not any(names):
@@ -164,9 +173,12 @@ def read_letor(path: Path, encoding: str = "") -> tuple[QueryRows, tuple[str, ..
     for row, name in enumerate(names):
         if not name:
             raise CanonError(f"{path}, line {places[row]}: no qid; a line is 2 qid:10 1:0.03 2:0.5.")
-    weights = Path(f"{path}.weight")
-    if weights.is_file():
-        notes.append(f"{weights.name} is not read: documents have no weights here.")
+    for ending in _UNUSED:
+        if (unused := _beside(path, ending)) is not None:
+            given = sum(1 for line in lines(unused) if line.strip())
+            if given != len(counts):
+                raise CanonError(f"{unused} has {given:,} lines, but the data has {len(counts):,} documents.")
+            notes.append(f"{unused.name} is not used: every document counts alike, wherever it was shown.")
     rows, note = grouped(str(path), values, grades, names, documents, features, places, "line")
     return rows, (*notes, *filter(None, [note]))
 
@@ -214,14 +226,14 @@ def _compiled(text: bytes, first: int) -> _Part | None:
     if documents < 0 or not np.isfinite(numbers[:features]).all():
         return None
     names = [text[start:stop].decode("utf-8", "replace") for start, stop in queries[:documents].tolist()]
-    said = [document_name(text[start:stop]) if start < stop else "" for start, stop in comments[:documents].tolist()]
+    ids = [document_name(text[start:stop]) if start < stop else "" for start, stop in comments[:documents].tolist()]
     return _Part(
         labels[:documents],
         names,
         counts[:documents],
         columns[:features],
         numbers[:features],
-        said,
+        ids,
         places[:documents] + (first - 1),
     )
 
@@ -242,14 +254,14 @@ def _plain(text: bytes, path: Path, first: int) -> _Part:
         start += named
         pairs = [cell.split(b":") for cell in cells[start:]]
         try:
-            own = [int(index) for index, _ in pairs]
+            indices = [int(index) for index, _ in pairs]
             numbers += [float(value) for _, value in pairs]
         except ValueError:
             _bad_feature(cells[start:], path, number)
-        if len(set(own)) < len(own) or (own and min(own) < 0):
+        if len(set(indices)) < len(indices) or (indices and min(indices) < 0):
             _bad_feature(cells[start:], path, number)
-        columns += own
-        counts.append(len(own))
+        columns += indices
+        counts.append(len(indices))
         documents.append(document_name(comment) if comment else "")
         places.append(number)
     values = np.array(numbers, dtype=np.float64)
@@ -269,8 +281,8 @@ def _plain(text: bytes, path: Path, first: int) -> _Part:
 
 def document_name(comment: bytes) -> str:
     text = comment.decode("utf-8", "replace").strip()
-    found = _DOCUMENT.search(text)
-    return found[1] if found else text
+    name = _DOCUMENT.search(text)
+    return name[1] if name else text
 
 
 def _grade(cell: bytes, path: Path, line: int) -> float:

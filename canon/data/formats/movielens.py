@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,13 +17,26 @@ _GENRES = (
 )
 
 
+class Film(NamedTuple):
+    item: str
+    title: str
+    genres: str  # with | between them
+    year: str  # "" where the file has none
+
+
+def read_films(path: Path) -> list[Film]:
+    """The lines of u.item."""
+    films = []
+    for row in _rows(path, "|", 24, "latin-1"):
+        genres = "|".join(name for name, flag in zip(_GENRES, row[5:], strict=True) if flag == "1")
+        films.append(Film(row[0], row[1], genres, row[2][-4:]))
+    return films
+
+
 def read_movielens(files: dict[str, Path], config: Any) -> Table:
     """files: the ratings as "train", and the tables of users and items by those names."""
     users = {row[0]: row[1:4] for row in _rows(files["user"], "|", 5, "utf-8")}
-    items = {}
-    for row in _rows(files["item"], "|", 24, "latin-1"):
-        genres = "|".join(name for name, flag in zip(_GENRES, row[5:], strict=True) if flag == "1")
-        items[row[0]] = (genres, row[2][-4:])
+    items = {film.item: (film.genres, film.year) for film in read_films(files["item"])}
     columns: list[list[str]] = [[] for _ in range(9)]
     for user, item, rating, time in _rows(files["train"], "\t", 4, "utf-8"):
         for column, cell in zip(columns, (user, item, *users[user], *items[item], rating, time), strict=True):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -161,7 +162,7 @@ def read_pair_table(path: Path, columns: Sequence[str] = (), encoding: str = "ut
         first, second = choose_columns(path, table.names, columns)
         pairs, notes = _kept(str(path), table.texts(first).tolist(), table.texts(second).tolist())
         return pairs, (*table.notes, *notes)
-    rows = list(_tab_rows(path, encoding))
+    rows = list(_tab_rows(path, encoding, layout.skip))
     first_cells = next((cells for _, cells in rows if cells), None)
     if first_cells is None:
         raise CanonError(f"{path} is empty.")
@@ -177,9 +178,9 @@ def read_pair_table(path: Path, columns: Sequence[str] = (), encoding: str = "ut
     return pairs, (*layout.notes(path, delimiter), *notes)
 
 
-def _tab_rows(path: Path, encoding: str) -> Iterator[tuple[int, list[str]]]:
-    """The number and the cells of each line; none for a blank line."""
-    for number, line in enumerate(lines(path, encoding), start=1):
+def _tab_rows(path: Path, encoding: str, skip: int) -> Iterator[tuple[int, list[str]]]:
+    """The number and the cells of each line after the skipped ones; none for a blank line."""
+    for number, line in enumerate(islice(lines(path, encoding), skip, None), start=skip + 1):
         cells = line.split("\t")
         if len(cells) == 1 and line.strip():
             raise CanonError(f"{path}, line {number}: there is no tab; write source, tab, target on each line.")

@@ -73,7 +73,9 @@ def check(stream: IO[bytes], name: str, count: int = 1) -> None:
     try:
         for _ in range(count):
             _walk(stream)
-    except (ValueError, IndexError, KeyError, struct.error) as damage:  # as pickletools says it
+    except IndexError:  # where there is nothing left on a stack
+        raise CanonError(f"{name} is not a whole pickle: it takes more objects than it has.") from None
+    except (ValueError, KeyError, struct.error) as damage:  # as pickletools says it
         raise CanonError(f"{name} is not a whole pickle: {reason(damage)}.") from None
     except _TooLarge:
         raise CanonError(f"{name} is not read: its objects are nested more deeply than plain data is.") from None

@@ -24,7 +24,6 @@ from canon.data.formats.arrow_csv import arrow_columns
 from canon.data.formats.cells import (
     MISSING,
     csv_rows,
-    delimiter_of,
     has_decimal_comma,
     header_of,
     json_cell,
@@ -189,7 +188,7 @@ class Table:
                 values, bad = _plain_numbers(cells.tolist())
             else:
                 values, bad = cells.astype(np.float64), np.zeros(len(cells), dtype=bool)
-            parsed = self._with_amounts(name, values, bad) if bad.any() else (values, bad)
+            parsed = self._with_amounts(name, values, bad) if bad.any() or self.commas.get(name) else (values, bad)
             self._facts[name] = NumberFacts.of(*parsed)
             if not self._small:
                 return parsed
@@ -197,18 +196,25 @@ class Table:
         return self._numbers[name]
 
     def _with_amounts(self, name: str, values: np.ndarray, bad: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Numbers and amounts, where half of the first cells that are no plain numbers are amounts."""
-        rows = np.flatnonzero(bad)
-        first = list(self.stream(name, rows[:_PEEK]))
+        """Numbers and amounts, where half of the first cells that are no plain numbers are amounts. With a decimal
+        comma, a plain number may be an amount too ("1.234")."""
+        first = list(self.stream(name, np.flatnonzero(bad)[:_PEEK]))
         comma = self.commas[name] if name in self.commas else has_decimal_comma(first)
+        comma = self._has_decimal_comma() if comma is None else comma
         if 2 * sum(parse_amount(text, comma) is not None for text in first) < len(first):
             return values, bad
         self.commas[name] = comma
+        rows = np.arange(len(values)) if comma else np.flatnonzero(bad)
         amounts = [parse_amount(text, comma) for text in self.stream(name, rows)]
+        rows = rows[[amount is not None for amount in amounts]]
         values, bad = values.copy(), bad.copy()
-        values[rows] = [np.nan if amount is None else amount for amount in amounts]
-        bad[rows] = [amount is None for amount in amounts]
+        values[rows], bad[rows] = [amount for amount in amounts if amount is not None], False
         return values, bad
+
+    def _has_decimal_comma(self) -> bool:
+        """Whether some column can only be numbers with a decimal comma, by its first cells."""
+        some = np.arange(min(_PEEK, len(self)))
+        return any(self.commas.values()) or any(has_decimal_comma(self.stream(name, some)) for name in self.names)
 
     def facts(self, name: str) -> NumberFacts:
         """What the column is as numbers."""
@@ -230,7 +236,8 @@ class Table:
         if ending(path) in JSON_ENDINGS:
             lines = enumerate(whole_lines(path, config.encoding), start=1)
             return (number for number, line in lines if line.strip())
-        rows = csv_rows(path, config.encoding, delimiter_of(path, config.delimiter))
+        layout = layout_of(path, config.encoding, config.delimiter, table=True)
+        rows = csv_rows(path, config.encoding, config.delimiter, layout.skip if layout else 0)
         return (number for number, _ in islice(rows, int(self.header), None))
 
     def mistake(self, row: int, text: str) -> CanonError:
@@ -245,7 +252,7 @@ class Table:
         raise unknown_in(setting, "column", name, self.names, self.path)
 
     def take(self, rows: np.ndarray) -> Table:
-        """Some of the rows, which know where they stand in the file."""
+        """Some of the rows, which know their lines in the file."""
         chosen = (cells[rows] if isinstance(cells, np.ndarray) else cells.take(rows) for cells in self._cells.values())
         cells = dict(zip(self.names, chosen, strict=True))
         table = Table(self.path, cells, self._config, self.header, self.notes)
@@ -335,7 +342,7 @@ def _read_csv(path: Path, config: Columns, names: tuple[str, ...], like: Sequenc
     notes = () if names else layout.notes(path, config.delimiter)
     names = names or (layout.names if layout.bare else ())
     config = replace(config, delimiter=delimiter)
-    rows = csv_rows(path, config.encoding, delimiter)
+    rows = csv_rows(path, config.encoding, delimiter, layout.skip)
     first = next(rows, None)
     if first is None:
         raise CanonError(f"{path} is empty.")
@@ -343,7 +350,7 @@ def _read_csv(path: Path, config: Columns, names: tuple[str, ...], like: Sequenc
     header = names or header_of(path, line, cells, delimiter)
     notes = notes if names else tuple(filter(None, (*notes, naming_note(path, cells, header))))
     body = chain([first], rows) if names else rows
-    skip = 0 if names else line + sum(cell.count("\n") for cell in cells)
+    skip = layout.skip if names else line + sum(cell.count("\n") for cell in cells)
     peeked = list(islice(body, FEW_ROWS)) if len(header) > MANY_COLUMNS else []
     columns = None
     if not 0 < len(peeked) < FEW_ROWS:

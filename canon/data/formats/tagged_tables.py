@@ -41,8 +41,8 @@ def _columns(path: Path, encoding: str) -> tuple[str, str, str] | None:
     """The columns of sentences, words and tags."""
     layout = layout_of(path, encoding)
     plain = {} if layout is None or layout.bare else {name.strip().lower(): name for name in reversed(layout.names)}
-    found = [next((plain[name] for name in known if name in plain), "") for known in (_SENTENCES, WORDS, TAGS)]
-    return (found[0], found[1], found[2]) if all(found) else None
+    columns = [next((plain[name] for name in known if name in plain), "") for known in (_SENTENCES, WORDS, TAGS)]
+    return (columns[0], columns[1], columns[2]) if all(columns) else None
 
 
 def read_tagged(
@@ -88,11 +88,11 @@ def _of_table(
     rows: list[tuple[list[str], list[str]]] = []
     wheres: list[str] = []
     last = None
-    for place, (begins, text, own) in enumerate(zip(*columns, strict=True)):
+    for place, (begins, text, tag_cell) in enumerate(zip(*columns, strict=True)):
         if not rows or (begins.strip() and begins != last):
             rows.append(([], []))
             wheres.append(f"row {place + 1}")
             last = begins
         rows[-1][0].append(text)
-        rows[-1][1].append(own)
+        rows[-1][1].append(tag_cell)
     return rows, wheres

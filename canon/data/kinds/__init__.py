@@ -1,4 +1,4 @@
-"""Kinds of data: what data is, independent of what reads it. The one table of them, and the functions that open data.
+"""Kinds of data: what data is, independent of the system that reads it. The table of kinds, and functions to open data.
 
 A named set is of one kind. A file or folder is of the first kind in `KINDS` that recognises it; a table can also be
 taken for texts with labels, running text, pairs of texts, questions with choices or sentences, where a system reads
@@ -53,7 +53,7 @@ KINDS: tuple[Kind, ...] = (
 )
 
 
-# What to do with files that people have and no kind reads.
+# Common files that no kind reads, and what to do with them.
 _CONVERT = {
     "is a spreadsheet: save it as CSV": (".xlsx", ".xls", ".xlsm", ".ods", ".numbers"),
     "is an archive: unpack it and give the folder or file in it": (".zip", ".7z", ".rar"),

@@ -42,7 +42,8 @@ class Kind(ABC):
     plural_zh: ClassVar[str]
     settings: ClassVar[type[Common]]
     formats: ClassVar[tuple[str, ...]]  # of data.format
-    offered: ClassVar[bool] = True  # whether `check` names its systems for data that is of another kind at home
+    offered: ClassVar[bool] = True  # whether `check` offers its systems for data of another kind
+    certain: ClassVar[bool] = False  # whether data of this kind is nothing else, even where a mistake in it is found
     untrained: ClassVar[str] = ", which no system of canon is trained on"  # where that is so
 
     @abstractmethod
@@ -70,7 +71,7 @@ class Kind(ABC):
         return ""
 
     def is_chosen(self, config: Any) -> bool:
-        """Whether a system may be chosen for it, where a user names none, on data that is of another kind at home."""
+        """Whether its systems may be chosen for data of another kind, where the user names no system."""
         return True
 
     def is_running(self, path: Path, config: Any) -> bool:
@@ -94,7 +95,7 @@ class Kind(ABC):
         return source
 
     def check(self, report: CheckReport, config: Any) -> Source | None:
-        """Counts what is there; a mistake becomes a warning. Returns the source, None if it could not be opened."""
+        """Counts the examples; a mistake becomes a warning. Returns the source, None if it could not be opened."""
         source = self.source(config)
         self.count(report, config, source)
         return source
@@ -158,7 +159,7 @@ def records_of(files: dict[str, Path]) -> tuple[FileRecord, ...]:
 
 
 def encoding_notes(files: Sequence[FileRecord]) -> list[str]:
-    """What the first files of a source are read as where that is not UTF-8."""
+    """Notes on the first files of a source that are not UTF-8, with the encoding they are read in."""
     read_as: dict[str, list[str]] = {}
     for path in (Path(file.name) for file in files[:_LOOKED]):
         read_as.setdefault(encoding_of(path), []).append(path.name)
@@ -185,12 +186,12 @@ def open_tables(
 
 
 def once(notes: dict[Path, tuple[str, ...]]) -> tuple[str, ...]:
-    """The notes on several files, one of those that say the same."""
-    said: dict[str, str] = {}
-    for file, own in notes.items():
-        for note in own:
-            said.setdefault(note.replace(file.name, ""), note)
-    return tuple(said.values())
+    """The notes on several files, each different one once."""
+    kept: dict[str, str] = {}
+    for file, notes_of_file in notes.items():
+        for note in notes_of_file:
+            kept.setdefault(note.replace(file.name, ""), note)
+    return tuple(kept.values())
 
 
 def labelled_parts(parts: dict[str, Any], is_labelled: Callable[[Any], bool]) -> tuple[dict[str, Any], list[str]]:
@@ -239,7 +240,7 @@ def peeked(path: Path, config: Any) -> Table:
 
 @lru_cache(maxsize=4)
 def _peeked(file: Path, encoding: str, delimiter: str, *stamp: int) -> Table:
-    if ending(file) == ".parquet":  # of which a stream of text leaves the numbers out
+    if ending(file) == ".parquet":  # read whole: a stream of text would leave out the columns of numbers
         rows = [row for _, row in islice(row_dicts(file), PEEK)]
     else:
         rows = TextStream((file,), tables=True, encoding=encoding, delimiter=delimiter).first_rows(PEEK)

@@ -94,7 +94,7 @@ def choose_columns(table: Table, label: str = "") -> ChoiceColumns | None:
 
 def choice_rows(table: Table, label: str = "") -> ChoiceRows:
     if (columns := choose_columns(table, label)) is None:
-        raise CanonError(f"{table.path} has no columns of choices, as ending0, ending1 … or choice_a, choice_b ….")
+        raise CanonError(f"{table.path} has no columns of choices, such as ending0, ending1 … or choice_a, choice_b ….")
     for name in (*columns.question, *columns.choices):
         if name not in table.names:
             raise CanonError(f'{table.path} has no column "{name}", which is one of the question and its choices.')
@@ -121,7 +121,7 @@ def choice_rows(table: Table, label: str = "") -> ChoiceRows:
 
 
 def _names(columns: Sequence[str], right: list[str] | None) -> tuple[str, ...]:
-    """What the answers call the choices: by what the columns' names end in, but from 0 where an answer is 0."""
+    """What answers call the choices: the endings of the columns' names, or numbers from 0 where an answer is 0."""
     ends = tuple(name.strip()[-1].upper() for name in columns)
     if ends[0].isdigit() and right is not None and "0" in right:
         return tuple(str(number) for number in range(len(ends)))

@@ -1,8 +1,8 @@
 """Texts sorted by class: a folder of texts for each class (aclImdb, 20 Newsgroups), or a file of lines (pos.txt).
 
 Both may lie below train and test folders; of files, the names may say the split too (pos_train.txt). A file in a class
-folder is one text; of a class's file, each line that is not blank is one. The class of a file is what its name has that
-not all names have: rt-polarity.pos and rt-polarity.neg are pos and neg.
+folder is one text; of a class's file, each line that is not blank is one. The class of a file is the part of its name
+that differs between files: rt-polarity.pos and rt-polarity.neg are pos and neg.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import NamedTuple
 from canon.data.formats.cells import listed
 from canon.data.formats.files import COMPRESSIONS, ending, lines, read_text
 from canon.data.formats.images import folder_record, visible
+from canon.data.formats.layout import first_lines, layout_of
 from canon.data.formats.rows import Rows, TextRows
 from canon.data.kinds.parts import files_in
 from canon.data.schema import FileRecord
@@ -24,6 +25,7 @@ ENDINGS = (".txt", ".text", "")
 _UNLABELLED = ("unsup", "unlabeled", "unlabelled")
 # Classes that files of lines are named after; others may be chapters of a text.
 _NAMES = ("pos", "neg", "positive", "negative", "neutral", "spam", "ham", "true", "false", "fake", "real", "yes", "no")
+_FEWEST = 3  # lines of a class whose name is not a usual one
 _WORD = re.compile(r"[^\W_]+")
 
 
@@ -47,7 +49,10 @@ def class_files(folder: Path, known: bool = False) -> ClassFiles | None:
             parts.setdefault(split_of(path) or split, {}).setdefault(name, []).append(path)
     names = set(parts.get("train", ()))
     single = all(set(part) == names and all(len(files) == 1 for files in part.values()) for part in parts.values())
-    if len(names) < 2 or "" in names or not single or (known and not names <= set(_NAMES)):
+    if len(names) < 2 or "" in names or not single:
+        return None
+    every = [path for part in parts.values() for files in part.values() for path in files]
+    if not names <= set(_NAMES) and (known or not all(map(_has_examples, every))):
         return None
     return ClassFiles("file", {split: parts[split] for split in SPLITS if split in parts})
 
@@ -65,6 +70,13 @@ def _is_text(path: Path) -> bool:
     return path.is_file() and ending(path) in ENDINGS and not path.name.endswith("ubyte")
 
 
+def _has_examples(path: Path) -> bool:
+    """Whether the lines of a file may be texts of one class: some lines, no table of pairs."""
+    layout = layout_of(path, "")
+    tabs = layout is not None and layout.delimiter == "\t"
+    return not tabs and sum(1 for line in first_lines(path, "") if line.strip()) >= _FEWEST
+
+
 def _by_name(root: Path) -> list[tuple[str, Path]]:
     """The class of each file of lines, and the file."""
     files = [item for item in files_in(root) if _is_text(item) or ending(item).removeprefix(".") in _NAMES]
@@ -73,7 +85,8 @@ def _by_name(root: Path) -> list[tuple[str, Path]]:
     words = [[word for word in _WORD.findall(_stem(item)) if not split_of(Path(word))] for item in files]
     shared = set.intersection(*map(set, words)) if words else set()
     return [
-        ("-".join(word for word in own if word not in shared), item) for own, item in zip(words, files, strict=True)
+        ("-".join(word for word in words_of_file if word not in shared), item)
+        for words_of_file, item in zip(words, files, strict=True)
     ]
 
 

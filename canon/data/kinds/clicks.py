@@ -2,8 +2,8 @@
 
 Read from libFM's, svmlight's and libffm's lines, from Criteo's logs, and from tables. A table is of this kind by the
 name of its label (click, clicked, ctr …, with two values), and can be read as this kind whatever its label is called.
-`data.positive = ">= 4"` makes clicks of a number. The columns of the user and of the time split the rows, are scored by
-(AUC per user), or both; a time is no field.
+`data.positive = ">= 4"` makes clicks of a number. The columns of the user and of the time split the rows or
+score them (AUC per user); the time is not a field.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ Rows = Table | FeatureLines
 
 @settings
 class ClickSettings(Columns):
-    user: Name = layout("", "column of the user: for AUC per user and split = user; default: by its name, none without")
-    time: Name = layout("", "column of the time: for split = time, and no field; default: by its name")
+    user: Name = layout("", "column of the user: for AUC per user and split = user; default: by its name, if any")
+    time: Name = layout("", "column of the time: for split = time, not a field; default: by its name")
     positive: str = layout("", 'which labels are clicks, as in ">= 4"; default: of two values the larger one')
     split: str = Field(
         default="",
@@ -81,12 +81,13 @@ class ClickKind(Kind):
     plural_zh = "点击数据"
     settings = ClickSettings
     offered = False  # any table with a label of two values can be read as clicks
+    certain = True
     formats = ("svmlight", "libfm", "libffm", "criteo")
 
     # Recognising
 
     def sniff(self, path: Path, config: Any) -> str:
-        """By the file that a folder is recognised by; where none is named as a part is, any will do."""
+        """By the training part of a folder, or any file where none is named as a part."""
         files, leading = files_in(path), leading_file(path)
         named = any(map(split_of, files))
         if any(_holds_lines(file, config.encoding) for file in files if file == leading or not named):
@@ -102,7 +103,7 @@ class ClickKind(Kind):
         return self._clicked(path, config)
 
     def _clicked(self, path: Path, config: Any) -> str:
-        """Why a table is one of clicks: the name of a label with two values. Where a text is to be read, it is not."""
+        """Why a table is one of clicks: the name of a label with two values. Not a table with a text."""
         try:
             table = peeked(path, config)
         except CanonError:  # opening the table raises it again
@@ -123,7 +124,7 @@ class ClickKind(Kind):
         return f"{name} has users and items, whose columns can be fields" if home is INTERACTIONS else ""
 
     def is_chosen(self, config: Any) -> bool:
-        """Not for a table that is none of clicks: its columns are features to other systems."""
+        """Not for a table without clicks: its columns are features to other systems."""
         return False
 
     def is_table(self, path: Path, config: Any) -> bool:
@@ -162,7 +163,7 @@ class ClickKind(Kind):
         for split, file in files.items():
             columns = criteo_columns(file, config.encoding)
             if not columns:
-                raise CanonError(f"{file} is no log of Criteo's: a line is a label, 13 numbers and 26 categories.")
+                raise CanonError(f"{file} is not a log as Criteo's: a line has a label, 13 numbers and 26 categories.")
             parts[split] = read_table(file, replace(config, delimiter="\t"), columns)
         numbers = tuple(column for column in parts["train"].names if column.startswith("I"))
         return ClickSource(name, parts, records_of(files), notes, label=LABEL, numbers=numbers)
@@ -250,12 +251,12 @@ def _described(source: ClickSource, config: Any, like: Source | None) -> ClickSo
         notes.append(note)
     user = train.require(config.user, "data.user") if config.user else _named(train.names, USERS, label)
     time = train.require(config.time, "data.time") if config.time else ""
-    if not time and (found := _named(train.names, TIMES, label, user)) and _are_times(train, found):
-        time = found
+    if not time and (times := _named(train.names, TIMES, label, user)) and _are_times(train, times):
+        time = times
     if user and not config.user:
         notes.append(f'The user is the column "{user}" (data.user).')
     if time and not config.time:
-        notes.append(f'The time is the column "{time}" (data.time), which is no field.')
+        notes.append(f'The time is the column "{time}" (data.time), which is not used as a field.')
     parts = {name: part for name, part in source.parts.items() if label in part and not part.unlabelled(label).all()}
     if left := [name for name in source.parts if name not in parts]:
         notes.append(f"Without labels, and left out: {', '.join(left)}.")
@@ -266,7 +267,7 @@ def _described(source: ClickSource, config: Any, like: Source | None) -> ClickSo
 
 
 def click_classes(source: ClickSource) -> tuple[str, str]:
-    """The names of no click and of a click."""
+    """The two names of the label: without a click, with one."""
     if source.positive:
         return "no", "yes"
     train: Rows = source.parts["train"]
@@ -277,7 +278,7 @@ def click_classes(source: ClickSource) -> tuple[str, str]:
         what = f'the label "{source.label}"'
         values = class_names(train, source.label) if _few(train, source.label) else ("",) * 3
     if len(values) == 1:
-        raise CanonError(f'{train.path}: every row has the label "{values[0]}"; clicks and others are needed.')
+        raise CanonError(f'{train.path}: every row has the label "{values[0]}"; clicks and other rows are needed.')
     if len(values) != 2:
         count = "more than two" if values[0] == "" else f"{len(values):,}"
         raise CanonError(
@@ -319,14 +320,14 @@ def _place(name: str, classes: Sequence[str]) -> int | None:
 
 
 def _fits(name: str, condition: str) -> bool | None:
-    """Whether a label fulfils data.positive; None where it has no answer."""
+    """Whether a label fulfils data.positive; None where that cannot be decided."""
     parsed = _POSITIVE.fullmatch(condition)
     sign, value = parsed.groups() if parsed else ("==", condition)
     if sign in ("==", "!="):
         return (name == canonical(value)) == (sign == "==") if name.strip() else None
     limit, number = parse_number(value), parse_number(name)
     if limit is None:
-        raise CanonError(f'data.positive = "{condition}" compares with no number; write a rule such as ">= 4".')
+        raise CanonError(f'data.positive = "{condition}" does not compare with a number; write a rule such as ">= 4".')
     return None if number is None or not np.isfinite(number) else bool(_COMPARE[sign](number, limit))
 
 
@@ -360,14 +361,14 @@ def click_times(rows: Table, name: str) -> np.ndarray:
             return np.array(texts, dtype="datetime64[s]").astype(np.float64)[codes]
         except ValueError:
             text = rows.text(name, int(bad.argmax()))
-            raise rows.mistake(int(bad.argmax()), f'the time "{short(text)}" is no number and no date.') from None
+            raise rows.mistake(int(bad.argmax()), f'the time "{short(text)}" is neither a number nor a date.') from None
     if not np.isfinite(values).all():
         raise rows.mistake(int((~np.isfinite(values)).argmax()), f'the time (column "{name}") is missing.')
     late = values > _MILLISECONDS
     if late.any() and (values[~late] > _SECONDS).any():
         raise rows.mistake(
             int(late.argmax()) if late.sum() * 2 < len(late) else int((~late).argmax()),
-            f'the time (column "{name}") is in {"milliseconds" if late.sum() * 2 < len(late) else "seconds"}, those of '
+            f'the time (column "{name}") is in {"milliseconds" if late.sum() * 2 < len(late) else "seconds"}, but '
             "most rows are not.",
         )
     return values

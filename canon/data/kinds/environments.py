@@ -1,4 +1,4 @@
-"""Environments to act in: gymnasium's by their ids, classes in a file of Python, plugins, and two that come with canon.
+"""Environments to act in: gymnasium's by their ids, a class or function in a file, plugins, and two that canon has.
 
 They have no training examples: experience comes from acting. What is split is episodes to be judged by, each decided by
 the seed of its reset; none of these seeds is used in training.
@@ -58,7 +58,7 @@ class EnvironmentKind(Kind):
         return opening.recognised(source)
 
     def read(self, path: Path, config: Any, like: Source | None = None) -> Source:
-        raise CanonError(f"{path} is not an environment: name a gymnasium id, or FILE.py:CLASS.")
+        raise CanonError(f"{path} is not an environment: name a gymnasium id, or FILE.py:NAME.")
 
     def read_files(self, record: Dataset, files: dict[str, Path], config: Any) -> Source:
         raise CanonError(f"{record.name} is not an environment.")

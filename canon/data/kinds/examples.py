@@ -1,6 +1,6 @@
 """Texts with labels of any sort: what their kinds have in common.
 
-A test part without labels, as GLUE has it, is left out, and the validation part becomes the test part.
+A test part without labels, as in GLUE, is left out, and the validation part becomes the test part.
 """
 
 from __future__ import annotations
@@ -75,7 +75,6 @@ class ExampleKind(Kind):
             texts += rows.texts()
             self.count_part(report, name, rows)
         report.lengths["words"] = quantiles(Counter(len(words(text)) for text in texts))
-        report.notes += [note for note in source.notes if note not in report.notes]
 
     def _divided(self, report: CheckReport, config: Any, source: Source) -> dict[str, Rows]:
         """The rows of each split; parts as they are where training could not split them."""

@@ -41,7 +41,7 @@ class ImageKind(Kind):
             if path.name.endswith((".tar.gz", ".tgz", ".tar")):
                 return f"{path.name} is an archive, as CIFAR-10 comes in"
             if path.suffix.lower() in images.ENDINGS or idx.NAME.match(path.name):
-                raise CanonError(f"{path} is one file of a set of images; give the folder it is in.")
+                raise CanonError(f"{path} is one file of a set of images; give its folder.")
             return ""
         if idx.is_idx_folder(path):
             return f"{path.name} has IDX files"

@@ -52,7 +52,7 @@ class InteractionSettings(Delimited):
     rating: Name = layout("", "column of ratings; default: by its name, else the third, if there is one")
     time: Name = layout("", "column of times, numbers or dates; default: by its name, else the last of four")
     positive: Annotated[str, PlainValidator(_condition)] = layout(
-        "", 'interactions that count, by their rating, as in ">= 4"; default: all'
+        "", 'which interactions count, by their rating, as in ">= 4"; default: all'
     )
     negatives: str = layout("", "a file of items that each test item is ranked among; default: beside the test file")
 
@@ -83,7 +83,7 @@ class InteractionKind(Kind):
     formats = ("interactions",)
 
     def sniff(self, path: Path, config: Any) -> str:
-        """By the file that a folder is recognised by; where none is named as a part is, any will do."""
+        """By the training part of a folder, or any file where none is named as a part."""
         files = [file for file in files_in(path) if not _NEGATIVE.search(file.name)]
         named = any(map(split_of, files))
         leading = leading_file(path)
@@ -117,7 +117,7 @@ class InteractionKind(Kind):
         laid: dict[str, tuple[Path, InteractionColumns]] = {}
         for split, path in parts.files.items():
             if (columns := columns_of(path, config)) is None:
-                raise CanonError(f"{path}: no column's name is that of users or of items; set data.user and data.item.")
+                raise CanonError(f"{path}: no column is named as users or items are; set data.user and data.item.")
             laid[split] = path, columns
         read, users, items, notes = read_interactions(laid, config)
         notes = [*parts.notes, *(_said(*of) for of in laid.values()), *notes]
@@ -148,7 +148,7 @@ class InteractionKind(Kind):
             least, middle, most = (int(number) for number in np.quantile(of_each, (0, 0.5, 1)))
             report.notes.append(f"{count:,} {what}s; interactions of one: {least:,} to {most:,}, median {middle:,}.")
         filled = different / max(len(source.users) * len(source.items), 1)
-        report.notes.append(f"{filled:.3%} of all pairs of a user and an item are there.")
+        report.notes.append(f"{filled:.3%} of all pairs of a user and an item occur.")
         if train.ratings is not None:
             values, counts = np.unique(train.ratings, return_counts=True)
             shown = ", ".join(f"{value:g} ({count:,})" for value, count in list(zip(values, counts, strict=True))[:12])
@@ -186,7 +186,7 @@ def _said(path: Path, laid: InteractionColumns) -> str:
 
 
 def _positive(rows: Interactions, config: Any) -> tuple[Interactions, str]:
-    """Those whose rating is as data.positive says."""
+    """The interactions whose rating fulfils data.positive, and a note."""
     if not config.positive:
         rated = rows.ratings is not None and len(np.unique(rows.ratings)) > 1
         note = f'{rows.path.name}: every rating counts; data.positive = ">= 4" would keep the better ones.'

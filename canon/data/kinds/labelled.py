@@ -19,6 +19,7 @@ from canon.data.catalogue import Dataset
 from canon.data.checking.counts import count_labelled
 from canon.data.checking.report import CheckReport
 from canon.data.columns import TextColumns, choose_columns, choose_label, is_number, texts_of
+from canon.data.formats.cells import listed
 from canon.data.formats.fasttext_lines import is_labelled, read_lines
 from canon.data.formats.files import ending
 from canon.data.formats.names import COLA, HEADINGS, NUMBERS, PAIRS, SEVERAL
@@ -135,7 +136,7 @@ class LabelledKind(ExampleKind):
         else:
             columns = choose_columns(train, config.label or source.label, config.features or source.features)
         if not columns.label:
-            raise CanonError(f"{train.path} has no column beside its text to be the label.")
+            raise CanonError(f"{train.path} has no column besides its text that could be the label.")
         separator = config.label_separator or separator_of(train, columns.label)
         how = columns, separator, texts
         parts = {name: text_rows(table, *how) for name, table in source.parts.items()}
@@ -145,6 +146,11 @@ class LabelledKind(ExampleKind):
         notes = (*source.notes, note)
         if separator != config.label_separator:
             notes += (f'Several labels in a cell are separated by "{separator}" (data.label_separator).',)
+        if marks := _marks(train, columns):
+            notes += (
+                f'"{columns.label}" is one of several columns of 0 and 1, and the only one that is learned; '
+                f"data.label chooses another: {listed(marks)}.",
+            )
         common = source.name, parts, source.files, notes, source.test, (), source.origin, self
         numeric, monitor = _are_numbers(train, columns.label), "matthews" if tuple(train.names) == COLA else ""
         chosen = {"label": columns.label, "columns": columns.texts, "names": train.names}
@@ -164,7 +170,7 @@ def open_table(path: Path, config: Any, columns: Sequence[str] = ()) -> Table | 
 
 
 def _has_heading(texts: Sequence[str]) -> bool:
-    """Whether two texts of a row are a heading and what it is of, rather than two to compare."""
+    """Whether two texts of a row are a heading and its text, rather than two to compare."""
     names = tuple(name.strip().lower() for name in texts)
     return len(names) == 2 and names not in PAIRS and not set(HEADINGS).isdisjoint(names)
 
@@ -177,6 +183,18 @@ def _are_numbers(table: Table, label: str) -> bool:
         return False
     fractions, several = bool((known != np.rint(known)).any()), len(np.unique(known)) > MOST_CLASSES
     return fractions or several or label.strip().lower() in NUMBERS
+
+
+def _marks(table: Table, columns: TextColumns) -> list[str]:
+    """The columns that hold nothing but 0 and 1, as the label does: each says of a text whether it has one property."""
+
+    def is_mark(name: str) -> bool:
+        values, bad = table.numbers(name)
+        return not bad.any() and set(np.unique(values)) <= {0.0, 1.0}
+
+    if not is_mark(columns.label):
+        return []
+    return [name for name in table.names if name not in (columns.label, *columns.texts) and is_mark(name)]
 
 
 def separator_of(table: Table, label: str) -> str:

@@ -43,7 +43,7 @@ class ParallelKind(Kind):
         return f"{path.name} has files in {', '.join(languages)} side by side" if languages else ""
 
     def sniff_table(self, path: Path, config: Any) -> str:
-        return f"{path.name} is a table, which can have a text and what it becomes"
+        return f"{path.name} is a table, which can have a text and its translation"
 
     def examine(self, config: Any, home: Source | None) -> Source:
         """Of a table, whether it has two texts; they are not read, which take room."""
@@ -64,10 +64,15 @@ class ParallelKind(Kind):
     def _from_two(self, folder: Path, languages: tuple[str, ...], encoding: str) -> Source:
         if len(languages) not in (0, 2):
             raise CanonError(f"data.languages must name two, from and to; got {len(languages)}.")
+        notes: tuple[str, ...] = ()
+        if not languages and len(there := pairs.pair_languages(folder)) == 2:
+            languages = first, second = tuple(sorted(there, key=lambda name: (name != "en", name)))
+            turned = f'data.languages = ["{second}", "{first}"]'
+            notes = (f"{folder.name}: from {first} to {second}; {turned} turns it round.",)
         both = pairs.pair_files(folder, *languages)
         parts = {split: pairs.read_pair_files(*files, encoding) for split, files in both.items()}
         records = records_of({str(file): file for files in both.values() for file in files})
-        return _source(folder.name, parts, records)
+        return _source(folder.name, parts, records, notes)
 
     def read_files(self, record: Dataset, files: dict[str, Path], config: Any) -> Source:
         languages = config.languages or record.languages

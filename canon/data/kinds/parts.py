@@ -1,4 +1,4 @@
-"""Which files of a folder are its train, valid and test parts, and which are no data.
+"""Which files of a folder are its train, valid and test parts, and which are not data.
 
 A part is found by train, valid, dev or test in a file's name, between other words or inside one. README, LICENSE and
 the like are never data, nor are files in another format than the others; notes list what is ignored.
@@ -21,7 +21,7 @@ from canon.errors import CanonError
 
 _ABOUT = re.compile(
     r"(read[-_ ]?me|licen[cs]e|copying|citation|change(log|s)|notice|authors|contributing|dataset[-_]infos?|makefile|"
-    r"requirements|sources|credits)(?![a-z])",
+    r"requirements|sources|credits|about)(?![a-z])|_",
     re.IGNORECASE,
 )
 _CLASSES = re.compile(r"(class|label)(es|s)?([-_ ]?(name|list|dict|map)s?)?(\.(txt|names|text))?", re.IGNORECASE)
@@ -33,12 +33,12 @@ class Parts(NamedTuple):
 
 
 def is_about(path: Path) -> bool:
-    """Whether a file describes data rather than being data, by its name: README.md, LICENSE, class.txt."""
+    """Whether a file describes data rather than being data, by its name: README.md, LICENSE, _about.txt, class.txt."""
     return bool(_ABOUT.match(path.name) or _CLASSES.fullmatch(path.name))
 
 
 def files_in(path: Path) -> list[Path]:
-    """The file itself, or the files of a folder that may be data; where it has but one folder, those of that."""
+    """The file itself, or the files of a folder that may be data; where it holds only a folder, that folder's files."""
     if path.is_file():
         return [path]
     items = visible(path)
@@ -48,7 +48,7 @@ def files_in(path: Path) -> list[Path]:
 
 
 def leading_file(path: Path) -> Path | None:
-    """The file by which a path is recognised: itself, or of a folder the training part, else a table, else any file."""
+    """The file by which a path is recognised: itself; in a folder the training part, else a table, else any file."""
     ranked = [
         (split_of(item) != "train", split_inside(item) != "train", ending(item) not in TABLES, item)
         for item in files_in(path)
@@ -60,13 +60,13 @@ _FOLD = re.compile(r"(?:train|valid|dev|val|test)[-_.]?(\d+)(?!\w)", re.IGNORECA
 
 
 def of_fold(files: Sequence[Path], fold: int | None, path: Path) -> list[Path]:
-    """Of files train_0, train_1 …, dev_0, dev_1 … those of one fold, and all others."""
-    numbers = {item: int(found[1]) for item in files if (found := _FOLD.search(item.name))}
+    """The files of one fold among train_0, train_1 …, dev_0, dev_1 …, and all files without a fold."""
+    numbers = {item: int(match[1]) for item in files if (match := _FOLD.search(item.name))}
     if fold is None:
         return list(files)
     if fold not in numbers.values():
         listed = ", ".join(map(str, sorted(set(numbers.values())))) or "none"
-        raise CanonError(f"{path} has no files of data.fold = {fold}; there is {listed}.")
+        raise CanonError(f"{path} has no files for data.fold = {fold}; its folds: {listed}.")
     return [item for item in files if numbers.get(item, fold) == fold]
 
 

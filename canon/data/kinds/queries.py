@@ -20,7 +20,7 @@ import numpy as np
 from canon.config import settings
 from canon.data.catalogue import Dataset
 from canon.data.checking.report import CheckReport
-from canon.data.columns import PEEK, number_targets
+from canon.data.columns import PEEK, number_targets, texts_of
 from canon.data.formats.files import ending
 from canon.data.formats.images import visible
 from canon.data.formats.letor import QueryRows, grouped, is_letor, joined, read_letor
@@ -36,6 +36,7 @@ _QUERY = ("qid", "query_id", "queryid", "srch_id", "search_id")
 _DOCUMENT = ("docid", "doc_id", "document", "document_id", "documentid", "doc")
 _GRADE = ("relevance", "grade", "rel", "label", "target", "y")
 _FOLDER, _PIECE = re.compile(r"fold[-_ ]?(\d+)", re.IGNORECASE), re.compile(r"S([1-5])\.\w+(\.\w+)?")
+HIGHEST_GRADE = 30  # that LightGBM ranks by
 _PIECES = 5
 _TRAINED = 3  # pieces that a fold trains on
 
@@ -57,16 +58,28 @@ class QueryKind(Kind):
     plural_zh = "查询及其候选文档"
     settings = QuerySettings
     formats = ("letor",)
+    certain = True
 
     def sniff(self, path: Path, config: Any) -> str:
-        """By the file that a folder is recognised by; where none is named as a part is, any will do."""
+        """By the file that a folder is recognised by; where none is named as a part is, any will do. A table is of
+        this kind by the names of its columns, unless it has a text to be read."""
         if path.is_dir() and (folds := _folds(path)):
             return self.sniff(folds[min(folds)], config)
         files = files_in(path)
         named = any(map(split_of, files))
         leading = leading_file(path)
         held = any(_holds(file, config.encoding) for file in files if file == leading or not named)
-        return f"{path.name} has lines such as {EXAMPLE}" if held else ""
+        if held:
+            return f"{path.name} has lines such as {EXAMPLE}"
+        try:
+            if config.positive or not holds_tables(path, config) or texts_of(_first_rows(path, config), config.label):
+                return ""
+            return self.sniff_table(path, config)
+        except CanonError:  # opening the table raises it again
+            return ""
+
+    def is_table(self, path: Path, config: Any) -> bool:
+        return holds_tables(path, config)
 
     def sniff_table(self, path: Path, config: Any) -> str:
         if not holds_tables(path, config):
@@ -82,19 +95,19 @@ class QueryKind(Kind):
             number = config.fold if config.fold is not None else min(folds)
             if number not in folds:
                 listed = ", ".join(map(str, sorted(folds)))
-                raise CanonError(f"{path} has no folder of data.fold = {number}; there is {listed}.")
+                raise CanonError(f"{path} has no folder for data.fold = {number}; its folds: {listed}.")
             source = self.read(folds[number], replace(config, fold=None), like)
             note = f"{folds[number].name} is read; data.fold chooses another."
             return replace(source, notes=(note, *source.notes), origin={**source.origin, "fold": number})
         if path.is_dir() and len(pieces := _pieces(path)) == _PIECES:
             read = {number: _read(file, config) for number, file in pieces.items()}
             rows = [read[number][0] for number in sorted(pieces)]
-            notes = once({pieces[number]: own for number, (_, own) in read.items()})
+            notes = once({pieces[number]: notes_of_file for number, (_, notes_of_file) in read.items()})
             files = {str(number): file for number, file in pieces.items()}
             return _fold(path.name, rows, config.fold or 1, files, notes)
         parts = parts_of(path, lambda file: _is_read(file, config), "files of queries", config.fold)
         opened = {split: _read(file, config) for split, file in parts.files.items()}
-        notes = once({parts.files[split]: own for split, (_, own) in opened.items()})
+        notes = once({parts.files[split]: notes_of_file for split, (_, notes_of_file) in opened.items()})
         rows_of = {split: rows for split, (rows, _) in opened.items()}
         return QuerySource(path.name, rows_of, records_of(parts.files), (*parts.notes, *notes))
 
@@ -118,16 +131,28 @@ class QueryKind(Kind):
             sizes = np.sort(rows.sizes)
             middle, least, most = int(sizes[len(sizes) // 2]), int(sizes[0]), int(sizes[-1])
             report.notes.append(
-                f"{name}: {int(sizes.sum()):,} documents, {least} to {most} of a query (the median {middle}), "
+                f"{name}: {int(sizes.sum()):,} documents, {least} to {most} of a query (median {middle}), "
                 f"{rows.values.shape[1]} features."
             )
             if rows.grades is not None:
                 grades, counts = np.unique(rows.grades, return_counts=True)
                 pairs = zip(grades.tolist(), counts.tolist(), strict=True)
                 report.classes[name] = {f"grade {grade:g}": count for grade, count in pairs}
+                if not rows.ordered.any() and name == "train":
+                    report.warn(unordered(rows))
+                if grades[-1] > HIGHEST_GRADE or (grades % 1).any():
+                    strange = grades[-1] if grades[-1] > HIGHEST_GRADE else grades[grades % 1 > 0][0]
+                    report.notes.append(
+                        f"{name}: lambdamart takes whole grades from 0 to {HIGHEST_GRADE}, not {strange:g}; the other "
+                        "rankers take it."
+                    )
 
 
 QUERIES = QueryKind()
+
+
+def unordered(rows: QueryRows) -> str:
+    return f"{rows.path}: no query has documents of different grades, so there is no order to learn."
 
 
 def _first_rows(path: Path, config: Any) -> Table:
@@ -149,7 +174,7 @@ def _fold(
 ) -> QuerySource:
     """Fold k of five pieces: k, k + 1 and k + 2 to train on, the next to choose by, the one after to test."""
     if not 1 <= fold <= _PIECES:
-        raise CanonError(f"{name} has no data.fold = {fold}; there is 1 to {_PIECES}.")
+        raise CanonError(f"{name} has no data.fold = {fold}; its folds: 1 to {_PIECES}.")
     turned = [pieces[(fold - 1 + place) % _PIECES] for place in range(_PIECES)]
     parts = {"train": joined(turned[:_TRAINED], name), "valid": turned[_TRAINED], "test": turned[_TRAINED + 1]}
     note = f"Fold {fold} of {_PIECES}; data.fold chooses another."
@@ -159,13 +184,13 @@ def _fold(
 def _folds(path: Path) -> dict[int, Path]:
     """The folders of folds."""
     folders = ((item, _FOLDER.fullmatch(item.name)) for item in visible(path) if item.is_dir())
-    return {int(found[1]): item for item, found in folders if found}
+    return {int(match[1]): item for item, match in folders if match}
 
 
 def _pieces(path: Path) -> dict[int, Path]:
     """The files S1 … S5."""
     files = ((item, _PIECE.fullmatch(item.name)) for item in visible(path) if item.is_file())
-    return {int(found[1]): item for item, found in files if found}
+    return {int(match[1]): item for item, match in files if match}
 
 
 def _holds(file: Path, encoding: str) -> bool:

@@ -1,4 +1,4 @@
-"""Sentences to embed: single ones, pairs that belong together, triples with texts that do not, pairs with a score or a
+"""Sentences to embed: single sentences, matching pairs, triples with texts that do not match, pairs with a score or a
 class.
 
 A table has them in columns, by their names (anchor, positive, negative_1; query, positive; sentence1, sentence2, score)
@@ -57,7 +57,7 @@ _NO_CLASS = ("-", "")  # where annotators disagreed
 @settings
 class SentenceSettings(Columns):
     unit: Literal["auto", "line", "sentence"] = Field(
-        default="auto", description="what a text has an example for: each line, or each sentence; auto looks at lines"
+        default="auto", description="an example of a text file: each line, or each sentence; auto looks at the lines"
     )
     score_range: Annotated[tuple[float, ...], Field(max_length=2)] = Field(
         default=(), description="lowest and highest score of two texts; default: those of the training examples, whole"
@@ -186,8 +186,8 @@ class SentenceKind(Kind):
         for split, files in parts.items():
             several = []
             for file in files:
-                rows, found, notes[file] = self._rows(file, config, chosen, columns)
-                chosen = found if chosen is None else chosen
+                rows, used, notes[file] = self._rows(file, config, chosen, columns)
+                chosen = used if chosen is None else chosen
                 several.append(rows)
             read[split] = several[0] if len(several) == 1 else _joined(name, several, files)
         if len(read) == 1:
@@ -256,7 +256,7 @@ def _matched(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _says(known: tuple[str, ...]) -> bool:
-    """Whether these names are of no other kind of data."""
+    """Whether these names belong to no other kind of data."""
     return len(known) > 2 or tuple(name.strip().lower() for name in known[:2]) in _MATCHED[:4]
 
 
@@ -344,7 +344,7 @@ def _joined(name: str, parts: Sequence[SentenceRows], files: Sequence[Path]) -> 
     scored = {part.scores is not None for part in parts}
     if len(widths) > 1 or len(scored) > 1 or any(part.labels is not None for part in parts):
         listed = ", ".join(file.name for file in files[:3])
-        raise CanonError(f"{name}: {listed} have other columns each; give one file.")
+        raise CanonError(f"{name}: {listed} have different columns; give one file.")
     places = [(part, row) for part in parts for row in range(len(part))]
 
     def where(row: int) -> str:
@@ -386,8 +386,8 @@ def _source(
         more.append(f"{Path(kept['test'].path).name} is the test set.")
     what = f"The texts are {', '.join(columns.texts)}" if len(columns.texts) > 1 else ""
     judged = f"the {'score' if columns.score else 'class'} is {columns.score or columns.label}"
-    said = [what, judged] if columns.score or columns.label else [what]
-    note = f"{', '.join(filter(None, said))}; data.features and data.label choose others." if what else ""
+    parts_of_note = [what, judged] if columns.score or columns.label else [what]
+    note = f"{', '.join(filter(None, parts_of_note))}; data.features and data.label choose others." if what else ""
     label = columns.score or columns.label
     common = name, kept, tuple(files), tuple(filter(None, (*notes, note, *more))), test
     assert train is kept["train"]

@@ -65,7 +65,7 @@ def read_tables(path: Path, config: Any, names: Sequence[str] = (), label: str =
 
 
 def _with_lacking(source: TableSource) -> TableSource:
-    """Where the test part has all columns but one, as in a contest, that one is the label."""
+    """Where the test part lacks one column, as in a contest, that column is the label."""
     if "test" not in source.parts:
         return source
     lacking = [name for name in source.parts["train"].names if name not in source.parts["test"].names]

@@ -34,7 +34,7 @@ class TaggedKind(ExampleKind):
         return named if ending(file) in ENDINGS else f"{path.name} has a word and its tag on each line"
 
     def sniff_text(self, path: Path, config: Any) -> str:
-        """Where tags are asked for, columns of any sort will do."""
+        """Where a system needs tags, any columns are accepted."""
         file = leading_file(path)
         columns = file is not None and is_conll(file, config.encoding)
         return f"{path.name} has a word a line in columns, and blank lines between sentences" if columns else ""

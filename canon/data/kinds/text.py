@@ -5,6 +5,7 @@ Parts are `TextStream` (canon/data/corpus/text_blocks.py), which the encodings r
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
@@ -19,7 +20,7 @@ from canon.data.columns import choose_text, is_text
 from canon.data.corpus.text_blocks import TextStream
 from canon.data.formats import text
 from canon.data.formats.files import ending
-from canon.data.formats.layout import layout_of
+from canon.data.formats.layout import first_lines, layout_of
 from canon.data.formats.tables import ENDINGS as TABLES
 from canon.data.formats.tables import is_table
 from canon.data.kinds.base import Kind, holds_tables, peeked, text_column
@@ -28,6 +29,9 @@ from canon.data.schema import FileRecord
 from canon.data.settings import Columns
 from canon.data.source import Source, TableSource, TextSource, split_of
 from canon.errors import CanonError
+
+_TAGGED = re.compile(r"\S+[/_][A-Z$.,:`'()-]{1,8}[A-Z$*+-]{0,6}")  # the/DT
+_SEEN, _MOSTLY = 50, 0.9  # lines, and the share of their words
 
 
 class TextKind(Kind):
@@ -88,7 +92,7 @@ class TextKind(Kind):
         return TextSource(source.name, parts, source.files, source.notes, *how)
 
     def examine(self, config: Any, home: Source | None) -> Source:
-        """Of a table, whether it has text, which is not read."""
+        """Whether a table has a column of text; the text is not read."""
         if not isinstance(home, TableSource):
             return super().examine(config, home)
         return replace(home, kind=self)
@@ -156,7 +160,22 @@ def _source(name: str, files: dict[str, list[Path]], config: Any, names: Sequenc
             column = part.choose_column(config.features, config.label)
             notes = (*_layout_notes(paths[0], config, names), f'The text is the column "{column}".')
         parts[split] = replace(part, column=column)
+    notes = notes if tables else _tagged_notes(files["train"][0], config.encoding)
     return TextSource(name, parts, tuple(records.values()), notes)
+
+
+def _tagged_notes(path: Path, encoding: str) -> tuple[str, ...]:
+    """A note on a file of words that have tags, as the Brown corpus has them."""
+    try:
+        words = " ".join(first_lines(path, encoding)[:_SEEN]).split()
+    except CanonError:  # reading the file raises it again
+        return ()
+    if not words or sum(map(bool, map(_TAGGED.fullmatch, words))) < _MOSTLY * len(words):
+        return ()
+    return (
+        f"{path.name} has tags beside its words ({words[0]}): a word and its tag on each line, a tab between them and "
+        "a blank line after each sentence, are read as sentences with tags.",
+    )
 
 
 def _layout_notes(path: Path, config: Any, names: Sequence[str]) -> tuple[str, ...]:

@@ -91,6 +91,7 @@ PATTERNS: dict[str, tuple[tuple[tuple[str, int], ...], tuple[tuple[str, int], ..
     "gpt": (_pieces("first eos"), _pieces("first second eos")),
     "xlnet": (_pieces("first sep cls:2"), _pieces("first sep second:1 sep:1 cls:2")),
     "t5": (_pieces("first eos"), _pieces("first second eos")),
+    "words": (_pieces("first"), _pieces("first second")),
 }
 
 

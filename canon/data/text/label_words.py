@@ -76,11 +76,11 @@ def encode_words(
     taken: dict[Ids, str] = {}
     of_classes = []
     for name in classes:
-        own = words.get(name, () if words else (name,))
-        if not own:
+        words_of_class = words.get(name, () if words else (name,))
+        if not words_of_class:
             raise CanonError(f'data.words has no word for the class "{name}"; give one, as in {{ {name} = "…" }}.')
         ids = []
-        for word in own:
+        for word in words_of_class:
             tokens = tokenizer.encode([f" {word}" if spaced and tokenizer.joins_spaces else word])[0]
             token = tuple(map(int, tokens))
             if not word.strip() or not token or tokenizer.specials.unk in token:

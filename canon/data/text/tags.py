@@ -7,7 +7,8 @@
 | BIOES | B begins, I goes on, E ends; S is an entity of one word |
 | BILOU | the same with L for E and U for S |
 | BMES | the same with M for I; Chinese segmentation has these letters alone |
-O is a word of no entity. A letter is followed by "-" and the type (Ramshaw and Marcus 1995; Ratinov and Roth 2009).
+O is a word outside of entities. A letter is followed by "-" and the type (Ramshaw and Marcus 1995; Ratinov and Roth
+2009).
 """
 
 from __future__ import annotations

@@ -116,11 +116,11 @@ def of_columns(columns: tuple[str, ...], ends: bool) -> str:
 
 def _parsed(text: str) -> Iterator[Piece]:
     start = 0
-    for found in _PIECE.finditer(text):
-        if found.start() > start:
-            yield LiteralPiece(text[start : found.start()])
-        start = found.end()
-        whole = found[0]
+    for match in _PIECE.finditer(text):
+        if match.start() > start:
+            yield LiteralPiece(text[start : match.start()])
+        start = match.end()
+        whole = match[0]
         if whole in ("{{", "}}"):
             yield LiteralPiece(whole[0])
         elif len(whole) == 1:

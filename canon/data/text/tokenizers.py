@@ -36,6 +36,7 @@ from canon.data.text.vocabularies import (
     in_batches,
     learn,
     library,
+    of_words,
     to_utf8,
 )
 from canon.errors import CanonError
@@ -86,6 +87,11 @@ class Tokenizer:
         """
         more = [MASK, *(SENTINEL.format(index) for index in range(sentinels))] if mask or sentinels else []
         return cls(learn(texts, kind, vocab_size, lowercase, min_count, (*RESERVED, *more)), kind)
+
+    @classmethod
+    def of_words(cls, words: Sequence[str], kind: str, lowercase: bool) -> Tokenizer:
+        """A vocabulary of these words; kind: word or split."""
+        return cls(of_words(words, kind, lowercase), kind)
 
     @cached_property
     def specials(self) -> Specials:

@@ -87,6 +87,13 @@ def learn(
     return library().Tokenizer.from_str(json.dumps(plain))
 
 
+def of_words(words: Iterable[str], kind: str, lowercase: bool) -> Any:
+    """The library's tokeniser for which these words, as `kind` cuts them, are the tokens, after the reserved ones."""
+    inner = pipeline(kind, lowercase)
+    inner.model = library().models.WordLevel(_numbered(words, RESERVED), unk_token=RESERVED[UNK])
+    return inner
+
+
 def in_batches(texts: Iterable[AnyStr], limit: int) -> Iterator[list[AnyStr]]:
     """Texts one after the other, together until they are longer than `limit`, with one between any two."""
     batch: list[AnyStr] = []

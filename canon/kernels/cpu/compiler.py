@@ -53,14 +53,14 @@ def _announce() -> None:
 
     class Notice(event.Listener):
         def on_start(self, _event: Any) -> None:
-            if sys.stderr.isatty() and not said:
-                said.append(True)
+            if sys.stderr.isatty() and not printed:
+                printed.append(True)
                 print("Compiling kernels for this processor; they are kept for the next time.", file=sys.stderr)
 
         def on_end(self, _event: Any) -> None:
             pass
 
-    said: list[bool] = []
+    printed: list[bool] = []
     event.register("numba:compile", Notice())
 
 

@@ -18,7 +18,7 @@ from canon.kernels.cpu.compiler import GOLDEN, mixed, njit
 
 @njit(nogil=True, cache=True, boundscheck=False)
 def count_words(tokens_N: np.ndarray, start: int, stop: int, counts_V: np.ndarray) -> None:
-    """Adds to `counts_V` how often each word stands at the places [start, stop)."""
+    """Adds to `counts_V` how often each word occurs at the places [start, stop)."""
     for place in range(start, stop):
         word = tokens_N[place]
         if word >= 0:

@@ -1,10 +1,10 @@
 """Stochastic gradient descent on factors of users and items, compiled: pairs of items (BPR), or single ones.
 
 Rendle, Freudenthaler, Gantner and Schmidt-Thieme 2009, BPR: with x = p·(q_i − q_j) + b_i − b_j and g = σ(−x), of an
-event (u, i) and an item j that u has not, all from what they were before (`learn_pairs`):
+event (u, i) and an item j that u does not have, all from what they were before (`learn_pairs`):
   p ← p + η(g(q_i − q_j) − λp)      q_i ← q_i + η(gp − λq_i)      q_j ← q_j + η(−gp − λq_j)      b_i, b_j alike
 Rendle, Krichene, Zhang and Anderson 2020, Neural collaborative filtering vs. matrix factorization revisited: with
-x = b + b_u + b_i + p·q, for (u, i) and m items that u has not, one after the other, e = y − σ(x), y 1 or 0; or with
+x = b + b_u + b_i + p·q, for (u, i) and m items that u lacks, one after the other, e = y − σ(x), y 1 or 0; or with
 ratings y and e = y − x (`learn_points`):
   p ← p + η(eq − λp)      q ← q + η(ep − λq)      b, b_u, b_i alike, b without λ
 Draw n is a function of the key and n alone: an event evenly of all, then items until one is unseen, evenly or by an

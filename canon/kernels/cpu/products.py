@@ -1,8 +1,8 @@
 """What a Transformer's kernels are made of: products with weights in panels, norms, sums and activations of rows.
 
-A product goes by panels of 2 · LANES outputs, packed side by side: several rows at a time by all inputs of a panel, so
-that its weights are read once for them and the sums stay in registers. Weights lie in one array in the order of use,
-each product's panels followed by its bias; each function returns where the next one's begin.
+A product is computed in panels of 2 · LANES outputs, packed side by side: several rows at a time by all inputs of a
+panel, so that its weights are read once for them and the sums stay in registers. Weights lie in one array in the order
+of use, each product's panels followed by its bias; each function returns where the next one's begin.
 Plain version: the modules of canon/nn/attention/block.py, equal in tests/nn/test_compiled.py.
 """
 

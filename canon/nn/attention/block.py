@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from canon.contracts import Compiles
+from canon.contracts import Attends, Compiles
 from canon.nn.attention.attend import can_pack
 from canon.nn.attention.compiled import BlockForm, compiled_states, compiles_texts
 from canon.nn.attention.multihead import CrossAttention, SelfAttention
@@ -171,9 +171,9 @@ class DecoderBlock(StackedBlock, Compiles):
 
     def weights(self, x_ND: Tensor, layout: Layout, memory_MD: Tensor, memory: Layout) -> tuple[Tensor, Tensor]:
         """[B, H, L, L] of the tokens and [B, H, L, S] of the memory, to look at."""
-        own = self.attention.weights(self.before(self.attention_norm, x_ND), layout, causal=True)
+        decoder = self.attention.weights(self.before(self.attention_norm, x_ND), layout, causal=True)
         x_ND = self.before(self.cross_norm, self._attended(x_ND, layout))
-        return own, self.cross.weights(x_ND, layout, memory_MD, memory)
+        return decoder, self.cross.weights(x_ND, layout, memory_MD, memory)
 
 
 class EncoderBlocks(nn.ModuleList):
@@ -247,7 +247,7 @@ class TransformerEncoder(_Stack):
         return layout.packing if can_pack(x_ND, self.head_dim, layout, layout) else layout
 
 
-class TransformerDecoder(_Stack):
+class TransformerDecoder(_Stack, Attends):
     def __init__(self, sizes: Sizes, bands: list[int]) -> None:
         super().__init__(sizes, DecoderBlocks(DecoderBlock(sizes, window) for window in bands))
 
@@ -260,7 +260,7 @@ class TransformerDecoder(_Stack):
         """The weights of each block, to the target and to the memory."""
         record: Record = {}
         for i, block in enumerate(self.blocks):
-            own, cross = block.weights(x_MD, layout, memory_ND, memory)  # type: ignore[operator]
-            record |= {f"decoder/{i}": own, f"cross/{i}": cross}
+            decoder, cross = block.weights(x_MD, layout, memory_ND, memory)  # type: ignore[operator]
+            record |= {f"decoder/{i}": decoder, f"cross/{i}": cross}
             x_MD = block(x_MD, layout, memory_ND, memory)
         return record

@@ -262,8 +262,8 @@ def _in_order(blocks: list[Any], norm: nn.Module) -> Iterator[Affine]:
         ]
         if form.attends_memory:
             pairs.insert(1, (block.cross_norm, [block.cross.query, block.cross.output]))
-        for own, layers in pairs:
-            for layer in (own, *layers) if form.is_pre else (*layers, own):
+        for norm_of_layers, layers in pairs:
+            for layer in (norm_of_layers, *layers) if form.is_pre else (*layers, norm_of_layers):
                 yield _affine(layer)
     if form.is_pre:
         yield _affine(norm)

@@ -28,8 +28,8 @@ class Prefix(NamedTuple):
 
     def put(self, qkv_NC: Tensor) -> Tensor:
         """Queries, keys and values of all tokens side by side, with these keys and values in their places."""
-        query, own = qkv_NC.split([qkv_NC.shape[1] - self.rows_Q2D.shape[1], self.rows_Q2D.shape[1]], dim=1)
-        return torch.cat([query, own.index_copy(0, self.places_Q, self.rows_Q2D.to(own.dtype))], dim=1)
+        query, key_value = qkv_NC.split([qkv_NC.shape[1] - self.rows_Q2D.shape[1], self.rows_Q2D.shape[1]], dim=1)
+        return torch.cat([query, key_value.index_copy(0, self.places_Q, self.rows_Q2D.to(key_value.dtype))], dim=1)
 
 
 class WithPrefix:

@@ -54,8 +54,8 @@ def look(
     """Who sees whom.
 
     rank: places in the order of factorisation; None: content sees everything. asked: which of N tokens the query stream
-    is at, and their layout; it goes by ranks. Memory, of so many tokens before each sequence, is seen by all, and is of
-    segment 0.
+    is at, and their layout; ranks decide what it sees. `memory` tokens before each sequence are seen by all, and belong
+    to segment 0.
     """
     there_B1L = layout.mask[:, None]
     rank_BL = None if rank_N is None else layout.pad(rank_N)

@@ -12,13 +12,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from canon.nn.ragged import Layout
+from canon.objectives.ranking.settings import Listwise
+
+if TYPE_CHECKING:
+    from canon.nn.ragged import Layout
 
 Settings = TypeVar("Settings")
 TILE = 1 << 20  # pairs at once
@@ -145,6 +148,14 @@ class Queries:
         for i_P, j_P in _tiles(first_N, count_N):
             yield self.by_grade[i_P], self.by_grade[j_P]
 
+    def drawn(self, count: int) -> tuple[Tensor, Tensor]:
+        """For each document that has any of a lower grade in its query, `count` of these, drawn evenly: [P] and [P]."""
+        first_N, count_N = self._below
+        some_R = (count_N > 0).nonzero().squeeze(1)
+        drawn_RC = uniforms(self.key_N[self.by_grade[some_R]], count)
+        place_RC = first_N[some_R, None] + (drawn_RC * count_N[some_R, None]).long()
+        return self.by_grade[some_R].repeat_interleave(count), self.by_grade[place_RC.flatten()]
+
     def everyone(self) -> Iterator[tuple[Tensor, Tensor]]:
         """Tiles of all ordered pairs (i, j) of a query, i = j too."""
         row_N = self.row
@@ -199,6 +210,34 @@ class RankLoss(ABC, Generic[Settings]):
     def scores(self, logits_N: Tensor) -> Tensor:
         """[N] to rank the documents by."""
         return logits_N
+
+
+Whole = TypeVar("Whole", bound=Listwise)
+
+
+class ListLoss(RankLoss[Whole]):
+    """A loss of whole queries, which count alike, by their pairs or by their documents."""
+
+    @abstractmethod
+    def of_queries(self, logits_N: Tensor, queries: Queries) -> Tensor:
+        """[B] of each query; 0 of one that says nothing."""
+
+    def losses(self, logits_N: Tensor, queries: Queries) -> Tensor:
+        losses_B = self.of_queries(logits_N, queries)
+        if self.settings.per == "query":
+            return losses_B
+        return losses_B * (queries.pairs_B if self.settings.per == "pair" else queries.sizes)
+
+    def count(self, lengths_B: Tensor, pairs_B: Tensor) -> int:
+        return counted(self.settings.per, lengths_B, pairs_B)
+
+
+def counted(per: str, lengths_B: Tensor, pairs_B: Tensor) -> int:
+    """Queries with an order, or their pairs, or their documents."""
+    informative_B = pairs_B > 0
+    if per == "pair":
+        return int(pairs_B.sum())
+    return int((lengths_B * informative_B).sum() if per == "document" else informative_B.sum())
 
 
 class Factored(torch.autograd.Function):

@@ -17,17 +17,17 @@ import math
 import torch
 from torch import Tensor
 
-from canon.objectives.ranking.base import Factored, Queries, RankLoss, uniforms
+from canon.objectives.ranking.base import Factored, ListLoss, Queries, uniforms
 from canon.objectives.ranking.settings import Permutation, Sampled, TopK
 
 _MOST_ORDERS = 100_000
 _TINY = 1e-300
 
 
-class ListNet(RankLoss[TopK]):
+class ListNet(ListLoss[TopK]):
     """−Σ P_l log P_s over the orders of the first k documents, P = Π_t e^{x_t} / Σ_{the rest} e^x."""
 
-    def losses(self, logits_N: Tensor, queries: Queries) -> Tensor:
+    def of_queries(self, logits_N: Tensor, queries: Queries) -> Tensor:
         losses_B: Tensor = Factored.apply(logits_N, queries, self.first)
         if self.settings.k > 1:
             places_B = torch.tensor([self.places(int(n)) for n in queries.layout.lengths], device=logits_N.device)
@@ -90,10 +90,10 @@ def _orders_of(queries: Queries, row_R: Tensor, places: int) -> tuple[Tensor, Te
     return query_P, digit_Pk[distinct_P] + queries.starts[query_P][:, None]
 
 
-class ListMLE(RankLoss[Permutation]):
+class ListMLE(ListLoss[Permutation]):
     """Σ_i w_i (log Σ_{j ≥ i} e^{s_j} − s_i), documents in the order of their grades."""
 
-    def losses(self, logits_N: Tensor, queries: Queries) -> Tensor:
+    def of_queries(self, logits_N: Tensor, queries: Queries) -> Tensor:
         losses_B: Tensor = Factored.apply(logits_N, queries, self.work)
         return losses_B
 
@@ -120,10 +120,10 @@ class ListMLE(RankLoss[Permutation]):
         return share_N * size_N / total_N.where(total_N > 0, torch.ones_like(total_N))
 
 
-class BoltzRank(RankLoss[Sampled]):
+class BoltzRank(ListLoss[Sampled]):
     """1 − Σ_R P(R) NDCG(R) over drawn rankings, P ∝ e^{−E/T}, E = 2/(n(n − 1)) Σ_{R_j > R_i} (R_j − R_i)(s_j − s_i)."""
 
-    def losses(self, logits_N: Tensor, queries: Queries) -> Tensor:
+    def of_queries(self, logits_N: Tensor, queries: Queries) -> Tensor:
         rank_NS = self.rankings(queries)
         rank = rank_NS.to(logits_N.dtype)
         size_B1 = queries.sizes[:, None].to(logits_N.dtype)

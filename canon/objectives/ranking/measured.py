@@ -6,8 +6,8 @@ rank metrics (`SoftRank`: scores N(s, ς²), the distribution of a document's ra
 5 to 9); Burges, Ragno and Le 2006, Learning to rank with nonsmooth cost functions, with the cut and the norm of
 LightGBM (`LambdaRank`).
 NDCG has the gain 2^l − 1 and the discount D(r) = 1/log₂(1 + r).
-Deviations: SoftRank counts the first T ranks only; its lists are padded to powers of two while it counts, those of like
-length together. LambdaRank's Δ is a constant, as in the paper: only its gradient means something.
+Deviations: SoftRank counts the first T ranks only; its lists are padded to powers of two while it counts, lists of
+similar length together. LambdaRank's Δ is a constant, as in the paper: only its gradient means something.
 Shapes: B queries, N documents, P pairs, L documents of a padded list, R ranks.
 """
 
@@ -19,16 +19,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from canon.objectives.ranking.base import TILE, Factored, Queries, RankLoss
+from canon.objectives.ranking.base import TILE, Factored, ListLoss, Queries
 from canon.objectives.ranking.settings import Lambda, ScoreNoise, Sharpness
 
 _NEAR = 0.01  # of LightGBM's norm
 
 
-class ApproxNDCG(RankLoss[Sharpness]):
+class ApproxNDCG(ListLoss[Sharpness]):
     """−Σ (2^{l_i} − 1) / log₂(1 + r̂_i) / IDCG."""
 
-    def losses(self, logits_N: Tensor, queries: Queries) -> Tensor:
+    def of_queries(self, logits_N: Tensor, queries: Queries) -> Tensor:
         losses_B: Tensor = Factored.apply(logits_N, queries, self.work)
         return losses_B
 
@@ -50,10 +50,10 @@ class ApproxNDCG(RankLoss[Sharpness]):
         return -queries.sum(worth_N * math.log(2) / log_N), gradient_N
 
 
-class LambdaRank(RankLoss[Lambda]):
+class LambdaRank(ListLoss[Lambda]):
     """Σ Δ log(1 + e^(−σ₀d)) over l_i > l_j, Δ = (g_i − g_j) |D(r_i) − D(r_j)| / IDCG@T of pairs with min(r) ≤ T."""
 
-    def losses(self, logits_N: Tensor, queries: Queries) -> Tensor:
+    def of_queries(self, logits_N: Tensor, queries: Queries) -> Tensor:
         losses_B: Tensor = Factored.apply(logits_N, queries, self.work)
         return losses_B
 
@@ -84,10 +84,10 @@ class LambdaRank(RankLoss[Lambda]):
         return loss_B, gradient_N
 
 
-class SoftRank(RankLoss[ScoreNoise]):
+class SoftRank(ListLoss[ScoreNoise]):
     """1 − Σ_i (2^{l_i} − 1) Σ_r D(r) p_i(r) / IDCG@T."""
 
-    def losses(self, logits_N: Tensor, queries: Queries) -> Tensor:
+    def of_queries(self, logits_N: Tensor, queries: Queries) -> Tensor:
         losses_B: Tensor = Factored.apply(logits_N, queries, self.work)
         return losses_B
 

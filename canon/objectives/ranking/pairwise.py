@@ -4,7 +4,8 @@ Burges et al. 2005, Learning to rank using gradient descent (`RankNet`: log(1 + 
 λ_i = Σ_j λ_ij is one number for each document: Burges 2010, From RankNet to LambdaRank to LambdaMART, section 2.1);
 Herbrich, Graepel and Obermayer 2000, Large margin rank boundaries for ordinal regression (`PairHinge`); Freund, Iyer,
 Schapire and Singer 2003, An efficient boosting algorithm for combining preferences (`PairExponential`); Sculley 2010,
-Combined regression and ranking (`Mix`).
+Combined regression and ranking (`Mix`); Rendle et al. 2009, BPR: Bayesian personalized ranking from implicit feedback
+(`PairBPR`: −ln σ(d) of pairs that are drawn anew at each step, so that a step costs O(n) and not O(n²)).
 Deviations: a query counts once however many pairs it has (objective.per = "pair" is the papers' sum over all pairs).
 Shapes: B queries, N documents, P pairs.
 """
@@ -18,8 +19,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from canon.objectives.ranking.base import Factored, Queries, RankLoss
-from canon.objectives.ranking.settings import Mixed, PairLogistic, PairMargin, Pairwise
+from canon.objectives.ranking.base import Factored, ListLoss, Queries, RankLoss, counted
+from canon.objectives.ranking.settings import DrawnPairs, Mixed, PairLogistic, PairMargin, Pairwise
 
 Settings = TypeVar("Settings", bound=Pairwise)
 
@@ -62,10 +63,7 @@ class PairLoss(RankLoss[Settings]):
         return queries.sum(loss_N) * weight_B, gradient_N * weight_B[queries.row]
 
     def count(self, lengths_B: Tensor, pairs_B: Tensor) -> int:
-        informative_B = pairs_B > 0
-        if self.settings.per == "pair":
-            return int(pairs_B.sum())
-        return int((lengths_B * informative_B).sum() if self.settings.per == "document" else informative_B.sum())
+        return counted(self.settings.per, lengths_B, pairs_B)
 
 
 class RankNet(PairLoss[PairLogistic]):
@@ -115,3 +113,21 @@ class Mix(RankNet):
         size_B = queries.sizes if self.settings.per == "query" else torch.ones_like(queries.sizes)
         point_B = torch.where(queries.informative_B, point_B / size_B.clamp(min=1), 0)
         return (1 - self.settings.beta) * pair_B + self.settings.beta * point_B
+
+
+class PairBPR(ListLoss[DrawnPairs]):
+    """−ln σ(d) of each document and some that are drawn of those with a lower grade: the mean over a query's."""
+
+    def of_queries(self, logits_N: Tensor, queries: Queries) -> Tensor:
+        losses_B: Tensor = Factored.apply(logits_N, queries, self.work)
+        return losses_B
+
+    def work(self, score_N: Tensor, queries: Queries) -> tuple[Tensor, Tensor]:
+        i_P, j_P = queries.drawn(self.settings.negatives)
+        d_P, row_P = score_N[i_P] - score_N[j_P], queries.row[i_P]
+        pairs_B = torch.bincount(row_P, minlength=queries.layout.size)
+        share_P = 1 / pairs_B[row_P].to(score_N.dtype)
+        slope_P = -torch.sigmoid(-d_P) * share_P
+        gradient_N = torch.zeros_like(score_N).index_add(0, i_P, slope_P).index_add(0, j_P, -slope_P)
+        losses_B = score_N.new_zeros(queries.layout.size).index_add(0, row_P, F.softplus(-d_P) * share_P)
+        return losses_B, gradient_N

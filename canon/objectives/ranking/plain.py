@@ -21,8 +21,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from canon.objectives.ranking.base import Queries, RankLoss
+from canon.objectives.ranking.base import ListLoss, Queries, RankLoss
 from canon.objectives.ranking.plain_records import Cutoff, Measured
+from canon.objectives.ranking.settings import Listwise
 from canon.objectives.settings import NoSettings
 
 Settings = TypeVar("Settings")
@@ -96,7 +97,7 @@ def spans(offsets_Q: np.ndarray) -> Iterator[tuple[int, int]]:
 
 def worst_by_precision(scores_n: np.ndarray, labels_n: np.ndarray) -> tuple[np.ndarray, float]:
     """The numbers a with w·Ψ(y) − w·Ψ(y*) = Σ a_i (w·x_i), and Δ(y), by average precision. Ψ(y) is the mean over pairs
-    of a relevant i and another j of ±(x_i − x_j), + where i comes first. Both kinds stand in the order of their scores,
+    of a relevant i and another j of ±(x_i − x_j), + where i comes first. Both kinds are in the order of their scores,
     and each j is put in its best place on its own (Yue et al., algorithm 2): O(n log n + R·S)."""
     is_relevant_n = labels_n >= 1
     relevant, others = np.flatnonzero(is_relevant_n), np.flatnonzero(~is_relevant_n)
@@ -225,10 +226,10 @@ class NDCGHinge(Structured[Cutoff]):
         return worst_by_ndcg(scores_n, labels_n, self.settings.cutoff)
 
 
-class CrossEntropyNDCG(RankLoss[NoSettings]):
+class CrossEntropyNDCG(ListLoss[Listwise]):
     """−Σ φ log softmax(s), φ = (2^l − γ)/Σ (2^l − γ), γ a random number from 0 to 1 of each document."""
 
-    def losses(self, logits_N: Tensor, queries: Queries) -> Tensor:
+    def of_queries(self, logits_N: Tensor, queries: Queries) -> Tensor:
         gamma_N = (queries.key_N & _MASK).to(logits_N.dtype) / (_MASK + 1)
         gain_N = torch.exp2(queries.grade_N.to(logits_N.dtype)) - gamma_N
         phi_N = gain_N / queries.sum(gain_N)[queries.row]

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from canon.config import settings
+from canon.objectives.ranking.settings import Listwise
 from canon.objectives.record import Objective
 from canon.objectives.settings import NoSettings
 
@@ -38,7 +39,7 @@ PLAIN: tuple[Objective, ...] = (
         title="Cross-entropy that bounds NDCG",
         formula="−Σ_i φ_i log softmax(s)_i, φ_i = (2^l_i − γ_i)/Σ_j (2^l_j − γ_j), γ even in [0, 1), drawn each step",
         paper="Bruch 2021, An alternative cross entropy loss for learning-to-rank (arXiv:1911.09798)",
-        settings=NoSettings,
+        settings=Listwise,
         module="CrossEntropyNDCG",
         exclusive=False,
     ),

@@ -33,6 +33,15 @@ RANKING: tuple[Objective, ...] = (
         module="pointwise:GradeLogistic",
     ),
     _of_order(
+        name="grade-hinge",
+        title="Hinge loss of relevance",
+        formula="max(0, 1 − y s), or its square, y = 1 for a relevant document and −1 for any other",
+        paper="Cortes and Vapnik 1995, Support-vector networks; Nallapati 2004, Discriminative models for information "
+        "retrieval",
+        settings=own.HingeThreshold,
+        module="pointwise:GradeHinge",
+    ),
+    _of_order(
         name="mcrank",
         title="McRank: cross-entropy of grades",
         formula="−log softmax(f)_l; score Σ_k k softmax(f)_k",
@@ -48,6 +57,16 @@ RANKING: tuple[Objective, ...] = (
         paper="McCullagh 1980, Regression models for ordinal data",
         settings=own.Pointwise,
         module="pointwise:CumulativeLogit",
+        decides={"head": "ordered"},
+    ),
+    _of_order(
+        name="ordinal-hinge",
+        title="Hinge loss of ordered grades",
+        formula="Σ_k max(0, 1 − y_k (s − b_k)), or the squares, y_k = 1 where l > k and −1 else, b rising; score s",
+        paper="Shashua and Levin 2003, Ranking with large margin principle: two approaches; Chu and Keerthi 2007, "
+        "Support vector ordinal regression",
+        settings=own.Hinge,
+        module="pointwise:OrdinalHinge",
         decides={"head": "ordered"},
     ),
     _of_order(
@@ -82,6 +101,15 @@ RANKING: tuple[Objective, ...] = (
         paper="Sculley 2010, Combined regression and ranking",
         settings=own.Mixed,
         module="pairwise:Mix",
+    ),
+    _of_order(
+        name="pair-bpr",
+        title="BPR over drawn pairs",
+        formula="mean of −ln σ(d), j drawn at each step among those with l_j < l_i, for each i that has any",
+        paper="Rendle, Freudenthaler, Gantner and Schmidt-Thieme 2009, BPR: Bayesian personalized ranking from "
+        "implicit feedback (arXiv:1205.2618)",
+        settings=own.DrawnPairs,
+        module="pairwise:PairBPR",
     ),
     _of_order(
         name="listnet",

@@ -14,16 +14,27 @@ Cut = Annotated[int, Field(gt=0)]
 
 @settings
 class Pointwise:
-    per: Literal["query", "document"] = Field(
+    per: Literal["query", "pair", "document"] = Field(
         default="query",
         description="query: the mean over a query's documents, then over queries with documents of unequal grades; "
-        "document: the mean over all documents, those of other queries too",
+        "pair: a query counts by its pairs of unequal grades; document: the mean over all documents, those of other "
+        "queries too",
     )
 
 
 @settings
 class Threshold(Pointwise):
     relevant: Positive = Field(default=1.0, description="documents of this grade or more are relevant")
+
+
+@settings
+class HingeThreshold(Threshold):
+    squared: bool = Field(default=False, description="the square of the hinge")
+
+
+@settings
+class Hinge(Pointwise):
+    squared: bool = Field(default=False, description="the square of the hinge")
 
 
 @settings
@@ -60,7 +71,23 @@ class Mixed(PairLogistic):
 
 
 @settings
-class TopK:
+class Listwise:
+    per: Literal["query", "pair", "document"] = Field(
+        default="query",
+        description="what a query's loss counts by in the mean over queries: query: all alike; pair: their pairs of "
+        "unequal grades; document: their documents",
+    )
+
+
+@settings
+class DrawnPairs(Listwise):
+    negatives: Annotated[int, Field(ge=1, le=100)] = Field(
+        default=1, description="documents of a lower grade drawn for each document at each step"
+    )
+
+
+@settings
+class TopK(Listwise):
     k: Annotated[int, Field(ge=1, le=4)] = Field(
         default=1,
         description="first places whose probability is compared; less where a query has more than 10⁵ of them",
@@ -68,25 +95,25 @@ class TopK:
 
 
 @settings
-class Permutation:
+class Permutation(Listwise):
     weights: Literal["none", "discount", "exponential"] = Field(
         default="none", description="w_i of the place i of n: 1, 1/log₂(1 + i), or 2^(n − i) − 1 scaled to the mean 1"
     )
 
 
 @settings
-class ScoreNoise:
+class ScoreNoise(Listwise):
     noise: Positive = Field(default=1.0, description="ς: standard deviation of each score")
     truncation: Cut = Field(default=30, description="T: ranks that count")
 
 
 @settings
-class Sharpness:
+class Sharpness(Listwise):
     alpha: Positive = Field(default=10.0, description="α: how sharply scores become ranks")
 
 
 @settings
-class Lambda:
+class Lambda(Listwise):
     sigma: Positive = Field(default=1.0, description="σ₀: differences of scores are multiplied by it")
     truncation: Cut = Field(default=30, description="T: pairs count of which one is among the first T by score")
     norm: Literal["none", "lightgbm"] = Field(
@@ -95,7 +122,7 @@ class Lambda:
 
 
 @settings
-class Sampled:
+class Sampled(Listwise):
     samples: Annotated[int, Field(ge=2, le=10_000)] = Field(
         default=50, description="rankings drawn of each query at each step"
     )

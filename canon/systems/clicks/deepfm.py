@@ -1,4 +1,4 @@
-"""DeepFM: f = FM(x) + MLP(v), where both read the same vectors, and no crosses are made by hand.
+"""DeepFM: f = FM(x) + MLP(v), where both read the same vectors, without hand-made crosses.
 
 Guo et al. 2017, DeepFM: a factorization-machine based neural network for CTR prediction (arXiv:1703.04247): equation 1
 in `DeepFM.forward`, equation 2 (FM) in `canon.nn.rows.pairwise`, equations 3 and 4 in canon.systems.clicks.deep.

@@ -2,7 +2,7 @@
 
 A row is [w, v]: the first-order weight w, and the vector v of D numbers. A field's vector is the sum of its places'
 rows, each times its weight (a cell of k values has weights 1/k, a number its size). Features that belong to no field
-each stand for themselves; an MLP reads their sum.
+are a term each; an MLP reads their sum.
 Shapes: B examples, S places, T terms (fields, or features without fields), D dimensions, C crosses.
 """
 
@@ -28,7 +28,7 @@ class FieldNetwork(nn.Module, Paced):
     def __init__(self, config: FieldConfig, name: str, dim: int, std: float = 0.0, crossed: bool = False) -> None:
         super().__init__()
         if config.crosses and not crossed:
-            raise CanonError(f"{name} has no part for data.crosses: leave them out, or take field-lr or wide-and-deep.")
+            raise CanonError(f"{name} does not use data.crosses: leave them out, or train field-lr or wide-and-deep.")
         self.dim, self.widths, self.apart = dim, config.widths, config.apart
         self.bias = nn.Parameter(torch.zeros(1))
         self.table = RowTable(config.num_rows, 1 + dim, std, zeros=1)

@@ -3,7 +3,7 @@
 He et al. 2014, Practical lessons from predicting clicks on ads at Facebook: section 3.1 (each tree is a categorical
 feature whose value is the leaf) in `GBDTLR.outputs`; the trees are LightGBM's (Ke et al. 2017), one a step, grown on
 one half of the training rows, and the regression is fitted on the other half (or both on all of them).
-A tree begins at the scores of those before it, so that growing on after a stop is growing on without one. The
+A tree begins at the scores of those before it, so that a resumed run grows the same trees. The
 regression minimises ½‖w‖² + C Σ log(1 + e^(−y f)) by L-BFGS, from zero, when outputs are asked for: it depends on the
 trees alone. Deviations: the regression learns on all rows at once, not online.
 Shapes: N examples, F fields, T trees, L leaves of all trees.
@@ -51,7 +51,7 @@ class GBDTLR(Learner):
     def __init__(self, config: Config, context: Context) -> None:
         super().__init__(config, context)
         if config.crosses:
-            raise CanonError("gbdt-lr has no part for data.crosses, which its trees find: leave them out.")
+            raise CanonError("gbdt-lr does not use data.crosses (its trees find crosses): leave them out.")
         self.trees: list[lightgbm.Booster] = []
         self._sizes: list[int] = []  # leaves of each tree
         self.weights_L = np.zeros(0)  # of the leaves, tree by tree
@@ -74,7 +74,7 @@ class GBDTLR(Learner):
         half = len(order) // 2 if self.config.halves == "disjoint" else len(order)
         grown, fitted = order[:half], order[half:] if self.config.halves == "disjoint" else order
         if len(np.unique(target_N[grown])) < 2 or len(np.unique(target_N[fitted])) < 2:
-            raise CanonError("A half of the training rows has no click, or nothing else; set system.halves = same.")
+            raise CanonError("One half of the training rows has no clicks, or only clicks; set system.halves = same.")
         matrix = self._matrix(columns)
         self._grown, self._target_N = matrix[grown], target_N[grown]
         self._regressed, self._regressed_target = matrix[fitted], target_N[fitted]
@@ -108,7 +108,7 @@ class GBDTLR(Learner):
         return True
 
     def _follow(self) -> None:
-        """The scores and leaves of the rows that are learned from, by the trees that there are."""
+        """The scores and leaves of the training rows, by the trees so far."""
         share = self._target_N.mean()
         self._scores_N = np.full(len(self._target_N), np.log(share / (1 - share)))
         self._leaves: list[np.ndarray] = []
@@ -146,9 +146,9 @@ class GBDTLR(Learner):
     def _starts(self) -> np.ndarray:
         """Where the leaves of each tree begin [T + 1]."""
         for tree in self.trees[len(self._sizes) :]:
-            found = _NUM_LEAVES.search(tree.model_to_string())
-            assert found is not None
-            self._sizes.append(int(found[1]))
+            leaves = _NUM_LEAVES.search(tree.model_to_string())
+            assert leaves is not None
+            self._sizes.append(int(leaves[1]))
         return np.cumsum([0, *self._sizes])
 
     # Keeping
@@ -196,11 +196,11 @@ class GBDTLR(Learner):
         return [place for place, column in enumerate(columns) if not isinstance(column, numbers)]
 
     def _matrix(self, columns: Columns) -> Any:
-        """What trees read: of a field of one value its row, or its number; of others each value's weight."""
+        """What trees read: the row or number of a field with one value; the weight of each value of others."""
         schema = self._schema()
         rows_NS = np.asarray(columns["input"])
         weights_NS = np.asarray(columns["weights"]) if "weights" in columns else np.ones(rows_NS.shape, np.float32)
-        own, wide, start = [], [], 0
+        dense, wide, start = [], [], 0
         for column, offset in zip(schema.columns, schema.offsets, strict=False):
             places = slice(start, start + column.width)
             start += column.width
@@ -208,10 +208,10 @@ class GBDTLR(Learner):
             if column.width > 1:
                 wide.append(_weighted(local, weights_NS[:, places], column.size))
             elif isinstance(column, NumberField):
-                own.append(np.where(local[:, 0] < FIRST, np.nan, weights_NS[:, places][:, 0]))
+                dense.append(np.where(local[:, 0] < FIRST, np.nan, weights_NS[:, places][:, 0]))
             else:
-                own.append(local[:, 0].astype(np.float64))
-        table = np.stack(own, axis=1) if own else np.zeros((len(rows_NS), 0))
+                dense.append(local[:, 0].astype(np.float64))
+        table = np.stack(dense, axis=1) if dense else np.zeros((len(rows_NS), 0))
         if not wide:
             return table
         from scipy.sparse import csr_matrix, hstack

@@ -36,7 +36,7 @@ from canon.systems.pretrained.finetune import (
 from canon.systems.settings import Natural, Positive
 
 _CLS_LAST = ("xlnet",)  # framings
-_NO_CLS = ("gpt", "t5")
+_NO_CLS = ("gpt", "t5", "words")
 _STD = 0.02
 _VISITS = 60_000  # of rows, in all epochs; see `suggest`
 _MOST_EPOCHS = 10
@@ -114,16 +114,18 @@ class Embed(nn.Module, TakesVocabulary, Paced, Suggests):
         if isinstance(self.backbone, TakesVocabulary):
             self.backbone.take_vocabulary(vocabulary)
 
-    def forward(self, token_N: Tensor, layout: Layout, segment_N: Tensor | None = None, pairs: bool = False) -> Tensor:
-        """Vectors [S, D]; with `pairs`, the outputs [S/2, K] for two texts after each other."""
+    def forward(self, token_N: Tensor, layout: Layout, segment_N: Tensor | None = None) -> Tensor:
+        """Vectors [S, D]."""
         vectors_SD = self.pooling(self.backbone.encode(token_N, layout, segment_N), layout)
         if self.dense is not None:
             assert self.activation is not None
             vectors_SD = self.activation(self.dense(vectors_SD))
         if self.config.normalize:
             vectors_SD = F.normalize(vectors_SD, dim=1)
-        if not pairs:
-            return vectors_SD
+        return vectors_SD
+
+    def related(self, vectors_SD: Tensor) -> Tensor:
+        """The outputs [S/2, K] for the classes of two texts, from the vectors of texts two by two."""
         assert self.head is not None
         u_PD, v_PD = vectors_SD.view(-1, 2, self.dim).unbind(1)
         # W[u; v; |u − v|]

@@ -58,6 +58,6 @@ def headless(name: str, shape: Shape) -> tuple[nn.Module, int]:
     path, last = layers[-1]
     if not isinstance(last, nn.Linear):
         raise CanonError(f"system.encoder must end in a linear layer, which is left out; {name} ends in another.")
-    parent, _, own = path.rpartition(".")
-    setattr(network.get_submodule(parent), own, nn.Identity())
+    parent, _, attribute = path.rpartition(".")
+    setattr(network.get_submodule(parent), attribute, nn.Identity())
     return network, last.in_features

@@ -6,7 +6,7 @@ Mnih et al. 2015, Human-level control through deep reinforcement learning (Natur
   θ⁻ ← θ every `target_every` steps                                                              `DQN._act_and_learn`
   `double`: y = r + γ (1 − terminated) Q(s', argmax_a Q(s', a; θ); θ⁻), van Hasselt, Guez and Silver 2016
   `dueling`: Wang et al. 2016 (network.py); `replay` and `target` switch what the paper adds to Q-learning off.
-Small networks act and learn by NumPy on the CPU (canon/kernels/cpu/perceptron.py), all others by torch.
+Small networks act and learn by NumPy on the CPU (canon/systems/control/perceptron.py), all others by torch.
 Deviations: observations of a few numbers and a perceptron in place of Atari's frames and convolutions; Adam in place of
 RMSProp; errors are not clipped unless the objective is Huber's.
 Shapes: N copies, B transitions, I inputs, A actions.

@@ -1,5 +1,5 @@
-"""Whole episodes, as many of each copy of an environment: with fewer of those that take long, short ones would count
-more.
+"""Whole episodes, the same number from each copy of an environment: with fewer of the long ones, short episodes would
+count more.
 
 Shapes: E episodes, B their steps, N copies.
 """
@@ -29,7 +29,7 @@ def of_each(batch: int, copies: int) -> int:
     if batch % copies:
         raise CanonError(
             f"train.batch = {batch} episodes must be a multiple of system.copies = {copies}, so that each copy plays "
-            "as many: else short episodes would count more."
+            "the same number: otherwise short episodes would count more."
         )
     return batch // copies
 

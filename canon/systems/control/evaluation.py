@@ -40,7 +40,7 @@ class Config:
         default="uniform",
         description="π: uniform, optimal (of the table P), or the probability of each action in every state",
     )
-    behaviour: str | tuple[float, ...] = Field(default="uniform", description="b, the policy that acts, likewise")
+    behaviour: str | tuple[float, ...] = Field(default="uniform", description="b, the policy that acts, given likewise")
     copies: Annotated[int, Field(gt=0, le=4096)] = Field(default=10, description="environments side by side")
 
 
@@ -124,7 +124,7 @@ class OffPolicyEvaluation(Agent, Measures, SamplesActions, Tabular):
             state, action = np.argwhere(missing)[0].tolist()
             raise CanonError(
                 f"system.behaviour never takes action {action} in state {state}, which system.policy takes with "
-                f"probability {self.policy_SA[state, action]:.3g}: nothing can be said of it from such episodes."
+                f"probability {self.policy_SA[state, action]:.3g}: such episodes say nothing about its value."
             )
 
     def _policy(self, key: str, env: Any) -> np.ndarray:

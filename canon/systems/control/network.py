@@ -2,8 +2,8 @@
 
 `dueling`: Wang et al. 2016, Dueling network architectures (arXiv:1511.06581), equation 9:
 Q(s, a) = V(s) + A(s, a) − mean_a' A(s, a'), both linear in the last hidden layer.
-Weights begin as torch's Linear does. States are read as one-hot vectors, and then a network without hidden layers has
-no bias: it is a table.
+Weights begin as torch's Linear does. States are read as one-hot vectors, and a network of them without hidden layers
+has no bias: it is a table.
 Deviations: none.
 Shapes: N observations, I inputs, A outputs.
 """
@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from canon.kernels import enabled
-from canon.kernels.cpu.perceptron import Perceptron
+from canon.systems.control.perceptron import Perceptron
 
 
 class ActionNetwork(nn.Module):

@@ -6,7 +6,7 @@ Howard 1960, Dynamic programming and Markov processes; Bellman 1957, Dynamic pro
 A step is one iteration, or one sweep over all states.
 Deviations: of actions whose values are equal but for rounding the first is taken; at γ = 1 policy iteration begins with
 moves by which episodes can end soonest, since a policy that circles has no value, and value iteration stops at a change
-below tol.
+below tol and of actions that are equally good takes one by which episodes can end soonest.
 Shapes: S states, A actions.
 """
 
@@ -50,7 +50,9 @@ class _Planner(Agent, Foresees, Measures, Tabular):
         return self.value_S.size
 
     def begin(self, environments: Environments, batch: int, steps: int) -> None:
-        self.model = environments.copies[0].model
+        first = environments.copies[0]
+        self.model = first.model
+        exact.require_ends(first.model, self.gamma, first.name)
 
     def act(self, observations_N: np.ndarray) -> np.ndarray:
         return self.action_S[observations_N]
@@ -103,10 +105,9 @@ class PolicyIteration(_Planner):
 class ValueIteration(_Planner):
     def step(self, number: int) -> bool:
         assert self.model is not None
-        value_SA = self.model.backup(self.value_S, self.gamma)
-        value_S = value_SA.max(axis=1)
+        value_S = self.model.backup(self.value_S, self.gamma).max(axis=1)
         self.change = float(np.abs(value_S - self.value_S).max())
         self.value_S = value_S
-        self.action_S = exact.first_best(self.model.backup(value_S, self.gamma))
+        self.action_S = exact.greedy(self.model, value_S, self.gamma)
         enough = self.config.tol * ((1 - self.gamma) / self.gamma if self.gamma < 1 else 1)
         return self.change >= enough

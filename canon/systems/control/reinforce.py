@@ -39,11 +39,11 @@ class Config:
     hidden: tuple[Positive, ...] = Field(default=(64,), description="units of each hidden layer; none: linear")
     gamma: Annotated[float, Field(ge=0, le=1)] = Field(default=0.99, description="γ, the discount")
     copies: Annotated[int, Field(gt=0, le=4096)] = Field(default=8, description="environments side by side")
-    baseline: Literal["none", "mean", "learned"] = Field(default="learned", description="b, what returns are beyond")
+    baseline: Literal["none", "mean", "learned"] = Field(default="learned", description="b, subtracted from returns")
     entropy: Annotated[float, Field(ge=0)] = Field(default=0.0, description="β, the weight of the entropy")
     discount_steps: bool = Field(default=False, description="whether step t counts γ^t")
     scale_returns: bool = Field(default=False, description="whether G − b is divided by its standard deviation")
-    judged: Literal["greedy", "sampled"] = Field(default="greedy", description="the actions of episodes that score it")
+    judged: Literal["greedy", "sampled"] = Field(default="greedy", description="the actions of scored episodes")
 
 
 def returns_to_go(rewards_B: np.ndarray, lengths_E: np.ndarray, gamma: float) -> np.ndarray:
@@ -235,8 +235,8 @@ class Reinforce(Agent, Foresees, Measures, SamplesActions, Tabular):
 
     def restore(self, tensors: Mapping[str, Mapping[str, Any]], state: dict[str, Any]) -> None:
         for name, actor in (("policy", self.policy), ("value", self.value)):
-            own = {key: x for key, x in tensors["model"].items() if key.startswith(f"{name}.")}
-            actor.take({key.removeprefix(f"{name}."): x for key, x in own.items()})
+            tensors_of_actor = {key: x for key, x in tensors["model"].items() if key.startswith(f"{name}.")}
+            actor.take({key.removeprefix(f"{name}."): x for key, x in tensors_of_actor.items()})
         if "optimizer" in tensors:
             for phase in self.phases:
                 phase.restore(tensors["optimizer"])

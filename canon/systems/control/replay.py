@@ -1,8 +1,8 @@
 """The newest transitions in a ring, drawn uniformly; a checkpoint of it writes only what is new.
 
 Lin 1992, Self-improving reactive agents based on reinforcement learning, planning and teaching.
-Transitions are numbered from 0. The ring has room for `capacity` and one segment more, so that a segment that is full
-stays as it is until nothing of it can be drawn: a checkpoint holds it as a group that never changes.
+Transitions are numbered from 0. The ring has room for `capacity` and one segment more, so that a full segment
+does not change until nothing in it can be drawn any more: a checkpoint holds it as a group that never changes.
 Deviations: none.
 Shapes: B transitions drawn.
 """

@@ -86,6 +86,8 @@ class TableLearner(Agent, Foresees, Measures, Tabular):
         model = first.model if isinstance(first, EnvironmentCopy) else None
         if self.config.simulate == "on" and model is None:
             raise CanonError(f'system.simulate = "on" draws from a table P, which {first.name} has not.')
+        if model is not None:
+            exact.require_ends(model, self.gamma, first.name)
         if model is not None and self.config.simulate != "off":
             self._model, self._limit = model, first.limit
             self._cumulative, self._start = model.probability.cumsum(axis=2), model.start.cumsum()
@@ -166,7 +168,7 @@ class TableLearner(Agent, Foresees, Measures, Tabular):
         return exact.deterministic(exact.first_best(self.value_SA), self.config.actions)
 
     def measures(self, environment: Any) -> dict[str, float]:
-        return exact.measured(environment, self.policy(), self.gamma, self.value_SA)
+        return exact.measured(environment, self.policy(), self.gamma, self.value_SA, self.visits_SA > 0)
 
     def table(self) -> StateTable:
         return StateTable(self.value_SA.max(axis=1), self.policy(), self.visits_SA.sum(axis=1))

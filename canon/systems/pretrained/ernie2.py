@@ -17,11 +17,11 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from canon.config import settings
-from canon.data.batching.settings import TaskName
 from canon.data.batching.several_tasks import ORDERS
 from canon.nn.packed import Linear
 from canon.nn.ragged import Layout
 from canon.nn.token_loss import TokenLoss
+from canon.pretexts import TaskName
 from canon.systems.pretrained.base import Embeddings, Outputs, Pretrained, StackConfig
 
 

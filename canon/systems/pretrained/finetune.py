@@ -24,7 +24,16 @@ from torch import Tensor, nn
 
 from canon import registry
 from canon.config import settings
-from canon.contracts import Directed, Encodes, GraphRecordable, Paced, ParameterPace, Suggests, TakesVocabulary
+from canon.contracts import (
+    Directed,
+    Encodes,
+    GraphRecordable,
+    KeepsVectors,
+    Paced,
+    ParameterPace,
+    Suggests,
+    TakesVocabulary,
+)
 from canon.data.targets import TARGETS, Choice, Class, Number, Span, Tags, Target
 from canon.errors import CanonError
 from canon.nn.mix import ScalarMix
@@ -32,6 +41,7 @@ from canon.nn.packed import Linear
 from canon.nn.ragged import Layout
 from canon.nn.recurrence import Recurrent
 from canon.systems.settings import Natural, Positive, Share
+from canon.systems.words.bag import WordBag
 
 Kind = Literal["", "class", "number", "tags", "span", "choice"]
 
@@ -77,6 +87,13 @@ class Config:
     max_answer: Positive = Field(default=30, description="tokens of an answer, at most")
 
 
+class Tuned(NamedTuple):
+    """What a fine-tuned network says."""
+
+    outputs: Tensor  # [S, C] of sequences, [P, C] at the places of words, or [N, 2] of all tokens for spans
+    hidden: Tensor  # [N, D] the last hidden states, which `language` reads
+
+
 class LanguageLoss(NamedTuple):
     """Losses of the next tokens of sequences, as a language model has them."""
 
@@ -108,7 +125,6 @@ class FineTune(nn.Module, TakesVocabulary, Paced, Suggests, GraphRecordable):
         self.asked = asked(config)
         self.backbone: Any = build_backbone(config)
         self.layers, self.layer_decay, self.frozen = config.layers, config.layer_decay, config.frozen
-        self.auxiliary = config.auxiliary
         alone = self.layers == (-1,) and not config.lstm and not config.mix
         self.pools = alone and config.pooling == "own"  # by the backbone's own way
         self.whole = self.asked in (Class, Number, Choice)  # one vector of a sequence is asked for
@@ -163,11 +179,7 @@ class FineTune(nn.Module, TakesVocabulary, Paced, Suggests, GraphRecordable):
         layout: Layout,
         segment_N: Tensor | None = None,
         places_P: Tensor | None = None,
-    ) -> Tensor | tuple[Tensor, Tensor]:
-        """Outputs [S, C] of sequences, [P, C] at the places of words, or [N, 2] of all tokens for spans.
-
-        With system.auxiliary a pair: these, and the last hidden states [N, D], which `language` reads.
-        """
+    ) -> Tuned:
         hidden = self.backbone.encode(token_N, layout, segment_N)
         if self.mix is not None:
             x_NF = self.mix(hidden)
@@ -181,8 +193,7 @@ class FineTune(nn.Module, TakesVocabulary, Paced, Suggests, GraphRecordable):
             x_NF = self.backbone.pool(x_NF, layout) if self.pools else layout.mean(x_NF)
         elif self.asked is Tags and places_P is not None:
             x_NF = x_NF.index_select(0, places_P)
-        outputs = self.head(self.dropout(x_NF)).float()
-        return (outputs, hidden[-1]) if self.auxiliary else outputs
+        return Tuned(self.head(self.dropout(x_NF)).float(), hidden[-1])
 
     def language(self, token_N: Tensor, hidden_ND: Tensor, layout: Layout, share_S: Tensor) -> LanguageLoss:
         """ℓ_s = (1/(T_s − 1)) Σ_t −log p(u_t given u_1 … u_{t−1}), t from 2 to T_s; the output is the embeddings'."""
@@ -237,7 +248,11 @@ class HasBackbone(Protocol):
 
 
 def build_backbone(config: HasBackbone) -> Any:
-    """The pre-trained system with its settings; without weights of its own."""
+    """The pre-trained system with its settings, of word vectors a bag of them; without weights of its own."""
+    if issubclass(registry.find(config.backbone)[0].load()[1], KeepsVectors):
+        if not {"vocab_size", "dim"} <= config.settings.keys():
+            raise CanonError(f"system.backbone: {config.backbone} needs a run with its vectors, --set from=RUN.")
+        return WordBag(config.settings["vocab_size"], config.settings["dim"])
     system, own = backbone_config(config)
     return system.load()[1](own)
 

@@ -1,11 +1,11 @@
-"""Hard prompts: a frozen network with words alone, as they are (zero-shot) or searched by gradients (AutoPrompt).
+"""Hard prompts: a frozen network and a prompt of words, as given (zero-shot) or searched by gradients (AutoPrompt).
 
 Shin et al. 2020, AutoPrompt (arXiv:2010.15980), section 2.2: triggers begin as the mask. A step takes one of them at
 random and the gradient g of the loss at its embedding over `batches` batches; the candidates are the k tokens with the
 largest −e·g (equation 2), without special tokens, label words and the token itself; the best of them on fresh batches
-is taken if it is better than what is there → `HardPrompt.step`. The best triggers on the validation set are kept, by
-the run. Section 2.3, label words: a multinomial logistic regression of the class on the slot's features is read at the
-output rows of all tokens, and of each class the likeliest are its words → `search_words`.
+replaces the token if it is better → `HardPrompt.step`. The run keeps the triggers that are best on the validation set.
+Section 2.3, label words: a multinomial logistic regression of the class on the slot's features is applied to the output
+rows of all tokens, and the likeliest tokens of each class are its words → `search_words`.
 Calibration (Zhao et al. 2021, arXiv:2102.09690): q(y given x) ∝ p(y given x) / p₀(y), p₀ the mean over inputs without
 content ("", "N/A" and the mask), or over unlabelled texts ("prior") → `calibrate`.
 Without {trigger} in the template there is nothing to learn: the run scores the prompt as it is.
@@ -65,7 +65,7 @@ class HardPrompt(Learner, Borrows):
     def __init__(self, config: Config, context: Context) -> None:
         super().__init__(config, context)
         if config.soft:
-            raise CanonError("data.template has {soft}, which the system prompt trains: train that.")
+            raise CanonError("data.template has {soft}, which only the system prompt trains: use that system.")
         self.network = Prompted(config).eval()
         self.network.requires_grad_(False)
         self.network.to(context.world.device)
@@ -74,6 +74,7 @@ class HardPrompt(Learner, Borrows):
         self.log_prior_C = torch.zeros(config.num_classes, device=self.device)
         self.found_CW = torch.zeros(config.num_classes, config.search_words, dtype=torch.int64)
         self._sums = {"loss": 0.0, "accepted": 0.0, "steps": 0.0}
+        self._is_training = False
 
     @property
     def borrower(self) -> Any:
@@ -91,6 +92,7 @@ class HardPrompt(Learner, Borrows):
         order = data.schema.order(columns, batch, 0, seed, torch.device("cpu"))
         self._loader = Loader(self._examples, order, 0, world.rank, world.size, seed)
         self._schema: PromptedSchema = data.schema
+        self._is_training = True
         self._banned_V = self._banned()
         if self.config.search_words:
             self._search_words(columns)
@@ -98,7 +100,7 @@ class HardPrompt(Learner, Borrows):
         self.calibrate()
 
     def _banned(self) -> Tensor:
-        """Tokens that no trigger becomes."""
+        """Tokens that a trigger must not become."""
         size = self.config.vocab_size
         banned_V = torch.ones(len(self.network.backbone.embedding.token.weight), dtype=torch.bool)
         banned_V[:size] = False
@@ -137,7 +139,7 @@ class HardPrompt(Learner, Borrows):
         return True
 
     def _gradient(self, place: int) -> Tensor:
-        """Of the mean loss over the next batches, at the embedding of one trigger."""
+        """The gradient of the mean loss over the next batches, at the embedding of one trigger."""
         count = 0.0
         vectors_KD = self.network.backbone.embedding.token.weight[self.network.trigger_K].detach().requires_grad_()
         for _ in range(self.config.batches):
@@ -159,7 +161,7 @@ class HardPrompt(Learner, Borrows):
         return F.cross_entropy(self.scores(batch, vectors_KD), batch["target"], reduction="sum")
 
     def scores(self, batch: Batch, vectors_KD: Tensor | None = None) -> Tensor:
-        """[B, C] before calibration. vectors_KD: what stands in place of the triggers."""
+        """[B, C] before calibration. vectors_KD: what replaces the triggers."""
         layout, network = layout_of(batch), self.network
         assert network.words is not None
         hidden_BSD = network.at_slots(batch["input"], layout, batch["places"], vectors_KD)
@@ -170,7 +172,7 @@ class HardPrompt(Learner, Borrows):
 
     @torch.no_grad()
     def calibrate(self) -> None:
-        """Works out p₀ for the prompt as it is now."""
+        """Computes p₀ for the current prompt."""
         calibration = self.config.calibration
         if calibration == "none":
             return
@@ -188,7 +190,7 @@ class HardPrompt(Learner, Borrows):
         texts = [*CONTENT_FREE, *([tokenizer.vocabulary[mask]] if mask >= 0 else [])]
         parts = plan_of(PromptTemplate(schema.template), tokenizer).parts
         if not any(isinstance(part, tuple) and part and isinstance(part[0], int) for part in parts):
-            texts = texts[1:]  # nothing would be left to go on from
+            texts = texts[1:]  # the empty text would leave no token to continue from
         pair = texts if len(schema.texts) > 1 and schema.columns[1:] else None
         rows = TextRows("inputs without content", lambda row: f"text {row + 1}", texts, pair)
         return schema.writer(schema.demonstrations()).encode(rows)[0]
@@ -199,9 +201,9 @@ class HardPrompt(Learner, Borrows):
 
     @torch.no_grad()
     def _search_words(self, columns: Mapping[str, Any]) -> None:
-        """The likeliest tokens of each class by a logistic regression on what names the slot."""
+        """The likeliest tokens of each class by a logistic regression on the slot's features."""
         if self.network.slots.total != 1:
-            raise CanonError("system.search_words needs label words of one token: set data.template with {mask:1}.")
+            raise CanonError("system.search_words finds label words of one token: write {mask:1} in data.template.")
         backbone = self.network.backbone
         features, labels = [], []
         for batch in self._batches(columns):
@@ -219,15 +221,15 @@ class HardPrompt(Learner, Borrows):
         self._use_found()
 
     def _is_word(self) -> Tensor:
-        """Label words may be found again."""
+        """Label words may be searched again."""
         is_word_V = torch.zeros_like(self._banned_V)
         words = [token for of in self.config.words for word in of for token in word]
         is_word_V[torch.tensor(words, dtype=torch.int64, device=self.device)] = True
         return is_word_V
 
     def _use_found(self) -> None:
-        words = tuple(tuple((token,) for token in own) for own in self.found_CW.tolist())
-        slots = slots_of([word for own in words for word in own], self.network.filling, self.config.masks)
+        words = tuple(tuple((token,) for token in tokens) for tokens in self.found_CW.tolist())
+        slots = slots_of([word for tokens in words for word in tokens], self.network.filling, self.config.masks)
         self.network.words = WordVerbaliser(words, slots, self.config.average).to(self.device)
 
     # ---- what a run keeps
@@ -257,10 +259,6 @@ class HardPrompt(Learner, Borrows):
         if "position" in state and self._is_training:
             self._loader.position, self._sums = state["position"], dict(state["sums"])
 
-    @property
-    def _is_training(self) -> bool:
-        return "_loader" in vars(self)
-
     @torch.no_grad()
     def outputs(self, columns: Mapping[str, Any]) -> dict[str, np.ndarray]:
         logits, losses = [], []
@@ -277,7 +275,7 @@ class HardPrompt(Learner, Borrows):
 
 
 def logistic_regression(x_ND: Tensor, label_N: Tensor, classes: int) -> tuple[Tensor, Tensor]:
-    """Weights [C, D] and biases [C] of the least mean cross-entropy with a little decay, by L-BFGS."""
+    """Weights [C, D] and biases [C] that minimise the mean cross-entropy with a little decay, by L-BFGS."""
     weight_CD = x_ND.new_zeros(classes, x_ND.shape[1], requires_grad=True)
     bias_C = x_ND.new_zeros(classes, requires_grad=True)
     optimizer = torch.optim.LBFGS([weight_CD, bias_C], max_iter=_FITS, line_search_fn="strong_wolfe")

@@ -2,8 +2,8 @@
 
 Schick and Schütze 2021, Exploiting cloze questions for few-shot text classification (arXiv:2001.07676), section 3:
 q(l given x) = softmax over l of the scores of l's words at the mask → `Prompt.forward`, `verbalisers.py`. Trained
-vectors in the template and before each layer: `vectors.py`; what they are trained with is `frozen`: all of the network,
-or they alone. Networks that read from left to right predict what follows the prompt, T5 what its decoder writes for
+vectors in the template and before each layer: `vectors.py`; `frozen` says whether they are trained alone or with the
+whole network. Networks that read from left to right predict what follows the prompt, T5 what its decoder writes for
 <extra_id_0>, both by the chain rule. Stepwise prediction (arXiv:2009.07118, section 3): of several masks the most
 confident is filled first, then the others are asked again → `stepwise_scores`.
 Deviations: all tokens of a prompt are of segment 0. A frozen network has no dropout.
@@ -41,7 +41,7 @@ _STD = 0.02
 
 @settings
 class PromptConfig:
-    """What every prompt has; what the data decides is in its template and its words."""
+    """Settings of every prompt; its template and words depend on the data."""
 
     backbone: str = Field(default="bert", description="the pre-trained system, as in bert or gpt2; train.init says")
     settings: dict[str, Any] = Field(default_factory=dict, description="the backbone's own settings; train.init says")
@@ -57,6 +57,16 @@ class PromptConfig:
     average: Average = Field(
         default="mean", description="of several words of a class: mean (log mean e^s), sum (log Σ e^s) or mean-log"
     )
+
+    @property
+    def prefix_places(self) -> int:
+        """Places that the backbone has before a text's own."""
+        return 0
+
+    @property
+    def fills_slots(self) -> bool:
+        """Whether a class is what the backbone puts into slots of the template."""
+        return True
 
 
 @settings
@@ -74,6 +84,14 @@ class Config(PromptConfig):
     prefix_decoder: bool = Field(default=False, description="T5: the decoder has such a prefix too")
     dropout: Share = Field(default=0.1, description="share dropped of what a new head reads")
 
+    @property
+    def prefix_places(self) -> int:
+        return self.prefix
+
+    @property
+    def fills_slots(self) -> bool:
+        return self.verbaliser != "head"
+
 
 class Prompted(nn.Module, StartsFromBackbone):
     """A backbone with label words: what networks that are trained and prompts that are searched share."""
@@ -85,7 +103,7 @@ class Prompted(nn.Module, StartsFromBackbone):
         self.config = config
         self.backbone: Any = build_backbone(config)
         if not isinstance(self.backbone, TakesPrompts):
-            raise CanonError(f"system.backbone: {config.backbone} has no head that names tokens, so it has no prompts.")
+            raise CanonError(f"system.backbone: {config.backbone} has no head that predicts tokens.")
         backbone: Any = self.backbone
         for name in self._unused(config):
             drop_part(backbone, name)
@@ -120,7 +138,7 @@ class Prompted(nn.Module, StartsFromBackbone):
         prefix_LP2D: Tensor | None = None,
         decoder_LP2D: Tensor | None = None,
     ) -> Tensor:
-        """[B·R, S, D] the states that name what is in the slots."""
+        """[B·R, S, D] the states that predict what is in the slots."""
         hidden_ND = self.backbone.prompted(self.ids(token_N), layout, vectors_KD=vectors_KD, prefix_LP2D=prefix_LP2D)
         if self.filling is not Filling.SENTINEL:
             assert places_P is not None
@@ -148,7 +166,7 @@ class Prompted(nn.Module, StartsFromBackbone):
 class Prompt(Prompted, Suggests, Borrows):
     @classmethod
     def suggest(cls, recipe: Any, schema: Any, size: int) -> dict[str, Any]:
-        """As fine-tuning has them, with a larger rate where the backbone stays as it is."""
+        """The usual settings of fine-tuning, with a larger rate where the backbone is frozen."""
         return FineTune.suggest(recipe, schema, size)
 
     def __init__(self, config: Config) -> None:
@@ -164,7 +182,7 @@ class Prompt(Prompted, Suggests, Borrows):
                 raise CanonError("system.prefix_decoder is for T5 with system.prefix: leave it out.")
             self.decoder_prefix = self._prefix(backbone.decoder.blocks, config)
         if config.triggers:
-            raise CanonError("data.template has {trigger}, which the system hard-prompt searches: train that.")
+            raise CanonError("data.template has {trigger}, which only hard-prompt searches: use that system.")
         self.verbaliser: nn.Module | None = None
         if config.verbaliser == "soft":
             self.verbaliser = SoftVerbaliser(config.words, config.num_classes, dim)

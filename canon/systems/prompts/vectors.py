@@ -5,7 +5,7 @@ two layers, D/2 units in each direction; with `wide` D units, as in the authors'
 Al-Rfou and Constant 2021 (arXiv:2104.08691): e themselves, from words where the template gives them. Li and Liang 2021
 (arXiv:2101.00190), section 4.3: P_i = MLP(P'_i), one tanh layer → `PrefixVectors`; without it, the numbers themselves
 (Liu et al. 2022, arXiv:2110.07602).
-After training `vectors` are all that is needed: the LSTM and the MLP are folded into them.
+After training only `vectors` are needed: the LSTM and the MLP are folded into them.
 Deviations: none. Shapes: K soft tokens, D features, P places of the prefix, L layers.
 """
 

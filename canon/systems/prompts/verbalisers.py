@@ -3,7 +3,7 @@
 Schick and Schütze 2021 (arXiv:2001.07676): s(v) = 1/m Σ_j log p(v_j given the prompt), v the m tokens of a label word →
 `WordVerbaliser.word_scores`. Of several words of a class: log mean e^s; "sum" is log Σ e^s (Shin et al. 2020,
 arXiv:2010.15980, equation 1); "mean-log" is the mean of s (Ding et al. 2021, OpenPrompt) → `of_classes`. The classes'
-probabilities are the softmax over their scores. `SoftVerbaliser`: w_y · g(h), g what the network's head makes of a
+probabilities are the softmax over their scores. `SoftVerbaliser`: w_y · g(h), g the output of the network's head for a
 state (Hambardzumyan et al. 2021, WARP, arXiv:2101.00121); w_y begins as the mean of its words' output rows.
 `HeadVerbaliser`: a new layer on the sequence's own vector, for prefixes (Liu et al. 2022, arXiv:2110.07602).
 Deviations: a soft verbaliser of several slots reads the mean of g over them.

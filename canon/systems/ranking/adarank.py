@@ -1,10 +1,10 @@
 """AdaRank: a weighted sum of features, each the best by MAP or NDCG for the queries that are still ranked badly.
 
 Xu and Li 2007, AdaRank: a boosting algorithm for information retrieval, figure 1. E(q) in [0, 1] measures the ranking
-of a query; P is a distribution over queries, at first even. A round takes the feature k of the most Σ_q P(q) E_k(q),
+of a query; P is a distribution over queries, at first even. A round takes the feature k that maximises Σ_q P(q) E_k(q):
   α = ½ ln(Σ_q P(q)(1 + E_k(q)) / Σ_q P(q)(1 − E_k(q)))        f ← f + α x_k        P(q) ∝ e^(−E_f(q))
-in `step`. Deviations: a round that changes no query's measure would leave P as it is and come again for ever: the next
-best feature is taken in its place, and where none changes anything the run ends.
+in `step`. Deviations: a round that changes no query's measure would leave P unchanged and repeat for ever: the next
+best feature is taken in its place, and where no feature changes anything the run ends.
 Shapes: N documents, F features, Q queries.
 """
 

@@ -2,10 +2,10 @@
 
 Ke et al. 2017, LightGBM: a highly efficient gradient boosting decision tree. LightGBM keeps more in memory than it
 writes into a model (scores of the rows, states of its generators), so a booster that was read from a file does not
-continue as the first one would have. Trees are therefore always grown in segments: each is a booster of its own, which
+continue like the original. Trees are therefore always grown in segments: each is a booster of its own, which
 starts at the scores of the trees before it, with the seed plus the number of those trees. A checkpoint holds the trees
 as LightGBM's text and the scores at the beginning of the segment; `resume` grows the trees of the open segment again.
-Without sampling, the trees are those that one booster grows. Shapes: N rows, F features, T trees.
+Without sampling, the trees are the same as those of one booster. Shapes: N rows, F features, T trees.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class Boosted:
         self.num_closed, self.num_open, self._open = self.num_trees, 0, None
 
     def _scores(self, rows: TreeRows) -> np.ndarray:
-        """[N] of all trees so far, before the objective turns them into anything."""
+        """[N] the sums of all trees so far, before the objective transforms them."""
         if self.parameters["objective"] == "binary":  # whose scores LightGBM gives as probabilities
             before = 0.0 if self.start_N is None else self.start_N
             return np.asarray(before + self._open.predict(rows.values_NF, raw_score=True), np.float64)
@@ -130,8 +130,8 @@ class Boosted:
             self.grow(rows)
         if self.text() != text:
             raise CanonError(
-                "The trees since the last segment could not be grown again as they were: this version of LightGBM or "
-                "this processor is another one. Train again with another --out."
+                "The trees since the last segment could not be grown again bit for bit: the version of LightGBM or "
+                "the processor has changed. Train again with another --out."
             )
 
     # ---- using
@@ -164,7 +164,7 @@ class Boosted:
         return sum_N
 
     def importances(self, kind: str) -> np.ndarray:
-        """[F] by feature how often ("split") or with what gain ("gain") the trees split by it."""
+        """[F] how often ("split") or with what gain ("gain") the trees split by each feature."""
         both = [_read(self.closed)] if self.closed else []
         both += [] if self._open is None else [self._open]
         return np.asarray(sum(trees.feature_importance(importance_type=kind) for trees in both), np.float64)
@@ -176,7 +176,7 @@ def _read(text: str) -> Any:
 
 
 def joined(first: str, second: str) -> str:
-    """One text of two, the trees of the second numbered after those of the first."""
+    """Two texts as one, the trees of the second numbered after those of the first."""
     if not first:
         return _without_settings(second)
     trees = [*_trees(first), *_trees(second)]
@@ -188,7 +188,7 @@ def first_trees(text: str, count: int) -> str:
 
 
 def _trees(text: str) -> list[str]:
-    """Of each tree what follows its number."""
+    """The text of each tree after its number."""
     inner = text[: text.index(_AFTER)]
     return [part.partition("\n")[2].rstrip("\n") for part in inner.split(_FIRST)[1:]]
 

@@ -1,6 +1,6 @@
 """What learners of rankings share: documents of queries end to end, the measures of a ranking, and sums over pairs.
 
-Documents of equal score stand in a random order that the seed decides, never in that of the file: `TrainingLists.of`
+Documents of equal score are in a random order that the seed decides, never in that of the file: `TrainingLists.of`
 shuffles them within their queries. Queries whose documents all have one label teach nothing and are left out.
 Shapes: N documents, Q queries, F features; query q is the documents offsets[q] … offsets[q+1] − 1.
 """
@@ -24,7 +24,7 @@ from canon.errors import CanonError
 
 @dataclass(frozen=True)
 class TrainingLists:
-    """Of a training set: what its informative queries hold."""
+    """The documents of a training set's informative queries."""
 
     values: np.ndarray  # float32
     labels: np.ndarray  # float64
@@ -40,10 +40,10 @@ class TrainingLists:
         return cls(np.asarray(values.values[order_N], np.float32), labels_N, np.unique(values.offsets))
 
     def informative(self) -> TrainingLists:
-        """Those of queries that have documents of two labels."""
+        """The documents of queries that have two labels or more."""
         kept_Q = self.is_informative
         if not kept_Q.any():
-            raise CanonError("No training query has documents of two labels, so there is nothing to rank by.")
+            raise CanonError("In no training query do labels differ, so there is nothing to learn an order from.")
         kept_N = kept_Q[self.query]
         offsets_Q = np.concatenate(([0], np.cumsum(self.sizes[kept_Q])))
         return TrainingLists(self.values[kept_N], self.labels[kept_N], offsets_Q)
@@ -67,7 +67,7 @@ class TrainingLists:
 
     @cached_property
     def pairs(self) -> np.ndarray:
-        """How many pairs of unlike labels each query has."""
+        """How many pairs with different labels each query has."""
         _, key_N = np.unique(self.labels, return_inverse=True)
         counts = np.zeros((self.num_queries, int(key_N.max()) + 1))
         np.add.at(counts, (self.query, key_N), 1)
@@ -99,11 +99,11 @@ class RankingLearner(Learner, WeighsFeatures):
         self.start()
 
     def objective(self, usual: type) -> Any:
-        """The settings of the objective; of a learner without a recipe the usual ones."""
+        """The settings of the objective; the default ones for a learner without a recipe."""
         return usual() if self.context.recipe is None else self.context.recipe.objective.settings
 
     def start(self) -> None:
-        """Called once the documents are there."""
+        """Called after the documents were read."""
 
     @abstractmethod
     def importances(self) -> dict[str, np.ndarray]: ...

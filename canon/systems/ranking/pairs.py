@@ -40,7 +40,7 @@ class Violations:
         self.below_N = self.sums(ones_N, of_upper=False)  # and of a lower one
 
     def sums(self, values_N: np.ndarray, of_upper: bool) -> np.ndarray:
-        """[N] of each document the weighted sum of the values of its violating partners of higher (or lower) grade."""
+        """[N] for each document, the weighted sum of values of its violating partners of higher (or lower) grade."""
         sums_N = np.zeros(len(values_N))
         for both, is_upper, first, end in self._grades:
             counted = np.where(is_upper == of_upper, values_N[both], 0.0)

@@ -1,21 +1,27 @@
-"""The least of ½‖w‖² + C·R(w), R convex and at least 0, by planes below R.
+"""Minimises ½‖w‖² + C·R(w), R convex and at least 0, by planes below R.
 
 Joachims, Finley and Yu 2009, Cutting-plane training of structural SVMs, algorithm 3 (one slack); Teo et al. 2010,
 Bundle methods for regularized risk minimization. R is at least the largest of its planes a_t·w + b_t and 0. Over their
-weights α (Σ α = C, α ≥ 0; the plane 0 takes what is left) the least is that of ½αᵀKα − bᵀα, K = AAᵀ, w = −Aᵀα,
+weights α (Σ α = C, α ≥ 0; the plane 0 takes what is left) this is the minimum of ½αᵀKα − bᵀα, K = AAᵀ, w = −Aᵀα,
 which `least` finds by an interior point method (Mehrotra 1992). Planes without weight for 50 steps are dropped.
-Shapes: T planes, F features.
+`PlaneLearner` is what linear scorers share that learn so. Shapes: T planes, N documents, F features.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
+
+from canon.contracts import Context
+from canon.systems.ranking.learner import RankingLearner
 
 _IDLE = 50
 
 
 def least(gram_TT: np.ndarray, gains_T: np.ndarray) -> np.ndarray:
-    """The α of the least ½αᵀKα − bᵀα with Σ α = 1 and α ≥ 0."""
+    """The α that minimises ½αᵀKα − bᵀα with Σ α = 1 and α ≥ 0."""
     size = len(gains_T)
     if size == 1:
         return np.ones(1)
@@ -55,7 +61,7 @@ def _reach(at: np.ndarray, step: np.ndarray) -> float:
 
 
 class Planes:
-    """What is known of R so far, and the least over it."""
+    """The planes of R so far, and the minimum over them."""
 
     def __init__(self, size: int, c: float) -> None:
         self.c = c
@@ -81,3 +87,34 @@ class Planes:
     def take(self, tensors: dict[str, np.ndarray], weights_F: np.ndarray) -> None:
         self.slopes_TF, self.gains_T = np.array(tensors["slopes"]), np.array(tensors["gains"])
         self.idle_T, self.weights_F = np.array(tensors["idle"]), np.array(weights_F)
+
+
+class PlaneLearner(RankingLearner):
+    """A linear scorer, its weights those of the least value so far."""
+
+    def __init__(self, config: Any, context: Context) -> None:
+        super().__init__(config, context)
+        self.weights_F, self.value = np.zeros(config.shape[0]), np.inf
+        self.planes = Planes(config.shape[0], config.c)
+
+    @property
+    def num_parameters(self) -> int:
+        return len(self.weights_F)
+
+    def importances(self) -> dict[str, np.ndarray]:
+        return {"weight": self.weights_F}
+
+    def scores(self, values_NF: np.ndarray) -> np.ndarray:
+        return values_NF.astype(np.float64) @ self.weights_F
+
+    def tensors(self) -> dict[str, dict[str, np.ndarray]]:
+        optimizer = {"value": np.array(self.value), "at": self.planes.weights_F, "bound": np.array(self.planes.bound)}
+        return {"model": {"weights": self.weights_F.copy()}, "optimizer": {**optimizer, **self.planes.tensors()}}
+
+    def restore(self, tensors: Mapping[str, Mapping[str, Any]], state: dict[str, Any]) -> None:
+        self.take_state(state)
+        self.weights_F = np.array(tensors["model"]["weights"])
+        if "optimizer" in tensors:
+            kept = tensors["optimizer"]
+            self.value, self.planes.bound = float(kept["value"]), float(kept["bound"])
+            self.planes.take(dict(kept), kept["at"])

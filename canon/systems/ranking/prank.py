@@ -2,7 +2,7 @@
 
 Crammer and Singer 2002, Pranking with ranking, figure 1 → `_learn`. Of grade l = 0 … K − 1 and thresholds
 b_1 ≤ … ≤ b_{K−1}:
-  predicted: the least k with w·x < b_{k+1}, K − 1 if there is none        y_k = +1 if l ≥ k, else −1
+  predicted: the smallest k with w·x < b_{k+1}, else K − 1        y_k = +1 if l ≥ k, else −1
   τ_k = y_k where y_k (w·x − b_k) ≤ 0, else 0                            w += (Σ τ) x,    b_k −= τ_k
 A step learns from `batch` queries; the seed gives the queries and their documents another order in each pass. There may
 be several perceptrons, each of which learns from a random part of the documents, and whose mean is the model

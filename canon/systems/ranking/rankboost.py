@@ -1,4 +1,4 @@
-"""RankBoost: a sum of votes whether a feature is above a threshold, each the best for the pairs that are still wrong.
+"""RankBoost: a sum of votes on whether a feature is above a threshold, each the best for the pairs still wrong.
 
 Freund, Iyer, Schapire and Singer 2003, An efficient boosting algorithm for combining preferences. D is a distribution
 over the pairs (i, j) of a query with l_i > l_j, at first even; in each round
@@ -48,7 +48,7 @@ class RankBoost(RankingLearner):
         values_FN = np.ascontiguousarray(self.documents.values.T)
         self._order_FN = np.argsort(-values_FN, axis=1, kind="stable")
         self._sorted_FN = np.take_along_axis(values_FN, self._order_FN, axis=1)
-        # A threshold lies between two unlike values: after the last document above it.
+        # A threshold lies between two different values: after the last document above it.
         self._is_cut_FN = self._sorted_FN[:, :-1] > self._sorted_FN[:, 1:]
         self.scores_N = np.zeros(len(self.documents.labels))
         self._weights_Q = self.documents.pair_weights(self.pair.per)
@@ -59,7 +59,7 @@ class RankBoost(RankingLearner):
         r_FN = np.where(self._is_cut_FN, np.cumsum(potential_N[self._order_FN[:, :-1]], axis=1), 0.0)
         feature, place = np.unravel_index(int(np.abs(r_FN).argmax()), r_FN.shape)
         r = float(np.clip(r_FN[feature, place], -_MOST, _MOST))
-        if abs(r) < 1e-12:  # no vote changes anything
+        if abs(r) < 1e-12:  # no vote would change anything
             return False
         low, high = float(self._sorted_FN[feature, place + 1]), float(self._sorted_FN[feature, place])
         middle = float(np.float32((low + high) / 2))

@@ -161,7 +161,7 @@ class RankGP(RankingLearner):
         return child if len(child.codes) <= self.config.nodes else parent
 
     def _winner(self, draw: np.random.Generator) -> Formula:
-        """The fittest of some; they are sorted by fitness."""
+        """The fittest of several formulas, which are sorted by fitness."""
         return self.formulas[int(draw.integers(len(self.formulas), size=self.config.tournament).min())]
 
     def importances(self) -> dict[str, np.ndarray]:

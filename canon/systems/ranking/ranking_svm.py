@@ -1,4 +1,4 @@
-"""Ranking SVM: a linear scorer of least ½‖w‖² + C Σ max(0, m − w·(x_i − x_j)) over the pairs of a query with l_i > l_j.
+"""Ranking SVM: a linear scorer that minimises ½‖w‖² + C Σ max(0, m − w·(x_i − x_j)), over pairs of a query, l_i > l_j.
 
 Herbrich, Graepel and Obermayer 2000, Large margin rank boundaries for ordinal regression; Joachims 2002, Optimizing
 search engines using clickthrough data. One step is
@@ -6,13 +6,12 @@ search engines using clickthrough data. One step is
 - with its square (objective.squared): a Newton step with a line search (Chapelle and Keerthi 2010, Efficient algorithms
   for ranking with SVMs, section 3) → `_newton`, whose equations are solved by conjugate gradients.
 Pairs are never listed (canon.systems.ranking.pairs). The run ends where the duality gap, or the gradient, is 1e-6 of
-what it is compared with. Deviations: with objective.per = "query" a pair weighs what makes the sums of all queries'
-pairs alike, C as much on the whole. Shapes: N documents, F features.
+what it is compared with. Deviations: with objective.per = "query" pairs are weighted so that every query has the same
+sum, and all of them the same as without. Shapes: N documents, F features.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, Any
 
 import numpy as np
@@ -21,9 +20,8 @@ from pydantic import Field
 from canon.config import settings
 from canon.contracts import Context
 from canon.objectives.ranking.settings import PairMargin
-from canon.systems.ranking.learner import RankingLearner
 from canon.systems.ranking.pairs import Violations
-from canon.systems.ranking.planes import Planes
+from canon.systems.ranking.planes import PlaneLearner
 from canon.systems.settings import Shape
 
 _ENOUGH = 1e-6
@@ -35,18 +33,10 @@ class Config:
     c: Annotated[float, Field(gt=0)] = Field(default=1e-3, description="C: weight of the losses of pairs")
 
 
-class RankingSVM(RankingLearner):
+class RankingSVM(PlaneLearner):
     def __init__(self, config: Config, context: Context) -> None:
         super().__init__(config, context)
-        size = config.shape[0]
-        self.weights_F = np.zeros(size)  # of the least value so far
-        self.value = np.inf
-        self.planes = Planes(size, config.c)
         self.pair: PairMargin = self.objective(PairMargin)
-
-    @property
-    def num_parameters(self) -> int:
-        return len(self.weights_F)
 
     def start(self) -> None:
         self._values_NF = self.documents.values.astype(np.float64)
@@ -107,24 +97,6 @@ class RankingSVM(RankingLearner):
 
     def penalty(self) -> float:
         return 0.5 * float(self.weights_F @ self.weights_F)
-
-    def importances(self) -> dict[str, np.ndarray]:
-        return {"weight": self.weights_F}
-
-    def scores(self, values_NF: np.ndarray) -> np.ndarray:
-        return values_NF.astype(np.float64) @ self.weights_F
-
-    def tensors(self) -> dict[str, dict[str, np.ndarray]]:
-        optimizer = {"value": np.array(self.value), "at": self.planes.weights_F, "bound": np.array(self.planes.bound)}
-        return {"model": {"weights": self.weights_F.copy()}, "optimizer": {**optimizer, **self.planes.tensors()}}
-
-    def restore(self, tensors: Mapping[str, Mapping[str, Any]], state: dict[str, Any]) -> None:
-        self.take_state(state)
-        self.weights_F = np.array(tensors["model"]["weights"])
-        if "optimizer" in tensors:
-            kept = tensors["optimizer"]
-            self.value, self.planes.bound = float(kept["value"]), float(kept["bound"])
-            self.planes.take(dict(kept), kept["at"])
 
 
 def conjugate_gradients(times: Any, right_F: np.ndarray) -> np.ndarray:

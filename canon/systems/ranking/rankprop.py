@@ -1,10 +1,10 @@
-"""RankProp: a scorer fitted to targets that have the order of the labels and are otherwise as near to its own scores as
-they can be.
+"""RankProp: a scorer fitted to targets in the order of the labels that are otherwise as near as possible to its own
+scores.
 
 Caruana, Baluja and Mitchell 1996, Using the future to sort out the present: Rankprop and multitask learning for medical
 risk evaluation, section 3. A step is
-  t = the numbers nearest to s (Σ (t − s)²) of which no document has less than one of a lower label in its query,
-  w = the least Σ (w·x + w₀ − t)² + λ‖w‖², t scaled to the labels' mean and deviation
+  t = the numbers nearest to s (least Σ (t − s)²) that do not fall from a lower label to a higher one in a query,
+  w minimises Σ (w·x + w₀ − t)² + λ‖w‖², t scaled to the labels' mean and deviation
 → canon.objectives.ranking.plain.in_order (pool adjacent violators) and `step`.
 Deviations: a linear scorer that is fitted exactly in place of a network that takes steps of gradient descent; targets
 are nearest numbers in place of evenly spaced ranks; the first fit is to the labels. Shapes: N documents, F features.

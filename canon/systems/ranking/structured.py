@@ -1,18 +1,18 @@
-"""SVM-MAP and SVM-NDCG: a linear scorer under a bound on 1 − MAP or 1 − NDCG, by cutting planes.
+"""SVM-MAP and SVM-NDCG: a linear scorer that minimises a bound on 1 − MAP or 1 − NDCG, by cutting planes.
 
-Least ½‖w‖² + C · mean over queries of max_y [Δ(y) + w·Ψ(y) − w·Ψ(y*)], y* a right ranking, Δ = 1 − the measure of y.
+Minimises ½‖w‖² + C · mean over queries of max_y [Δ(y) + w·Ψ(y) − w·Ψ(y*)], y* a right ranking, Δ = 1 − measure of y.
 Yue, Finley, Radlinski and Joachims 2007, A support vector method for optimizing average precision; Chakrabarti, Khanna,
 Sawant and Bhattacharyya 2008, Structured learning for non-smooth ranking losses, and Le and Smola 2007, Direct
-optimization of ranking measures (arXiv:0704.3359), section 4. The y of the most and Ψ: canon.objectives.ranking.plain.
+optimization of ranking measures (arXiv:0704.3359), section 4. The maximum over y and Ψ: canon.objectives.ranking.plain.
 A step is one plane (canon.systems.ranking.planes) of all queries together; the run ends where the gap is 1e-4.
-Deviations: one slack variable for all queries in place of one each (Joachims, Finley and Yu 2009), at the same least.
+Deviations: one slack variable for all queries in place of one each (Joachims, Finley and Yu 2009), with the same
+minimum.
 Shapes: N documents, F features, Q queries, n documents of one query.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
 from typing import Annotated, Any
 
 import numpy as np
@@ -23,8 +23,7 @@ from canon.contracts import Context
 from canon.objectives.ranking.plain import MAPHinge, NDCGHinge, Structured, spans
 from canon.objectives.ranking.plain_records import Cutoff
 from canon.objectives.settings import NoSettings
-from canon.systems.ranking.learner import RankingLearner
-from canon.systems.ranking.planes import Planes
+from canon.systems.ranking.planes import PlaneLearner
 from canon.systems.settings import Shape
 
 _ENOUGH = 1e-4
@@ -36,16 +35,10 @@ class Config:
     c: Annotated[float, Field(gt=0)] = Field(default=100.0, description="C: weight of the mean over queries")
 
 
-class StructuredSVM(RankingLearner):
+class StructuredSVM(PlaneLearner):
     def __init__(self, config: Config, context: Context) -> None:
         super().__init__(config, context)
-        self.weights_F, self.value = np.zeros(config.shape[0]), np.inf  # of the least value so far
-        self.planes = Planes(config.shape[0], config.c)
         self._hinge = self.hinge
-
-    @property
-    def num_parameters(self) -> int:
-        return len(self.weights_F)
 
     @property
     @abstractmethod
@@ -71,26 +64,8 @@ class StructuredSVM(RankingLearner):
         self.planes.add(slope_F, gain)
         return True
 
-    def importances(self) -> dict[str, np.ndarray]:
-        return {"weight": self.weights_F}
-
-    def scores(self, values_NF: np.ndarray) -> np.ndarray:
-        return values_NF.astype(np.float64) @ self.weights_F
-
     def penalty(self) -> float:
         return 0.5 / self.config.c * float(self.weights_F @ self.weights_F)
-
-    def tensors(self) -> dict[str, dict[str, np.ndarray]]:
-        optimizer = {"value": np.array(self.value), "at": self.planes.weights_F, "bound": np.array(self.planes.bound)}
-        return {"model": {"weights": self.weights_F.copy()}, "optimizer": {**optimizer, **self.planes.tensors()}}
-
-    def restore(self, tensors: Mapping[str, Mapping[str, Any]], state: dict[str, Any]) -> None:
-        self.take_state(state)
-        self.weights_F = np.array(tensors["model"]["weights"])
-        if "optimizer" in tensors:
-            kept = tensors["optimizer"]
-            self.value, self.planes.bound = float(kept["value"]), float(kept["bound"])
-            self.planes.take(dict(kept), kept["at"])
 
 
 class SVMMAP(StructuredSVM):

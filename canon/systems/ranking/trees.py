@@ -1,8 +1,8 @@
 """LambdaMART and gradient-boosted grades: trees of LightGBM that rank, one for each step.
 
 Burges 2010, From RankNet to LambdaRank to LambdaMART: an overview, section 7; Friedman 2001, Greedy function
-approximation: a gradient boosting machine. LightGBM (Ke et al. 2017) computes gradients and trees; what is ours is that
-they stop and continue bit for bit (canon.systems.ranking.booster), in segments of train.checkpoint_every trees.
+approximation: a gradient boosting machine. LightGBM (Ke et al. 2017) computes gradients and trees; canon makes
+them stop and continue bit for bit (canon.systems.ranking.booster), in segments of train.checkpoint_every trees.
 Deviations: leaves are grown best first on histograms, as LightGBM does.
 Shapes: N documents, F features, Q queries.
 """
@@ -17,6 +17,7 @@ from pydantic import Field
 
 from canon.config import settings
 from canon.contracts import Context
+from canon.data.kinds.queries import HIGHEST_GRADE
 from canon.data.schema import Data
 from canon.errors import CanonError
 from canon.objectives.ranking.settings import Lambda, Threshold
@@ -25,7 +26,7 @@ from canon.systems.ranking.learner import RankingLearner, TrainingLists
 from canon.systems.settings import Natural, Shape
 
 _SEGMENT = 50  # trees, where no recipe says
-_HIGHEST_GRADE, _MOST_DOCUMENTS = 30, 10_000  # that LightGBM ranks by
+_MOST_DOCUMENTS = 10_000  # of a query, that LightGBM ranks
 
 Part = Annotated[float, Field(gt=0, le=1)]
 
@@ -132,9 +133,13 @@ class LambdaMART(Trees):
     usual = "lambdarank"
 
     def of_objective(self) -> dict[str, Any]:
+        lambdas = self.objective(Lambda)
+        if lambdas.per != "query":
+            raise CanonError(
+                f'LambdaMART sums over queries, which count alike: leave objective.per = "{lambdas.per}" out.'
+            )
         if self.loss != self.usual:
             return {}
-        lambdas = self.objective(Lambda)
         return {
             "sigmoid": lambdas.sigma,
             "lambdarank_truncation_level": lambdas.truncation,
@@ -143,10 +148,10 @@ class LambdaMART(Trees):
 
     def rows(self, documents: TrainingLists) -> TreeRows:
         labels_N = documents.labels
-        if (labels_N % 1).any() or labels_N.max() > _HIGHEST_GRADE:
+        if (labels_N % 1).any() or labels_N.max() > HIGHEST_GRADE:
             raise CanonError(
-                f"LambdaMART ranks by whole grades from 0 to {_HIGHEST_GRADE}, but a training document has the grade "
-                f"{next(x for x in labels_N.tolist() if x % 1 or x > _HIGHEST_GRADE):g}: use fewer grades, or "
+                f"LambdaMART ranks by whole grades from 0 to {HIGHEST_GRADE}, but a training document has the grade "
+                f"{next(x for x in labels_N.tolist() if x % 1 or x > HIGHEST_GRADE):g}: use fewer grades, or "
                 "gbdt-ranker."
             )
         if documents.sizes.max() > _MOST_DOCUMENTS:
@@ -168,7 +173,8 @@ class GBDTRanker(Trees):
         labels_N, weights_N = documents.labels, None
         if self.loss != self.usual:
             labels_N = (labels_N >= chosen.relevant).astype(np.float64)
-        if chosen.per == "query":
-            kept_Q = documents.is_informative / documents.sizes
+        if chosen.per != "document":
+            counted_Q = documents.is_informative if chosen.per == "query" else documents.pairs
+            kept_Q = counted_Q / documents.sizes
             weights_N = (kept_Q / (kept_Q @ documents.sizes) * len(labels_N))[documents.query]
         return TreeRows(documents.values, labels_N, documents.sizes, weights_N)

@@ -1,7 +1,7 @@
-"""What all systems that recommend share: who has what, scores of all items in blocks, what is asked of them.
+"""What all systems that recommend share: which user has which items, scores of all items in blocks, and ranking.
 
-A system gives scores [B, I] for some users (`scores`), and for users whom training has not (`fold_in`); all else is
-here. A block takes at most 256 MB, and no loop of Python goes over users: products of matrices, then compiled ranking
+A system gives scores [B, I] for some users (`scores`), and for users who are not in the training set (`fold_in`); the
+rest is here. A block takes at most 256 MB, and no Python loop goes over users: matrix products, then compiled ranking
 (canon/kernels/cpu/top_items.py).
 Shapes: U users, I items, N events, B users of a block, K best items, T items to be found.
 """
@@ -54,7 +54,7 @@ class Recommender(Learner, Recommends):
 
     @abstractmethod
     def fold_in(self, histories: Uneven) -> np.ndarray:
-        """The same of users whom training has not, from their items alone."""
+        """The same for users who are not in the training set, from their items alone."""
 
     # ---- learning
 
@@ -121,7 +121,7 @@ class Recommender(Learner, Recommends):
         self._loss, self._count = float(state.get("loss", 0.0)), int(state.get("count", 0))
 
     def take_arrays(self, arrays: dict[str, np.ndarray]) -> None:
-        """Keeps what was learned, laid out as it is worked on."""
+        """Keeps the learned arrays, in the layout that training uses."""
         self.arrays = arrays
 
     # ---- using
@@ -136,20 +136,20 @@ class Recommender(Learner, Recommends):
         rows = min(max(BLOCK_BYTES // (4 * max(self.num_items, 1)), 1), MOST_ROWS)
         for start in range(0, len(users), rows):
             at = slice(start, min(start + rows, len(users)))
-            own, given = users[at], histories.take(np.arange(at.start, at.stop))
-            scores_BI = np.empty((len(own), self.num_items), np.float32)
-            trained, empty = own >= 0, (own < 0) & (given.lengths == 0)
+            block, given = users[at], histories.take(np.arange(at.start, at.stop))
+            scores_BI = np.empty((len(block), self.num_items), np.float32)
+            trained, empty = block >= 0, (block < 0) & (given.lengths == 0)
             if trained.any():
-                scores_BI[trained] = self.scores(own[trained], self.seen.take(own[trained]))
+                scores_BI[trained] = self.scores(block[trained], self.seen.take(block[trained]))
             if (new := ~trained & ~empty).any():
                 scores_BI[new] = self.fold_in(given.take(np.flatnonzero(new)))
-            if empty.any():  # nothing is known of them: what most users have
+            if empty.any():  # nothing is known about them: recommend the popular items
                 scores_BI[empty] = np.log1p(self.counts)
             self.context.pause()
             yield at, scores_BI
 
     def outputs(self, columns: Columns) -> dict[str, np.ndarray]:
-        """Of events their losses; of users their best items, and where those to be found stand."""
+        """The losses of events; the best items of users, and the ranks of those they took."""
         users = np.asarray(columns["input"])
         if "item" in columns:
             return {"loss": self._losses(users, np.asarray(columns["item"]))}
@@ -168,8 +168,8 @@ class Recommender(Learner, Recommends):
             row_of = np.repeat(np.arange(len(rows)), asked.lengths)
             guess_T[first:last] = scores_BI[row_of, asked.tokens]
 
-            found, best = slice(first, last), at  # of rows that follow each other, so what is cut out is written to
-            out = loss_T[found], above_T[found], among_T[found], top_UK[best], top_scores_UK[best], ranked_U[best]
+            span, best = slice(first, last), at  # of rows that follow each other, so what is cut out is written to
+            out = loss_T[span], above_T[span], among_T[span], top_UK[best], top_scores_UK[best], ranked_U[best]
             keys = np.where(users[at] >= 0, users[at], rows)
             rank = partial(_rank, scores_BI, keys, (seen, asked, chosen), out)
             self.in_threads(rank, self.ranges(0, len(rows)))
@@ -179,7 +179,7 @@ class Recommender(Learner, Recommends):
         }  # fmt: skip
 
     def _histories(self, columns: Columns) -> Uneven:
-        """What each user has: as the split says, else all that is known of training users but is not to be found."""
+        """The items of each user: as the split says, else all known items of training users except the targets."""
         given = columns.get("history")
         if isinstance(given, Uneven):
             return given
@@ -192,15 +192,15 @@ class Recommender(Learner, Recommends):
         return Uneven(lists.tokens[kept], np.bincount(owner[kept], minlength=len(users)))
 
     def _losses(self, users_N: np.ndarray, items_N: np.ndarray) -> np.ndarray:
-        """Of training events, each against an unseen item."""
+        """The losses of training events, each against an unseen item."""
         order = np.argsort(users_N, kind="stable")
         users, counts = np.unique(users_N, return_counts=True)
         events = Uneven(items_N[order], counts)
         losses = np.zeros(len(users_N))
         for at, scores_BI in self.blocks(users, _nothing(len(users))):
-            own, seen = events.take(np.arange(at.start, at.stop)), self.seen.take(users[at])
-            out = np.zeros(len(own.tokens))
-            top_items.pair_losses(scores_BI, users[at], seen.tokens, seen.offsets, own.tokens, own.offsets, out)
+            targets, seen = events.take(np.arange(at.start, at.stop)), self.seen.take(users[at])
+            out = np.zeros(len(targets.tokens))
+            top_items.pair_losses(scores_BI, users[at], seen.tokens, seen.offsets, targets.tokens, targets.offsets, out)
             losses[order[events.offsets[at.start] : events.offsets[at.stop]]] = out
         return losses
 
@@ -218,10 +218,10 @@ def _rank(
     (seen, seen_at), (asked, asked_at), (chosen, chosen_at) = (
         (each.tokens, each.offsets[a : b + 1]) for each in lists
     )  # fmt: skip
-    own = scores_BI[a:b], keys_B[a:b], seen, seen_at, asked, asked_at
-    top_items.pair_losses(*own, loss_T)
+    block = scores_BI[a:b], keys_B[a:b], seen, seen_at, asked, asked_at
+    top_items.pair_losses(*block, loss_T)
     top_items.rank_block(
-        *own, chosen, chosen_at, top_BK[a:b], top_scores_BK[a:b], above_T, among_T, ranked_B[a:b]
+        *block, chosen, chosen_at, top_BK[a:b], top_scores_BK[a:b], above_T, among_T, ranked_B[a:b]
     )  # fmt: skip
 
 

@@ -1,9 +1,10 @@
 """Bayesian personalised ranking: factors by which a user's items come before others.
 
 Rendle, Freudenthaler, Gantner and Schmidt-Thieme 2009, BPR: Bayesian personalized ranking from implicit feedback
-(arXiv:1205.2618): the loss −ln σ(x̂_ui − x̂_uj) + λ‖Θ‖² (their BPR-Opt) with x̂_ui = p_u·q_i + b_i (section 4.3.1, with a
-bias of the item), and LearnBPR (their figure 4: an event (u, i) evenly of all, j evenly of what u has not) in
-canon/kernels/cpu/factors.py; in `begin` what negatives are drawn from, in `user_of` a user whom training has not.
+(arXiv:1205.2618): the loss −ln σ(x̂_ui − x̂_uj) + λ‖Θ‖² (their BPR-Opt) with x̂_ui = p_u·q_i + b_i (section 4.3.1, with
+a bias of the item), and LearnBPR (their figure 4: an event (u, i) evenly of all, j evenly from the items u does not
+have) in canon/kernels/cpu/factors.py; `begin` sets what negatives are drawn from, `user_of` folds in a user who is not
+in the training set.
 Deviations: the rate may fall; one λ for all parameters, biases too; negatives may be drawn by count^β ("popular").
 A step is `train.batch` draws; draw n depends on the seed and n alone. With several threads these write to the same rows
 without locks, so only one thread gives the same numbers every time.
@@ -30,12 +31,12 @@ class Config(EventSizes):
     dim: Positive = Field(default=64, description="D: factors of a user and of an item")
     lr: Rate = Field(default=0.05, description="η at first")
     falls: Annotated[float, Field(ge=0, le=1)] = Field(
-        default=0.9, description="by which share η has fallen at the end"
+        default=0.9, description="share by which η has fallen at the end"
     )
     decay: Decay = Field(default=0.01, description="λ")
     spread: Rate = Field(default=0.1, description="standard deviation of the first factors")
     negatives: Literal["uniform", "popular"] = Field(
-        default="uniform", description="j is drawn evenly, or by count^`beta`, of the items that a user has not"
+        default="uniform", description="j is drawn evenly, or by count^`beta`, from the items that a user does not have"
     )
     beta: Annotated[float, Field(ge=0, le=2)] = Field(default=1.0, description="β, with `popular`")
 

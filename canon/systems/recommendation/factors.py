@@ -1,7 +1,7 @@
-"""Factors of users and items: x_ui = p_u·q_i and what a system adds to it; what they are used for.
+"""Factors of users and items: x_ui = p_u·q_i and what a system adds to it; how they are used.
 
-A user whom training has not is folded in: with the items as they are, p minimises the system's own loss on the user's
-items, by Newton's method from 0 (`newton`). Items are alike by the cosine of their factors.
+A user who is not in the training set is folded in: with the items as they are, p minimises the system's own loss on the
+user's items, by Newton's method from 0 (`newton`). Items are alike by the cosine of their factors.
 Shapes: U users, I items, D factors, S numbers of a row in memory, M rows of a fold-in.
 """
 
@@ -94,7 +94,7 @@ class FactorLearner(Recommender):
         return unit_ID[items] @ unit_ID.T
 
     def others(self, items: np.ndarray) -> np.ndarray:
-        """For each of a user's items some that the user has not, drawn evenly by the items themselves."""
+        """For each of a user's items some that the user does not have, drawn evenly, seeded by the items themselves."""
         unseen = np.setdiff1d(np.arange(self.num_items), items)
         if not len(unseen):
             return np.zeros((len(items), 0), np.int64)
@@ -123,5 +123,5 @@ def newton(
 def checked(loss: float, number: int) -> float:
     """A loss, if it is a number."""
     if not np.isfinite(loss):
-        raise CanonError(f"The loss is not a number any more at step {number:,}: lower system.lr.")
+        raise CanonError(f"The loss is no longer a finite number at step {number:,}: lower system.lr.")
     return loss

@@ -1,11 +1,11 @@
-"""Implicit alternating least squares: all pairs of users and items count, those that are not there a little.
+"""Implicit alternating least squares: all pairs of users and items count, unobserved ones with a small weight.
 
 Hu, Koren and Volinsky 2008, Collaborative filtering for implicit feedback datasets, in the form of Rendle, Krichene,
 Zhang and Koren 2022, Revisiting the performance of iALS on item recommendation benchmarks (arXiv:2110.14037), eq. 1–3:
   L = Σ_{(u,i) ∈ S} (x̂_ui − 1)² + α₀ Σ_u Σ_i x̂_ui² + λ (Σ_u (n_u + α₀ I)^ν ‖p_u‖² + Σ_i (n_i + α₀ U)^ν ‖q_i‖²)
 with x̂_ui = p_u·q_i, S the events, n_u and n_i how many of them a user and an item have. With one side fixed, each row
 of the other solves its normal equations (canon/kernels/cpu/least_squares.py), by some steps of conjugate gradients.
-Deviations: ratings do not weigh; conjugate gradients start from the row as it is, where the papers solve.
+Deviations: ratings are not used as weights; conjugate gradients start from the current row, where the papers solve.
 In an epoch each user's row moves, then each item's; a step of `train.batch` of the N events moves the same share of all
 rows. Threads share the rows of a step, which do not depend on each other: any number gives the same numbers.
 Shapes: U users, I items, D factors, S numbers of a row in memory, R = U + I rows.

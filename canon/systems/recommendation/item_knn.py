@@ -1,9 +1,9 @@
-"""Item-based nearest neighbours: an item is as good for a user as it is like the items that the user has.
+"""Item-based nearest neighbours: an item's score for a user is its similarity to the items that the user has.
 
 Sarwar, Karypis, Konstan and Riedl 2001, Item-based collaborative filtering recommendation algorithms; the cosine of two
 items' users with shrinkage as Bell and Koren 2007 have it:
   s_ij = c_ij / (√(c_i c_j) + shrink)      x̂_ui = Σ_j s_ij over the items j of u that are among the K nearest of i
-in canon/kernels/cpu/neighbours.py. A user whom training has not is scored as any other, by the items alone.
+in canon/kernels/cpu/neighbours.py. A user who is not in the training set is scored like any other, by the items alone.
 Deviations: who has an item counts, not how it was rated.
 A step of `train.batch` of the N events finds the neighbours of the same share of the items; the run then ends.
 Shapes: I items, K neighbours, B users.

@@ -3,9 +3,9 @@
 Koren, Bell and Volinsky 2009, Matrix factorization techniques for recommender systems: x̂_ui = b + b_u + b_i + p_u·q_i,
 their equation 4. "logistic", as Rendle, Krichene, Zhang and Anderson 2020, Neural collaborative filtering vs. matrix
 factorization revisited (arXiv:2005.09683), section 2.2: −ln σ(x̂) of an event, −ln(1 − σ(x̂)) of m items that the user
-has not, + λ/2 of all squared parameters; "squared": (r − x̂)² of ratings, equation 5 of the former. Steps of gradient
-descent in canon/kernels/cpu/factors.py; in `user_of` a user whom training has not.
-Deviations: events come evenly drawn, where these papers go through all in an epoch; the rate may fall.
+does not have, + λ/2 of all squared parameters; "squared": (r − x̂)² of ratings, equation 5 of the former. Steps of
+gradient descent in canon/kernels/cpu/factors.py; `user_of` folds in a user who is not in the training set.
+Deviations: events are drawn evenly, where these papers go through all in an epoch; the rate may fall.
 A step is `train.batch` events, each with its m items; draw n depends on the seed and n alone. With several threads
 these write to the same rows without locks, so only one thread gives the same numbers every time.
 Shapes: U users, I items, D factors, N events, M rows of a fold-in.
@@ -33,11 +33,11 @@ class Config(EventSizes):
         default="logistic", description="of items that a user has or not, or of ratings"
     )
     negatives: Annotated[int, Field(gt=0, le=1000)] = Field(
-        default=8, description="m: items that the user has not, for each event; with `logistic`"
+        default=8, description="m: items that the user does not have, for each event; with `logistic`"
     )
     lr: Rate = Field(default=0.02, description="η at first")
     falls: Annotated[float, Field(ge=0, le=1)] = Field(
-        default=0.9, description="by which share η has fallen at the end"
+        default=0.9, description="share by which η has fallen at the end"
     )
     decay: Decay = Field(default=0.01, description="λ")
     spread: Rate = Field(default=0.1, description="standard deviation of the first factors")

@@ -1,4 +1,4 @@
-"""Popularity: the items that most users have, the same for all users; what every other system must be better than.
+"""Popularity: the items that most users have, the same for all users; the baseline that every other system must beat.
 
 Cremonesi, Koren and Turrin 2010, Performance of recommender algorithms on top-N recommendation tasks, section 3.1
 (TopPop): x̂_ui = log(1 + c_i), c_i the users who have item i, so that σ(x̂_ui − x̂_uj) is i's share of both.
@@ -43,5 +43,5 @@ class Popular(Recommender):
         return self.scores(np.zeros(len(histories), np.int32), histories)
 
     def alike(self, items: np.ndarray) -> np.ndarray:
-        """Nothing says that items are alike."""
+        """Counts say nothing about which items are alike."""
         return np.zeros((len(items), self.num_items), np.float32)

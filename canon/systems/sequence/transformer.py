@@ -6,7 +6,7 @@ and 2) are in canon/nn/attention/, positions (section 3.5) in canon/nn/positions
 Weights begin as in the published implementations: Glorot-uniform, the fused projections of queries, keys and values as
 one matrix, biases 0, embeddings N(0, 1/D).
 Deviations: projections have biases; norm = "pre" (then with a norm after each stack), learned positions, GELU,
-dropout of attention weights and banded layers are ours to choose, not the paper's.
+dropout of attention weights and banded layers are additions of canon.
 Tokens lie end to end, without padding (canon.nn.ragged). `step` recomputes nothing: keys and values of the past
 are in a cache made once for all steps, those of the source are computed in `init_state`.
 Shapes: N source tokens and M target tokens of B sequences, D features, H heads of d, V target tokens of the vocabulary,

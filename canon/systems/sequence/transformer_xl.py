@@ -5,8 +5,8 @@ Dai et al. 2019, Transformer-XL: attentive language models beyond a fixed-length
 Positions by distance (section 3.3): canon/nn/attention/relative.py. memory = 0 is the same network without it.
 Weights begin at N(0, 0.02²), u and v too, as in the authors' code; embeddings are scaled by √D and tied to the output.
 Deviations: full softmax in place of the adaptive one; embeddings begin at N(0, 1/D); no dropout inside the feed-forward
-networks; norm = "pre" is ours to choose. Generation (`step`) keeps keys and values in place of layer inputs, and looks
-back on `context` tokens where that is more than `memory`, so that a model without memory sees its own text.
+networks; norm = "pre" is an addition of canon. Generation (`step`) keeps keys and values in place of layer inputs, and
+looks back on `context` tokens where that is more than `memory`, so that a model without memory sees its own text.
 Shapes: B streams, T tokens of a segment, M of memory, D features, H heads of d, V tokens of the vocabulary, L layers,
 S tokens that generation looks back on, C = 2S + 1 places of its cache.
 """
@@ -79,7 +79,7 @@ class TransformerXLBlock(Sublayers):
         return self._rest(x_BD, self.attention.step(self._normed(x_BD), slot, keys, values, by_distance))
 
 
-class TransformerXLLayers(nn.Module):
+class TransformerXLLayers(nn.Module, Attends):
     def __init__(self, config: Config) -> None:
         super().__init__()
         self.blocks = nn.ModuleList(TransformerXLBlock(config) for _ in range(config.num_layers))

@@ -14,10 +14,12 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 import numpy as np
+from pydantic import Field
 
+from canon.config import settings
 from canon.contracts import AdoptsVectors, Context, KeepsVectors, Learner
 from canon.data.corpus.store import Corpus
 from canon.data.schema import Columns, Data
@@ -25,8 +27,11 @@ from canon.data.text.words import Words
 from canon.errors import CanonError
 from canon.kernels import LINE
 from canon.kernels.number import threads
+from canon.systems.settings import Positive
 
 T = TypeVar("T")
+Subsample = Annotated[float, Field(ge=0)]
+Rate = Annotated[float, Field(gt=0)]
 
 _MEASURED_AT_ONCE = 1 << 18  # places whose loss is one row of the outputs
 _ROWS_AT_ONCE = 4096
@@ -51,6 +56,29 @@ def spans(first: int, last: int, size: int) -> list[CorpusSpan]:
         parts.append(CorpusSpan(epoch, start, stop, first))
         first += stop - start
     return parts
+
+
+@settings
+class WindowConfig:
+    """What word2vec and fastText have: windows of words, and what is learned of each."""
+
+    vocab_size: Positive = Field(default=1000, description="words of the vocabulary; the data decides")
+    architecture: Literal["skip-gram", "cbow"] = Field(
+        default="skip-gram", description="a word predicts each context, or their mean predicts the word"
+    )
+    loss: Literal["negative-sampling", "hierarchical-softmax"] = Field(
+        default="negative-sampling", description="what the objective is: noise words, or a Huffman tree"
+    )
+    dim: Positive = Field(default=100, description="size of a vector")
+    window: Positive = Field(default=5, description="words to either side, at most")
+    negatives: Positive = Field(default=5, description="noise words to a word")
+    subsample: Subsample = Field(
+        default=1e-4, description="share of the text above which a word is left out at times; 0: none is"
+    )
+    lr: Rate = Field(default=0.05, description="learning rate at the start")
+    min_lr: Annotated[float, Field(ge=0, le=1)] = Field(
+        default=1e-4, description="the rate falls linearly to this share of lr"
+    )
 
 
 class VectorLearner(Learner, KeepsVectors, AdoptsVectors):
@@ -129,7 +157,7 @@ class VectorLearner(Learner, KeepsVectors, AdoptsVectors):
         first, last = (number - 1) * self.batch, number * self.batch
         edges = np.linspace(first, last, self.threads + 1).astype(np.int64).tolist()
         ranges = [spans(a, b, len(self.tokens_N)) for a, b in pairwise(edges)]
-        for loss, pairs in self.in_threads(lambda own: _total(self.learn(span) for span in own), ranges):
+        for loss, pairs in self.in_threads(lambda share: _total(self.learn(span) for span in share), ranges):
             self._loss += loss
             self._pairs += pairs
         self.lr_now = self.rate(last)

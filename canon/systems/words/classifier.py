@@ -291,8 +291,10 @@ class Classifier(Learner, AdoptsVectors, Suggests):
             self._copy_rows(tensors, words, self._distinct)
 
     def _copy_rows(self, tensors: Mapping[str, Any], words: Words, distinct: Distinct) -> None:
-        own = {row: word.decode() for row, word in zip(distinct.ids.tolist(), distinct.words, strict=True) if row >= 0}
-        ours = Words([own[row] for row in range(self.config.vocab_size)], np.zeros(len(own), np.int64), 0)
+        word_of = {
+            row: word.decode() for row, word in zip(distinct.ids.tolist(), distinct.words, strict=True) if row >= 0
+        }
+        ours = Words([word_of[row] for row in range(self.config.vocab_size)], np.zeros(len(word_of), np.int64), 0)
         here, there = shared_rows(ours, words)
         self.inputs_RS[here, : self.config.dim] = np.asarray(tensors["input"], np.float32)[there]
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import numpy as np
 from pydantic import Field
@@ -25,7 +25,7 @@ from canon.data.text.words import Words
 from canon.errors import CanonError
 from canon.kernels import LINE, Later
 from canon.systems.settings import Natural, Positive
-from canon.systems.words.base import CorpusSpan, VectorLearner, flat, in_lines
+from canon.systems.words.base import CorpusSpan, VectorLearner, WindowConfig, flat, in_lines
 from canon.systems.words.sampling import Tree, alias_table, keep_limits, noise_shares
 from canon.systems.words.subwords import output_tree, subword_ids, subword_table
 
@@ -35,27 +35,10 @@ NOISE_POWER = 0.5
 
 
 @settings
-class Config:
-    vocab_size: Positive = Field(default=1000, description="words of the vocabulary; the data decides")
-    architecture: Literal["skip-gram", "cbow"] = Field(
-        default="skip-gram", description="a word predicts each context, or their mean predicts the word"
-    )
-    loss: Literal["negative-sampling", "hierarchical-softmax"] = Field(
-        default="negative-sampling", description="what the objective is: noise words, or a Huffman tree"
-    )
-    dim: Positive = Field(default=100, description="size of a vector")
-    window: Positive = Field(default=5, description="words to either side, at most")
-    negatives: Positive = Field(default=5, description="noise words to a word")
-    subsample: Annotated[float, Field(ge=0)] = Field(
-        default=1e-4, description="share of the text above which a word is left out at times; 0: none is"
-    )
+class Config(WindowConfig):
     minn: Natural = Field(default=3, description="least letters of an n-gram")
     maxn: Natural = Field(default=6, description="most letters of an n-gram; 0: words alone")
     buckets: Positive = Field(default=2_000_000, description="rows that all n-grams share by hashing")
-    lr: Annotated[float, Field(gt=0)] = Field(default=0.05, description="learning rate at the start")
-    min_lr: Annotated[float, Field(ge=0, le=1)] = Field(
-        default=1e-4, description="the rate falls linearly to this share of lr"
-    )
 
 
 class FastText(VectorLearner):
@@ -116,9 +99,9 @@ class FastText(VectorLearner):
 
     def restore(self, tensors: Mapping[str, Mapping[str, Any]], state: dict[str, Any]) -> None:
         super().restore({"model": {}}, state)
-        for name, made in (("input", _close_together), ("output", in_lines)):
+        for name, allocate in (("input", _close_together), ("output", in_lines)):
             source = np.asarray(tensors["model"][name])
-            self.arrays[name] = made(*source.shape)
+            self.arrays[name] = allocate(*source.shape)
             self.arrays[name][:] = source
 
     def _copy_rows(self, tensors: Mapping[str, Any], words: Words) -> None:

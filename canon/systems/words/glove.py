@@ -86,11 +86,11 @@ class GloVe(VectorLearner):
         first, last = (count * self.batch * len(self._learned()) // self.size for count in (number - 1, number))
         edges = np.linspace(first, last, self.threads + 1).astype(np.int64).tolist()
         ranges = [spans(a, b, len(self._learned())) for a, b in pairwise(edges)]
-        for tallies in self.in_threads(lambda own: [self.learn(span) for span in own], ranges):
+        for tallies in self.in_threads(lambda share: [self.learn(span) for span in share], ranges):
             self._loss += sum(loss for loss, _ in tallies)
             self._pairs += sum(count for _, count in tallies)
         if not math.isfinite(self._loss):
-            raise CanonError(f"The loss is not a number any more at step {number:,}: lower system.lr.")
+            raise CanonError(f"The loss is no longer a finite number at step {number:,}: lower system.lr.")
         return True
 
     def learn(self, span: CorpusSpan) -> tuple[float, float]:

@@ -17,7 +17,7 @@ Shapes: V words, D dimensions, L the sum of all codes' lengths.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from pydantic import Field
@@ -27,8 +27,7 @@ from canon.contracts import Context
 from canon.data.schema import Columns
 from canon.errors import CanonError
 from canon.kernels import Later, enabled
-from canon.systems.settings import Positive
-from canon.systems.words.base import CorpusSpan, VectorLearner, flat, in_lines, spans
+from canon.systems.words.base import CorpusSpan, Rate, Subsample, VectorLearner, WindowConfig, flat, in_lines, spans
 from canon.systems.words.sampling import Tree, alias_table, huffman, keep_limits, noise_shares
 
 if TYPE_CHECKING:
@@ -40,30 +39,18 @@ _LONG = 1 << 20  # tokens from which on thousands of words at once seldom meet i
 
 
 @settings
-class Config:
-    vocab_size: Positive = Field(default=1000, description="words; the data decides")
+class Config(WindowConfig):
     architecture: Literal["skip-gram", "cbow"] = Field(
         default="skip-gram", description="each context predicts the word, or their mean does"
     )
-    loss: Literal["negative-sampling", "hierarchical-softmax"] = Field(
-        default="negative-sampling", description="what the objective is: noise words, or a Huffman tree"
+    subsample: Subsample = Field(
+        default=1e-3, description="share of the text above which a word is left out at times; 0: none is"
     )
+    lr: Rate = Field(default=0.025, description="learning rate at the start")
     update: Literal["window", "pair"] = Field(
         default="window", description="skip-gram: one set of noise for all contexts of a word, or one for each"
     )
-    dim: Positive = Field(default=100, description="size of a vector")
-    window: Positive = Field(default=5, description="words to either side, at most")
-    negatives: Positive = Field(default=5, description="noise words to a word")
-    subsample: Annotated[float, Field(ge=0)] = Field(
-        default=1e-3, description="share of the text above which a word is left out at times; 0: none is"
-    )
-    lr: Annotated[float, Field(gt=0)] = Field(default=0.025, description="learning rate at the start")
-    start: Annotated[float, Field(gt=0)] = Field(
-        default=0.5, description="vectors begin evenly in ± start / dim; gensim's begin with 1"
-    )
-    min_lr: Annotated[float, Field(ge=0, le=1)] = Field(
-        default=1e-4, description="the rate falls linearly to this share of lr"
-    )
+    start: Rate = Field(default=0.5, description="vectors begin evenly in ± start / dim; gensim's begin with 1")
 
 
 class Word2Vec(VectorLearner):

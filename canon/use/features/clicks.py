@@ -70,7 +70,7 @@ def preferences(log: ClickLog, strategy: str) -> tuple[np.ndarray, np.ndarray]:
     if strategy == "skip-next":
         rows = np.flatnonzero(log.clicked[:-1] & ~log.clicked[1:] & (log.view[1:] == log.view[:-1]))
         return rows, rows + 1
-    # The number of rows not clicked before each row of its view, by which pairs are laid out without a loop over rows.
+    # The number of rows not clicked before each row of its view: with it pairs are laid out without a loop over rows.
     skipped = np.flatnonzero(~log.clicked)
     clicks = np.flatnonzero(log.clicked)
     view_of = np.repeat(np.arange(len(starts)), ends - starts)
@@ -85,8 +85,8 @@ def preferences(log: ClickLog, strategy: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def labels(log: ClickLog, pairs: LoggedPairs, strategy: str, least_views: int = 1) -> np.ndarray:
-    """[p] 2 where a document won more often than it lost, 0 where it lost more often, else 1; −1 of queries that were
-    viewed less than `least_views` times."""
+    """[p] 2 where a document won more often than it lost, 0 where it lost more often, else 1; −1 for queries with
+    fewer than `least_views` views."""
     better, worse = preferences(log, strategy)
     wins = np.bincount(pairs.of_row[better], minlength=len(pairs.query)).astype(np.int64)
     losses = np.bincount(pairs.of_row[worse], minlength=len(pairs.query))
@@ -129,8 +129,9 @@ def propensities_by_em(log: ClickLog, pairs: LoggedPairs, rounds: int = 5000, cl
     """θ [K], θ_1 = 1, of the position-based model.
 
     Rows of one pair and position are counted together, so that a round costs their number, not N. Plain EM takes tens
-    of thousands of rounds where documents seldom move; every third step is extrapolated (Varadhan and Roland 2008,
-    Simple and globally convergent methods for accelerating any EM algorithm), unless that makes the log less likely."""
+    of thousands of rounds where documents rarely change position; every third step is extrapolated (Varadhan and Roland
+    2008, Simple and globally convergent methods for accelerating any EM algorithm), unless that makes the log less
+    likely."""
     K = int(log.position.max())
     key, where = np.unique(pairs.of_row * K + log.position - 1, return_inverse=True)
     views = np.bincount(where).astype(np.float64)

@@ -1,9 +1,9 @@
 """Features of a document alone: its links, its address, its words.
 
 Page, Brin, Motwani and Winograd 1999, The PageRank citation ranking: r = (1 − d)/N + d (Σ r_j / out_j + D / N) with d =
-.85 and D the mass of documents without links, which goes to all alike. SiteRank is the same over sites: the host of an
+.85 and D the mass of documents without links, which is shared equally. SiteRank is the same over sites: the host of an
 address, or its first part where there is none; one site links to another where one of its documents does.
-A link counts once, and none from a document to itself. Deviations: none.
+A link counts once, and a link from a document to itself not at all. Deviations: none.
 Shapes: n documents, M links.
 """
 
@@ -52,7 +52,7 @@ def site_of(url: str) -> str:
 
 
 def parent_of(url: str) -> str:
-    """The address above: a/b of a/b/c; "" of one without any."""
+    """The address above: a/b for a/b/c, "" for one without a parent."""
     return url.rstrip("/").rpartition("/")[0].rstrip("/")
 
 

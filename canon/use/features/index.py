@@ -1,9 +1,9 @@
 """What features are computed from: postings of every field, and numbers of every document; named sets of features.
 
 A feature is called FEATURE.FIELD (bm25-lucene.title) or by the document's number (pagerank). `letor` has the 46 of
-LETOR 4.0 in the order of its files: there, columns 21 to 40 go by field (BM25, LM absolute, Dirichlet and JM of body,
-then of anchor, title, url, whole), as the correlations of MQ2008's columns with its tf · idf say; the list that was
-published with it goes by feature.
+LETOR 4.0 in the order of its files: there, columns 21 to 40 are grouped by field (BM25, LM absolute, Dirichlet and JM
+of body, then of anchor, title, url, whole), as the correlations of MQ2008's columns with its tf · idf say; the list
+that was published with it groups them by feature.
 Shapes: n documents, p pairs of a query and a document, F features.
 """
 
@@ -61,17 +61,17 @@ class FeatureIndex:
 
     def features(self, names: Sequence[str], queries: Sequence[str], candidates: Candidates) -> np.ndarray:
         """float32 [p, F]"""
-        wanted: dict[str, list[str]] = {}
+        by_field: dict[str, list[str]] = {}
         for name in names:
             feature, _, field = name.rpartition(".")
             if feature and field in self.fields:
-                wanted.setdefault(field, []).append(feature)
+                by_field.setdefault(field, []).append(feature)
             elif name not in self.numbers:
                 raise unknown("feature", name, (*EVERY, *self.numbers))
         values: dict[str, np.ndarray] = {}
-        for field, features in wanted.items():
-            found = text_features(self.fields[field], queries, candidates, features)
-            values |= {f"{feature}.{field}": column for feature, column in found.items()}
+        for field, features in by_field.items():
+            columns_of_field = text_features(self.fields[field], queries, candidates, features)
+            values |= {f"{feature}.{field}": column for feature, column in columns_of_field.items()}
         columns = [values[name] if name in values else self.numbers[name][candidates.docs] for name in names]
         return np.stack(columns, axis=1).astype(np.float32) if columns else np.empty((len(candidates.docs), 0), "f4")
 
@@ -81,20 +81,20 @@ class FeatureIndex:
             for array in _ARRAYS:
                 np.save(folder / f"{field}-{array}.npy", vars(postings)[array])
         np.save(folder / "numbers.npy", np.stack(list(self.numbers.values())))
-        known = {"words": list(self.whole.words), "fields": list(self.fields), "numbers": list(self.numbers)}
-        write_text(folder / "features.json", json.dumps(known, ensure_ascii=False))
+        record = {"words": list(self.whole.words), "fields": list(self.fields), "numbers": list(self.numbers)}
+        write_text(folder / "features.json", json.dumps(record, ensure_ascii=False))
 
     @classmethod
     def load(cls, folder: Path, ids: Sequence[str]) -> FeatureIndex:
         """Arrays are mapped into memory."""
-        known = read_json(folder / "features.json")
-        words = {word: place for place, word in enumerate(known["words"])}
+        record = read_json(folder / "features.json")
+        words = {word: place for place, word in enumerate(record["words"])}
         fields = {
             field: Postings(words, *(np.load(folder / f"{field}-{array}.npy", mmap_mode="r") for array in _ARRAYS))
-            for field in known["fields"]
+            for field in record["fields"]
         }
         numbers = np.load(folder / "numbers.npy", mmap_mode="r")
-        return cls(ids, fields, dict(zip(known["numbers"], numbers, strict=True)))
+        return cls(ids, fields, dict(zip(record["numbers"], numbers, strict=True)))
 
 
 def _numbers(documents: FieldedDocuments, name: str) -> np.ndarray:

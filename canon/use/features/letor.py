@@ -1,8 +1,8 @@
 """`canon features`: documents and queries to a file in LETOR's format, with the names of its features beside it.
 
-A line is `label qid:N 1:v … # docid = D query = Q`; NAME.features.txt has the name of feature i on line i. Candidates
-of a query are those of a TREC run; else the first K rows of BM25 over the whole text, and every document that qrels
-judge. A pair without a judgement has label 0.
+A line is `label qid:N 1:v … # docid = D query = Q`; NAME.features.txt has the name of feature i on line i. The
+candidates of a query come from a TREC run, or are the first K rows of BM25 over the whole text and every document that
+qrels judge. A pair without a judgement has label 0.
 """
 
 from __future__ import annotations
@@ -57,16 +57,16 @@ def write_features(
         raise unknown("preset of features (--preset)", preset, PRESETS)
     target = Path(out)
     if target.exists() and not target.is_file() and not target.is_dir():
-        raise CanonError(f"{target} is a device: give the name of a file, beside which the names of features go.")
+        raise CanonError(f"{target} is a device: give a file; the names of features are written next to it.")
     if strategy and (qrels or not clicks):
-        raise CanonError("--labels makes labels of --clicks, in place of --qrels.")
-    found, texts = read_documents(documents), read_queries(queries)
-    index = FeatureIndex.of(found, columns)
+        raise CanonError("--labels makes labels from --clicks; leave out --qrels, or give --clicks.")
+    table, texts = read_documents(documents), read_queries(queries)
+    index = FeatureIndex.of(table, columns)
     logged = _logged(clicks, strategy) if clicks else None
     judged = logged.qrels if logged and strategy else read_qrels(qrels) if qrels else {}
-    given = read_run(run) if run else None
+    ranked_lists = read_run(run) if run else None
     places = {name: place for place, name in enumerate(index.ids)}
-    lists = _candidates(index, texts, places, judged, given, top)
+    lists = _candidates(index, texts, places, judged, ranked_lists, top)
     names = (*PRESETS[preset], *columns)
     header = (*names, *(logged.names if logged else ()))
     counts: dict[int, int] = {}
@@ -111,9 +111,9 @@ def _candidates(
         best, _ = BM25.over(index.whole).search(list(texts.values()), min(top, len(index.ids)), _NONE)
     lists = []
     for place, name in enumerate(texts):
-        known = [places[document] for document in judged.get(name, {}) if document in places]
+        judged_documents = [places[document] for document in judged.get(name, {}) if document in places]
         ranked = best[place][best[place] >= 0].tolist() if run is None else _placed(run.get(name, ()), places)
-        lists.append(np.array(list(dict.fromkeys([*ranked, *known])), dtype=np.int64))
+        lists.append(np.array(list(dict.fromkeys([*ranked, *judged_documents])), dtype=np.int64))
     return lists
 
 

@@ -17,7 +17,7 @@ in all documents, C all words, and idf = ln(N / df):
 | lm-absolute | Σ ln(max(tf − δ, 0) / len + δ u / len · cf / C), δ = .7, u the different words of the document |
 
 BM25, vsm and the language models count a word as often as the query has it; words that no document has in the field are
-left out. A document without words has in lm-absolute the probability cf / C, the limit of nothing seen.
+left out. In lm-absolute a document without words has the probability cf / C, the limit for an empty document.
 Deviations: none.
 Shapes: p pairs of a query and a document, E words of the queries × documents of each.
 """

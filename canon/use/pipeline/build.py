@@ -1,6 +1,6 @@
 """Builds a pipeline by its recipe: documents, indexes, candidates of judged queries, ranker, scores stage by stage.
 
-A stage that is complete is not made again: a process that was killed is continued by the same command with --resume.
+A complete stage is kept: after a kill, the same command with --resume continues where it stopped.
 The candidates of a split are partitions of a Parquet table, with columns qid, document, label and the features.
 Shapes: p pairs of a query and a candidate.
 """
@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from canon.config import Table
+from canon.data.catalogue.movielens import movielens
 from canon.data.catalogue.pydocs import SearchData, pydocs
 from canon.data.formats.documents import FieldedDocuments, read_documents, read_queries
 from canon.data.formats.trec import read_qrels
@@ -31,12 +32,13 @@ from canon.use.pipeline.documents import StoredDocuments
 from canon.use.pipeline.evaluate import MEASURES, JudgedQueries, evaluate
 from canon.use.pipeline.pipeline import Pipeline
 from canon.use.pipeline.rank import RUN, feature_list
-from canon.use.pipeline.recall import feature_names, names_of
-from canon.use.pipeline.settings import PipelineRecipe, is_pipeline_run, load_recipe, recipe_of
+from canon.use.pipeline.recall import PipelineRequest, feature_names, names_of
+from canon.use.pipeline.settings import PipelineRecipe, flat, is_pipeline_run, load_recipe, recipe_of
+from canon.use.pipeline.users import users_of
 
 SPLITS = ("train", "valid", "test")
 _CHUNK = 500  # queries of a partition
-_BUILTIN: Mapping[str, Callable[[], SearchData]] = {"pydocs": pydocs}
+_BUILTIN: Mapping[str, Callable[[], SearchData]] = {"pydocs": pydocs, "movielens": movielens}
 
 Say = Callable[[str], None]
 
@@ -45,10 +47,10 @@ def build(name: str, out: str | Path | None, resume: bool, changes: Table, quiet
     """The run directory of a pipeline, and what result.json holds."""
     if is_pipeline_run(name):
         if changes or out:
-            raise CanonError(f"{name} is a pipeline that is there; --resume continues it as it was begun.")
-        known = read_json(Path(name) / "pipeline.json")
+            raise CanonError(f"{name} is an existing pipeline; --resume continues it with its own recipe.")
+        record = read_json(Path(name) / "pipeline.json")
         path, table, resume = Path(name), read_json(Path(name) / "recipe.json"), True
-        recipe = recipe_of(known["name"], table)
+        recipe = recipe_of(record["name"], table)
     else:
         recipe = load_recipe(name, changes)
         path = Path(out) if out is not None else Path("runs") / Path(recipe.name).name
@@ -70,10 +72,10 @@ def build(name: str, out: str | Path | None, resume: bool, changes: Table, quiet
         _train(recipe, path, judged, say, quiet)
     result: Table = {"pipeline": recipe.name, "documents": len(StoredDocuments(path / "documents"))}
     pipeline = Pipeline.open(path)
-    if judged["test"].texts:
-        result |= {"queries": {split: len(judged[split].texts) for split in SPLITS}}
-        found = evaluate(pipeline, judged["test"])
-        result |= {"stages": found.stages, "moves": found.moves, "expected": recipe.expect}
+    if judged["test"].requests:
+        result |= {"queries": {split: len(judged[split].requests) for split in SPLITS}}
+        evaluation = evaluate(pipeline, judged["test"])
+        result |= {"stages": evaluation.stages, "moves": evaluation.moves, "expected": recipe.expect}
     write_text(path / "result.json", json.dumps(result, ensure_ascii=False, indent=1) + "\n")
     return path, result
 
@@ -81,7 +83,7 @@ def build(name: str, out: str | Path | None, resume: bool, changes: Table, quiet
 def evaluate_run(path: str | Path) -> list[dict[str, Any]]:
     """The stages of a run on its judged test queries."""
     judged = _judged(Path(path), "test")
-    if not judged.texts:
+    if not judged.requests:
         raise CanonError(
             f"{path} was built without judged queries: give queries.source and queries.qrels to its recipe."
         )
@@ -90,7 +92,7 @@ def evaluate_run(path: str | Path) -> list[dict[str, Any]]:
 
 @contextmanager
 def _whole(folder: Path) -> Iterator[Path | None]:
-    """A folder to fill, which is there only when it is whole; None where it is."""
+    """A folder to fill, which appears only when it is complete; None where it already exists."""
     if folder.exists():
         yield None
         return
@@ -125,8 +127,9 @@ def _index(recipe: PipelineRecipe, path: Path, say: Say) -> None:
     with _whole(path / "queries") as part:
         if part:
             part.mkdir()
+            held = users_of(recipe, path, rows) if recipe.queries.users else {}
             for split in SPLITS:
-                lines = _query_lines(data, split, rows)
+                lines = iter(held[split]) if held else _query_lines(data, split, rows)
                 write_text(part / f"{split}.jsonl", "".join(f"{line}\n" for line in lines))
 
 
@@ -140,28 +143,31 @@ def _judged(path: Path, split: str) -> JudgedQueries:
     lines = (path / "queries" / f"{split}.jsonl").read_text(encoding="utf-8").splitlines()
     rows = [parse_json(line, path / "queries") for line in lines]
     grades = [{int(doc): grade for doc, grade in row["grades"].items()} for row in rows]
-    return JudgedQueries([row["query"] for row in rows], grades)
+    requests = [PipelineRequest(row["query"], items=tuple(row.get("items", ()))) for row in rows]
+    return JudgedQueries(requests, [row["query"] or f"user {row['id']}" for row in rows], grades)
 
 
 def _data(recipe: PipelineRecipe) -> SearchData:
-    source, asked = recipe.documents.source, recipe.queries
+    source, settings = recipe.documents.source, recipe.queries
     if isinstance(source, str) and source in _BUILTIN and not Path(source).exists():
-        if asked.source or asked.qrels:
-            raise CanonError(f"queries.source and queries.qrels belong to documents of your own; {source} has queries.")
+        if settings.source or settings.qrels:
+            raise CanonError(f"queries.source and queries.qrels belong to documents of your own, not to {source}.")
         return _BUILTIN[source]()
     documents: FieldedDocuments = read_documents([source] if isinstance(source, str) else source)
-    if not asked.source:
+    if settings.users and (settings.source or settings.qrels):
+        raise CanonError("queries.users takes users for queries: leave queries.source and queries.qrels out.")
+    if not settings.source:
         return SearchData(documents)
-    if not asked.qrels:
+    if not settings.qrels:
         raise CanonError("queries.qrels is missing: the judged documents of queries.source.")
-    texts, qrels = read_queries(asked.source), read_qrels(asked.qrels)
-    known = {name: text for name, text in texts.items() if name in qrels}
-    if not known:
-        raise CanonError(f"No query of {asked.source} is in {asked.qrels}.")
+    texts, qrels = read_queries(settings.source), read_qrels(settings.qrels)
+    judged = {name: text for name, text in texts.items() if name in qrels}
+    if not judged:
+        raise CanonError(f"No query of {settings.source} is in {settings.qrels}.")
     queries: dict[str, dict[str, str]] = {split: {} for split in SPLITS}
-    for name, text in known.items():
-        share = zlib.crc32(f"{asked.seed} {name}".encode()) / 2**32
-        split = "test" if share < asked.test else "valid" if share < asked.test + asked.valid else "train"
+    for name, text in judged.items():
+        share = zlib.crc32(f"{settings.seed} {name}".encode()) / 2**32
+        split = "test" if share < settings.test else "valid" if share < settings.test + settings.valid else "train"
         queries[split][name] = text
     return SearchData(documents, queries, qrels)
 
@@ -175,8 +181,10 @@ def _train(recipe: PipelineRecipe, path: Path, judged: Mapping[str, JudgedQuerie
     run = path / "rank" / RUN
     if (run / "result.json").is_file():
         return
-    if not judged["train"].texts or not judged["valid"].texts:
-        raise CanonError("rank.recipe trains a ranker: give judged queries, as queries.source and queries.qrels.")
+    if not judged["train"].requests or not judged["valid"].requests:
+        raise CanonError(
+            "rank.recipe trains a ranker: give judged queries, as queries.source and queries.qrels, or queries.users."
+        )
     data = path / "rank" / "data"
     with _whole(data) as part:
         if part:
@@ -185,18 +193,9 @@ def _train(recipe: PipelineRecipe, path: Path, judged: Mapping[str, JudgedQuerie
             for split in SPLITS[:2]:
                 _write_candidates(bare, judged[split], feature_list(rank), part / f"{split}.parquet", rank.queries)
     changes = {"data.test": 0.0, "data.valid": str(data / "valid.parquet"), **flat("", rank.set)}
-    count = len(judged["train"].texts)
+    count = len(judged["train"].requests)
     say(f"training {rank.recipe} on the candidates of {min(rank.queries or count, count):,} queries")
     train(rank.recipe, str(data / "train.parquet"), run, resume=run.exists(), changes=changes, quiet=quiet)
-
-
-def flat(prefix: str, table: Mapping[str, Any]) -> dict[str, Any]:
-    """{"train": {"steps": 3}} as {"train.steps": 3}."""
-    parts = (
-        flat(f"{prefix}{key}.", value) if isinstance(value, dict) else {f"{prefix}{key}": value}
-        for key, value in table.items()
-    )
-    return {key: value for part in parts for key, value in part.items()}
 
 
 def _write_candidates(pipeline: Pipeline, judged: JudgedQueries, names: Sequence[str], file: Path, most: int) -> None:
@@ -205,17 +204,18 @@ def _write_candidates(pipeline: Pipeline, judged: JudgedQueries, names: Sequence
     from pyarrow import parquet
 
     columns = (*names, *feature_names([one.name for one in pipeline.recalls]))
-    kinds = [("qid", pa.int64()), ("document", pa.string()), ("label", pa.int32())]
+    kinds = [("qid", pa.string()), ("document", pa.string()), ("label", pa.int32())]
     schema = pa.schema([*kinds, *((name, pa.float32()) for name in columns)])
-    texts, grades = judged.texts[: most or None], judged.grades[: most or None]
-    with parquet.ParquetWriter(file, schema) as writer, bar("features", len(texts), unit="queries") as progress:
-        for start in range(0, len(texts), _CHUNK):
-            some = texts[start : start + _CHUNK]
-            found = pipeline.candidates(some)
-            values = pipeline.features(some, found, names)
-            query, docs = found.candidates.query_of + start, found.candidates.docs
+    requests, grades = judged.requests[: most or None], judged.grades[: most or None]
+    with parquet.ParquetWriter(file, schema) as writer, bar("features", len(requests), unit="queries") as progress:
+        for start in range(0, len(requests), _CHUNK):
+            some = requests[start : start + _CHUNK]
+            recalled = pipeline.candidates(some)
+            values = pipeline.features(some, recalled, names)
+            query, docs = recalled.candidates.query_of + start, recalled.candidates.docs
+            called = [f"{file.stem}-{number}" for number in query.tolist()]  # unlike those of other splits
             labels = [grades[q].get(doc, 0) for q, doc in zip(query.tolist(), docs.tolist(), strict=True)]
-            cells = [query, [pipeline.rows.ids[doc] for doc in docs.tolist()], np.array(labels, dtype=np.int32)]
+            cells = [called, [pipeline.rows.ids[doc] for doc in docs.tolist()], np.array(labels, dtype=np.int32)]
             writer.write_table(pa.table([*cells, *values.T], schema=schema))
             progress.advance(len(some))
 

@@ -70,11 +70,11 @@ class StoredDocuments:
         return self.columns[name]
 
     def numbers(self, name: str, where: str) -> np.ndarray:
-        """[n] of a column of numbers, NaN where none is."""
+        """[n] of a column of numbers, NaN for an empty cell."""
         return self._kept(name, where, "a number", lambda cell: float(cell))
 
     def seconds(self, name: str, where: str) -> np.ndarray:
-        """[n] since 1970 of a column of seconds or of dates, 2026-11-19 or with a time; NaN where none is."""
+        """[n] since 1970 of a column of seconds or of dates, 2026-11-19 or with a time; NaN for an empty cell."""
         return self._kept(name, where, "seconds since 1970 or a date, as 2026-11-19", seconds_of)
 
     def _kept(self, name: str, where: str, wanted: str, read: Any) -> np.ndarray:
@@ -86,7 +86,7 @@ class StoredDocuments:
             except (TypeError, ValueError):
                 bad = next(place for place, cell in enumerate(column) if not _reads(read, cell))
                 raise CanonError(
-                    f"{where}: column {name} of document {self.ids[bad]} is {column[bad]!r}; {wanted} is needed."
+                    f"{where}: column {name} of document {self.ids[bad]} is {column[bad]!r}, which is not {wanted}."
                 ) from None
         return self._numbers[key]
 

@@ -7,7 +7,7 @@
 | ndcg@10 | Σ_{r≤10} (2^l − 1)/log2(1 + r), over that of the best order of all judged documents, found or not |
 | p | of the paired, two-sided t-test over queries of ndcg@10 against the first recall alone |
 
-Relevant is what has the grade queries.relevant at least; ndcg@10 uses all grades. Means are over all queries.
+A document is relevant if its grade is queries.relevant or more; ndcg@10 uses all grades. Means are over all queries.
 Shapes: Q queries, k documents of a query.
 """
 
@@ -21,6 +21,7 @@ import numpy as np
 
 from canon.metrics.queries import dcg_by_query, rank, reciprocal_rank_by_query
 from canon.use.pipeline.pipeline import Answered, Pipeline
+from canon.use.pipeline.recall import PipelineRequest
 
 MEASURES = ("recall@100", "mrr@10", "ndcg@10")
 _FAR, _NEAR = 100, 10
@@ -30,9 +31,10 @@ _MOVED = 10  # queries that gained most, and as many that lost most
 
 @dataclass(frozen=True)
 class JudgedQueries:
-    """Queries and the grades of their documents."""
+    """Queries, what each is called, and the grades of their documents."""
 
-    texts: Sequence[str]
+    requests: Sequence[PipelineRequest]
+    names: Sequence[str]
     grades: Sequence[Mapping[int, int]]  # of each query: document -> grade
 
 
@@ -43,7 +45,7 @@ class Evaluated:
 
 
 def evaluate(pipeline: Pipeline, judged: JudgedQueries, now: float = 0.0) -> Evaluated:
-    answers = pipeline.answer(judged.texts, now)
+    answers = pipeline.answer(judged.requests, now)
     orders: dict[str, list[np.ndarray]] = {}
     for number, one in enumerate(pipeline.recalls):
         orders[one.name] = [_alone(answer, number) for answer in answers]
@@ -66,30 +68,30 @@ def _moves(judged: JudgedQueries, before: np.ndarray, after: np.ndarray) -> list
     order = np.argsort(before - after, kind="stable")
     chosen = order if len(order) <= 2 * _MOVED else np.concatenate([order[:_MOVED], order[-_MOVED:]])
     return [
-        {"query": judged.texts[query], "before": float(before[query]), "after": float(after[query])}
+        {"query": judged.names[query], "before": float(before[query]), "after": float(after[query])}
         for query in chosen.tolist()
     ]
 
 
 def _alone(answer: Answered, number: int) -> np.ndarray:
     """The documents of one recall, by its own ranks."""
-    ranks = answer.found.ranks[:, number]
+    ranks = answer.recalled.ranks[:, number]
     places = np.flatnonzero(ranks)
-    return answer.found.candidates.docs[places[np.argsort(ranks[places])]]
+    return answer.recalled.candidates.docs[places[np.argsort(ranks[places])]]
 
 
 def measures(lists: Sequence[np.ndarray], grades: Sequence[Mapping[int, int]], least: int) -> dict[str, np.ndarray]:
     """[Q] of each measure, of documents in order."""
     labels = [
-        np.array([known.get(doc, 0) for doc in docs.tolist()], dtype=np.float64)
-        for docs, known in zip(lists, grades, strict=True)
+        np.array([grade_of.get(doc, 0) for doc in docs.tolist()], dtype=np.float64)
+        for docs, grade_of in zip(lists, grades, strict=True)
     ]
-    ideal = [np.array(sorted(known.values(), reverse=True), dtype=np.float64) for known in grades]
-    relevant = np.array([sum(grade >= least for grade in known.values()) for known in grades])
-    found = np.array([(one[:_FAR] >= least).sum() for one in labels])
+    ideal = [np.array(sorted(grade_of.values(), reverse=True), dtype=np.float64) for grade_of in grades]
+    relevant = np.array([sum(grade >= least for grade in grade_of.values()) for grade_of in grades])
+    retrieved = np.array([(one[:_FAR] >= least).sum() for one in labels])
     dcg, best = _dcg(labels), _dcg(ideal)
     return {
-        "recall@100": found / np.maximum(relevant, 1),
+        "recall@100": retrieved / np.maximum(relevant, 1),
         "mrr@10": _per_query(labels, lambda ranked: reciprocal_rank_by_query(ranked, k=_NEAR, threshold=least)),
         "ndcg@10": np.divide(dcg, best, out=np.zeros(len(dcg)), where=best > 0),
     }
@@ -111,7 +113,7 @@ def _per_query(labels: Sequence[np.ndarray], measure: Any) -> np.ndarray:
 
 
 def paired_p(first: np.ndarray, other: np.ndarray) -> float | None:
-    """None where there is nothing to test: one query, or differences that are all the same but for rounding."""
+    """None where there is nothing to test: one query, or equal differences, rounding aside."""
     from scipy.stats import ttest_rel
 
     difference = other - first

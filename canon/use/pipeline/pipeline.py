@@ -28,7 +28,7 @@ from canon.use.features.text import Candidates
 from canon.use.pipeline import recall as of_recall
 from canon.use.pipeline.documents import StoredDocuments
 from canon.use.pipeline.rank import RankScorer, open_scorer
-from canon.use.pipeline.recall import Found, PipelineRequest, Recall, feature_names, names_of, recall
+from canon.use.pipeline.recall import PipelineRequest, Recall, Recalled, feature_names, names_of, recall
 from canon.use.pipeline.rerank import Likeness, Moment, Ordered, Step, step_of
 from canon.use.pipeline.settings import PipelineRecipe, recipe_of
 
@@ -47,7 +47,7 @@ def requested(query: Asked) -> PipelineRequest:
 class Answered:
     """What happened to one query's candidates: how they were ordered after each stage."""
 
-    found: Found  # of this query alone
+    recalled: Recalled  # of this query alone
     features: np.ndarray  # [k, F]; F is 0 without a ranker
     stages: dict[str, Ordered]  # in order; "recall" is the first
 
@@ -76,10 +76,10 @@ class Pipeline:
 
     @classmethod
     def open(cls, path: str | Path, ranked: bool = True) -> Pipeline:
-        """ranked: with its ranker, which is not there before it is trained."""
+        """ranked: with its ranker, which exists only after it was trained."""
         folder = Path(path)
-        known = read_json(folder / "pipeline.json")
-        recipe = recipe_of(known["name"], read_json(folder / "recipe.json"))
+        record = read_json(folder / "pipeline.json")
+        recipe = recipe_of(record["name"], read_json(folder / "recipe.json"))
         rows = StoredDocuments(folder / "documents")
         index = FeatureIndex.load(folder / "index", rows.ids)
         recalls = [
@@ -89,7 +89,7 @@ class Pipeline:
         scorer = open_scorer(recipe.rank, folder, feature_names([one.name for one in recalls])) if ranked else None
         return cls(recipe, rows, index, recalls, scorer, folder)
 
-    def candidates(self, queries: Sequence[Asked]) -> Found:
+    def candidates(self, queries: Sequence[Asked]) -> Recalled:
         requests = list(map(requested, queries))
         for one in requests:
             if not (one.text.strip() or one.user or one.items):
@@ -101,14 +101,14 @@ class Pipeline:
         names = {*request.items, *(name for one in self.recalls for name in one.known(request))}
         return np.array([self.rows.places[name] for name in names if name in self.rows.places], dtype=np.int64)
 
-    def features(self, queries: Sequence[Asked], found: Found, names: Sequence[str]) -> np.ndarray:
+    def features(self, queries: Sequence[Asked], recalled: Recalled, names: Sequence[str]) -> np.ndarray:
         """float32 [p, F]: those of text and documents by name, then those of the recalls."""
         texts = [requested(query).text for query in queries]
-        return np.concatenate([self.index.features(names, texts, found.candidates), found.features()], axis=1)
+        return np.concatenate([self.index.features(names, texts, recalled.candidates), recalled.features()], axis=1)
 
     def how(self, query: Asked) -> dict[str, str]:
-        """By which knowledge of its user each recommender answers: trained, fold-in or popular."""
-        return {one.name: said for one in self.recalls if (said := one.how(requested(query)))}
+        """What each recommender knows of the query's user: trained, fold-in or popular."""
+        return {one.name: knowledge for one in self.recalls if (knowledge := one.how(requested(query)))}
 
     def answer(self, queries: Sequence[Asked], now: float = 0.0) -> list[Answered]:
         """Each query through all stages; now: seconds since 1970, 0 for those of the clock."""
@@ -116,22 +116,22 @@ class Pipeline:
         answers: list[Answered] = []
         for start in range(0, len(queries), _CHUNK):
             some = queries[start : start + _CHUNK]
-            found = self.candidates(some)
+            recalled = self.candidates(some)
             values = scores = None
             if self.scorer is not None:
-                values = self.features(some, found, self.scorer.names)
-                scores = self.scorer.scores(values, found.candidates.offsets)
-            fused = found.fused()
+                values = self.features(some, recalled, self.scorer.names)
+                scores = self.scorer.scores(values, recalled.candidates.offsets)
+            fused = recalled.fused()
             for query in range(len(some)):
-                low, high = found.candidates.offsets[query : query + 2].tolist()
-                own = _part(found, low, high)
-                stages = {"recall": Ordered.by(own.candidates.docs, fused[low:high])}
+                low, high = recalled.candidates.offsets[query : query + 2].tolist()
+                part = _part(recalled, low, high)
+                stages = {"recall": Ordered.by(part.candidates.docs, fused[low:high])}
                 if scores is not None:
-                    stages["rank"] = Ordered.by(own.candidates.docs, scores[low:high])
+                    stages["rank"] = Ordered.by(part.candidates.docs, scores[low:high])
                 for name, step in self.steps.items():
                     stages[name] = step(list(stages.values())[-1], moment)
                 features = np.empty((high - low, 0)) if values is None else values[low:high]
-                answers.append(Answered(own, features, stages))
+                answers.append(Answered(part, features, stages))
         return answers
 
     def search(
@@ -154,11 +154,11 @@ class Pipeline:
 
     def _why(self, answer: Answered, doc: int) -> dict[str, Any]:
         """Which recalls found a document, its place after each stage, and its features."""
-        place = int(np.flatnonzero(answer.found.candidates.docs == doc)[0])
-        found = {
+        place = int(np.flatnonzero(answer.recalled.candidates.docs == doc)[0])
+        recalls = {
             one.name: {"rank": int(rank), "score": float(score)}
             for one, rank, score in zip(
-                self.recalls, answer.found.ranks[place], answer.found.scores[place], strict=True
+                self.recalls, answer.recalled.ranks[place], answer.recalled.scores[place], strict=True
             )
             if rank
         }
@@ -166,13 +166,15 @@ class Pipeline:
         for name, ordered in answer.stages.items():
             at = int(np.flatnonzero(ordered.docs == doc)[0])
             stages[name] = {"rank": at + 1, "score": float(ordered.scores[at])}
-        why: dict[str, Any] = {"found": found, "stages": stages}
+        why: dict[str, Any] = {"found": recalls, "stages": stages}
         if self.scorer is not None:
             names = (*self.scorer.names, *feature_names([one.name for one in self.recalls]))
             why["features"] = dict(zip(names, answer.features[place].tolist(), strict=True))
         return why
 
 
-def _part(found: Found, low: int, high: int) -> Found:
+def _part(recalled: Recalled, low: int, high: int) -> Recalled:
     offsets = np.array([0, high - low], dtype=np.int64)
-    return Found(Candidates(offsets, found.candidates.docs[low:high]), found.ranks[low:high], found.scores[low:high])
+    return Recalled(
+        Candidates(offsets, recalled.candidates.docs[low:high]), recalled.ranks[low:high], recalled.scores[low:high]
+    )

@@ -1,4 +1,4 @@
-"""The ranker of a pipeline: one run, or several whose scores, made z over the candidates of a query, are added."""
+"""The ranker of a pipeline: one run, or several whose scores are standardised within each query and added."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class RankScorer:
 
 
 def z_scores(scores: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """(s − mean) / deviation within each query; 0 where all are alike."""
+    """(s − mean) / deviation within each query; 0 where all are equal."""
     sizes = np.diff(offsets)
     rows = np.repeat(np.arange(len(sizes)), sizes)
     count = np.maximum(sizes, 1)
@@ -79,7 +79,7 @@ def open_scorer(settings: RankSettings | None, folder: Path, recalled: Sequence[
     for (path, _), (model, _) in zip(paths, runs, strict=True):
         schema = model.schema
         if not isinstance(schema, ListSchema):
-            raise CanonError(f"rank.runs: {path} ranks no documents by features; canon list systems names rankers.")
+            raise CanonError(f"rank.runs: {path} does not rank documents by features; see canon list systems.")
         if schema.features != columns:
             different = next((name for name in schema.features if name not in columns), "")
             why = f"it has {different}" if different else f"it has {len(schema.features)}, and another order"

@@ -2,11 +2,11 @@
 
 | recall | finds |
 | --- | --- |
-| bm25 | documents by their words, in one field or in all |
-| vectors | documents whose vector is near to that of the query, by all of them or a graph |
+| bm25 | documents that share words with the query, in one field or in all |
+| vectors | documents whose vectors are nearest to the query's, by comparing all or by a graph |
 | recommender | what a run recommends to a user, or to one who has some items; nothing for a text |
-| popular | the most of a column |
-| recent | the newest |
+| popular | documents with the largest numbers in a column |
+| recent | the newest documents |
 
 Without a ranker, a document's score is Σ 1/(60 + rank) over the recalls that found it (Cormack, Clarke and Büttcher
 2009); with one, each recall gives two features, 1 / rank and score, 0 where it did not find the document.
@@ -25,6 +25,7 @@ import numpy as np
 
 from canon.errors import CanonError, unknown
 from canon.storage import write_text
+from canon.training.trainer import train
 from canon.use.features.index import ALL_FIELDS, FeatureIndex
 from canon.use.features.text import Candidates
 from canon.use.pipeline import settings as s
@@ -32,13 +33,14 @@ from canon.use.pipeline.documents import StoredDocuments
 from canon.use.search.bm25 import BM25
 from canon.use.search.folder import VectorFolder, encode
 
+RUN = "run"  # in the folder of a recommender: one that the pipeline has trained
 FUSED = 60  # of reciprocal ranks
 _NONE = np.empty(0, dtype=np.int64)
 
 
 @dataclass(frozen=True)
 class PipelineRequest:
-    """What is asked for: a text; or for a user; or for someone who has some items, by their ids."""
+    """A query: a text, a user, or the ids of items that someone has."""
 
     text: str = ""
     user: str = ""
@@ -59,8 +61,8 @@ class Recall:
 
 
 @dataclass(frozen=True)
-class Found:
-    """The candidates of queries, and at which rank (0: not) and with which score each recall found each."""
+class Recalled:
+    """The candidates of queries, with the rank and score that each recall gave them; rank 0: it did not find them."""
 
     candidates: Candidates
     ranks: np.ndarray  # int64 [p, R]
@@ -78,11 +80,13 @@ class Found:
 
 
 def names_of(recalls: Sequence[tuple[str, Any]]) -> list[str]:
-    """A name for each: its own, with the field that it looks at, and a number where that comes twice."""
+    """A name for each recall: its own, then the field that it searches, then a number where two are the same."""
     names: list[str] = []
     for name, config in recalls:
         field = config.field if isinstance(config, s.Bm25Recall) else "whole"
         full = name if field == "whole" else f"{name}-{field}"
+        if isinstance(config, s.RecommenderRecall) and config.recipe:
+            full = config.recipe.rpartition("/")[2].replace(":", "-")
         names.append(full if full not in names else f"{full}-{len(names) + 1}")
     return names
 
@@ -94,7 +98,7 @@ def feature_names(recalls: Sequence[str]) -> tuple[str, ...]:
 def build(
     name: str, config: Any, folder: Path, index: FeatureIndex, rows: StoredDocuments, say: Callable[[str], None]
 ) -> None:
-    """Writes what a recall needs beside the features' index."""
+    """Writes what a recall needs in addition to the index of features."""
     where = f"recall.{name}"
     if isinstance(config, s.Bm25Recall):
         if config.field not in ALL_FIELDS:
@@ -105,12 +109,15 @@ def build(
         texts = (" ".join(rows.row(place).get(key, "") for key in ("title", "body")) for place in range(len(rows)))
         lines = (json.dumps({"id": name, "text": text}) for name, text in zip(rows.ids, texts, strict=True))
         write_text(folder / "texts.jsonl", "\n".join(lines) + "\n")
-        found = encode(config.model, [folder / "texts.jsonl"], folder / "vectors", say=say)
+        vectors = encode(config.model, [folder / "texts.jsonl"], folder / "vectors", say=say)
         (folder / "texts.jsonl").unlink()
         if config.index == "hnsw":
-            found.graph(say)
+            vectors.graph(say)
     elif isinstance(config, s.RecommenderRecall):
-        _recommender(name, config, rows)  # which must be there
+        if config.recipe:
+            say(f"training {config.recipe}")
+            train(config.recipe, "", folder / RUN, changes=s.flat("", config.set), quiet=True)
+        _recommender(name, config, folder, rows)  # which must be there
     elif isinstance(config, s.PopularRecall):
         rows.numbers(config.column, f"{where}.column")
     else:
@@ -127,7 +134,7 @@ def open_recall(name: str, kind: str, config: Any, folder: Path, rows: StoredDoc
         vectors = VectorFolder.open(folder / "vectors")
         return Recall(name, lambda requests: _nearest(vectors, requests, config))
     if isinstance(config, s.RecommenderRecall):
-        return _recommender(name, config, rows)
+        return _recommender(name, config, folder, rows)
     popular = isinstance(config, s.PopularRecall)
     read = rows.numbers if popular else rows.seconds
     values_n = np.nan_to_num(read(config.column, f"{where}.column"), nan=-np.inf)
@@ -148,38 +155,43 @@ def _nearest(
     if asked:
         texts = [requests[place].text for place in asked]
         vectors_QD = folder.encoder.encode(texts, folder.encoder.prompt("")).vectors
-        found, values = folder.nearest(vectors_QD, config.top, config.index)
-        rows[asked, : found.shape[1]], scores[asked, : found.shape[1]] = found, values
+        nearest, values = folder.nearest(vectors_QD, config.top, config.index)
+        rows[asked, : nearest.shape[1]], scores[asked, : nearest.shape[1]] = nearest, values
     return rows, scores
 
 
-def _recommender(name: str, config: s.RecommenderRecall, rows: StoredDocuments) -> Recall:
+def run_of(config: s.RecommenderRecall, folder: Path) -> str:
+    """Of a recommender: one that was there, or the one that is in its folder."""
+    return config.run or str(folder / RUN)
+
+
+def _recommender(name: str, config: s.RecommenderRecall, folder: Path, rows: StoredDocuments) -> Recall:
     from canon.contracts import Recommends
     from canon.data.encodings.events import EventSchema
     from canon.use.model import load
     from canon.use.recommend import recommend
 
-    model = load(config.run)
+    run = run_of(config, folder)
+    model = load(run)
     schema, learner = model.schema, model.learner
     if not isinstance(schema, EventSchema) or not isinstance(learner, Recommends):
-        raise CanonError(f"recall.recommender: {config.run} is a run that recommends nothing.")
+        raise CanonError(f"recall.recommender: {run} is not a run of a system that recommends.")
     if not set(schema.items) & set(rows.ids):
         raise CanonError(
-            f"recall.recommender: no item of {config.run} ({schema.items[0]} …) is the id of a document "
-            f"({rows.ids[0]} …)."
+            f"recall.recommender: no item of {run} ({schema.items[0]} …) is the id of a document ({rows.ids[0]} …)."
         )
 
     def of(request: PipelineRequest, top: int) -> dict[str, Any]:
         return recommend(model, request.user, () if request.user else request.items, top)
 
     def find(requests: Sequence[PipelineRequest]) -> tuple[np.ndarray, np.ndarray]:
-        found, scores = _nothing(len(requests), config.top)
+        places, scores = _nothing(len(requests), config.top)
         for place, request in enumerate(requests):
             if request.user or request.items:
                 best = [one for one in of(request, config.top)["items"] if one["item"] in rows.places]
-                found[place, : len(best)] = [rows.places[one["item"]] for one in best]
+                places[place, : len(best)] = [rows.places[one["item"]] for one in best]
                 scores[place, : len(best)] = [one["score"] for one in best]
-        return found, scores
+        return places, scores
 
     def known(request: PipelineRequest) -> Sequence[str]:
         place = schema.users.index(request.user) if request.user in schema.users else -1
@@ -195,9 +207,10 @@ def _nothing(queries: int, top: int) -> tuple[np.ndarray, np.ndarray]:
 
 def recall(
     recalls: Sequence[Recall], requests: Sequence[PipelineRequest], left_out: Sequence[np.ndarray] = ()
-) -> Found:
-    """The union of what all recalls find, each document once, in the order of the recalls and of their ranks; left_out:
-    of each request, documents that it is not to be answered with."""
+) -> Recalled:
+    """The union of what all recalls find, each document once, in the order of the recalls and of their ranks.
+
+    left_out: for each request, the documents to leave out of its answer."""
     lists = [one.find(requests) for one in recalls]
     docs: list[np.ndarray] = []
     ranks: list[np.ndarray] = []
@@ -218,4 +231,4 @@ def recall(
         docs.append(union)
         ranks.append(rank_kR)
         scores.append(score_kR)
-    return Found(Candidates.of(docs), np.concatenate(ranks), np.concatenate(scores))
+    return Recalled(Candidates.of(docs), np.concatenate(ranks), np.concatenate(scores))

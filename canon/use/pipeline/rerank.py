@@ -1,12 +1,12 @@
 """Steps after the ranker, each of which orders documents again or leaves some out.
 
-| step | score of a document, whose own score is made 0 to 1 over the candidates |
+| step | new score of a document; its score before is scaled to 0 … 1 over the candidates |
 | --- | --- |
-| mmr | chosen one after the other: λ · score − (1 − λ) · the most likeness to one chosen before |
+| mmr | chosen one after the other: λ · score − (1 − λ) · the largest likeness to a chosen one |
 | freshness | (1 − w) · score + w · 2^(−age / half-life) |
 | novelty | score − β · log2 of the document's share of the column's sum |
 | boost | score + by, where the rule holds |
-| filter, pin, cap | order alone: documents of which the rule holds; these at a position; at most so many of a value |
+| filter, pin, cap | order alone: keep those for which the rule holds; put these at a position; so many of a value |
 
 Papers: Carbonell and Goldstein 1998 (MMR, equation 1); Zhou et al. 2010 (self-information). Likeness is the cosine of
 tf · idf. Ties keep their order. Deviations: none.
@@ -45,7 +45,7 @@ class Ordered:
 
 @dataclass(frozen=True)
 class Moment:
-    """What a step may know beside the documents."""
+    """What a step may use in addition to the documents."""
 
     now: float  # seconds since 1970
 
@@ -76,7 +76,7 @@ class Likeness:
 
 
 def minmax(scores: np.ndarray) -> np.ndarray:
-    """To 0 … 1; all alike are 1."""
+    """Scaled to 0 … 1; 1 where all are equal."""
     low, high = (scores.min(), scores.max()) if len(scores) else (0.0, 0.0)
     return (scores - low) / (high - low) if high > low else np.ones(len(scores))
 
@@ -97,7 +97,7 @@ def mmr(scores: np.ndarray, alike: np.ndarray, weight: float, top: int) -> tuple
 
 
 def step_of(name: str, config: Any, rows: StoredDocuments, likeness: Likeness) -> Step:
-    """The step of a [[rerank]]; columns that it names must be there."""
+    """The step of a [[rerank]]; columns that it names must exist."""
     where = f"rerank.{name}"
     if isinstance(config, s.Mmr):
         return lambda given, moment: _mmr(given, config, likeness)
@@ -140,7 +140,7 @@ def _freshness(given: Ordered, config: s.Freshness, seconds_n: np.ndarray, now: 
 
 
 def _cap(given: Ordered, config: s.Cap, values: list[Any]) -> Ordered:
-    """The first `within` places have at most `most` documents of a value; what is left over follows in its order."""
+    """The first `within` places have at most `most` documents of a value; the others follow in their order."""
     kept: list[int] = []
     counts: dict[Any, int] = {}
     for place, doc in enumerate(given.docs.tolist()):

@@ -1,8 +1,8 @@
-"""Conditions and numbers in rules, as `price < 10 and kind in ("class", "module")`: a small, safe grammar.
+"""Conditions and numbers in rules, such as `price < 10 and kind in ("class", "module")`: a small, safe grammar.
 
 Python's parser reads the text; then each node must be one of those below, and is turned into a function of a row.
-There are no attributes, no calls but `lower`, `length` and `missing`, and no names but columns, so that a rule of a
-stranger's file can do nothing but compute.
+There are no attributes, no calls but `lower`, `length` and `missing`, and no names but columns, so that a rule in a
+stranger's file can only compute.
 
 | | |
 | --- | --- |
@@ -12,7 +12,7 @@ stranger's file can do nothing but compute.
 | joined by | and, or, not, brackets |
 | functions | lower(text), length(text), missing(column) |
 
-A comparison with a cell that is missing is false, and so is one of a text with a number, but for == and !=.
+A comparison with a missing cell is false; so is one of a text with a number, except == and !=.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from typing import Any
 from canon.errors import CanonError, unknown
 
 Rule = Callable[[Mapping[str, Any]], Any]
-_MOST = 1000  # characters: nothing that is read by a person is longer
+_MOST = 1000  # characters: a rule that a person reads is shorter
 _COMPARED: dict[type, Callable[[Any, Any], Any]] = {
     ast.Lt: operator.lt,
     ast.LtE: operator.le,
@@ -55,7 +55,7 @@ _ACCEPTED = "a rule compares columns with values, as in price < 10 and kind in (
 def compiled(text: str, columns: Iterable[str], where: str) -> Rule:
     """The rule as a function of a row; `where` names its setting in an error."""
     if len(text) > _MOST:
-        raise CanonError(f"{where} has {len(text):,} characters; {_MOST:,} are the most.")
+        raise CanonError(f"{where} has {len(text):,} characters; at most {_MOST:,} are allowed.")
     try:
         tree = ast.parse(text.strip(), mode="eval")
         return _Reader(text, set(columns), where).read(tree.body)
@@ -130,8 +130,8 @@ class _Reader:
                 return rule(row)
             except (TypeError, ZeroDivisionError, OverflowError):
                 raise CanonError(
-                    f'{self.where}: "{self.text}" cannot be computed for document {row.get("id")}: it takes a number '
-                    "for a text, or divides by 0."
+                    f'{self.where}: "{self.text}" cannot be computed for document {row.get("id")}: it uses a text as '
+                    "a number or a number as a text, or divides by 0."
                 ) from None
 
         return result

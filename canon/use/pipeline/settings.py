@@ -22,7 +22,7 @@ Share = Annotated[float, Field(ge=0, le=1)]
 
 @settings
 class DocumentSettings:
-    source: str | tuple[str, ...] = Field(description="pydocs, or tables of documents")
+    source: str | tuple[str, ...] = Field(description="pydocs, movielens, or tables of documents")
     columns: tuple[str, ...] = Field(default=(), description="columns of numbers that are features too")
 
 
@@ -30,6 +30,11 @@ class DocumentSettings:
 class QuerySourceSettings:
     source: str = Field(default="", description="a table or text of queries, to train and to evaluate by")
     qrels: str = Field(default="", description="their judged documents, in TREC's format")
+    users: bool = Field(
+        default=False,
+        description="the queries are users, by the items that they have, and what the data of the first recommender "
+        "holds out of each is to be found: its test part to evaluate by, its validation part to train a ranker",
+    )
     valid: Annotated[float, Field(ge=0, lt=1)] = Field(default=0.2, description="share of queries to choose by")
     test: Annotated[float, Field(ge=0, lt=1)] = Field(default=0.2, description="share of queries to evaluate by")
     seed: int = Field(default=0, description="decides the split")
@@ -52,7 +57,11 @@ class VectorRecall:
 
 @settings
 class RecommenderRecall:
-    run: str = Field(description="a run that recommends items, whose ids are those of documents: factors, neighbours …")
+    run: str = Field(
+        default="", description="a run that recommends items, whose ids are those of documents: factors, neighbours …"
+    )
+    recipe: str = Field(default="", description="or a recipe of one, which is trained")
+    set: dict[str, Any] = Field(default_factory=dict, description="settings of its recipe, as --set has them")
     top: Top = Field(default=100, description="how many documents it finds")
 
 
@@ -71,21 +80,21 @@ class RecentRecall:
 @settings
 class Ranker:
     run: str = Field(description="a run of a ranker")
-    weight: float = Field(default=1.0, description="of its scores, which are made z over the candidates")
+    weight: float = Field(default=1.0, description="of its scores, which are standardised over the candidates")
 
 
 @settings
 class RankSettings:
     recipe: str = Field(default="", description="a recipe of a ranker, which is trained on the queries; or runs")
-    runs: tuple[Ranker, ...] = Field(default=(), description="runs that are there, with weights")
+    runs: tuple[Ranker, ...] = Field(default=(), description="existing runs, with weights")
     features: str | tuple[str, ...] = Field(default="all", description="all, letor, or names")
     queries: Annotated[int, Field(ge=0)] = Field(default=0, description="train on so many queries; 0: all")
-    set: dict[str, Any] = Field(default_factory=dict, description="settings of its recipe, as --set has them")
+    set: dict[str, Any] = Field(default_factory=dict, description="settings of its recipe, as for --set")
 
 
 @settings
 class Mmr:
-    weight: Share = Field(default=0.7, description="λ: of relevance, against likeness to what stands above")
+    weight: Share = Field(default=0.7, description="λ: of relevance, against likeness to the results above")
     top: Top = Field(default=50, description="how many documents are chosen so; the others follow")
 
 
@@ -104,7 +113,7 @@ class Novelty:
 
 @settings
 class Filter:
-    when: str = Field(description="keep the documents of which this holds")
+    when: str = Field(description="keep the documents for which this holds")
 
 
 @settings
@@ -117,15 +126,15 @@ class Boost:
 class Pin:
     when: str = Field(description="which documents")
     position: Annotated[int, Field(gt=0)] = Field(
-        default=1, description="where the first of them goes; others follow it"
+        default=1, description="where the first of them goes; the others follow"
     )
 
 
 @settings
 class Cap:
-    by: str = Field(description="column: so many documents with one value of it")
+    by: str = Field(description="column whose values are counted")
     most: Annotated[int, Field(gt=0)] = Field(default=2, description="how many")
-    within: Annotated[int, Field(gt=0)] = Field(default=10, description="among the first so many; others go below them")
+    within: Annotated[int, Field(gt=0)] = Field(default=10, description="the first so many places; others go below")
 
 
 RECALLS: Mapping[str, type] = {
@@ -174,8 +183,8 @@ def is_pipeline_run(path: str | Path) -> bool:
 
 
 def load_recipe(name: str, changes: Table) -> PipelineRecipe:
-    own = PIPELINES / f"{name.removeprefix('pipeline/')}.toml"
-    table = read_toml(own if name.startswith("pipeline/") and own.is_file() else Path(name))
+    builtin = PIPELINES / f"{name.removeprefix('pipeline/')}.toml"
+    table = read_toml(builtin if name.startswith("pipeline/") and builtin.is_file() else Path(name))
     for key, value in changes.items():
         assign(table, key, value)
     return recipe_of(name.removesuffix(".toml"), table)
@@ -187,23 +196,35 @@ def recipe_of(name: str, table: Table) -> PipelineRecipe:
             raise unknown("section", section, _SECTIONS)
     recalls = _several("recall", table.get("recall", []), RECALLS)
     if not recalls:
-        raise CanonError(f'{name} finds nothing: give one [[recall]] at least, as [[recall]] name = "bm25".')
+        raise CanonError(f'{name} finds nothing: give at least one recall, such as [[recall]] name = "bm25".')
     rank = table.get("rank")
     if rank is not None:
         runs = tuple(parse(Ranker, one, f"rank.runs.{number}") for number, one in enumerate(rank.get("runs", [])))
         rank = parse(RankSettings, {**rank, "runs": runs}, "rank")
         if bool(rank.recipe) == bool(rank.runs):
-            raise CanonError("[rank] takes a recipe, which is trained, or runs, which are there: one of the two.")
+            raise CanonError("[rank] takes either `recipe`, which is trained, or `runs`, which exist already.")
+    queries = parse(QuerySourceSettings, table.get("queries", {}), "queries")
+    if queries.users and not any(isinstance(config, RecommenderRecall) for _, config in recalls):
+        raise CanonError("queries.users asks for the users of a recommender: give a [[recall]] of that name.")
     return PipelineRecipe(
         name,
         parse(DocumentSettings, table.get("documents", {}), "documents"),
-        parse(QuerySourceSettings, table.get("queries", {}), "queries"),
+        queries,
         recalls,
         rank,
         _several("rerank", table.get("rerank", []), RERANKS),
         table.get("expect", {}),
         table,
     )
+
+
+def flat(prefix: str, table: Mapping[str, Any]) -> dict[str, Any]:
+    """{"train": {"steps": 3}} as {"train.steps": 3}."""
+    parts = (
+        flat(f"{prefix}{key}.", value) if isinstance(value, dict) else {f"{prefix}{key}": value}
+        for key, value in table.items()
+    )
+    return {key: value for part in parts for key, value in part.items()}
 
 
 def _several(section: str, tables: Any, classes: Mapping[str, type]) -> tuple[tuple[str, Any], ...]:
@@ -215,5 +236,10 @@ def _several(section: str, tables: Any, classes: Mapping[str, type]) -> tuple[tu
         if name not in classes:
             raise unknown(f"{section} (number {number})", str(name), classes)
         rest = {key: value for key, value in table.items() if key != "name"}
-        parsed.append((name, parse(classes[name], rest, f"{section}.{name}")))
+        own = parse(classes[name], rest, f"{section}.{name}")
+        if isinstance(own, RecommenderRecall) and bool(own.run) == bool(own.recipe):
+            raise CanonError(
+                "recall.recommender takes a run, which is there, or a recipe, which is trained: one of both."
+            )
+        parsed.append((name, own))
     return tuple(parsed)

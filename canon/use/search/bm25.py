@@ -39,13 +39,13 @@ _FILES = ("indptr", "docs", "weights")
 def idf(variant: str, df: np.ndarray, rows: int) -> np.ndarray:
     """Of words that are in df rows; 0 of those in none."""
     df = np.asarray(df, dtype=np.float64)
-    known = np.maximum(df, 1)
+    positive = np.maximum(df, 1)
     values = {
-        "lucene": lambda: np.log(1 + (rows - known + 0.5) / (known + 0.5)),
-        "robertson": lambda: np.log(np.maximum((rows - known + 0.5) / (known + 0.5), 1)),
-        "atire": lambda: np.log(rows / known),
-        "bm25l": lambda: np.log((rows + 1) / (known + 0.5)),
-        "bm25+": lambda: np.log((rows + 1) / known),
+        "lucene": lambda: np.log(1 + (rows - positive + 0.5) / (positive + 0.5)),
+        "robertson": lambda: np.log(np.maximum((rows - positive + 0.5) / (positive + 0.5), 1)),
+        "atire": lambda: np.log(rows / positive),
+        "bm25l": lambda: np.log((rows + 1) / (positive + 0.5)),
+        "bm25+": lambda: np.log((rows + 1) / positive),
     }
     if variant not in values:
         raise unknown("variant of BM25", variant, VARIANTS)
@@ -95,9 +95,9 @@ class BM25:
         """The index of a folder, mapped into memory; None where there is none."""
         if not (folder / "bm25.json").is_file():
             return None
-        known = read_json(folder / "bm25.json")
+        record = read_json(folder / "bm25.json")
         indptr, docs, weights = (np.load(folder / f"bm25-{name}.npy", mmap_mode="r") for name in _FILES)
-        return cls({word: place for place, word in enumerate(known["words"])}, indptr, docs, weights, known["rows"])
+        return cls({word: place for place, word in enumerate(record["words"])}, indptr, docs, weights, record["rows"])
 
     def scores(self, query: str) -> np.ndarray:
         """[n] of every row; a word that comes twice in the query counts twice."""
@@ -115,10 +115,10 @@ class BM25:
         for number, query in enumerate(queries):
             scores_n = self.scores(query)
             scores_n[removed] = 0
-            found = np.flatnonzero(scores_n)
-            if len(found) > 4 * top:
-                least = np.partition(scores_n[found], len(found) - top)[len(found) - top]
-                found = found[scores_n[found] >= least]
-            order = np.lexsort((found, -scores_n[found]))[:top]
-            rows[number, : len(order)], values[number, : len(order)] = found[order], scores_n[found[order]]
+            matches = np.flatnonzero(scores_n)
+            if len(matches) > 4 * top:
+                least = np.partition(scores_n[matches], len(matches) - top)[len(matches) - top]
+                matches = matches[scores_n[matches] >= least]
+            order = np.lexsort((matches, -scores_n[matches]))[:top]
+            rows[number, : len(order)], values[number, : len(order)] = matches[order], scores_n[matches[order]]
         return rows, values

@@ -48,7 +48,7 @@ def exact(
     ranges_2D: np.ndarray | None = None,
     removed: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Rows [Q, K] by falling score, and the scores; −1 where there are fewer rows."""
+    """Rows [Q, K] by falling score, and the scores; −1 fills up where there are fewer rows."""
     queries_QD = np.ascontiguousarray(queries_QD, dtype=np.float32)
     dim = queries_QD.shape[1]
     gone = np.sort(removed) if removed is not None and len(removed) else None
@@ -100,7 +100,7 @@ def rescored(
     precision: str,
     ranges_2D: np.ndarray | None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The best of these rows by the float query; −1 among them is no row."""
+    """The best of these rows by the float query; −1 means no row."""
     best = Best(len(rows_QK), top)
     for query, rows in enumerate(rows_QK):
         known = np.sort(rows[rows >= 0])

@@ -1,8 +1,8 @@
-"""`canon encode` and `canon search`: a folder of vectors, what fills it, and what is found in it.
+"""`canon encode` and `canon search`: a folder of vectors, how it is filled, and how it is searched.
 
-Encoding goes through the input in chunks of fixed size; meta.json says what was given, so that a killed encoding goes
-on where it stopped. A folder is searched by vectors (exact, or a graph), by words (BM25), or by both with reciprocal
-ranks: Cormack, Clarke and Büttcher 2009, score = Σ 1/(60 + rank).
+Encoding goes through the input in chunks of fixed size; meta.json records the input, so that a killed encoding
+continues where it stopped. A folder is searched by vectors (exact, or a graph), by words (BM25), or by both with
+reciprocal ranks: Cormack, Clarke and Büttcher 2009, score = Σ 1/(60 + rank).
 Shapes: n rows, Q queries, K results, D features.
 """
 
@@ -23,7 +23,7 @@ from canon.use.search.bm25 import BM25
 from canon.use.search.exact import exact, rescored
 from canon.use.search.graph import Graph
 from canon.use.search.inputs import rows_of
-from canon.use.search.store import INDEX, Store
+from canon.use.search.store import INDEX, Store, finish_compacting
 
 if TYPE_CHECKING:
     from canon.figures import Figure
@@ -36,7 +36,9 @@ _SEEN = 1000  # rows by which recall and overlap are measured
 _TOP = 10  # of these
 _FUSED = 60  # of reciprocal ranks
 _MAPPED = 2000  # rows of a map
-_DEPTH = 100  # results of each list that are put together
+_DEPTH = 100  # results of each list that are merged
+_MINED = 1 << 22  # results at a time from which negatives are taken
+_JOBS = {"files": "list of files", "prompt": "--prompt", "column": "--column", "precision": "--precision"}
 
 Say = Callable[[str], None]
 
@@ -57,26 +59,33 @@ def encode(
     column: str = "",
     say: Say = _quiet,
 ) -> VectorFolder:
-    """A vector for every row of the files, in their order, in the folder `out`, which may be half done by a process
-    that was killed; add: after the rows that are there."""
+    """Writes a vector for every row of the files, in their order, to the folder `out`; continues what a killed process
+    left half done. add: appends to the rows of the folder."""
     from canon.use.encoder import Encoder, as_plain
 
     if not files:
         raise CanonError("There is nothing to encode: name a file.")
     path, encoder = Path(out), Encoder.open(model, pooling)
     records = [FileRecord.of(Path(file)) for file in files if Path(file).is_file()]
-    job = {"files": [[record.name, record.sha256] for record in records], "prompt": prompt, "column": column}
     text, rows = encoder.prompt(prompt), rows_of(files, column, say)
     first = next(rows, None)
     if first is None:
-        raise CanonError(f"{', '.join(map(str, files))}: there is no text to encode.")
+        raise CanonError(f"{', '.join(map(str, files))}: no text to encode.")
     dtype, width = bits.width(precision, encoder.dim)
+    job = {
+        "files": [[record.name, record.sha256] for record in records],
+        "prompt": prompt or encoder.config.prompt,
+        "column": column,
+        "precision": precision,
+    }
+    finish_compacting(path)
     if not path.exists():
         meta = {
             "model": str(Path(model).expanduser().resolve()),
             "sha256": encoder.digest,
             **as_plain(encoder.config),
-            "prompt": prompt or encoder.config.prompt,
+            "asked_pooling": list(pooling),
+            "prompt": job["prompt"],
             "precision": precision,
             "dim": encoder.dim,
             "truncated": 0,
@@ -94,14 +103,19 @@ def encode(
             )
         pending = store.meta.get("pending")
         if pending is not None:
-            if {**pending, "base": 0} != {**job, "base": 0}:
-                raise CanonError(f"{path} is half done with other files: give the same again, or another folder.")
-            say(f"{path} goes on after {len(store) - pending['base']:,} rows.")
+            if other := [_JOBS[name] for name, value in job.items() if pending[name] != value]:
+                raise CanonError(
+                    f"{path} is half encoded with another {' and '.join(other)}: give the same, or another folder."
+                )
+            say(f"{path} continues after {len(store) - pending['base']:,} rows.")
         elif not add:
             raise CanonError(f"{path} already exists: add --add to append to it, or give another name.")
         else:
             if (store.meta["precision"], store.meta["dim"]) != (precision, encoder.dim) and precision != "float32":
-                raise CanonError(f"{path} has vectors in {store.meta['precision']}: leave --precision out.")
+                raise CanonError(f"{path} holds vectors in {store.meta['precision']}: leave --precision out.")
+            if store.meta["prompt"] != job["prompt"]:
+                had = f'with the prompt "{store.meta["prompt"]}"' if store.meta["prompt"] else "without a prompt"
+                raise CanonError(f"{path} was encoded {had}: give the same (--prompt), or another folder.")
             store.meta["pending"] = {**job, "base": len(store)}
             store.save()
     folder = VectorFolder(store)
@@ -112,6 +126,8 @@ def encode(
     for name, what in (("truncated", f"longer than {encoder.schema.limit} tokens and cut"), ("empty", "empty")):
         if store.meta[name]:
             say(f"{store.meta[name]:,} of {len(store):,} texts are {what}.")
+    if repeated := store.repeated_ids():
+        say(f"{repeated:,} of {len(folder):,} rows have the id of an earlier row; --remove takes out all that have it.")
     folder.extend_indexes(say)
     return folder
 
@@ -135,7 +151,9 @@ def _fill(folder: VectorFolder, encoder: Encoder, rows: Iterator[dict[str, Any]]
                 np.save(store.path / "ranges.npy", bits.ranges_of(encoded.vectors))
             first = not len(store)
             stored = bits.to_stored(encoded.vectors, kind, folder.ranges)
-            numbered = [{"id": len(store) + place, **row} for place, row in enumerate(some)]
+            # Numbers go on after all that were ever given, so that no row takes the number of one that was removed.
+            numbered = [{"id": store.meta["next_id"] + place, **row} for place, row in enumerate(some)]
+            store.meta["next_id"] += len(some)
             store.meta["truncated"] += encoded.truncated
             store.meta["empty"] += encoded.empty
             store.append(stored, numbered)
@@ -146,6 +164,15 @@ def _fill(folder: VectorFolder, encoder: Encoder, rows: Iterator[dict[str, Any]]
                 say(
                     f"{kind}: {share:.1%} of the {_TOP} nearest of {min(len(some), _SEEN):,} rows are those of float32."
                 )
+
+
+def texts_of(model: str | Path, texts: Sequence[str], pooling: Sequence[str] = (), prompt: str = "") -> list[Any]:
+    """Each text and its vector."""
+    from canon.use.encoder import Encoder
+
+    encoder = Encoder.open(model, pooling)
+    vectors = encoder.encode(list(texts), encoder.prompt(prompt)).vectors.tolist()
+    return [{"text": text, "vector": vector} for text, vector in zip(texts, vectors, strict=True)]
 
 
 def _overlap(vectors_nD: np.ndarray, stored: np.ndarray, kind: str, ranges: np.ndarray | None) -> float:
@@ -165,7 +192,7 @@ class VectorFolder:
     def open(cls, path: str | Path) -> VectorFolder:
         store = Store.open(path)
         if store.meta.get("pending") is not None:
-            raise CanonError(f"{path} is half done: give the command that encodes it once more.")
+            raise CanonError(f"{path} is half encoded: repeat the command that encodes it.")
         return cls(store)
 
     def __len__(self) -> int:
@@ -188,14 +215,10 @@ class VectorFolder:
             from canon.use.encoder import Encoder
 
             meta = self.store.meta
-            self._encoder = Encoder.open(meta["model"], () if self._pools_itself() else meta["pooling"])
+            self._encoder = Encoder.open(meta["model"], meta["asked_pooling"])
             if self._encoder.digest != meta["sha256"]:
                 raise CanonError(f"{meta['model']} is no longer the model that made {self.store.path}: encode again.")
         return self._encoder
-
-    def _pools_itself(self) -> bool:
-        folder = Path(self.store.meta["model"])
-        return (folder / "recipe.toml").is_file() or (folder / "modules.json").is_file()
 
     # ---- search
 
@@ -212,7 +235,7 @@ class VectorFolder:
     ) -> list[list[dict[str, Any]]]:
         """For each query the best rows, with their rank and score.
 
-        method: "vectors", "bm25" or "hybrid". index: "exact" or "hnsw", which is built where there is none. ef: how
+        method: "vectors", "bm25" or "hybrid". index: "exact" or "hnsw", which is built at its first use. ef: how
         widely the graph is searched."""
         if method not in METHODS:
             raise unknown("method (--method)", method, METHODS)
@@ -254,29 +277,29 @@ class VectorFolder:
     # ---- indexes
 
     def bm25(self, say: Say = _quiet) -> BM25:
-        """The index of words, which is built where there is none."""
+        """The index of words, which is built at its first use."""
         folder = self.store.path / INDEX
-        known = BM25.load(folder)
-        if known is None or known.rows != len(self.store):
-            known = BM25.of(str(row["text"]) for row in self.store.rows())
-            known.save(folder)
-            say(f"BM25: {len(known.words):,} words of {known.rows:,} rows.")
-        return known
+        bm25 = BM25.load(folder)
+        if bm25 is None or bm25.rows != len(self.store):
+            bm25 = BM25.of(str(row["text"]) for row in self.store.rows())
+            bm25.save(folder)
+            say(f"BM25: {len(bm25.words):,} words of {bm25.rows:,} rows.")
+        return bm25
 
     def graph(self, say: Say = _quiet) -> Graph:
-        """The graph of neighbours, which is built where there is none, and its recall against all rows."""
+        """The graph of neighbours, which is built at its first use, and its recall against all rows."""
         folder = self.store.path / INDEX
-        known = Graph.load(folder, self.store.meta["dim"])
-        if known is None or known.rows > len(self.store):
-            known = Graph(self.store.meta["dim"])
-        if known.rows < len(self.store):
-            known.add(self._restored(), len(self.store))
-            known.save(folder)
-            self.store.meta["recall"] = self._recall(known)
+        graph = Graph.load(folder, self.store.meta["dim"])
+        if graph is None or graph.rows > len(self.store):
+            graph = Graph(self.store.meta["dim"])
+        if graph.rows < len(self.store):
+            graph.add(self._restored(), len(self.store))
+            graph.save(folder)
+            self.store.meta["recall"] = self._recall(graph)
             self.store.save()
             how = f"against all rows, by {min(_SEEN, len(self.store)):,} rows"
             say(f"hnsw: recall@{_TOP} {self.store.meta['recall']:.4f} {how}.")
-        return known
+        return graph
 
     def _restored(self) -> Callable[[int, int], np.ndarray]:
         """float32 vectors of rows [start, stop)."""
@@ -298,7 +321,7 @@ class VectorFolder:
         return bits.overlap(right_QK, graph.search(queries, top, none))
 
     def extend_indexes(self, say: Say = _quiet) -> None:
-        """Brings indexes that there are up to the rows that were added."""
+        """Adds new rows to the indexes that exist."""
         folder = self.store.path / INDEX
         if Graph.load(folder, self.store.meta["dim"]) is not None:
             self.graph(say)
@@ -331,8 +354,8 @@ class VectorFolder:
     def mine(
         self, pairs: Sequence[tuple[str, str]], count: int, margin: float = 0.0, prompt: str = ""
     ) -> list[dict[str, str]]:
-        """For each pair of a text and what belongs to it, the nearest rows that score less than it by `margin` at
-        least, as columns anchor, positive, negative_1 …; pairs with too few such rows are left out."""
+        """For each pair of a text and its match, the nearest rows that score at least `margin` less than the
+        match, as columns anchor, positive, negative_1 …; pairs with too few such rows are left out."""
         anchors = list(dict.fromkeys(anchor for anchor, _ in pairs))
         right: dict[str, set[str]] = {}
         for anchor, positive in pairs:
@@ -341,23 +364,40 @@ class VectorFolder:
         vectors = dict(zip(anchors, self.encoder.encode(anchors, text).vectors, strict=True))
         positives_nD = self.encoder.encode([positive for _, positive in pairs]).vectors
         queries_nD = np.stack([vectors[anchor] for anchor, _ in pairs])
-        # The rows that are right, or too near, come first: so many more are asked for.
-        depth = min(len(self.store), max(_DEPTH, 4 * count))
-        rows_nK, scores_nK = self.nearest(queries_nD, depth)
+        most_n = (queries_nD * positives_nD).sum(axis=1) - margin
+        negatives: dict[int, list[str]] = {}
+        left, depth = list(range(len(pairs))), max(_DEPTH, 4 * count)
+        # The rows that are right, or too near, come first: twice as many are asked for until there are enough others.
+        while left:
+            depth = min(depth, len(self.store))
+            for some in _chunks(left, max(_MINED // max(depth, 1), 1)):
+                rows_nK, scores_nK = self.nearest(queries_nD[some], depth)
+                for place, rows, scores in zip(some, rows_nK, scores_nK, strict=True):
+                    below = rows[(scores <= most_n[place]) & (rows >= 0)]
+                    negatives[place] = self._others(below, right[pairs[place][0]], count)
+            left = [place for place in left if len(negatives[place]) < count] if depth < len(self.store) else []
+            depth *= 2
         mined = []
         for place, (anchor, positive) in enumerate(pairs):
-            most = float(queries_nD[place] @ positives_nD[place]) - margin
-            negatives: list[str] = []
-            for row, score in zip(rows_nK[place].tolist(), scores_nK[place].tolist(), strict=True):
-                if row < 0 or len(negatives) == count:
-                    break
-                candidate = str(self.store.row(row)["text"])
-                if score <= most and candidate not in right[anchor] and candidate not in negatives:
-                    negatives.append(candidate)
-            if len(negatives) == count:
-                numbered = {f"negative_{k}": negative for k, negative in enumerate(negatives, start=1)}
+            if len(negatives[place]) == count:
+                numbered = {f"negative_{k}": negative for k, negative in enumerate(negatives[place], start=1)}
                 mined.append({"anchor": anchor, "positive": positive, **numbered})
         return mined
+
+    def _others(self, rows: np.ndarray, right: set[str], count: int) -> list[str]:
+        """The first texts of these rows, each once, without the right ones."""
+        texts: list[str] = []
+        for row in rows.tolist():
+            if len(texts) == count:
+                break
+            text = str(self.store.row(row)["text"])
+            if text not in right and text not in texts:
+                texts.append(text)
+        return texts
+
+
+def _chunks(items: list[int], size: int) -> Iterator[list[int]]:
+    return (items[start : start + size] for start in range(0, len(items), size))
 
 
 def _over_blocks(restored: Callable[[int, int], np.ndarray], rows: int, queries: np.ndarray, top: int) -> np.ndarray:
@@ -376,8 +416,8 @@ def _fused(lists: Sequence[tuple[np.ndarray, np.ndarray]], top: int) -> tuple[np
     scores = np.full((queries, top), -np.inf)
     for query in range(queries):
         sums: dict[int, float] = {}
-        for found, _ in lists:
-            for rank, row in enumerate(found[query].tolist(), start=1):
+        for nearest, _ in lists:
+            for rank, row in enumerate(nearest[query].tolist(), start=1):
                 if row >= 0:
                     sums[row] = sums.get(row, 0.0) + 1 / (_FUSED + rank)
         best = sorted(sums.items(), key=lambda item: (-item[1], item[0]))[:top]

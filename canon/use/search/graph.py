@@ -44,7 +44,7 @@ class Graph:
         try:
             index = _library().read_index(str(folder / _FILE))
         except RuntimeError:
-            raise CanonError(f"{folder / _FILE} is damaged: remove it, and it is built again.") from None
+            raise CanonError(f"{folder / _FILE} is damaged: remove it, and the next search builds it again.") from None
         return cls(dim, index)
 
     @property

@@ -15,7 +15,7 @@ from canon.errors import CanonError
 
 
 class _Reading:
-    """What decides that a file is a table."""
+    """The settings that a file is recognised with, as a table or a text."""
 
     encoding, delimiter = "utf-8", ""
 
@@ -32,7 +32,7 @@ def _rows(path: Path, column: str, say: Callable[[str], None]) -> Iterator[dict[
         raise CanonError(f"{path} is a folder; name the files to encode.")
     if not is_table(path, _Reading):
         if column:
-            raise CanonError(f"{path} is a text without columns: leave --column out.")
+            raise CanonError(f"{path} is a text file, which has no columns: leave --column out.")
         return ({"text": text} for line in lines(path) if (text := line.strip()))
     stream = TextStream((path,), tables=True)
     chosen = stream.choose_column((column,) if column else _usual(stream), "")

@@ -42,11 +42,11 @@ class Postings:
         sizes: list[int] = []
         lengths: list[int] = []
         for text in texts:
-            found = Counter(words_of(text))
-            terms.append(np.fromiter((words.setdefault(word, len(words)) for word in found), np.int32, len(found)))
-            counts.append(np.fromiter(found.values(), np.int32, len(found)))
-            sizes.append(len(found))
-            lengths.append(found.total())
+            tf = Counter(words_of(text))
+            terms.append(np.fromiter((words.setdefault(word, len(words)) for word in tf), np.int32, len(tf)))
+            counts.append(np.fromiter(tf.values(), np.int32, len(tf)))
+            sizes.append(len(tf))
+            lengths.append(tf.total())
         none = np.empty(0, dtype=np.int32)
         doc_P = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
         return cls._of(words, np.concatenate([none, *terms]), doc_P, np.concatenate([none, *counts]), np.array(lengths))

@@ -2,7 +2,8 @@
 
 It grows by chunks. A chunk is written and synced, then meta.json says how much is valid: killed at any moment, what is
 beyond that is cut off and written again, so that the files are as if nothing had happened. offsets.npy has the place of
-each row in rows.jsonl. Rows that were removed stay, marked in removed.json, until `compact` writes the folder again.
+each row in rows.jsonl. Rows that were removed stay, marked in removed.json, until `compact` writes the folder again
+beside it and renames it; what a kill leaves between the renames is finished by the next that opens the folder.
 Shapes: n rows, W numbers of a stored vector.
 """
 
@@ -18,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from canon.errors import CanonError
-from canon.storage import read_json, write_text
+from canon.storage import read_json, sync_file, write_text
 
 _HEADER = 128  # bytes of an .npy file before its numbers, whatever the number of rows
 _OFFSETS = np.dtype("<i8")
@@ -27,7 +28,7 @@ INDEX = "index"
 
 
 def header(dtype: np.dtype, shape: tuple[int, ...]) -> bytes:
-    """Of an .npy file, version 1.0, always as long."""
+    """The header of an .npy file, version 1.0, always of the same length."""
     text = f"{{'descr': '{dtype.str}', 'fortran_order': False, 'shape': {shape}, }}".encode()
     length = _HEADER - 10
     return b"\x93NUMPY\x01\x00" + length.to_bytes(2, "little") + text.ljust(length - 1) + b"\n"
@@ -43,7 +44,8 @@ class Store:
         if path.exists():
             raise CanonError(f"{path} already exists: add --add to append to it, or give another name.")
         path.mkdir(parents=True)
-        store = cls(path, {**meta, "dtype": np.dtype(dtype).str, "width": width, "rows": 0, "rows_bytes": 0})
+        sizes = {"dtype": np.dtype(dtype).str, "width": width, "rows": 0, "rows_bytes": 0}
+        store = cls(path, {"next_id": 0, **meta, **sizes})
         (path / "vectors.npy").write_bytes(header(np.dtype(dtype), (0, width)))
         (path / "offsets.npy").write_bytes(header(_OFFSETS, (0,)))
         (path / "rows.jsonl").write_bytes(b"")
@@ -53,12 +55,13 @@ class Store:
     @classmethod
     def open(cls, path: str | Path) -> Store:
         folder = Path(path)
+        finish_compacting(folder)
         if not (folder / "meta.json").is_file():
             what = "is not a folder of vectors: it has no meta.json" if folder.exists() else "does not exist"
             raise CanonError(f"{folder} {what}; canon encode MODEL FILE --out {folder} makes one.")
         meta = read_json(folder / "meta.json")
-        if not isinstance(meta, dict) or not {"rows", "width", "dtype", "rows_bytes"} <= set(meta):
-            raise CanonError(f"{folder / 'meta.json'} is not that of a folder of vectors.")
+        if not isinstance(meta, dict) or not {"rows", "width", "dtype", "rows_bytes", "next_id"} <= set(meta):
+            raise CanonError(f"{folder / 'meta.json'} does not describe a folder of vectors.")
         store = cls(folder, meta)
         for name, size in zip(_FILES, store._sizes(), strict=True):
             if not (folder / name).is_file() or (folder / name).stat().st_size < size:
@@ -117,7 +120,7 @@ class Store:
             os.truncate(self.path / name, size)
 
     def append(self, vectors: np.ndarray, rows: Sequence[dict[str, Any]]) -> None:
-        """A chunk, whole or not at all."""
+        """Appends a chunk, completely or not at all."""
         assert vectors.shape == (len(rows), self.meta["width"]) and vectors.dtype == self.dtype
         lines = [json.dumps(row, ensure_ascii=False).encode() + b"\n" for row in rows]
         sizes = np.array([len(line) for line in lines], dtype=_OFFSETS)
@@ -137,20 +140,26 @@ class Store:
         self.meta["rows_bytes"] += int(sizes.sum())
         self.save()
 
+    def repeated_ids(self) -> int:
+        """How many rows have the id of an earlier one."""
+        hashes_n = np.fromiter((hash(str(row["id"])) for row in self.rows()), np.int64, len(self))
+        hashes_n = np.delete(hashes_n, self.removed)
+        return len(hashes_n) - len(np.unique(hashes_n))
+
     def save(self) -> None:
         write_text(self.path / "meta.json", json.dumps(self.meta, ensure_ascii=False, indent=1) + "\n")
 
     def remove(self, ids: Sequence[str]) -> int:
         """Marks the rows of these ids; returns how many."""
         wanted = set(ids)
-        found: dict[str, list[int]] = {}
+        rows_of: dict[str, list[int]] = {}
         before = set(self.removed.tolist())
         for index, row in enumerate(self.rows()):
             if str(row["id"]) in wanted and index not in before:
-                found.setdefault(str(row["id"]), []).append(index)
-        if missing := [name for name in ids if name not in found]:
+                rows_of.setdefault(str(row["id"]), []).append(index)
+        if missing := [name for name in ids if name not in rows_of]:
             raise CanonError(f"{self.path} has no row with the id {missing[0]}.")
-        more = sorted(before.union(*found.values()))
+        more = sorted(before.union(*rows_of.values()))
         write_text(self.path / "removed.json", json.dumps(more) + "\n")
         return len(more) - len(before)
 
@@ -160,8 +169,8 @@ class Store:
         if not len(gone):
             return 0
         kept = np.setdiff1d(np.arange(len(self)), gone)
-        part = self.path.with_name(self.path.name + ".compacting")
-        shutil.rmtree(part, ignore_errors=True)
+        place, part, old = _compacting(self.path)
+        _remove(part)
         meta = {key: value for key, value in self.meta.items() if key not in ("rows", "rows_bytes", "dtype", "width")}
         other = Store.create(part, meta, self.meta["dtype"], self.meta["width"])
         for file in self.path.glob("ranges.npy"):
@@ -169,11 +178,31 @@ class Store:
         for start in range(0, len(kept), 4096):
             some = kept[start : start + 4096]
             other.append(np.asarray(self.vectors[some]), [self.row(int(index)) for index in some])
-        old = self.path.with_name(self.path.name + ".old")
-        shutil.rmtree(old, ignore_errors=True)
-        self.path.rename(old)
-        part.rename(self.path)
-        shutil.rmtree(old)
+        sync_file(part)
+        _remove(old)
+        place.rename(old)
+        finish_compacting(self.path)
         self.meta = other.meta
         self._offsets = None
         return len(gone)
+
+
+def _compacting(path: Path) -> tuple[Path, Path, Path]:
+    """The folder itself, what it is written to again, and where it waits while that takes its place."""
+    place = path.resolve()
+    return place, place.with_name(f".{place.name}.compacting"), place.with_name(f".{place.name}.replaced")
+
+
+def finish_compacting(path: Path) -> None:
+    """Brings a folder whose old files were moved away, or not yet removed, to the end of `compact`."""
+    place, part, old = _compacting(path)
+    if not old.is_dir():
+        return
+    if not place.exists():
+        (part if part.is_dir() else old).rename(place)  # it was whole before the old one went
+    sync_file(place.parent)
+    _remove(old)
+
+
+def _remove(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)

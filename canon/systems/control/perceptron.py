@@ -2,7 +2,8 @@
 
 For networks of some hundred units a call of torch costs more than the arithmetic, several times so for one observation.
 The arrays are those of the torch module, so that neither has to be copied to the other.
-Plain version: canon.systems.control.network.ActionNetwork by torch, equal to rounding in tests/systems/test_dqn.py.
+It computes what canon.systems.control.network.ActionNetwork computes by torch, equal to rounding in
+tests/systems/test_dqn.py.
 Shapes: B rows, I inputs, O outputs.
 """
 

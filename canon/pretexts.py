@@ -1,4 +1,5 @@
-"""Settings of the ways of pre-training (composer.py)."""
+"""Settings of the ways of pre-training. The table of objectives lists them; canon.data.batching.composer
+makes batches by them."""
 
 from __future__ import annotations
 
@@ -22,6 +23,9 @@ class CausalSettings:
 class MaskedSettings:
     masking: Masking = Field(default="token", description="what is hidden as a whole")
     mask_share: Annotated[float, Field(ge=0, lt=1)] = Field(default=0.15, description="share of tokens to fill in")
+    always_mask: bool = Field(
+        default=False, description="every token to fill in becomes the mask; off: 80 %, others another token or itself"
+    )
     next_sentence: bool = Field(default=False, description="whether two texts follow each other is learned too")
 
 
