@@ -43,7 +43,7 @@ from common import RESULTS, ROOT, SMALL, arguments, machine_record, of_a_user, o
 
 OPPONENTS = ROOT / "benchmarks" / "opponents"
 WORDS_BYTES, TEXT_BYTES = 10 << 20, 30 << 20
-QUICK = ("lstm", "multi30k", "word2vec")  # what --quick runs unless --only names others
+QUICK = ("lstm", "word2vec")  # what --quick runs unless --only names others
 
 
 class Options(NamedTuple):

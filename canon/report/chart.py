@@ -256,7 +256,7 @@ def _thinned(points: np.ndarray, x: Scale) -> np.ndarray:
     if len(points) < 4 * (WIDTH + 1):
         return points
     places = np.array([round(2 * x(at)) for at in points[:, 0]])
-    starts = np.flatnonzero(np.diff(places, prepend=places[0] - 1))
+    starts: list[int] = np.flatnonzero(np.diff(places, prepend=places[0] - 1)).tolist()
     kept: set[int] = set()
     for start, stop in zip(starts, [*starts[1:], len(points)], strict=True):
         inside = points[start:stop, 1]
