@@ -192,6 +192,7 @@ class VectorFolder:
 
     @classmethod
     def open(cls, path: str | Path) -> VectorFolder:
+        """The folder that `canon encode` wrote; a CanonError if it is not whole."""
         store = Store.open(path)
         if store.meta.get("pending") is not None:
             raise CanonError(f"{path} is half encoded: repeat the command that encodes it.")
@@ -202,6 +203,7 @@ class VectorFolder:
 
     @property
     def precision(self) -> str:
+        """How a number of a vector is stored: float32, int8, …"""
         return str(self.store.meta["precision"])
 
     @property
@@ -346,9 +348,11 @@ class VectorFolder:
     # ---- rows
 
     def remove(self, ids: Sequence[str]) -> int:
+        """Marks the rows with these ids as removed; how many there were."""
         return self.store.remove(ids)
 
     def compact(self) -> int:
+        """Writes the folder again without removed rows; how many those were."""
         return self.store.compact()  # indexes go with the old folder, and are built again when they are asked for
 
     # ---- hard negatives
