@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -17,6 +18,7 @@ from canon.storage import write_text
 
 SHIPPED = CLAIMS / "results"
 DEFAULT_OUT = Path("runs") / "claims"
+_POINT = re.compile(r"\[\s+([^][\s,]+),\s+([^][\s,]+)\s+\]")  # of a curve: on one line
 Curve = list[list[float]]  # [[x, y], …]
 Measured = dict[str, dict[int, dict[str, float | Curve]]]  # variant -> seed -> value's name -> value
 _SHAPE: Table = {
@@ -95,7 +97,8 @@ def read(path: Path) -> Result:
 
 
 def write(path: Path, result: Result) -> None:
-    write_text(path, json.dumps(result.to_json(), ensure_ascii=False, indent=1) + "\n")
+    text = json.dumps(result.to_json(), ensure_ascii=False, indent=1)
+    write_text(path, _POINT.sub(r"[\1, \2]", text) + "\n")
 
 
 def here(name: str, out: Path = DEFAULT_OUT) -> Result | None:

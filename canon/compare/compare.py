@@ -173,8 +173,10 @@ def finished_run(plan: PlannedRecipe, seed: int, path: Path) -> tuple[Run, Data 
         run.check_same_data(plan.data)
         if run.result is not None:
             return run, None
-    changes = {} if exists else {**plan.changes, "train.seed": seed}
-    return train_and_keep(plan.name, plan.source, path, resume=exists, changes=changes, quiet=True)
+    if exists:  # by what it is: the recipe that it began from may name another system
+        return train_and_keep(str(path), "", None, resume=True, changes={}, quiet=True)
+    changes = {**plan.changes, "train.seed": seed}
+    return train_and_keep(plan.name, plan.source, path, resume=False, changes=changes, quiet=True)
 
 
 def _check_same(run: Run, wanted: Recipe) -> None:

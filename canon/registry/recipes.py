@@ -14,6 +14,8 @@ PIPELINES = RECIPES / "pipeline"  # of several stages, which canon.use.pipeline 
 
 @dataclass(frozen=True)
 class RecipeRecord:
+    """A recipe that comes with canon: its system, data, settings and expected scores."""
+
     name: str  # chapter/name
     system: str  # with its preset
     data: str  # a name of the catalogue

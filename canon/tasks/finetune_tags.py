@@ -77,11 +77,8 @@ class WordTags(FineTuningTask, ShowsSamples, PredictsTags):
     def shortfall(self, outputs: Outputs, columns: Columns, train: Columns) -> str:
         if not {"words", "tags"} <= train.keys():
             return ""
-        words, tags, asked, right = (
-            list(of[name])  # type: ignore[arg-type]
-            for of, name in ((train, "words"), (train, "tags"), (columns, "words"), (columns, "tags"))
-        )
-        usual = self._measure(guesses.most_frequent_tags(words, tags, asked), right)[self.monitor]
+        words, tags, asked = (list[Any](column) for column in (train["words"], train["tags"], columns["words"]))
+        usual = self._measure(guesses.most_frequent_tags(words, tags, asked), list[Any](columns["tags"]))[self.monitor]
         reached = self.measure(outputs, columns)[self.monitor]
         if reached > usual or reached == 1:
             return ""

@@ -18,12 +18,13 @@ from canon.claims.figures import figure_of, words
 from canon.claims.record import BUDGETS, LEARNED, Claim, find, names
 from canon.errors import CanonError
 from canon.metrics.records import METRICS
+from canon.training import trainer
 from canon.training.run import Run
 from tests.claims.stand_ins import smallest
 
 CLAIMS = {claim.name: claim for name in names() for claim in find(name)}
 SECTIONS = ("train", "valid", "test", "cost", "last", "least", "most", "curve")
-SLOWLY = ()  # over a few seconds, even at their smallest
+SLOWLY: tuple[str, ...] = ("elmo-layers", "static-vs-contextual")  # over a few seconds, even at their smallest
 
 
 @pytest.mark.parametrize("claim", CLAIMS.values(), ids=lambda claim: claim.name)
@@ -37,7 +38,7 @@ def test_a_claim_resolves(claim: Claim) -> None:
             else:
                 recipes.load(variant.recipe, variant.data, changes)
         looked = claim.function(variant.look).__code__.co_consts if variant.look else ()
-        for value in claim.values_of(name) if variant.recipe else ():
+        for value in claim.ruled(name) if variant.recipe else ():
             section, _, key = value.partition("/")
             known = value in ("learned", "failed") or (section in SECTIONS and bool(key)) or value in str(looked)
             assert known, f"{value} of {name}"
@@ -283,6 +284,24 @@ def test_a_variant_may_start_from_anothers_run() -> None:
     result = quiet(find(write(MINE.replace("[[rule]]", more, 1)))[0], seeds=1)
     run = Run.open("out/mine/quick/after/seed-0")
     assert run.recipe.train.init == "out/mine/quick/narrow/seed-0" and not result.failed
+
+
+def test_an_interrupted_variant_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also one of another system than its recipe's."""
+    text = MINE.replace('"system.hidden" = [2]', '"system.name" = "softmax-regression:tiny"')
+    (claim,) = find(write(text.replace('"train.steps" = 40 }', '"train.steps" = 40, "train.evaluate_every" = 10 }')))
+    inner = trainer.Trainer._evaluate
+
+    def stopping(self: trainer.Trainer) -> bool:
+        if self.step == 10:
+            self.signals.number = 15
+        return inner(self)
+
+    with monkeypatch.context() as patch, pytest.raises(trainer.Interrupted):
+        patch.setattr(trainer.Trainer, "_evaluate", stopping)
+        quiet(claim, seeds=1)
+    assert not quiet(claim, seeds=1).failed
+    assert "Resumed from step" in Path("out/mine/quick/narrow/seed-0/log.txt").read_text()
 
 
 def test_variants_that_may_not_be_compared() -> None:

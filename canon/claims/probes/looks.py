@@ -13,6 +13,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from canon import metrics
+from canon.contracts import Episodes
+from canon.data.batching.lists import Grades
 from canon.data.batching.sequences import Ragged
 from canon.data.formats.word_tests import Tests
 from canon.data.schema import Columns, take
@@ -26,11 +28,14 @@ from canon.tasks.contrastive import probe_accuracy
 from canon.tasks.finetune_tags import WordTags
 from canon.tasks.transduction import Transduction
 from canon.training.data import read_data
+from canon.training.environment import Playing
 from canon.training.run import Run
 from canon.use.model import Model
 
 Values = dict[str, Any]
 _MOST_DECODED = 2000
+_CLIFF = 4, 12  # rows and columns of the grid; the cliff is in the last row
+_MOST_MOVES = 30
 
 
 def last(run: Run) -> Model:
@@ -130,8 +135,8 @@ def rare_words(run: Run) -> Values:
     place = {word.upper(): i for i, word in reversed(list(enumerate(words.words)))}
     pairs = [pair for pair in tests.pairs["wordsim353"] if {pair[0].upper(), pair[1].upper()} <= set(place)]
     rarer = sorted(pairs, key=lambda pair: max(place[pair[0].upper()], place[pair[1].upper()]))[len(pairs) // 2 :]
-    found = similarity_correlation(learner.vectors(), words.words, rarer, restrict_vocab=None)
-    return {"rare words": found.spearman, "log seconds": log_seconds(run)["log seconds"]}
+    correlation = similarity_correlation(learner.vectors(), words.words, rarer, restrict_vocab=None)
+    return {"rare words": correlation.spearman, "log seconds": log_seconds(run)["log seconds"]}
 
 
 def errors_by_length(run: Run) -> Values:
@@ -174,8 +179,8 @@ def unseen_words(run: Run) -> Values:
         first, second = learner.vector(one.lower()), learner.vector(two.lower())
         known = first is not None and second is not None
         likeness.append(float(F.cosine_similarity(*map(torch.tensor, (first, second)), dim=0)) if known else 0.0)
-    found = 0.0 if len(set(likeness)) < 2 else metrics.spearman(likeness, [score for *_, score in pairs])
-    return {"unseen words": found, "nothing": 0.0}
+    agreement = 0.0 if len(set(likeness)) < 2 else metrics.spearman(likeness, [score for *_, score in pairs])
+    return {"unseen words": agreement, "nothing": 0.0}
 
 
 def ambiguous_words(run: Run) -> Values:
@@ -210,3 +215,30 @@ def failed_tuning(run: Run) -> Values:
     scores = model.task.score(model.learner.outputs(columns), columns)
     _, counts = np.unique(np.asarray(columns["target"]), return_counts=True)
     return {"fails": float(scores["accuracy"] <= counts.max() / counts.sum() + 0.01)}
+
+
+def cliff_path(run: Run) -> Values:
+    """How many rows above the cliff the greedy policy is after each move."""
+    learner, episodes = last(run).learner, read_data(run.recipe, run.path).splits["test"]["input"]
+    assert isinstance(learner, Playing) and isinstance(episodes, Episodes)
+    environment = episodes.make()
+    place, ended, rows = environment.reset(0), False, []
+    while not ended and len(rows) <= _MOST_MOVES:
+        rows.append([float(len(rows)), float(_CLIFF[0] - 1 - int(place) // _CLIFF[1])])
+        place, _, terminated, truncated = environment.step(int(learner.agent.act(np.array([place]))[0]))
+        ended = terminated or truncated
+    return {"rows above the cliff": [*rows, [float(len(rows)), float(_CLIFF[0] - 1 - int(place) // _CLIFF[1])]]}
+
+
+def ndcg_by_length(run: Run) -> Values:
+    """NDCG@10 of test queries by how many documents they have: of each quarter."""
+    columns = read_data(run.recipe, run.path).splits["test"]
+    grades, scores_N = columns["target"], last(run).learner.outputs(columns)["scores"]
+    assert isinstance(grades, Grades)
+    starts = np.cumsum(grades.lengths) - grades.lengths
+    points = []
+    for quarter in np.array_split(np.argsort(grades.lengths, kind="stable"), min(4, len(grades))):
+        rows_N = np.concatenate([np.arange(starts[i], starts[i] + grades.lengths[i]) for i in quarter])
+        found = metrics.ndcg(grades.values[rows_N], scores_N[rows_N], sizes=grades.lengths[quarter], k=10)
+        points.append([float(grades.lengths[quarter].mean()), found])
+    return {"NDCG by length": points}
