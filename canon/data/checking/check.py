@@ -37,13 +37,13 @@ def check(config: Any, targets_of: Callable[[str], Targets]) -> CheckReport:
             report.suits.append(system.name)
         elif kind is not None:
             reasons[str(outcome)] = None
-    kind: Kind | None = home
+    read_as: Kind | None = home
     if report.suits:
-        kind = _name_first_choice(report, config, suitability, targets_of)
+        read_as = _name_first_choice(report, config, suitability, targets_of)
     else:
         for reason in list(reasons)[:2]:
             report.warn(reason)
-    decided = (*suitability.notes(kind), *(report.decided if kind is home else ()))
+    decided = (*suitability.notes(read_as), *(report.decided if read_as is home else ()))
     report.notes = list(dict.fromkeys((*decided, *report.notes)))
     _judge_counts(report)
     return report

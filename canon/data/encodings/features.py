@@ -98,6 +98,7 @@ class Features(Encoding):
         return finish(source, schema, splits, plan.rule, config, [plan.note, *columns.notes])
 
     def try_fit(self, source: Source, config: Any, ask: Ask) -> Target:
+        assert isinstance(source, TableSource)
         plan = _plan(source, replace(config, limit=0), ask)
         train: Table = source.parts["train"]
         if isinstance(plan.target, Class) and tables.has_fractions(train, plan.target.label):
