@@ -41,7 +41,7 @@ def main() -> None:
         write(path, options.documents)
         rows, _ = read_letor(path)
         values, grades, queries = load_svmlight_file(str(path), query_id=True)
-        assert np.array_equal(rows.values, values.toarray().astype(np.float32))
+        assert rows.grades is not None and np.array_equal(rows.values, values.toarray().astype(np.float32))
         assert np.array_equal(rows.grades, grades) and np.array_equal(
             np.repeat(rows.queries, rows.sizes).astype(np.int64), queries
         )

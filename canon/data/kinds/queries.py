@@ -111,9 +111,9 @@ class QueryKind(Kind):
             files = {str(number): file for number, file in pieces.items()}
             return _fold(path.name, rows, config.fold or 1, files, notes)
         if path.is_dir() and (shards := _shards(path)):
-            rows, notes = _read_shards(path, shards, config)
+            whole, notes = _read_shards(path, shards, config)
             files = {str(place): file for place, file in enumerate(shards)}
-            return QuerySource(path.name, {"train": rows}, records_of(files), notes)
+            return QuerySource(path.name, {"train": whole}, records_of(files), notes)
         parts = parts_of(path, lambda file: _is_read(file, config), "files of queries", config.fold)
         opened = {split: _read(file, config) for split, file in parts.files.items()}
         notes = once({parts.files[split]: notes_of_file for split, (_, notes_of_file) in opened.items()})

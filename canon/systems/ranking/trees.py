@@ -17,7 +17,6 @@ from pydantic import Field
 
 from canon.config import settings
 from canon.contracts import Context
-from canon.data.kinds.queries import HIGHEST_GRADE
 from canon.data.schema import Data
 from canon.errors import CanonError
 from canon.objectives.ranking.settings import Lambda, Threshold
@@ -26,7 +25,7 @@ from canon.systems.ranking.learner import RankingLearner, TrainingLists
 from canon.systems.settings import Natural, Shape
 
 _SEGMENT = 50  # trees, where no recipe says
-_MOST_DOCUMENTS = 10_000  # of a query, that LightGBM ranks
+_HIGHEST_GRADE, _MOST_DOCUMENTS = 30, 10_000  # that LightGBM ranks by
 
 Part = Annotated[float, Field(gt=0, le=1)]
 
@@ -148,10 +147,10 @@ class LambdaMART(Trees):
 
     def rows(self, documents: TrainingLists) -> TreeRows:
         labels_N = documents.labels
-        if (labels_N % 1).any() or labels_N.max() > HIGHEST_GRADE:
+        if (labels_N % 1).any() or labels_N.max() > _HIGHEST_GRADE:
             raise CanonError(
-                f"LambdaMART ranks by whole grades from 0 to {HIGHEST_GRADE}, but a training document has the grade "
-                f"{next(x for x in labels_N.tolist() if x % 1 or x > HIGHEST_GRADE):g}: use fewer grades, or "
+                f"LambdaMART ranks by whole grades from 0 to {_HIGHEST_GRADE}, but a training document has the grade "
+                f"{next(x for x in labels_N.tolist() if x % 1 or x > _HIGHEST_GRADE):g}: use fewer grades, or "
                 "gbdt-ranker."
             )
         if documents.sizes.max() > _MOST_DOCUMENTS:

@@ -11,6 +11,8 @@ import json
 import zlib
 from pathlib import Path
 
+import numpy as np
+
 from canon.data.batching.sequences import Uneven
 from canon.data.encodings.events import EventSchema
 from canon.data.schema import Columns
@@ -45,11 +47,11 @@ def _asked(schema: EventSchema, columns: Columns, rows: StoredDocuments) -> list
     histories, targets = columns["history"], columns["target"]
     assert isinstance(histories, Uneven) and isinstance(targets, Uneven)
     lines = []
-    for place, user in enumerate(columns["input"]):
+    for place, user in enumerate(np.asarray(columns["input"]).tolist()):
         wanted = (schema.items[item] for item in targets[place].tolist())
         grades = {str(rows.places[item]): 1 for item in wanted if item in rows.places}
         items = [schema.items[item] for item in histories[place].tolist()]
         if grades and items:
-            name = schema.users[int(user)] if user >= 0 else f"new {place}"
+            name = schema.users[user] if user >= 0 else f"new {place}"
             lines.append(json.dumps({"id": name, "query": "", "items": items, "grades": grades}, ensure_ascii=False))
     return lines
