@@ -24,10 +24,11 @@ from tests.claims.stand_ins import smallest
 
 CLAIMS = {claim.name: claim for name in names() for claim in find(name)}
 SECTIONS = ("train", "valid", "test", "cost", "last", "least", "most", "curve")
+# At their smallest these take over four seconds of a processor.
 SLOWLY = (
     *("elmo-layers", "static-vs-contextual", "glove-sum", "dropout-as-augmentation", "dqn-ablation", "cliff"),
     *("bpr-topn", "subword-oov"),
-)  # over a few seconds, even at their smallest
+)
 
 
 @pytest.mark.parametrize("claim", CLAIMS.values(), ids=lambda claim: claim.name)
