@@ -8,16 +8,17 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist work
 # Each command that a test starts would compile canon's sources again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup demo test test-all test-portable check bench docs clean
+.PHONY: setup demo test test-all test-portable check bench docs images clean
 
 setup: $(READY)
 
-$(READY): requirements.lock pyproject.toml
+# Compat: type checkers and editors outside this folder find the package too.
+$(READY): requirements.lock requirements.oracles.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "canon needs Python 3.11 or newer; give it with make PYTHON=…"; exit 2; }
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
-	@$(BIN)/python -c 'import torchvision' 2>/dev/null || echo "torchvision was built for another torch than is installed: only what compares with it is affected."
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable . --config-settings editable_mode=compat
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target .venv/oracles --requirement requirements.oracles.lock
 	touch $@
 
 demo: setup
@@ -38,6 +39,7 @@ check: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python docs/images.py --check
 	$(BIN)/python docs/generate.py --check
 
 bench: setup
@@ -45,6 +47,9 @@ bench: setup
 
 docs: setup
 	$(BIN)/python docs/generate.py
+
+images: setup
+	$(BIN)/python docs/images.py
 
 clean:
 	rm -rf .venv runs .pytest_cache .mypy_cache .ruff_cache

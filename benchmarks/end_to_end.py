@@ -43,7 +43,7 @@ from common import RESULTS, ROOT, SMALL, arguments, machine_record, of_a_user, o
 
 OPPONENTS = ROOT / "benchmarks" / "opponents"
 WORDS_BYTES, TEXT_BYTES = 10 << 20, 30 << 20
-QUICK = ("lstm", "word2vec")  # what --quick runs unless --only names others
+QUICK = ("lstm", "multi30k", "word2vec")  # what --quick runs unless --only names others
 
 
 class Options(NamedTuple):
@@ -277,6 +277,7 @@ def resnet18(options: Options) -> Commands:
         "data__augment": '["flip","crop"]',
         "train__steps": steps,
         "train__batch": batch,
+        "train__log_every": max(1, steps // 30),  # the rate is that between two lines of the log
         "optimizer__name": "sgd",
         "optimizer__lr": 0.1,
         "optimizer__momentum": 0.9,

@@ -39,7 +39,7 @@ class Group(NamedTuple):
 TEXT = "--data text.txt --set data.tokenizer=split --set data.limit=LIMIT --set train.threads=1 --set train.epochs=1"
 LIGHT = "--set train.evaluate_every=1000000 --set data.valid=0 --set data.test=0"
 PAIRS = "--data pairs.tsv --set data.tokenizer=split --set data.target_tokenizer=split --set train.steps=20"
-EVENTS = "--data events.csv --set data.seed=1 --set system.dim=32 --set train.epochs=1 --set train.threads=1"
+EVENTS = "--data events.csv --set data.seed=1 --set train.epochs=1 --set train.threads=1"
 GROUPS = {
     "counting words": Group("corpus", "canon check counted.txt"),
     "word2vec, window": Group("word2vec, lanes", f"canon train word2vec --out OUT {TEXT} {LIGHT}"),
@@ -55,11 +55,13 @@ GROUPS = {
         "--set train.threads=1 --set train.epochs=5",
     ),
     "files of vectors": Group("vectors, words", "canon convert vectors.txt OUT --to word2vec"),
-    "bpr": Group("factors", f"canon train bpr --out OUT {EVENTS}"),
-    "mf": Group("factors", f"canon train mf --out OUT {EVENTS}"),
-    "ials": Group("least_squares", f"canon train ials --out OUT {EVENTS}"),
+    "bpr": Group("factors", f"canon train bpr --out OUT {EVENTS} --set system.dim=32"),
+    "mf": Group("factors", f"canon train mf --out OUT {EVENTS} --set system.dim=32"),
+    "ials": Group("least_squares", f"canon train ials --out OUT {EVENTS} --set system.dim=32"),
     "item-knn": Group("neighbours", f"canon train item-knn --out OUT {EVENTS}"),
-    "scores of items": Group("top_items", "canon evaluate RUN --json", f"canon train bpr --out RUN {EVENTS}"),
+    "scores of items": Group(
+        "top_items", "canon evaluate RUN --json", f"canon train bpr --out RUN {EVENTS} --set system.dim=32"
+    ),
     "reading LETOR": Group("letor", "canon check queries.txt"),
     "a table by acting": Group("tabular", "canon train control/cliff --out OUT --set train.steps=TABLE"),
     "translate, greedy": Group(
@@ -127,11 +129,11 @@ def write_texts(folder: Path, scale: int) -> None:
     (folder / "labels.txt").write_text("\n".join(f"__label__{len(line) % 4} {line}" for line in text))
     (folder / "pairs.tsv").write_text("\n".join(f"{line}\t{line}" for line in text))
     (folder / "source.txt").write_text("\n".join(text[:200]))
-    users = random.integers(100 * scale, size=1000 * scale).tolist()
-    items = random.choice(8000, 1000 * scale, p=shares / shares.sum()).tolist()
+    users = random.integers(10 * scale, size=500 * scale).tolist()
+    items = np.minimum(random.zipf(1.2, 500 * scale), 500).tolist()
     pairs = sorted(set(zip(users, items, strict=True)))
     (folder / "events.csv").write_text("user,item\n" + "\n".join(f"u{user},i{item}" for user, item in pairs))
-    values = random.random((1000 * scale, 46)).round(6).tolist()
+    values = random.random((3000 * scale, 46)).round(6).tolist()
     features = (" ".join(f"{place}:{value}" for place, value in enumerate(row, start=1)) for row in values)
     queries = (f"{row % 3} qid:{row // 20} {line}" for row, line in enumerate(features))
     (folder / "queries.txt").write_text("\n".join(queries) + "\n")

@@ -93,7 +93,7 @@ def main() -> None:
         "canon": stepper(canon.create("resnet:50"), lambda: (images, labels), sizes, compiled, True),
         "canon, from memory": stepper(canon.create("resnet:50"), from_memory(sizes), sizes, compiled, True),
     }
-    if installed("torchvision"):
+    if installed("tests.parity.torchvision_models") and installed("torchvision"):  # the first finds the second
         import torchvision
 
         network = torchvision.models.resnet50()

@@ -1,9 +1,9 @@
 """The fixed cost of a command: `python benchmarks/startup.py` times canon's commands beside importing torch.
 
 Every command is a process, as a user starts it; training writes its report. Data are made here: scikit-learn's wine
-(160 rows), and text of random words, 10 MB and 2,000 documents. A ratio is the median over the rounds of a command's
-seconds by those of `python -c "import torch"` in the same round, so that a busy neighbour slows both alike; "cpu" is
-the same of processor time.
+(160 rows), text of random words, 10 MB and 2,000 documents, and 2,000 random clicks and ratings each; `digits-softmax`
+has its own. A ratio is the median over the rounds of a command's seconds by those of `python -c "import torch"` in the
+same round, so that a busy neighbour slows both alike; "cpu" is the same of processor time.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from common import arguments, of_a_user, write_result
 
 CANON = [sys.executable, "-m", "canon"]
 TORCH = [sys.executable, "-c", "import torch"]
-RECIPES = {  # system: its data
+RECIPES = {  # system or recipe: its data
     "mlp": "wine.csv",
     "adaboost": "wine.csv",
     "word2vec": "text.txt",
@@ -32,17 +32,35 @@ RECIPES = {  # system: its data
     "fasttext": "text.txt",
     "ngram": "text.txt",
     "fasttext-classifier": "documents.csv",
+    "gbdt-lr": "clicks.csv",
+    "bpr": "ratings.csv",
+    "digits-softmax": "",
+    "bm25.toml": "",
 }
+BM25 = """
+[documents]
+source = "pages.csv"
+[[recall]]
+name = "bm25"
+"""
 ANSWERS = {
     "predict mlp": ["predict", "runs/mlp", "wine.csv"],
     "predict adaboost": ["predict", "runs/adaboost", "wine.csv"],
     "predict ngram": ["predict", "runs/ngram", "--text", "w1 w2 w3"],
     "predict fasttext-classifier": ["predict", "runs/fasttext-classifier", "--text", "w1 w2 w3"],
+    "predict gbdt-lr": ["predict", "runs/gbdt-lr", "clicks.csv"],
+    "recommend bpr": ["recommend", "runs/bpr", "--user", "3"],
+    "search bm25": ["search", "runs/bm25", "w1 w2"],
     "neighbors word2vec": ["neighbors", "runs/word2vec", "w1"],
     "neighbors glove": ["neighbors", "runs/glove", "w1"],
     "neighbors fasttext": ["neighbors", "runs/fasttext", "w1"],
 }
-GOALS = {"train mlp": 2.0, "predict mlp": 1.3, "neighbors": 0.5}  # by the beginning of a name; else 1
+GOALS = {
+    "train mlp": 2.0,
+    "train digits-softmax": 2.0,
+    "predict mlp": 1.3,
+    "neighbors": 0.5,
+}  # by the beginning of a name; else 1
 
 
 class Spent(NamedTuple):
@@ -65,6 +83,17 @@ def make_data(folder: Path, size: int) -> None:
         draws = np.minimum(random.zipf(1.3, (min(2000, size // 50), 20)), 20_000)
         texts = [[" ".join(f"w{word}" for word in row), "odd" if row[0] % 2 else "even"] for row in draws]
         csv.writer(file).writerows([["text", "label"], *texts])
+    with (folder / "pages.csv").open("w", newline="") as file:
+        pages = [[number, f"page {number}", text] for number, (text, _) in enumerate(texts)]
+        csv.writer(file).writerows([["id", "title", "text"], *pages])
+    (folder / "bm25.toml").write_text(BM25)
+    fields, users, items = (random.integers(0, most, (2000, 2)) for most in (20, 100, 50))
+    with (folder / "clicks.csv").open("w", newline="") as file:
+        clicks = [[f"a{a}", f"b{b}", int(random.random() < (a + b) / 40)] for a, b in fields.tolist()]
+        csv.writer(file).writerows([["first", "second", "click"], *clicks])
+    with (folder / "ratings.csv").open("w", newline="") as file:
+        ratings = zip(users[:, 0].tolist(), items[:, 0].tolist(), (1 + items[:, 1] % 5).tolist(), strict=True)
+        csv.writer(file).writerows([["user", "item", "rating"], *ratings])
 
 
 def spend(line: list[str], folder: Path) -> Spent:
@@ -106,9 +135,10 @@ def main() -> None:
         if options.quick:
             systems, answers = ["adaboost"], {name: ANSWERS[name] for name in ["predict adaboost"]}
         for system in systems:
-            out = ["--out", f"runs/{system}"]
+            name = system.removesuffix(".toml")
             small = f"{system}:tiny" if options.quick else system
-            commands[f"train {system}"] = [*CANON, "train", small, "--data", RECIPES[system], *out, *quick]
+            given = ["--data", RECIPES[system]] if RECIPES[system] else []
+            commands[f"train {name}"] = [*CANON, "train", small, *given, "--out", f"runs/{name}", *quick]
         commands |= {name: [*CANON, *line] for name, line in answers.items()}
         if not options.quick:
             for line in commands.values():  # kernels are compiled once, before

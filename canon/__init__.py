@@ -4,10 +4,14 @@ TYPE_CHECKING = False  # typing itself would take its time to be imported
 if TYPE_CHECKING:
     from canon.api import build, create, encode, list_datasets, list_recipes, list_systems, load, search, train
     from canon.errors import CanonError
+    from canon.training.run import Run
+    from canon.use.model import Model
 
 __version__ = "0.1.0"
 __all__ = [
     "CanonError",
+    "Model",
+    "Run",
     "build",
     "create",
     "encode",
@@ -26,6 +30,14 @@ def __getattr__(name: str) -> object:
         from canon.errors import CanonError
 
         return CanonError
+    if name == "Model":
+        from canon.use.model import Model
+
+        return Model
+    if name == "Run":
+        from canon.training.run import Run
+
+        return Run
     if name in __all__:
         from canon import api
 

@@ -3,7 +3,7 @@
 A table stands between `<!-- generated: NAME -->` and `<!-- end -->`. Names: systems, chapters and peers (-zh in
 Chinese), recipes, metrics, train, data, datasets, optimizer, schedule, groups, objectives, objective-settings,
 first-hour, pipeline-settings, claims, claims-counted, claims-discussed, logged, logged-by-task, and for a system
-settings-NAME, logged-NAME, deviations-NAME.
+figure-NAME, settings-NAME, logged-NAME, deviations-NAME.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
 from functools import partial
+from html import unescape
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -199,7 +200,9 @@ def first_hour_table(page: Path) -> str:
         metric = f"{row['metric']}, {row['splits']} splits" if row["splits"] > 1 else row["metric"]
         rows.append([row["data"], row["system"], metric, ours, f"{theirs} ({row['about']})", f"{row['seconds']:.0f}"])
     machine, script = result["machine"], result["command"].partition(" --")[0]
-    about = f"{machine['processor']}, {machine['cores']} cores, {machine['date']}: `{script}`."
+    days = sorted({row["date"] for row in result["rows"]})
+    about = f"{machine['processor']}, {machine['cores']} cores, {' to '.join(dict.fromkeys((days[0], days[-1])))}: "
+    about += f"`{script}`. Commit, date and load of each row are in `benchmarks/results/first_hour.json`."
     why = "".join(f"\n- {row['data']}: {row['why']}" for row in result["rows"] if "why" in row)
     rows_text = table(("data", "chosen", "metric", "canon", "baseline", "seconds"), rows)
     return f"{rows_text}\n{about}\n{why}\n" if why else f"{table}\n{about}\n"
@@ -246,6 +249,14 @@ def claim_discussions(page: Path) -> str:
 
 def deviations(system: System) -> str:
     return "\n".join(f"- {text}" for text in system.deviations) + "\n" if system.deviations else "None.\n"
+
+
+def figure_link(page: Path, system: System) -> str:
+    """The figure that docs/images.py draws; its title is the text beside it."""
+    file = Path("images") / f"{system.name}.svg"
+    title = re.search(r"<title>(.*?)</title>", (page.parent / file).read_text(encoding="utf-8"))
+    assert title is not None, file
+    return f"![{unescape(title[1])}]({file.as_posix()})\n"
 
 
 def dataset_table(page: Path) -> str:
@@ -345,6 +356,7 @@ def blocks() -> dict[str, Callable[[Path], str]]:
         return "\n".join(tables)
 
     for system in registry.SYSTEMS:
+        writers[f"figure-{system.name}"] = partial(figure_link, system=system)
         writers[f"settings-{system.name}"] = partial(settings, system=system)
         writers[f"logged-{system.name}"] = partial(logged.alone, system=system)
         writers[f"deviations-{system.name}"] = lambda page, system=system: deviations(system)  # type: ignore[misc]

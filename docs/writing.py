@@ -35,8 +35,8 @@ def slug(heading: str) -> str:
 
 
 def wrapped(text: str) -> str:
-    """The text with long lines broken; those of tables stay."""
-    return "".join(line if line.startswith("|") else _broken(line) for line in text.splitlines(keepends=True))
+    """The text with long lines broken; those of tables and of pictures stay."""
+    return "".join(line if line.startswith(("|", "![")) else _broken(line) for line in text.splitlines(keepends=True))
 
 
 def _broken(line: str) -> str:

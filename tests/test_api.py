@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
 import json
 import subprocess
 import sys
@@ -19,10 +21,15 @@ from torch.utils._pytree import tree_leaves
 import canon as library
 from canon import recipe as recipes
 from canon.data.catalogue import CATALOGUE
+from canon.data.catalogue.sets import Dataset
 from canon.errors import CanonError
 from canon.inspect.summary import task_of
-from canon.registry import SYSTEMS
+from canon.registry import SYSTEMS, System
+from canon.registry.recipes import RecipeRecord
 from canon.training.run import Run
+from canon.use.pipeline.pipeline import Pipeline
+from canon.use.search.folder import VectorFolder
+from canon.use.vectors import Vectors
 
 BUDGET: dict[str, Any] = {"steps": 4, "batch": 32, "threads": 1}
 LARGE = 150_000_000  # numbers of a network that is made without them, for want of memory
@@ -49,10 +56,30 @@ def test_listing_imports_no_torch() -> None:
 
 def test_there_is_nothing_else() -> None:
     lists = {"list_datasets", "list_recipes", "list_systems"}
-    assert set(library.__all__) == {"CanonError", "build", "create", "encode", "load", "search", "train", *lists}
+    verbs = {"build", "create", "encode", "load", "search", "train"}
+    assert set(library.__all__) == {"CanonError", "Model", "Run", *verbs, *lists}
     assert all(callable(getattr(library, name)) for name in library.__all__)
     with pytest.raises(AttributeError, match="module 'canon' has no attribute 'fit'"):
         library.fit  # noqa: B018
+
+
+def public_functions(cls: type) -> dict[str, Any]:
+    """Methods and properties of a class that users may call."""
+    named = {name: value for name, value in vars(cls).items() if not name.startswith("_")}
+    return {name: value for name, value in named.items() if inspect.isroutine(value) or inspect.isdatadescriptor(value)}
+
+
+PUBLIC = [*(getattr(library, name) for name in library.__all__)]
+PUBLIC += [System, Dataset, RecipeRecord, Pipeline, VectorFolder, Vectors]  # what they return
+
+
+@pytest.mark.parametrize("thing", PUBLIC, ids=lambda thing: thing.__name__)
+def test_public_names_have_docstrings(thing: Any) -> None:
+    methods = public_functions(thing) if isinstance(thing, type) else {}
+    fields = set(thing.__annotations__) if isinstance(thing, type) and dataclasses.is_dataclass(thing) else set()
+    without = [name for name, value in methods.items() if name not in fields and not value.__doc__]
+    is_generated = (thing.__doc__ or "").startswith(f"{thing.__name__}(")  # by dataclass
+    assert thing.__doc__ and not is_generated and not without, without
 
 
 @pytest.mark.parametrize("name", [f"{system.name}:{preset}" for system in SYSTEMS for preset in system.presets])

@@ -149,6 +149,7 @@ MISTAKES: dict[str, Row] = {
         ("train", "mlp", "--data", "god.csv", *FRESH),
         'There is no data set, file or folder "god.csv"; did you mean good.csv?',
     ),
+    "topic": (no_change, ("help", "serach"), 'No topic "serach"; did you mean search?'),
     "list": (no_change, ("list", "sistems"), 'No list "sistems"; did you mean systems?'),
     "data set to fetch": (no_change, ("data", "fetch", "digitz"), 'No data set "digitz"; did you mean digits?'),
     "split": (no_change, ("evaluate", "run", "--split", "tset"), 'No split "tset"; did you mean test?'),

@@ -23,7 +23,7 @@ from canon.training.trainer import train
 VERBS = (
     *("train", "check", "evaluate", "predict", "translate", "generate", "neighbors", "analogy"),
     *("encode", "search", "rank", "recommend", "play"),
-    *("compare", "tune", "list", "describe", "plot"),
+    *("compare", "tune", "help", "list", "describe", "plot"),
     *("inspect filters", "inspect features", "inspect attention", "inspect gradients", "inspect importances"),
     *("convert", "distill", "claims run", "claims show", "claims report", "claims new"),
     *("tokenizer train", "data fetch"),

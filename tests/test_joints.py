@@ -160,6 +160,8 @@ def looked_up(tree: ast.Module) -> list[tuple[int, str]]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and is_vars(node.func.value):
             names += [(node.lineno, text) for part in node.args[:1] for text in texts(part) if node.func.attr == "get"]
+        elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load) and is_vars(node.value):
+            names += [(node.lineno, text) for text in texts(node.slice)]
         elif isinstance(node, ast.Compare) and any(is_vars(other) for other in node.comparators):
             names += [(node.lineno, text) for text in texts(node.left)]
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("hasattr", "getattr"):
@@ -249,7 +251,7 @@ class Network:
 
 
 if vars(config).get("c", 0) or "d" in vars(config) or "e" not in config.__dict__ or name in vars(config):
-    vars(config).get(name)
+    vars(config).get(name, vars(config)["f"])
 """
 
 
@@ -260,4 +262,4 @@ def test_the_walk_sees_what_it_should() -> None:
     assert keyed_by_names(tree) == [(8, "class"), (8, "number")]
     assert sorted(bound_methods(tree)) == [(16, "advance"), (17, "step"), (19, "types.MethodType")]
     assert asked_types(tree) == [(24, "isinstance(layout, Packing)")]
-    assert sorted(looked_up(tree)) == [(3, "b"), (27, "c"), (27, "d"), (27, "e")]
+    assert sorted(looked_up(tree)) == [(3, "b"), (27, "c"), (27, "d"), (27, "e"), (28, "f")]

@@ -5,13 +5,9 @@ asks for, of which the opponents here use none."""
 
 from __future__ import annotations
 
-import importlib
-from contextlib import suppress
+import importlib.util
 
-try:
-    with suppress(ImportError):
-        importlib.import_module("torchvision")
-except RuntimeError:
-    from tests.parity.torchvision_models import torchvision_models
+from tests.parity.torchvision_models import torchvision_models
 
+if importlib.util.find_spec("torchvision") is not None:
     torchvision_models()

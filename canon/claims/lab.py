@@ -111,13 +111,13 @@ class _Lab:
         what: Table = {"what": variant.probe or variant.recipe, "settings": json.loads(json.dumps(changes))}
         source = {"source": self.claim.source_of(variant.probe)} if variant.probe else {}
         if noted.is_file():
-            found = files.read(noted, _NOTED, "remove it to measure again")
-            before = found["of"].pop("source", source.get("source"))
-            if found["of"] != what:
+            kept = files.read(noted, _NOTED, "remove it to measure again")
+            before = kept["of"].pop("source", source.get("source"))
+            if kept["of"] != what:
                 raise CanonError(f"{noted} was measured with other settings: give another --out.")
             if before == source.get("source"):
-                self.seconds += found["seconds"]
-                return self._chosen(name, found["values"]) if variant.probe else self._diverged(name, found["values"])
+                self.seconds += kept["seconds"]
+                return self._chosen(name, kept["values"]) if variant.probe else self._diverged(name, kept["values"])
             self.say(f"{variant.probe} has changed since seed {seed} of {name} was measured; it is measured again.")
         if variant.probe:
             begun = time.perf_counter()

@@ -27,7 +27,7 @@ _VERBS = {
         "features:features",
     ),
     "Look inside": (
-        *("list_:list_", "describe:describe", "plot:plot", "inspect:filters", "inspect:features"),
+        *("help_:help_", "list_:list_", "describe:describe", "plot:plot", "inspect:filters", "inspect:features"),
         *("inspect:attention", "inspect:gradients", "inspect:importances"),
     ),
 }

@@ -20,7 +20,7 @@ SYSTEMS: tuple[System, ...] = (
         objective="mnrl",
         others={"similarity": "cosent", "inference": "softmax-nli", "sentence-views": "simcse"},
         backbone=True,
-        recipe="embed/stsb-cosent",
+        recipe="embed/texts",
         first_for=("sentences",),
         presets={"tiny": {"backbone": "bert", "settings": TINIEST}},
         interop=Interop(reads=("sentence-transformers", "huggingface", "elmo"), writes=("sentence-transformers",)),

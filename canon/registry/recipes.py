@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +14,8 @@ PIPELINES = RECIPES / "pipeline"  # of several stages, which canon.use.pipeline 
 
 @dataclass(frozen=True)
 class RecipeRecord:
+    """A recipe that comes with canon: its system, data, settings and expected scores."""
+
     name: str  # chapter/name
     system: str  # with its preset
     data: str  # a name of the catalogue
@@ -29,6 +32,13 @@ def recipe_files() -> dict[str, Path]:
     """The file of each recipe of one system, by name."""
     paths = [path for path in RECIPES.glob("*/*.toml") if path.parent != PIPELINES]
     return {str(path.relative_to(RECIPES).with_suffix("")): path for path in sorted(paths)}
+
+
+def time_of(name: str) -> str:
+    """What the first line of a recipe says about its time, "" for none: "about 3 minutes on two cores"."""
+    path = recipe_files().get(name)
+    first = path.read_text(encoding="utf-8").partition("\n")[0] if path else ""
+    return re.split("[;,]", re.split(" {3,}", first, maxsplit=1)[-1])[0] if "   " in first else ""
 
 
 def recipe_records() -> list[RecipeRecord]:

@@ -31,6 +31,8 @@ class Interop:
 
 @dataclass(frozen=True)
 class System:
+    """What is known about one system: its names and paper, module, tasks, presets, recipes and deviations."""
+
     name: str
     title: str
     chapter: str
@@ -61,10 +63,12 @@ class System:
 
     @property
     def docs(self) -> str:
+        """The page about it, from the root of the repository."""
         return f"docs/systems/{self.name}.md"
 
     @property
     def tasks(self) -> tuple[str, ...]:
+        """All tasks that it can do, its own first."""
         return (self.task, *self.others)
 
     def doing(self, task: str) -> System:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from textwrap import fill
 from typing import Any
 
 import numpy as np
 
 from canon import figures
+from canon.report import chart
 
 Rows = Sequence[Mapping[str, float]]
 Band = Sequence[Sequence[float]]  # (step, low, high)
@@ -16,10 +16,8 @@ Points = Sequence[tuple[float, float]]  # place on the axis, value
 
 SIZE = (5.6, 2.9)
 _LONGEST = 32  # letters of a name beside a figure
-_WRAP = 24  # letters of a line beside a figure
 _LOG_FROM = 30  # ratio of the largest to the smallest loss from which its axis is logarithmic
 _WORDS = {"lr": "learning rate", "mse": "MSE", "mae": "MAE", "auc": "AUC", "r2": "R²"}
-_DOTS = [(0, (1, 2)), (0, (4, 2)), (0, (4, 2, 1, 2))]  # of lines that stay the same
 _NOT_LOSSES = ("lr", "gradient_norm", "skipped_steps")
 
 
@@ -41,13 +39,13 @@ def training_losses(rows: Rows) -> list[str]:
     return losses or [name for name in logged if name.split("/")[1] not in _NOT_LOSSES]
 
 
-def run_figures(
+def run_charts(
     rows: Rows,
     curve: Mapping[str, Band],
     floors: Mapping[str, float],
     best: int | None,
     guess: Mapping[str, Any] | None = None,
-) -> list[figures.Figure]:
+) -> list[chart.Chart]:
     """Losses, validation metrics (shares of one together, others each by itself), what the task observed, the rate.
 
     guess: the name of a predictor that looks at no input, and its scores by metric; the first of a panel is drawn.
@@ -73,31 +71,16 @@ def run_figures(
 
 def _panel(
     rows: Rows, group: list[str], curve: Mapping[str, Band], lines: Mapping[str, float], best: int | None, log: bool
-) -> figures.Figure:
+) -> chart.Chart:
     """lines: what stays the same at every step, by name."""
-    figure, axes = figures.new_figure(size=SIZE)
-    axis = axes[0, 0]
-    with figures.style():
-        for i, (color, name) in enumerate(zip(figures.COLORS, group, strict=False)):
-            if name in curve:
-                steps, low, high = np.array(curve[name], dtype=float).T
-                label = "expected" if len(group) == 1 else f"expected {name}"
-                axis.fill_between(steps, low, high, color=color, alpha=0.16, lw=0, label=label)
-            steps, values = points(rows, name)
-            marker = "o" if len(steps) == 1 else None
-            axis.plot(steps, values, color=color, label=name, marker=marker, zorder=3 - 0.01 * i)  # the first on top
-            if name.startswith("valid/") and best in steps:
-                axis.plot(best, values[list(steps).index(best)], "o", color=color, ms=5)
-        if log:
-            axis.set_yscale("log")
-        for (label, value), style in zip(lines.items(), _DOTS * len(lines), strict=False):
-            axis.axhline(value, color=figures.FAINT, lw=1.2, ls=style, label=fill(label, _WRAP), zorder=1)
-        axis.set(title=_title(group), xlabel="step")
-        if group[0].startswith("train/lr"):
-            axis.set_ylim(bottom=0)
-        if len(group) > 1 or group[0] in curve or lines:
-            figures.legend(axis)
-    return figure
+    drawn = [chart.Line(name, *points(rows, name), best if name.startswith("valid/") else None) for name in group]
+    bands = []
+    for number, name in enumerate(group):
+        if name in curve:
+            steps, low, high = np.array(curve[name], dtype=float).T
+            bands.append(chart.Band("expected" if len(group) == 1 else f"expected {name}", steps, low, high, number))
+    rate = group[0].startswith("train/lr")
+    return chart.Chart(_title(group), lines=drawn, bands=bands, levels=dict(lines), log=log, from_zero=rate)
 
 
 def floor_lines(floors: Mapping[str, float]) -> dict[str, float]:
@@ -163,17 +146,10 @@ def dots_figure(values: Mapping[str, Sequence[float]], intervals: Mapping[str, A
     return figure
 
 
-def scatter_figure(true: np.ndarray, predicted: np.ndarray, label: str) -> figures.Figure:
+def scatter_chart(true: np.ndarray, predicted: np.ndarray, label: str) -> chart.Chart:
     """Predicted against true numbers, with the diagonal where they agree."""
-    figure, axes = figures.new_figure(size=(4.9, 4.3))
-    axis = axes[0, 0]
-    with figures.style():
-        ends = [min(true.min(), predicted.min()), max(true.max(), predicted.max())]
-        axis.plot(ends, ends, color=figures.FAINT, lw=1.1, ls=(0, (1, 2)))
-        # Thousands of vector dots would make the page heavy.
-        axis.plot(true, predicted, "o", color=figures.COLORS[0], ms=4, alpha=0.45, mew=0, rasterized=len(true) > 3000)
-        axis.set(title="Predicted and true", xlabel=f"true {label}".strip(), ylabel=f"predicted {label}".strip())
-    return figure
+    named = f"true {label}".strip(), f"predicted {label}".strip()
+    return chart.Chart("Predicted and true", *named, dots=(true, predicted))
 
 
 def _title(group: Iterable[str]) -> str:

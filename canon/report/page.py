@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from canon import figures
+from canon.report.chart import Chart
 from canon.storage import write_text
 
-NO_FIGURES = "Figures need matplotlib: pip install 'deepcanon[plots]'."
+NO_FIGURES = "Figures like this need matplotlib: pip install 'deepcanon[plots]'."
 
 _STYLE = Path(__file__).with_name("style.css")
 # Of figures.COLORS, in its order.
@@ -37,11 +38,11 @@ def can_draw() -> bool:
 
 
 def write_page(path: Path, render: Callable[[Any, bool], str], facts: Mapping[str, Any]) -> Path:
-    """Writes what `render` draws of the facts; without matplotlib the page has no figures, which is printed."""
-    draw = can_draw()
-    if not draw:
-        print(f"{path.name} is written without figures. {NO_FIGURES}", file=sys.stderr)
-    write_text(path, render(facts, draw))
+    """Writes what `render` draws of the facts; what is missing without matplotlib is printed."""
+    text = render(facts, can_draw())
+    if note(NO_FIGURES) in text:
+        print(f"{path.name} is written without some of its figures. {NO_FIGURES}", file=sys.stderr)
+    write_text(path, text)
     return path
 
 
@@ -128,7 +129,15 @@ def drawing(figure: figures.Figure) -> str:
     svg = figures.to_svg(figure)
     svg = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", svg, flags=re.DOTALL)
     svg = re.sub(r' xmlns(:xlink)?="[^"]*"| version="1.1"|(?<=<g) id="[^"]*"', "", svg)
-    svg = svg.replace("xlink:href=", "href=")
+    return _inked(svg.replace("xlink:href=", "href="))
+
+
+def charts(several: Iterable[Chart]) -> str:
+    return side_by_side(_inked(chart.svg()) for chart in several)
+
+
+def _inked(svg: str) -> str:
+    """The figure in the page's colours."""
     for ink, variable in _INKS.items():
         svg = svg.replace(ink, variable)
     return f"<figure>{svg}</figure>"

@@ -41,7 +41,10 @@ def render(facts: Mapping[str, Any], draw: bool) -> str:
         if stages
         else "",
         {
-            "Stage by stage": page.table(rows) + (page.drawing(_bars(stages, names)) if draw else "") if stages else "",
+            "Stage by stage": page.table(rows)
+            + (page.drawing(_bars(stages, names)) if draw else page.note(page.NO_FIGURES))
+            if stages
+            else "",
             "Queries that gained and lost most": page.table(moves) + page.note(first) if moves else "",
             "Recipe": "".join(_section(name, part) for name, part in facts["recipe"].items()) + ranker,
             "Ask it": page.code(f'canon search {facts["path"]} "…" --explain'),

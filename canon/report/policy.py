@@ -15,7 +15,7 @@ from canon.data.environments.copy import EnvironmentCopy
 from canon.data.environments.grids import STEPS, arrows_of, grid_of
 from canon.data.schema import Data
 from canon.errors import CanonError
-from canon.report.page import Html, drawings, note, table
+from canon.report.page import NO_FIGURES, Html, drawings, note, table
 from canon.use import frames
 from canon.use.model import Model
 from canon.use.play import action_of, agent_of
@@ -106,7 +106,9 @@ def section(facts: Table | None, draw: bool) -> str:
     if facts is None:
         return ""
     html = ""
-    if facts["grid"] is not None and draw:
+    if facts["grid"] is not None and not draw:
+        html += note(NO_FIGURES)
+    elif facts["grid"] is not None:
         html += drawings([_figure(facts["grid"], name) for name in ("values", "visits") if any(facts["grid"][name])])
         html += note("Arrows are the best actions, the line a path that they lead along.")
     if facts["states"]:

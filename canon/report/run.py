@@ -37,12 +37,7 @@ def render(facts: RunFacts, draw: bool) -> str:
         f"{escape(system['name'])} on {escape(str(facts['data']['name']))} by the recipe {escape(facts['recipe'])}, "
         f"seed {facts['seed']}. {escape(system['paper'])}."
     )
-    drawn = note(page.NO_FIGURES)
-    if draw:
-        panels = curves.run_figures(
-            curve["rows"], curve["expected"], curve["floors"], curve["best_step"], curve["guess"]
-        )
-        drawn = page.drawings(panels)
+    panels = curves.run_charts(curve["rows"], curve["expected"], curve["floors"], curve["best_step"], curve["guess"])
     commands = facts["commands"]
     unfinished = note(f"This run is not finished: it is at step {facts['step']:,} of {facts['total_steps']:,}.", "warn")
     exact = note("Or with every setting as it was, whatever defaults become:") + page.code(commands["exact"])
@@ -55,7 +50,7 @@ def render(facts: RunFacts, draw: bool) -> str:
         + "\n"
         + _cards(facts),
         {
-            "Curves": drawn + _curve_note(facts),
+            "Curves": page.charts(panels) + _curve_note(facts),
             "Samples": page.side_by_side(
                 page.picture(one["png"], f"{one['folder']} at step {one['step']:,}") for one in facts["pictures"]
             ),
@@ -169,18 +164,18 @@ def _predictions(facts: RunFacts, draw: bool) -> str:
     if shown["kind"] == "tags":
         return _class_scores(values["scores"], len(values["scores"])) + part
     if shown["kind"] == "numbers":
-        if not draw:
-            return ""
         true, predicted = np.array(values["true"]), np.array(values["predicted"])
-        return page.drawings([curves.scatter_figure(true, predicted, values["label"])]) + part
+        return page.charts([curves.scatter_chart(true, predicted, values["label"])]) + part
     rows = []
     for row in values["rows"]:
         right = row["said"] in row["right"]
         answer = Html(f'<span class="{"good" if right else "bad"}">{escape(row["said"])}</span>')
         rows.append({"given": row["given"], "said": answer, "right": "" if right else " or ".join(row["right"])})
     html = page.table(rows) + note(f"{shown['examples']} of {shown['of']:,} test examples, spread over all of them.")
-    if facts["attention"] is None or not draw:
+    if facts["attention"] is None:
         return html
+    if not draw:
+        return html + note(page.NO_FIGURES)
     from canon.inspect.attention import Attention, attention_figure
 
     weights = Attention.from_json(facts["attention"])

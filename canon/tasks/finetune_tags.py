@@ -77,8 +77,8 @@ class WordTags(FineTuningTask, ShowsSamples, PredictsTags):
     def shortfall(self, outputs: Outputs, columns: Columns, train: Columns) -> str:
         if not {"words", "tags"} <= train.keys():
             return ""
-        known, asked = [list(train[name]) for name in ("words", "tags")], list(columns["words"])  # type: ignore[arg-type]
-        usual = self._measure(guesses.most_frequent_tags(*known, asked), list(columns["tags"]))[self.monitor]  # type: ignore[arg-type]
+        words, tags, asked = (list[Any](column) for column in (train["words"], train["tags"], columns["words"]))
+        usual = self._measure(guesses.most_frequent_tags(words, tags, asked), list[Any](columns["tags"]))[self.monitor]
         reached = self.measure(outputs, columns)[self.monitor]
         if reached > usual or reached == 1:
             return ""

@@ -42,6 +42,7 @@ class Run:
 
     @classmethod
     def open(cls, path: str | Path) -> Run:
+        """The run in the folder `path`; a CanonError if there is none."""
         path = Path(path)
         with border(path):
             if not path.exists():
@@ -89,10 +90,12 @@ class Run:
         return cls(path)
 
     def write_recipe(self, recipe: Recipe) -> None:
+        """Writes recipe.toml, with the hash by which edits are noticed."""
         write_text(self.path / "recipe.toml", files.sealed_lines(recipe.to_toml()))
 
     @cached_property
     def recipe(self) -> Recipe:
+        """The settings that the run was trained with, each with where it came from."""
         self.read_recipe()
         return recipes.load(str(self.path / "recipe.toml"))
 
@@ -116,14 +119,17 @@ class Run:
 
     @cached_property
     def schema(self) -> Schema:
+        """How the data was encoded: columns, classes, vocabularies; what reading new data needs."""
         return Schema.open(self.path / "vocab")
 
     @property
     def data(self) -> Table:
+        """data.json: files with their hashes, sizes of the splits, how they were made."""
         return files.read(self.path / "data.json", files.DATA, LOST)
 
     @property
     def env(self) -> Table:
+        """env.json: versions, processor, threads, device and git state of the training."""
         return files.read(self.path / "env.json", {}, "write {} into it to do without what it said about the machine")
 
     @property
@@ -134,9 +140,11 @@ class Run:
         return files.read(path, files.RESULT, again) if path.is_file() else None
 
     def metrics(self) -> list[dict[str, float]]:
+        """The rows of metrics.jsonl: losses and scores, each with its step."""
         return self._rows("metrics.jsonl")
 
     def timings(self) -> list[dict[str, float]]:
+        """The rows of timing.jsonl: seconds, rate and memory, each with its step."""
         return self._rows("timing.jsonl")
 
     def _rows(self, name: str) -> list[dict[str, float]]:

@@ -7,6 +7,7 @@ The learner takes what it learns from out of the data; the trainer knows the spl
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 import tomllib
@@ -20,6 +21,7 @@ from canon.data.schema import Data, check_vocabulary, num_examples, some
 from canon.errors import CanonError, NonFinite, TooLarge, Unforeseen, sentence
 from canon.metrics.records import is_rising
 from canon.recipe import WORKED_OUT, Recipe
+from canon.registry.recipes import time_of
 from canon.runs import files
 from canon.runs.checkpoint import Groups
 from canon.storage import cannot_write, write_bytes, write_text
@@ -37,7 +39,7 @@ from canon.training.run import Run, beginning, defined
 from canon.training.signals import Interrupted, Signals, Stopped
 from canon.training.world import enter_world, leave_world, reset_peak_memory
 
-_NOTICED, _TIMES = 0.1, 10  # seconds of writing a checkpoint; so many times as long lie between two
+_SOONEST, _TIMES = 5.0, 10  # seconds between two checkpoints, and so many times as many as writing one takes
 _UNDEFINED = -sys.float_info.max  # the rank of a score that is undefined: below all
 _AGREE_EVERY = 10  # steps after which the processes ask each other whether to stop
 
@@ -99,7 +101,7 @@ class Trainer:
         self._logged: dict[str, float] = {}  # the newest numbers of training
         self._samples: list[str] = []  # lines about some examples
         self._held: tuple[Groups, Table] | None = None  # the best state, where it is not written yet
-        self._written = self._cost = 0.0  # when the last checkpoint was, and how many seconds it took
+        self._written, self._cost = -math.inf, 0.0  # when the last checkpoint was, and how many seconds it took
         self._shortfall = ""  # what the task says about the last split, the test set, at the end
 
     def _take_state(self, state: Table) -> None:
@@ -187,6 +189,8 @@ class Trainer:
         processes = f", {self.world.size} processes" if self.world.size > 1 else ""
         unit = "examples" if self.size else self.learner.unit[1]
         say(f"{self.total:,} steps of {recipe.train.batch:,} {unit} on {self.world.place}{processes}.")
+        if recipe.expected() and (known := time_of(recipe.name)):
+            say(f"This recipe takes {known}, longer where other work shares the machine.")
         for name, loss in floors_of(self.task, data).items():
             say(f"A guess by {name} has loss {loss:.4f}.")
 
@@ -271,9 +275,9 @@ class Trainer:
             raise Stopped
 
     def _is_soon(self) -> bool:
-        """Whether writing a checkpoint now would take a tenth of the time since the last one, or more: then the best
-        weights wait in memory. A user's own checkpoint_every is kept to."""
-        waits = self._cost > _NOTICED and time.perf_counter() - self._written < _TIMES * self._cost
+        """Whether the last checkpoint is seconds old, or writing one now would take a tenth of the time since it: then
+        the best weights wait in memory. A user's own checkpoint_every is kept to."""
+        waits = time.perf_counter() - self._written < max(_SOONEST, _TIMES * self._cost)
         if self.recipe.origins.get("train.checkpoint_every") != WORKED_OUT:
             return False
         return self.world.total([float(self.world.is_main and waits)])[0] > 0

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from canon.contracts import World
+from canon.data.encodings.framed import FramedSchema
 from canon.data.progress import bar
 from canon.data.read import inputs as read_inputs
 from canon.data.schema import num_examples, take
@@ -60,7 +61,8 @@ def distill(
         raise CanonError("No run has any right answer before training: give --weights uniform.")
     scores = [scores_of(model, texts) for model in models]
     soft_nC = soften(scores, shares, temperature)
-    names = vars(first)["columns"] or ("text",)
+    assert isinstance(first, FramedSchema)
+    names = first.columns or ("text",)
     config = models[0].run.recipe.data
     rows = _rows(models[0], texts, config)
     lines = []

@@ -84,6 +84,7 @@ class Vectors:
 
     @property
     def dim(self) -> int:
+        """Numbers of a vector."""
         return self.matrix.shape[1]
 
     def __len__(self) -> int:

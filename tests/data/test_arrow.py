@@ -1,4 +1,4 @@
-"""Streams that pyarrow reads in a thread of its own: whoever leaves one early leaves no thread behind in Python."""
+"""Streams that pyarrow reads in a thread of its own: whoever ends one early has no thread of it in Python any more."""
 
 from __future__ import annotations
 

@@ -171,6 +171,28 @@ def test_three_forms_are_one_data_set(tmp_path: Path) -> None:
             assert own == other
 
 
+def test_partitions_of_a_table_are_one(tmp_path: Path) -> None:
+    """As DuckDB and Spark write them; a query may be in several."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    table = pa.table({"qid": [1, 1, 2, 2, 3, 3], "relevance": [0, 1] * 3, "x": [0.1, 0.9, 0.2, 0.8, 0.3, 0.7]})
+    for part, rows in enumerate(([0, 2], [1, 3, 4, 5])):
+        (tmp_path / "log" / f"part={part}").mkdir(parents=True)
+        pq.write_table(table.take(rows), tmp_path / "log" / f"part={part}" / "data_0.parquet")
+    rows = QUERIES.read(tmp_path / "log", DataConfig(source=str(tmp_path / "log"))).parts["train"]
+    assert kind_of(DataConfig(source=str(tmp_path / "log"))) is QUERIES
+    read = {q: (v.ravel().tolist(), g) for q, v, g in zip(
+        rows.queries.tolist(), np.split(rows.values, rows.offsets[1:-1]),
+        [g.tolist() for g in np.split(rows.grades, rows.offsets[1:-1])], strict=True,
+    )}  # fmt: skip
+    wanted = {"1": ([0.1, 0.9], [0, 1]), "2": ([0.2, 0.8], [0, 1]), "3": ([0.3, 0.7], [0, 1])}
+    assert {q: (pytest.approx(v), g) for q, (v, g) in wanted.items()} == read
+    pq.write_table(table.rename_columns(["qid", "relevance", "y"]), tmp_path / "log" / "part=1" / "data_0.parquet")
+    with pytest.raises(CanonError, match="has other columns of numbers"):
+        fit(tmp_path / "log")
+
+
 def test_a_column_of_queries_may_have_any_name(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("who,stars,x\nann,1,0.5\nbob,0,0.1\nann,0,0.2\nbob,2,0.4\n")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import csv
+import importlib
 import io
 import json
 import re
@@ -15,11 +16,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
 from canon import recipe as recipes
+from canon import registry
 from canon.data.config import DataConfig
 from canon.optim.schedules import Schedule
 from canon.optim.settings import OPTIMIZERS
@@ -189,12 +192,28 @@ def test_tables_are_up_to_date() -> None:
     assert outcome.returncode == 0, outcome.stdout + outcome.stderr
 
 
-def test_an_old_table_is_seen(tmp_path: Path) -> None:
-    sys.path.insert(0, str(ROOT / "docs"))
-    try:
-        import generate  # type: ignore[import-not-found]
-    finally:
-        sys.path.pop(0)
+def script(monkeypatch: pytest.MonkeyPatch, name: str) -> Any:
+    """A script of docs/, imported."""
+    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    return importlib.import_module(name)
+
+
+@pytest.mark.parametrize("name", ["lenet", "q-learning", "item-knn"])
+def test_figures_are_up_to_date(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    system, _ = registry.find(name)
+    drawn = ROOT / "docs" / "systems" / "images" / f"{name}.svg"
+    assert script(monkeypatch, "images").figure(system) == drawn.read_text(encoding="utf-8")
+
+
+def test_every_system_page_has_a_figure() -> None:
+    for system in SYSTEMS:
+        match = re.search(r"!\[(.{20,})\]\((images/[\w-]+\.svg)\)", TEXTS[ROOT / system.docs])
+        assert match, system.name
+        assert ElementTree.parse(ROOT / "docs" / "systems" / match[2]).getroot().tag.endswith("}svg")
+
+
+def test_an_old_table_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    generate = script(monkeypatch, "generate")
     page = ROOT / "README.md"
     fresh = generate.renewed(page, TEXTS[page])
     assert fresh == TEXTS[page]
@@ -293,7 +312,7 @@ def test_the_readmes_are_short() -> None:
 def test_lines_are_short(page: Path) -> None:
     """Tables, blocks of code and long links may be longer."""
     text = re.sub(r"^ *```.*?^ *```$", "", TEXTS[page], flags=re.DOTALL | re.MULTILINE)
-    long = [line for line in text.splitlines() if len(line) > 120 and not line.startswith("|")]
+    long = [line for line in text.splitlines() if len(line) > 120 and not line.startswith(("|", "!["))]
     assert not long, long
 
 

@@ -20,6 +20,7 @@ from canon.data.kinds import KINDS
 from canon.errors import CanonError
 from canon.registry import SYSTEMS
 from canon.registry.ideas import IDEAS
+from canon.registry.recipes import time_of
 from canon.training.run import Run
 
 ROOT = Path(__file__).parents[2]
@@ -182,3 +183,9 @@ def test_training_imports_no_compiler(tmp_path: Path) -> None:
         "sys.exit('torch._dynamo' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(ROOT)}).returncode == 0
+
+
+def test_a_recipe_says_its_time(canon: Callable[..., Any]) -> None:
+    assert time_of("sequence/pronounce") == "about 3 minutes on two cores" and time_of("none") == ""
+    assert "This recipe takes about 2 seconds on two cores, longer" in canon("train", "linear/cancer-logistic").err
+    assert "This recipe takes" not in canon("train", "linear/cancer-logistic", "--set", "train.epochs=1").err

@@ -13,16 +13,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 import pytest
 from sklearn.datasets import load_iris, load_wine
-from sklearn.feature_extraction.text import TfidfVectorizer
-from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import train_test_split
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from tests.conftest import Outcome
+from tests.first_hour.floors import require_level
 
 Canon = Callable[..., Outcome]
 Make = Callable[[], object]
@@ -124,7 +119,6 @@ class Shape(NamedTuple):
     says: tuple[str, ...]  # decisions, in check and in train
     settings: tuple[str, ...] = ()
     examples: int = N
-    data: Any = None  # of scikit-learn, where it is not the reviews
 
 
 IRIS, WINE = load_iris(), load_wine()
@@ -292,7 +286,6 @@ SHAPES = {
         TABLE,
         (f"iris.data {BARE} 1, 2, 3, 4, label.", 'The label is the column "label".'),
         examples=150,
-        data=IRIS,
     ),
     "wine.data, label first": Shape(
         "wine.data",
@@ -300,7 +293,6 @@ SHAPES = {
         TABLE,
         (f"wine.data {BARE} label, 2, 3",),
         examples=178,
-        data=WINE,
     ),
     "iris in .txt": Shape(
         "iris.txt",
@@ -308,7 +300,6 @@ SHAPES = {
         TABLE,
         ('The label is the last column, "kind"',),
         examples=150,
-        data=IRIS,
     ),
     "a column by its number": Shape(
         "iris.csv",
@@ -317,24 +308,8 @@ SHAPES = {
         ('iris.csv: the columns are separated by ";".',),
         ("--set", "data.label=5"),
         examples=150,
-        data=IRIS,
     ),
 }
-
-
-def baseline(data: Any) -> float:
-    """Logistic regression on TF-IDF, or on standardised numbers."""
-    if data is None:
-        texts, labels = zip(*reviews(), strict=True)
-        model: Any = make_pipeline(TfidfVectorizer(), LogisticRegression(C=100))
-        inputs: Any = np.array(texts)
-    else:
-        inputs, labels = data.data, data.target
-        model = make_pipeline(StandardScaler(), LogisticRegression())
-    first, second, first_labels, second_labels = train_test_split(
-        inputs, np.array(labels), test_size=0.2, random_state=0, stratify=labels
-    )
-    return float(model.fit(first, first_labels).score(second, second_labels))
 
 
 @pytest.mark.parametrize("name", SHAPES)
@@ -357,8 +332,7 @@ def test_the_first_command(name: str, canon: Canon) -> None:
     suits = re.search(r"suits +(.*)", checked.out)
     assert suits and shape.system in suits[1].split(", ")
     assert f"  first       {shape.system}, which canon train {shape.path} trains" in checked.out
-    score = json.loads(Path("run/result.json").read_text())["scores"]["test"]["accuracy"]
-    assert score >= (0.9 if "paraphrases" in name else baseline(shape.data) - 0.15)
+    require_level(Path("run"), "accuracy")
 
 
 def test_classes_are_named_by_class_txt(canon: Canon) -> None:
@@ -469,3 +443,25 @@ def test_files_of_other_programs_say_what_to_do(name: str, sentence: str, canon:
     for verb in ("check", "train"):
         done = canon(verb, name)
         assert done.code == 2 and done.err.endswith(f"{sentence}\n"), done.err
+
+
+@pytest.mark.parametrize("beside", ["_about.txt", "about.txt", "notes.txt"])
+def test_notes_beside_pairs_are_no_class(beside: str, canon: Canon) -> None:
+    folder = Path("d")
+    folder.mkdir()
+    pairs_of = (f"I see {n} dogs.\tJe vois {n} chiens.\tCC-BY {n}" for n in range(60))
+    (folder / "fra.txt").write_text("\n".join(pairs_of) + "\n")
+    (folder / beside).write_text("About these sentences\n")
+    checked = canon("check", "d")
+    assert "first       transformer" in checked.out and f"Ignored in d: {beside}." in checked.out, checked.out
+
+
+def test_two_languages_have_a_direction(canon: Canon) -> None:
+    folder = Path("d")
+    folder.mkdir()
+    for name, text in (("fr", "Je vois {} chiens."), ("en", "I see {} dogs.")):
+        (folder / f"train.{name}").write_text("".join(f"{text.format(n)}\n" for n in range(60)))
+    note = 'd: from en to fr; data.languages = ["fr", "en"] turns it round.'
+    assert note in canon("check", "d").out
+    turned = canon("check", "d", "--set", 'data.languages=["fr", "en"]')
+    assert turned.code == 0 and note not in turned.out

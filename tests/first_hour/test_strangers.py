@@ -15,18 +15,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from sklearn.datasets import load_iris
-from sklearn.ensemble import HistGradientBoostingRegressor
-from sklearn.feature_extraction.text import TfidfVectorizer
-from sklearn.linear_model import LogisticRegression, RidgeCV
-from sklearn.pipeline import make_pipeline
 
 from canon.data.checking.choosing import choose_system
 from canon.data.config import DataConfig
 from canon.data.formats.files import encoding_of
 from canon.tasks.records import TASK_RECORDS
-from canon.training.data import read_data
-from canon.use.model import load
 from tests.conftest import Outcome
+from tests.first_hour.floors import require_level
 from tests.first_hour.test_files import reviews
 
 Canon = Callable[..., Outcome]
@@ -335,25 +330,6 @@ def rare() -> list[tuple[str, str, int]]:
     return [(f"{a:.3f}", f"{b:.3f}", int(a > 1.7)) for a, b in draw]
 
 
-def baseline(run: Path, metric: str) -> float:
-    """Of the rows that the run was trained and tested on."""
-    model = load(run)
-    splits = read_data(model.run.recipe, model.run.path).splits
-    train, test = splits["train"], splits["test"]
-    if metric == "r2":
-        models = RidgeCV(), HistGradientBoostingRegressor()
-        return max(m.fit(train["input"], train["target"]).score(test["input"], test["target"]) for m in models)
-    if isinstance(train["input"], np.ndarray):
-        fitted = LogisticRegression(max_iter=500).fit(train["input"], train["target"])
-        return float(fitted.score(test["input"], test["target"]))
-    shown = {
-        name: [model.schema.shown(part["input"], row) for row in range(len(part["input"]))]
-        for name, part in splits.items()
-    }
-    classifier = make_pipeline(TfidfVectorizer(token_pattern=r"\S+"), LogisticRegression(C=100))
-    return float(classifier.fit(shown["train"], train["target"]).score(shown["test"], test["target"]))
-
-
 @pytest.mark.parametrize("name", CASES)
 def test_the_first_command(name: str, canon: Canon) -> None:
     case = CASES[name]
@@ -365,13 +341,11 @@ def test_the_first_command(name: str, canon: Canon) -> None:
     for sentence in case.says:
         assert sentence in trained.err, trained.err
         assert sentence in checked.out or any(word in sentence for word in OF_TRAINING), checked.out
-    score = json.loads(Path("run/result.json").read_text())["scores"]["test"][case.metric]
     unsaid = [note for note in re.findall("  note +(.*)", checked.out) if note not in trained.err]
     assert not unsaid, trained.err
     # Each entity has a word of its own, so the most frequent tag of a word is always right; of several labels, too.
     always = case.metric == "entity_f1" or name == "several labels"
-    floor = 1.0 if always else baseline(Path("run"), case.metric)
-    assert score >= floor - 0.1
+    require_level(Path("run"), case.metric, 1.0 if always else None)
 
 
 @pytest.mark.parametrize(

@@ -73,9 +73,9 @@ def test_what_is_lost_without_a_feature(tmp_path: Path) -> None:
     data, changes = str(tmp_path / "a.txt"), {"train": {"epochs": 20}, "optimizer": {"lr": 0.1}}
     run = package.train("linear-ranker:tiny", data=data, out=tmp_path / "run", quiet=True, **changes)
     model = package.load(run.path)
-    found = importances(model)
-    assert found.features[0] == "1" and list(found.values) == ["ndcg@10 lost, shuffled", "ndcg@10 lost, its mean"]
-    chance = {name: float(values[0]) for name, values in found.values.items()}
+    measured = importances(model)
+    assert measured.features[0] == "1" and list(measured.values) == ["ndcg@10 lost, shuffled", "ndcg@10 lost, its mean"]
+    chance = {name: float(values[0]) for name, values in measured.values.items()}
     assert all(value > 0.1 for value in chance.values())
-    assert found.rows[found.features.index("3")]["ndcg@10 lost, shuffled"] == 0  # a constant says nothing
+    assert measured.rows[measured.features.index("3")]["ndcg@10 lost, shuffled"] == 0  # a constant says nothing
     assert importances(model, quick=True).features[0] == "1"

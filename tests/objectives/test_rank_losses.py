@@ -161,7 +161,7 @@ def test_hinges_of_grades() -> None:
 
 
 def test_ordinal_hinge_has_every_threshold_on_its_side() -> None:
-    loss = OrdinalHinge(settings.Hinge())
+    loss = OrdinalHinge(settings.ThresholdHinges())
     logits = torch.tensor([[0.4, -0.3], [2.0, 1.0], [1.0, -1.0]], dtype=torch.float64)
     grades = [2, 0, 1]
     wanted = 0.0
@@ -169,7 +169,7 @@ def test_ordinal_hinge_has_every_threshold_on_its_side() -> None:
         wanted += sum(max(0.0, 1 - (f if grade > k else -f)) for k, f in enumerate(row)) / len(grades)
     assert loss.losses(logits, made([grades])).item() == pytest.approx(wanted)
     assert loss.scores(logits).tolist() == pytest.approx([0.05, 1.5, 0.0])
-    differentiable(OrdinalHinge(settings.Hinge(squared=True)), 2)
+    differentiable(OrdinalHinge(settings.ThresholdHinges(squared=True)), 2)
     with pytest.raises(CanonError, match="whole grades from 0 to 2"):
         loss.losses(logits, made([[0.5, 0, 1]]))
 

@@ -1,5 +1,8 @@
 """torchvision's models as oracles, also where its compiled operators do not load (as with a CPU build of torch).
 
+`make` installs torchvision and timm into .venv/oracles, which only this adds to Python's path: in the environment
+itself a torchvision of another build than torch's would fail every import of it, transformers' too.
+
 The classification models are pure Python, but importing them registers fakes for compiled operators; defining the
 names first is enough for that. Nothing is downloaded: weights are random.
 """
@@ -8,7 +11,9 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import sys
 import warnings
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -44,20 +49,21 @@ _OPERATORS = (
     "SymInt stride_h, SymInt stride_w, SymInt pad_h, SymInt pad_w, SymInt dilation_h, SymInt dilation_w, "
     "SymInt groups, SymInt offset_groups, bool use_mask) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
 )
+_ORACLES = Path(sys.prefix) / "oracles"
+if _ORACLES.is_dir() and str(_ORACLES) not in sys.path:
+    sys.path.append(str(_ORACLES))
 _library: Any = None  # operators live as long as this does
 
 
 def torchvision_models() -> ModuleType:
     """torchvision.models; skips the test where torchvision is not installed."""
     if importlib.util.find_spec("torchvision") is None:
-        pytest.skip("torchvision is not installed (pip install --no-deps torchvision)")
+        pytest.skip("torchvision is not installed (make setup installs it into .venv/oracles)")
     try:
         return importlib.import_module("torchvision.models")
     except RuntimeError as mistake:
         if "torchvision::" not in str(mistake):
             raise
-    import sys
-
     for name in [name for name in sys.modules if name.partition(".")[0] == "torchvision"]:
         del sys.modules[name]  # what the failed import left behind
     _define_missing()
@@ -67,7 +73,7 @@ def torchvision_models() -> ModuleType:
 def timm() -> ModuleType:
     """timm, which itself imports torchvision; skips the test where one of them is not installed."""
     torchvision_models()
-    return pytest.importorskip("timm", reason="timm is not installed (pip install --no-deps timm huggingface_hub)")
+    return pytest.importorskip("timm", reason="timm is not installed (make setup installs it into .venv/oracles)")
 
 
 def _define_missing() -> None:

@@ -1,4 +1,4 @@
-"""Checkpoints that would take a good part of the time wait: the run and what is left of it are the same."""
+"""Checkpoints that would follow too soon wait: the run and what is left of it are the same."""
 
 from __future__ import annotations
 
@@ -20,13 +20,17 @@ def tensors(run: Any, link: str) -> dict[str, Any]:
     return {f"{group}/{name}": tensor.tolist() for group, rows in groups.items() for name, tensor in rows.items()}
 
 
-def test_slow_checkpoints_wait_and_the_best_is_still_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("interval", [("_SOONEST", 1e9), ("_TIMES", 1e12)])  # as if hours lay between, or one took them
+def test_checkpoints_wait_and_the_best_is_still_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, interval: tuple[str, float]
+) -> None:
+    monkeypatch.setattr(trainer, "_SOONEST", 0.0)
+    monkeypatch.setattr(trainer, "_TIMES", 0)
     plain = train("digits-softmax", out=tmp_path / "plain", changes=DIGITS, quiet=True)
     written = []
     save = checkpoint.save
     monkeypatch.setattr(checkpoint, "save", lambda *given: (written.append(given[1]), save(*given))[1])
-    monkeypatch.setattr(trainer, "_NOTICED", -1.0)
-    monkeypatch.setattr(trainer, "_TIMES", 1e9)  # as if the first one had taken hours
+    monkeypatch.setattr(trainer, *interval)
     slow = train("digits-softmax", out=tmp_path / "slow", changes=DIGITS, quiet=True)
     assert len(written) <= 3 and written[-1] == 60
     for link in ("best", "last"):
@@ -37,8 +41,7 @@ def test_slow_checkpoints_wait_and_the_best_is_still_written(tmp_path: Path, mon
 
 
 def test_a_users_own_interval_is_kept_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trainer, "_NOTICED", -1.0)
-    monkeypatch.setattr(trainer, "_TIMES", 1e9)
+    monkeypatch.setattr(trainer, "_SOONEST", 1e9)
     changes = {**DIGITS, "train.checkpoint_every": 20, "train.keep": 9}
     run = train("digits-softmax", out=tmp_path / "run", changes=changes, quiet=True)
     assert {20, 40, 60} <= {checkpoint.step_of(path) for path in checkpoint.newest_first(run.checkpoints)}

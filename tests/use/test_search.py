@@ -457,7 +457,7 @@ def test_word_vectors_are_a_model_of_texts(tmp_path: Path, corpus: Path, canon: 
         asked = canon("neighbors", place, "three")
         assert asked.code == 2 and sentence in asked.err and "search" in asked.err
     unlike = canon("convert", tuned.path, tmp_path / "folder", "--to", "sentence-transformers")
-    assert unlike.code == 2 and "has the backbone glove, which is no Hugging Face network" in unlike.err
+    assert unlike.code == 2 and "has the backbone glove, which is not a Hugging Face network" in unlike.err
     refused = canon("train", "finetune", "--data", SOURCE["fine-tuning"], "--set", f"from={run}")
     assert refused.code == 2 and "canon train embed starts from it" in refused.err
 

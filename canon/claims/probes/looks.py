@@ -135,8 +135,8 @@ def rare_words(run: Run) -> Values:
     place = {word.upper(): i for i, word in reversed(list(enumerate(words.words)))}
     pairs = [pair for pair in tests.pairs["wordsim353"] if {pair[0].upper(), pair[1].upper()} <= set(place)]
     rarer = sorted(pairs, key=lambda pair: max(place[pair[0].upper()], place[pair[1].upper()]))[len(pairs) // 2 :]
-    found = similarity_correlation(learner.vectors(), words.words, rarer, restrict_vocab=None)
-    return {"rare words": found.spearman, "log seconds": log_seconds(run)["log seconds"]}
+    correlation = similarity_correlation(learner.vectors(), words.words, rarer, restrict_vocab=None)
+    return {"rare words": correlation.spearman, "log seconds": log_seconds(run)["log seconds"]}
 
 
 def errors_by_length(run: Run) -> Values:
@@ -179,8 +179,8 @@ def unseen_words(run: Run) -> Values:
         first, second = learner.vector(one.lower()), learner.vector(two.lower())
         known = first is not None and second is not None
         likeness.append(float(F.cosine_similarity(torch.tensor(first), torch.tensor(second), dim=0)) if known else 0.0)
-    found = 0.0 if len(set(likeness)) < 2 else metrics.spearman(likeness, [score for *_, score in pairs])
-    return {"unseen words": found, "nothing": 0.0}
+    agreement = 0.0 if len(set(likeness)) < 2 else metrics.spearman(likeness, [score for *_, score in pairs])
+    return {"unseen words": agreement, "nothing": 0.0}
 
 
 def ambiguous_words(run: Run) -> Values:

@@ -14,6 +14,8 @@ from typing import Any
 
 @dataclass(frozen=True)
 class File:
+    """One file of a set: where it comes from and the hashes it must have."""
+
     name: str
     split: str  # train, valid, test; "" for an archive of all
     content: str = ""
@@ -24,6 +26,8 @@ class File:
 
 @dataclass(frozen=True)
 class Dataset:
+    """A named set: what it holds, its files, and how they are read."""
+
     name: str
     title: str
     kind: str  # canon.data.kinds, or what it is in short

@@ -31,7 +31,7 @@ SIDES = (".query", ".group")
 _UNUSED = (".weight", ".position")
 _LOOKED = 50  # lines
 _SPARSE = re.compile(r"[-+]?[\d.]+(?P<query>\s+qid:\S+)?(\s+\d+:[-+.\deE]+)+\s*(#.*)?")
-_DOCUMENT = re.compile(r"doc(?:ument)?_?id\s*[=:]\s*(\S+)", re.IGNORECASE)
+_DOCUMENT = re.compile(rb"doc(?:ument)?_?id\s*[=:]\s*(\S+)", re.IGNORECASE)
 _MOST_NUMBERS = 1 << 33  # of the matrix of all documents' features
 _PART = 1 << 24  # bytes of a file read at once
 _LARGE = 1 << 20  # bytes from which on the compiled reader pays
@@ -197,14 +197,17 @@ class _Part(NamedTuple):
 
 def _parts(path: Path, encoding: str) -> Iterator[tuple[int, bytes]]:
     """Whole lines of a file, some megabytes at a time, and the number of the first."""
-    held, first = b"", 1
+    held: list[bytes] = []
+    first, size = 1, 0
     for chunk in utf8(path, encoding):
-        held += chunk
-        if len(held) > _PART and (cut := held.rfind(b"\n")) >= 0:
-            yield first, held[: cut + 1]
-            first += held.count(b"\n", 0, cut + 1)
-            held = held[cut + 1 :]
-    yield first, held
+        held.append(chunk)
+        size += len(chunk)
+        if size > _PART and (cut := chunk.rfind(b"\n")) >= 0:
+            held[-1] = chunk[: cut + 1]
+            yield first, b"".join(held)
+            first += sum(piece.count(b"\n") for piece in held)
+            held, size = [chunk[cut + 1 :]], len(chunk) - cut - 1
+    yield first, b"".join(held)
 
 
 def _read_part(text: bytes, path: Path, first: int) -> _Part:
@@ -225,8 +228,8 @@ def _compiled(text: bytes, first: int) -> _Part | None:
     documents, features = read_lines(raw, labels, queries, counts, columns, numbers, comments, places)
     if documents < 0 or not np.isfinite(numbers[:features]).all():
         return None
-    names = [text[start:stop].decode("utf-8", "replace") for start, stop in queries[:documents].tolist()]
-    ids = [document_name(text[start:stop]) if start < stop else "" for start, stop in comments[:documents].tolist()]
+    names = [text[start:stop].decode("utf-8", "replace") for start, stop in _ends(queries[:documents])]
+    ids = [document_name(text, start, stop) if start < stop else "" for start, stop in _ends(comments[:documents])]
     return _Part(
         labels[:documents],
         names,
@@ -262,7 +265,7 @@ def _plain(text: bytes, path: Path, first: int) -> _Part:
             _bad_feature(cells[start:], path, number)
         columns += indices
         counts.append(len(indices))
-        documents.append(document_name(comment) if comment else "")
+        documents.append(document_name(comment, 0, len(comment)) if comment else "")
         places.append(number)
     values = np.array(numbers, dtype=np.float64)
     if not np.isfinite(values).all():
@@ -279,10 +282,15 @@ def _plain(text: bytes, path: Path, first: int) -> _Part:
     )
 
 
-def document_name(comment: bytes) -> str:
-    text = comment.decode("utf-8", "replace").strip()
-    name = _DOCUMENT.search(text)
-    return name[1] if name else text
+def _ends(places_N2: np.ndarray) -> Iterator[tuple[int, int]]:
+    """Where each piece of a text begins and ends."""
+    return zip(places_N2[:, 0].tolist(), places_N2[:, 1].tolist(), strict=True)
+
+
+def document_name(text: bytes, start: int, stop: int) -> str:
+    """Of a comment, from where to where in a text."""
+    name = _DOCUMENT.search(text, start, stop)
+    return (name[1] if name else text[start:stop].strip()).decode("utf-8", "replace")
 
 
 def _grade(cell: bytes, path: Path, line: int) -> float:

@@ -3,7 +3,8 @@
 Read from LETOR's and LightGBM's files (canon/data/formats/letor.py) and from tables with a column that names the query
 of each document (qid, query_id …; data.query names another), in any order. A folder has the parts train, vali and test;
 folders Fold1, Fold2 … with these; or S1 … S5, of which fold k trains on three, validates on the next and tests on the
-one after (Qin and Liu 2013, LETOR 4.0). An example is a query, so that no split cuts one.
+one after (Qin and Liu 2013, LETOR 4.0). Several Parquet files of which none is named as a part is are one table. An
+example is a query, so that no split cuts one.
 """
 
 from __future__ import annotations
@@ -65,6 +66,8 @@ class QueryKind(Kind):
         this kind by the names of its columns, unless it has a text to be read."""
         if path.is_dir() and (folds := _folds(path)):
             return self.sniff(folds[min(folds)], config)
+        if path.is_dir() and (shards := _shards(path)):
+            return self.sniff(shards[0], config)
         files = files_in(path)
         named = any(map(split_of, files))
         leading = leading_file(path)
@@ -82,6 +85,8 @@ class QueryKind(Kind):
         return holds_tables(path, config)
 
     def sniff_table(self, path: Path, config: Any) -> str:
+        if path.is_dir() and (shards := _shards(path)):
+            return self.sniff_table(shards[0], config)
         if not holds_tables(path, config):
             return ""
         table = _first_rows(path, config)
@@ -105,6 +110,10 @@ class QueryKind(Kind):
             notes = once({pieces[number]: notes_of_file for number, (_, notes_of_file) in read.items()})
             files = {str(number): file for number, file in pieces.items()}
             return _fold(path.name, rows, config.fold or 1, files, notes)
+        if path.is_dir() and (shards := _shards(path)):
+            rows, notes = _read_shards(path, shards, config)
+            files = {str(place): file for place, file in enumerate(shards)}
+            return QuerySource(path.name, {"train": rows}, records_of(files), notes)
         parts = parts_of(path, lambda file: _is_read(file, config), "files of queries", config.fold)
         opened = {split: _read(file, config) for split, file in parts.files.items()}
         notes = once({parts.files[split]: notes_of_file for split, (_, notes_of_file) in opened.items()})
@@ -191,6 +200,32 @@ def _pieces(path: Path) -> dict[int, Path]:
     """The files S1 … S5."""
     files = ((item, _PIECE.fullmatch(item.name)) for item in visible(path) if item.is_file())
     return {int(match[1]): item for item, match in files if match}
+
+
+def _shards(path: Path) -> list[Path]:
+    """The Parquet files of a folder, or of the folders in it, that hold one table: none is named as a part is."""
+    items = visible(path)
+    folders = items if all(item.is_dir() and not split_of(item) for item in items) else [path]
+    files = [file for folder in folders for file in files_in(folder)]
+    whole = len(files) > 1 and all(ending(file) == ".parquet" and not split_of(file) for file in files)
+    return sorted(files) if whole else []
+
+
+def _read_shards(path: Path, shards: Sequence[Path], config: Any) -> tuple[QueryRows, tuple[str, ...]]:
+    """All of them as one, a query's documents brought together whichever file they are in."""
+    read = {file: rows_of_table(read_table(file, config), config) for file in shards}
+    first, *others = (rows for rows, _ in read.values())
+    for rows in others:
+        if rows.features != first.features:
+            raise CanonError(f"{rows.path} has other columns of numbers than {first.path}; give all the same.")
+    rows, note = joined([first, *others], str(path)), ""
+    if len(set(rows.queries.tolist())) < len(rows):
+        names = np.repeat(rows.queries, rows.sizes).tolist()
+        rows, note = grouped(
+            str(path), rows.values, rows.grades, names, rows.documents, rows.features, rows.places, "row"
+        )
+    notes = once({file: own for file, (_, own) in read.items()})
+    return rows, (f"{path.name}: {len(shards)} Parquet files are read as one.", *notes, *filter(None, [note]))
 
 
 def _holds(file: Path, encoding: str) -> bool:

@@ -5,7 +5,7 @@ Burges et al. 2005, Learning to rank using gradient descent (`RankNet`: log(1 + 
 Herbrich, Graepel and Obermayer 2000, Large margin rank boundaries for ordinal regression (`PairHinge`); Freund, Iyer,
 Schapire and Singer 2003, An efficient boosting algorithm for combining preferences (`PairExponential`); Sculley 2010,
 Combined regression and ranking (`Mix`); Rendle et al. 2009, BPR: Bayesian personalized ranking from implicit feedback
-(`PairBPR`: −ln σ(d) of pairs that are drawn anew at each step, so that a step costs O(n) and not O(n²)).
+(`PairBPR`: −ln σ(d) of pairs that each step draws again, so that it costs O(n), not O(n²)).
 Deviations: a query counts once however many pairs it has (objective.per = "pair" is the papers' sum over all pairs).
 Shapes: B queries, N documents, P pairs.
 """

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from canon.errors import CanonError
 from canon.objectives.ranking.base import Queries, RankLoss, counted
-from canon.objectives.ranking.settings import Hinge, HingeThreshold, Pointwise, Threshold
+from canon.objectives.ranking.settings import HingeThreshold, Pointwise, Threshold, ThresholdHinges
 
 Settings = TypeVar("Settings", bound=Pointwise)
 
@@ -95,7 +95,7 @@ class CumulativeLogit(PointLoss[Pointwise]):
         return logits_NK.sigmoid().sum(1)
 
 
-class OrdinalHinge(PointLoss[Hinge]):
+class OrdinalHinge(PointLoss[ThresholdHinges]):
     """Σ_k max(0, 1 − y_k f_k), or the squares, f_k = s − b_k, y_k = 1 where l > k, else −1; the score is mean f_k."""
 
     def of_documents(self, logits_NK: Tensor, grade_N: Tensor) -> Tensor:

@@ -65,7 +65,7 @@ RANKING: tuple[Objective, ...] = (
         formula="Σ_k max(0, 1 − y_k (s − b_k)), or the squares, y_k = 1 where l > k and −1 else, b rising; score s",
         paper="Shashua and Levin 2003, Ranking with large margin principle: two approaches; Chu and Keerthi 2007, "
         "Support vector ordinal regression",
-        settings=own.Hinge,
+        settings=own.ThresholdHinges,
         module="pointwise:OrdinalHinge",
         decides={"head": "ordered"},
     ),

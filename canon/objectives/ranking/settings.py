@@ -33,7 +33,7 @@ class HingeThreshold(Threshold):
 
 
 @settings
-class Hinge(Pointwise):
+class ThresholdHinges(Pointwise):
     squared: bool = Field(default=False, description="the square of the hinge")
 
 

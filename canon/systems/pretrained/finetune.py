@@ -272,9 +272,9 @@ def num_states(backbone: nn.Module) -> int:
     return len(blocks) + 1
 
 
-def drop_part(module: nn.Module, name: str) -> None:
-    *path, last = name.split(".")
-    for part in path:
-        module = getattr(module, part, None)  # type: ignore[assignment]
-    if getattr(module, last, None) is not None:
-        setattr(module, last, None)
+def drop_part(network: nn.Module, name: str) -> None:
+    """Leaves out a module or a parameter, where the network has one of that name."""
+    path, _, last = name.rpartition(".")
+    owner = dict(network.named_modules()).get(path)
+    if owner is not None and last in {**dict(owner.named_children()), **dict(owner.named_parameters(recurse=False))}:
+        setattr(owner, last, None)

@@ -57,6 +57,8 @@ class Answered:
 
 
 class Pipeline:
+    """A search engine that was built: recalls, a ranker and later steps over one collection of documents."""
+
     def __init__(
         self,
         recipe: PipelineRecipe,
@@ -90,6 +92,7 @@ class Pipeline:
         return cls(recipe, rows, index, recalls, scorer, folder)
 
     def candidates(self, queries: Sequence[Asked]) -> Recalled:
+        """What the recalls find for the queries, before any ranking."""
         requests = list(map(requested, queries))
         for one in requests:
             if not (one.text.strip() or one.user or one.items):

@@ -236,7 +236,7 @@ def _several(section: str, tables: Any, classes: Mapping[str, type]) -> tuple[tu
         if name not in classes:
             raise unknown(f"{section} (number {number})", str(name), classes)
         rest = {key: value for key, value in table.items() if key != "name"}
-        own = parse(classes[name], rest, f"{section}.{name}")
+        own: Any = parse(classes[name], rest, f"{section}.{name}")
         if isinstance(own, RecommenderRecall) and bool(own.run) == bool(own.recipe):
             raise CanonError(
                 "recall.recommender takes a run, which is there, or a recipe, which is trained: one of both."

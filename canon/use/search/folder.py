@@ -90,6 +90,7 @@ def encode(
             "dim": encoder.dim,
             "truncated": 0,
             "empty": 0,
+            "named": False,
             "sources": [],
             "pending": {**job, "base": 0},
         }
@@ -126,7 +127,7 @@ def encode(
     for name, what in (("truncated", f"longer than {encoder.schema.limit} tokens and cut"), ("empty", "empty")):
         if store.meta[name]:
             say(f"{store.meta[name]:,} of {len(store):,} texts are {what}.")
-    if repeated := store.repeated_ids():
+    if store.meta["named"] and (repeated := store.repeated_ids()):
         say(f"{repeated:,} of {len(folder):,} rows have the id of an earlier row; --remove takes out all that have it.")
     folder.extend_indexes(say)
     return folder
@@ -154,6 +155,7 @@ def _fill(folder: VectorFolder, encoder: Encoder, rows: Iterator[dict[str, Any]]
             # Numbers go on after all that were ever given, so that no row takes the number of one that was removed.
             numbered = [{"id": store.meta["next_id"] + place, **row} for place, row in enumerate(some)]
             store.meta["next_id"] += len(some)
+            store.meta["named"] |= any("id" in row for row in some)
             store.meta["truncated"] += encoded.truncated
             store.meta["empty"] += encoded.empty
             store.append(stored, numbered)
@@ -190,6 +192,7 @@ class VectorFolder:
 
     @classmethod
     def open(cls, path: str | Path) -> VectorFolder:
+        """The folder that `canon encode` wrote; a CanonError if it is not whole."""
         store = Store.open(path)
         if store.meta.get("pending") is not None:
             raise CanonError(f"{path} is half encoded: repeat the command that encodes it.")
@@ -200,6 +203,7 @@ class VectorFolder:
 
     @property
     def precision(self) -> str:
+        """How a number of a vector is stored: float32, int8, …"""
         return str(self.store.meta["precision"])
 
     @property
@@ -344,9 +348,11 @@ class VectorFolder:
     # ---- rows
 
     def remove(self, ids: Sequence[str]) -> int:
+        """Marks the rows with these ids as removed; how many there were."""
         return self.store.remove(ids)
 
     def compact(self) -> int:
+        """Writes the folder again without removed rows; how many those were."""
         return self.store.compact()  # indexes go with the old folder, and are built again when they are asked for
 
     # ---- hard negatives
