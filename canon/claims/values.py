@@ -71,7 +71,8 @@ def impossible(plan: PlannedRecipe, names: Iterable[str], looked: bool) -> tuple
     """The first name that no run of a recipe has, and names that one may have; looked: a look gives others too."""
     metrics = tasks.create(plan.recipe.system, plan.recipe.config, plan.data.schema, plan.recipe.objective).names()
     scores = [f"{split}/{metric}" for split in _SPLITS for metric in metrics]
-    costs = [f"cost/{key}" for key in files.RESULT["cost"]]
+    cost: Any = files.RESULT["cost"]
+    costs = [f"cost/{key}" for key in cost]
     series = [f"{kind}/{of}" for kind in _SERIES for of in ("train/loss", *(f"valid/{metric}" for metric in metrics))]
     possible = [*scores, *costs, *series, LEARNED, FAILED]
     for name in names:

@@ -30,7 +30,7 @@ def alone(ctx: typer.Context, json: Json = False) -> None:
     for name in names():
         (claim,) = find(name)
         ours, theirs = here(claim.name), next(iter(shipped(claim.name)), None)
-        row = {"claim": claim.name, "chapter": claim.chapter}
+        row: dict[str, Any] = {"claim": claim.name, "chapter": claim.chapter}
         row["verdict here"] = ours.standing(claim) if ours else "–"
         row["seeds here"] = ours.seeds if ours else "–"
         row["verdict shipped"] = theirs.standing(claim) if theirs else "–"

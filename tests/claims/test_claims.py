@@ -24,7 +24,11 @@ from tests.claims.stand_ins import smallest
 
 CLAIMS = {claim.name: claim for name in names() for claim in find(name)}
 SECTIONS = ("train", "valid", "test", "cost", "last", "least", "most", "curve")
-SLOWLY: tuple[str, ...] = ("elmo-layers", "static-vs-contextual")  # over a few seconds, even at their smallest
+# At their smallest these take over four seconds of a processor.
+SLOWLY = (
+    *("elmo-layers", "static-vs-contextual", "glove-sum", "dropout-as-augmentation", "dqn-ablation", "cliff"),
+    *("bpr-topn", "subword-oov"),
+)
 
 
 @pytest.mark.parametrize("claim", CLAIMS.values(), ids=lambda claim: claim.name)

@@ -108,4 +108,4 @@ def sampled_ranking(seed: int, ranks: list[int], items: int, negatives: int) -> 
         shares = [hypergeom(items - 1, rank - 1, drawn).pmf(above_H) @ gain_H for rank in ranks]
         curve.append([drawn, float(np.mean(shares))])
     full = float(np.mean([1 / math.log2(1 + rank) for rank in ranks]))
-    return {"full": full, "sampled": dict(curve)[negatives], "NDCG": curve}
+    return {"full": full, "sampled": next(y for x, y in curve if x == negatives), "NDCG": curve}

@@ -178,7 +178,7 @@ def unseen_words(run: Run) -> Values:
     for one, two, _ in pairs:
         first, second = learner.vector(one.lower()), learner.vector(two.lower())
         known = first is not None and second is not None
-        likeness.append(float(F.cosine_similarity(*map(torch.tensor, (first, second)), dim=0)) if known else 0.0)
+        likeness.append(float(F.cosine_similarity(torch.tensor(first), torch.tensor(second), dim=0)) if known else 0.0)
     agreement = 0.0 if len(set(likeness)) < 2 else metrics.spearman(likeness, [score for *_, score in pairs])
     return {"unseen words": agreement, "nothing": 0.0}
 
@@ -199,13 +199,15 @@ def ambiguous_words(run: Run) -> Values:
         for (word, right), tag in zip(_tagged(splits["test"]), predicted, strict=True)
         if word in several
     ]
-    ambiguous, commonest = np.mean(rows or [(0.0, 0.0)], axis=0)
+    ambiguous, commonest = np.mean(rows or [(False, False)], axis=0)
     return {"ambiguous": float(ambiguous), "commonest": float(commonest)}
 
 
 def _tagged(columns: Columns) -> list[tuple[str, str]]:
-    sentences: Any = zip(columns["words"], columns["tags"], strict=True)
-    return [(word.lower(), tag) for words, tags in sentences for word, tag in zip(words, tags, strict=True)]
+    words: Any = columns["words"]
+    tags: Any = columns["tags"]
+    sentences = zip(words, tags, strict=True)
+    return [(word.lower(), tag) for sentence in sentences for word, tag in zip(*sentence, strict=True)]
 
 
 def failed_tuning(run: Run) -> Values:
@@ -222,7 +224,8 @@ def cliff_path(run: Run) -> Values:
     learner, episodes = last(run).learner, read_data(run.recipe, run.path).splits["test"]["input"]
     assert isinstance(learner, Playing) and isinstance(episodes, Episodes)
     environment = episodes.make()
-    place, ended, rows = environment.reset(0), False, []
+    rows: list[list[float]] = []
+    place, ended = environment.reset(0), False
     while not ended and len(rows) <= _MOST_MOVES:
         rows.append([float(len(rows)), float(_CLIFF[0] - 1 - int(place) // _CLIFF[1])])
         place, _, terminated, truncated = environment.step(int(learner.agent.act(np.array([place]))[0]))
