@@ -36,7 +36,7 @@ from canon.training.phases import Phase
 NAME, LR, CAPACITY, MINIBATCH, EVERY, TARGET, GAMMA = "CartPole-v1", 2.5e-4, 10_000, 128, 10, 500, 0.99
 
 
-def ours(steps: int, seed: int, loss: str = "squared", clip: float | None = None) -> tuple[float, Any]:
+def ours(steps: int, seed: int, loss: Literal["squared", "huber"] = "squared", clip: float | None = None) -> tuple[float, Any]:
     torch.manual_seed(seed)
     recipe = recipes.load("control/cartpole", changes={} if clip is None else {"train.clip": clip})
     choice = OptimizerChoice("adam", Adam(lr=LR), Schedule(), ())

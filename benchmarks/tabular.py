@@ -30,7 +30,7 @@ LEARNERS: dict[str, Any] = {
 def moves_per_second(learner: str, name: str, moves: int, repeats: int) -> list[float]:
     opener = Opener(name)
     env = EnvironmentCopy(opener)
-    sizes = {"states": env.observation.size, "actions": env.num_actions}
+    sizes: dict[str, Any] = {"states": env.observation.size, "actions": env.num_actions}
     config: Any = tabular.Config(**sizes)
     if learner != "q-learning":
         config = sarsa.Config(**sizes, expected=learner == "sarsa:expected")

@@ -174,9 +174,9 @@ def summarize(entries: list[Entry], folder: Path, command: str) -> Comparison:
     filled = []
     for entry in entries:
         by_seed = results[entry.label]
-        names = [name for name in next(iter(by_seed.values()))["scores"][split] if name not in left_out]
-        names.sort(key=lambda name: name != main)
-        values = {name: {seed: result["scores"][split][name] for seed, result in by_seed.items()} for name in names}
+        shown = [name for name in next(iter(by_seed.values()))["scores"][split] if name not in left_out]
+        shown.sort(key=lambda name: name != main)
+        values = {name: {seed: result["scores"][split][name] for seed, result in by_seed.items()} for name in shown}
         filled.append(
             replace(
                 entry,

@@ -108,7 +108,7 @@ class Chart:
             rows.append((f'<path d="M0 0h13" {_level(number)}/>', name))
         return [(sample, wrap(name, _LEGEND, break_long_words=False)) for sample, name in rows]
 
-    def _frame(self, across: Axis, up: Axis, x: Scale, y: Scale) -> list[str]:
+    def _frame(self, across: Axis, up: Axis, x: DrawnScale, y: DrawnScale) -> list[str]:
         left, right, bottom, top = x.start, x.stop, y.start, y.stop
         parts = [
             f'<path d="M{left:.1f} {y(at):.1f}H{right:.1f}" stroke="{GRID}" stroke-width="0.7"/>'
@@ -130,7 +130,7 @@ class Chart:
             parts.append(_text(9, middle, self.y_label, f'{named} transform="rotate(-90 9 {middle:.1f})"'))
         return parts
 
-    def _inside(self, across: Axis, x: Scale, y: Scale) -> list[str]:
+    def _inside(self, across: Axis, x: DrawnScale, y: DrawnScale) -> list[str]:
         """What is drawn between the axes, the first line on top."""
         parts = []
         for band in self.bands:
@@ -186,8 +186,8 @@ class Axis:
         """0 at the lower end, 1 at the upper one."""
         return ((math.log10(number) if self.log else number) - self.low) / (self.high - self.low)
 
-    def on(self, start: float, stop: float) -> Scale:
-        return Scale(self, start, stop)
+    def on(self, start: float, stop: float) -> DrawnScale:
+        return DrawnScale(self, start, stop)
 
     def ticks(self) -> list[tuple[float, str]]:
         """Round numbers and how they are written: powers of ten, with their double and fivefold where these are few."""
@@ -217,7 +217,7 @@ class Axis:
 
 
 @dataclass(frozen=True)
-class Scale:
+class DrawnScale:
     """An axis between two places of the drawing."""
 
     axis: Axis
@@ -247,11 +247,11 @@ def _plain(number: float) -> str:
     return f"{number:,.0f}" if float(number).is_integer() and abs(number) < 1e15 else f"{number:.4g}"
 
 
-def _path(x: Scale, y: Scale, points: np.ndarray) -> str:
+def _path(x: DrawnScale, y: DrawnScale, points: np.ndarray) -> str:
     return "M" + "L".join(f"{x(a):.1f} {y(b):.1f}" for a, b in points if y.axis.shows(b)) if len(points) else ""
 
 
-def _thinned(points: np.ndarray, x: Scale) -> np.ndarray:
+def _thinned(points: np.ndarray, x: DrawnScale) -> np.ndarray:
     """The points in their order; of more than can be seen the first, last, lowest and highest of each half point."""
     if len(points) < 4 * (WIDTH + 1):
         return points

@@ -77,8 +77,11 @@ class WordTags(FineTuningTask, ShowsSamples, PredictsTags):
     def shortfall(self, outputs: Outputs, columns: Columns, train: Columns) -> str:
         if not {"words", "tags"} <= train.keys():
             return ""
-        words, tags, asked = (list[Any](column) for column in (train["words"], train["tags"], columns["words"]))
-        usual = self._measure(guesses.most_frequent_tags(words, tags, asked), list[Any](columns["tags"]))[self.monitor]
+        words, tags, asked, right = (
+            cast("list[Any]", list(cast("Iterable[Any]", column)))
+            for column in (train["words"], train["tags"], columns["words"], columns["tags"])
+        )
+        usual = self._measure(guesses.most_frequent_tags(words, tags, asked), right)[self.monitor]
         reached = self.measure(outputs, columns)[self.monitor]
         if reached > usual or reached == 1:
             return ""

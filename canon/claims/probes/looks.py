@@ -242,6 +242,6 @@ def ndcg_by_length(run: Run) -> Values:
     points = []
     for quarter in np.array_split(np.argsort(grades.lengths, kind="stable"), min(4, len(grades))):
         rows_N = np.concatenate([np.arange(starts[i], starts[i] + grades.lengths[i]) for i in quarter])
-        found = metrics.ndcg(grades.values[rows_N], scores_N[rows_N], sizes=grades.lengths[quarter], k=10)
-        points.append([float(grades.lengths[quarter].mean()), found])
+        quality = metrics.ndcg(grades.values[rows_N], scores_N[rows_N], sizes=grades.lengths[quarter], k=10)
+        points.append([float(grades.lengths[quarter].mean()), quality])
     return {"NDCG by length": points}
