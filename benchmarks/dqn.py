@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import random
 import time
-from typing import Any
+from typing import Any, Literal
 
 import gymnasium
 import numpy as np
@@ -36,7 +36,9 @@ from canon.training.phases import Phase
 NAME, LR, CAPACITY, MINIBATCH, EVERY, TARGET, GAMMA = "CartPole-v1", 2.5e-4, 10_000, 128, 10, 500, 0.99
 
 
-def ours(steps: int, seed: int, loss: Literal["squared", "huber"] = "squared", clip: float | None = None) -> tuple[float, Any]:
+def ours(
+    steps: int, seed: int, loss: Literal["squared", "huber"] = "squared", clip: float | None = None
+) -> tuple[float, Any]:
     torch.manual_seed(seed)
     recipe = recipes.load("control/cartpole", changes={} if clip is None else {"train.clip": clip})
     choice = OptimizerChoice("adam", Adam(lr=LR), Schedule(), ())

@@ -61,7 +61,6 @@ KNOWN = {
     "canon.objectives.ranking": ("systems",),
     "canon.data.formats.word_tests": ("metrics", "tasks"),  # the questions that vectors of words are asked
     "canon.data.formats.rows": ("systems",),
-    "canon.data.kinds.queries": ("systems",),  # the highest grade that LightGBM ranks by
     "canon.training.run": ("report",),  # the run directory
     "canon.training.data": ("report",),  # its data, and the scores that it is compared with
     "canon.training.plan": ("report",),

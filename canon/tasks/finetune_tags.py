@@ -7,7 +7,8 @@ Shapes: P words of B sentences, C tags, W the most words of a sentence.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -78,7 +79,7 @@ class WordTags(FineTuningTask, ShowsSamples, PredictsTags):
         if not {"words", "tags"} <= train.keys():
             return ""
         words, tags, asked, right = (
-            cast("list[Any]", list(cast("Iterable[Any]", column)))
+            list(cast("Iterable[Any]", column))
             for column in (train["words"], train["tags"], columns["words"], columns["tags"])
         )
         usual = self._measure(guesses.most_frequent_tags(words, tags, asked), right)[self.monitor]
