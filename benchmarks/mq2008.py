@@ -88,7 +88,7 @@ LEARNERS = (
     Method("xe-ndcg", "ranking/lambdamart", {"objective.name": "xe-ndcg"}),
 )
 NETWORKS = (Method("mlp-ranker, lambdarank", "ranking/neural"), Method("attention-ranker", "ranking/attention"))
-FM = Method("fm-ranker, ranknet", "ranking/fm")
+FM = Method("fm-ranker, ranknet", "ranking/fm-ranker")
 METHODS = (*POINTWISE, *PAIRWISE, *LIST_LOSSES, *LEARNERS, *NETWORKS, FM, Method("softrank", "ranking/softrank"))
 OTHERS = ("ridge", "bm25")
 

@@ -14,7 +14,7 @@ PACKAGE = Path(__file__).parent.parent / "canon"
 ROOMS = [
     ("errors",),
     ("contracts",),
-    ("storage",),
+    ("storage", "user_code"),
     ("figures",),
     ("config",),
     ("registry",),

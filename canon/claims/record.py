@@ -14,7 +14,6 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib import import_module
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -23,6 +22,7 @@ from pydantic import Field
 from canon.config import Table, parse, read_toml, settings
 from canon.errors import CanonError, border, unknown
 from canon.storage import write_text
+from canon.user_code import module_of
 
 CLAIMS = Path(__file__).parent
 BUDGETS = ("quick", "full")
@@ -129,10 +129,7 @@ class Claim:
             if not colon:
                 raise CanonError(f'{self.path}: "{place}" must be module:function.')
             if module.endswith(".py"):
-                spec = spec_from_file_location(module[:-3], self.path.parent / module)
-                assert spec is not None and spec.loader is not None
-                loaded = module_from_spec(spec)
-                spec.loader.exec_module(loaded)
+                loaded = module_of(self.path.parent / module, "canon_claim")
             else:
                 loaded = import_module(f"canon.claims.probes.{module}")
         function = vars(loaded).get(name)

@@ -41,9 +41,11 @@ def path_of_rows(source: str, columns: Sequence[str]) -> Path:
     try:
         return find_path(source, named=False)
     except CanonError as mistake:
+        sentence = str(mistake)
+        if sentence.endswith("?") or Path(source).suffix:  # a file was meant
+            raise
         some = ", ".join(f'"{name}": …' for name in columns[:3]) + ", …" * (len(columns) > 3)
-        said = str(mistake)
-        raise CanonError(f"{said if said.endswith('?') else said[:-1] + '.'} A row is given as {{{some}}}.") from None
+        raise CanonError(f"{sentence} A row is given as {{{some}}}.") from None
 
 
 def file_of(source: str, text: bool = False) -> Path | None:

@@ -50,7 +50,7 @@ SYSTEMS: tuple[System, ...] = (
         paper="Rendle 2010, Factorization machines",
         module="fm:FMRanker",
         objective="ranknet",
-        recipe="ranking/fm",
+        recipe="ranking/fm-ranker",
         presets={"tiny": {"dim": 4}},
         penalty="λ/2 (‖w‖² + ‖V‖²), λ = `penalty`",
     ),

@@ -1,4 +1,4 @@
-"""Charts of a page, drawn as SVG by hand: lines, bands and levels by number, or dots, with axes and a legend.
+"""Charts of a page, drawn as SVG by hand: lines, bands and levels by number, or dots with names; axes and a legend.
 
 A run's report needs no more, and matplotlib takes longer to import than a small network to train. Colours are the
 house's, which the page turns into its own; lines differ in their dashes too, for a reader without colours, and the
@@ -57,7 +57,9 @@ class Chart:
     lines: Sequence[Line] = ()
     bands: Sequence[Band] = ()
     levels: dict[str, float] = field(default_factory=dict)  # what is the same everywhere, by name
-    dots: tuple[np.ndarray, np.ndarray] | None = None  # over the diagonal, where both are equal
+    dots: tuple[np.ndarray, np.ndarray] | None = None
+    diagonal: bool = False  # whether the line on which both numbers of a dot are equal is drawn
+    names: Sequence[str] = ()  # of the first dots
     log: bool = False  # whether the numbers upwards are on a logarithmic axis
     from_zero: bool = False
 
@@ -90,12 +92,12 @@ class Chart:
 
     def words(self) -> str:
         """The chart for a reader who does not see it."""
-        said = [_told(line) for line in self.lines if len(line.x)]
-        said += [f"{name} at {_plain(value)}" for name, value in self.levels.items()]
-        said += [f"{band.name} as a band" for band in self.bands]
+        parts = [_spoken(line) for line in self.lines if len(line.x)]
+        parts += [f"{name} at {_plain(value)}" for name, value in self.levels.items()]
+        parts += [f"{band.name} as a band" for band in self.bands]
         if self.dots:
-            said.append(f"{len(self.dots[0]):,} dots, {self.y_label} against {self.x_label}")
-        return f"{self.title}: {'; '.join(said)}."
+            parts.append(f"{len(self.dots[0]):,} dots, {self.y_label} against {self.x_label}")
+        return f"{self.title}: {'; '.join(parts)}."
 
     def _legend(self) -> list[tuple[str, list[str]]]:
         """A sample of each line, band and level, and its name in lines of the legend."""
@@ -141,13 +143,16 @@ class Chart:
             if y.axis.shows(value):
                 parts.append(f'<path d="M{x.start:.1f} {y(value):.1f}H{x.stop:.1f}" {_level(number)}/>')
         if self.dots:
-            low, high = max(across.low, y.axis.low), min(across.high, y.axis.high)
-            parts.append(f'<path d="{_path(x, y, np.array([[low, low], [high, high]]))}" {_level(0)}/>')
+            if self.diagonal:
+                low, high = max(across.low, y.axis.low), min(across.high, y.axis.high)
+                parts.append(f'<path d="{_path(x, y, np.array([[low, low], [high, high]]))}" {_level(0)}/>')
             places = [f"M{x(a):.1f} {y(b):.1f}h0" for a, b in zip(*self.dots, strict=True)]
             parts.append(f'<g stroke="{COLORS[0]}" stroke-width="4" stroke-opacity="0.45" stroke-linecap="round">')
             # A path is as dense where its dots lie on each other as where they do not; an element for each is heavy.
             parts += [f'<path d="{"".join(places[at : at + _DOTS])}"/>' for at in range(0, len(places), _DOTS)]
             parts.append("</g>")
+            for name, a, b in zip(self.names, *self.dots, strict=False):
+                parts.append(_text(x(a) + 3, y(b) - 2, name, f'fill="{INK}" font-size="7"'))
         for number, line in reversed([*enumerate(self.lines)]):
             points = np.stack([line.x, line.y], axis=1)
             points = points[np.isfinite(points).all(1)]
@@ -238,7 +243,7 @@ def _written(number: float) -> str:
     return raised if factor == "1" else f"{factor}×{raised}"
 
 
-def _told(line: Line) -> str:
+def _spoken(line: Line) -> str:
     first, last = (f"{_plain(line.y[at])} at {_plain(line.x[at])}" for at in (0, -1))
     return f"{line.name} {first}" if len(line.x) == 1 else f"{line.name} from {first} to {last}"
 

@@ -149,7 +149,7 @@ def dots_figure(values: Mapping[str, Sequence[float]], intervals: Mapping[str, A
 def scatter_chart(true: np.ndarray, predicted: np.ndarray, label: str) -> chart.Chart:
     """Predicted against true numbers, with the diagonal where they agree."""
     named = f"true {label}".strip(), f"predicted {label}".strip()
-    return chart.Chart("Predicted and true", *named, dots=(true, predicted))
+    return chart.Chart("Predicted and true", *named, dots=(true, predicted), diagonal=True)
 
 
 def _title(group: Iterable[str]) -> str:

@@ -24,6 +24,7 @@ from canon.data.encodings.events import EventSchema
 from canon.data.encodings.lists import ListSchema
 from canon.data.schema import Columns, Data, take
 from canon.report import page
+from canon.report.chart import Chart, Line
 from canon.report.page import note
 from canon.tasks.base import spread
 from canon.use.model import Model
@@ -167,11 +168,11 @@ def section(facts: Table | None, draw: bool) -> str:
         return ""
     part = note(f"Of {facts['examples']:,} test {'queries' if facts['kind'] == 'rankings' else 'users'}.")
     if facts["kind"] == "recommendations":
-        drawn = [_coverage_figure(facts), *([_map_figure(facts["map"])] if facts["map"] else [])] if draw else []
-        return part + page.drawings(drawn)
+        drawn = [*_coverage_charts(facts), *([_map_chart(facts["map"])] if facts["map"] else [])] if draw else []
+        return part + page.charts(drawn)
     counts, (before, after) = facts["counts"], facts["means"]
     way = " (the least first)" if facts["rising"] else ""
-    said = (
+    compared = (
         f"Against the order by feature {facts['feature']} alone{way}: NDCG@10 {after:.4f}, not {before:.4f}; "
         f"{counts['better']:,} queries better, {counts['same']:,} the same, {counts['worse']:,} worse. "
         "Those that changed most:"
@@ -179,7 +180,7 @@ def section(facts: Table | None, draw: bool) -> str:
     return (
         part
         + (page.drawings([_grades_figure(facts["grades"])]) if draw else "")
-        + note(said)
+        + note(compared)
         + page.table(facts["queries"])
     )
 
@@ -202,29 +203,20 @@ def _grades_figure(grades: list[Table]) -> figures.Figure:
     return figure
 
 
-def _coverage_figure(facts: Table) -> figures.Figure:
-    figure, axes = figures.new_figure(1, 2, (8.6, 3.3))
-    with figures.style():
-        left, right = axes[0]
-        share = facts["popularity"]
-        left.plot(share["items"], share["events"], color=figures.FAINT, label="training events")
-        left.plot(share["items"], share["recommended"], color=figures.COLORS[0], label="places in lists of 10")
-        left.set(title="Who is recommended", xlabel="share of the items, popular ones first", ylabel="share of all")
-        left.set(ylim=(0, 1.02))
-        left.legend(fontsize=8)
-        right.plot(range(1, len(facts["coverage"]) + 1), facts["coverage"], "o-", color=figures.COLORS[0], ms=4)
-        right.set(title="Coverage", xlabel="places of a list", ylabel="share of items in any list", ylim=(0, None))
-    return figure
+def _coverage_charts(facts: Table) -> list[Chart]:
+    share, coverage = facts["popularity"], np.array(facts["coverage"])
+    items = np.array(share["items"])
+    lines = [
+        Line("places in lists of 10", items, np.array(share["recommended"])),
+        Line("training events", items, np.array(share["events"])),
+    ]
+    shares = Chart("Who is recommended", "share of the items, popular ones first", "share of all", lines)
+    places = [Line("coverage", np.arange(1.0, len(coverage) + 1), coverage)]
+    return [shares, Chart("Coverage", "places of a list", "share of items in any list", places, from_zero=True)]
 
 
-def _map_figure(items: list[Table]) -> figures.Figure:
-    figure, axes = figures.new_figure(size=(5.6, 5.0))
-    axis = axes[0, 0]
-    with figures.style():
-        place_I2, events_I = np.array([one["place"] for one in items]), np.array([one["events"] for one in items])
-        size_I = 4 + 40 * events_I / events_I.max()
-        axis.scatter(place_I2[:, 0], place_I2[:, 1], s=size_I, color=figures.COLORS[0], alpha=0.45, lw=0)
-        for one in items[:_NAMED]:
-            axis.annotate(one["item"][:20], one["place"], fontsize=7)
-        axis.set(title=f"The {len(items):,} most popular items by likeness", xlabel="first component", ylabel="second")
-    return figure
+def _map_chart(items: list[Table]) -> Chart:
+    across, up = np.array([one["place"] for one in items]).T
+    names = [one["item"][:20] for one in items[:_NAMED]]
+    title = f"The {len(items):,} most popular items by likeness"
+    return Chart(title, "first component", "second component", dots=(across, up), names=names)

@@ -216,7 +216,7 @@ def test_rows_of_a_program_are_those_of_a_file(tmp_path: Path) -> None:
 
 def test_clicks_of_one_class_are_nothing_else(tmp_path: Path) -> None:
     config = DataConfig(source=str(table(tmp_path / "a.csv", click=[0] * 120)))
-    with pytest.raises(CanonError, match='every row has the label "0"; clicks and others are needed'):
+    with pytest.raises(CanonError, match='every row has the label "0"; clicks and other rows are needed'):
         choose_system(config, lambda task: TASK_RECORDS[task].targets)
 
 

@@ -57,6 +57,7 @@ GOOD: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "tokenizer train": (("text.txt",), ("--vocab-size", "20", "--out", "fresh.json")),
     "data fetch": (("digits",), ()),
     "data cache": ((), ()),
+    "help": (("data",), ()),
 }
 VALUES = {
     "empty": "",

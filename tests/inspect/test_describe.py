@@ -138,8 +138,9 @@ def test_a_folder_that_is_none(canon: Callable) -> None:
     printed = canon("describe", "nothing")
     assert printed.code == 2 and printed.err == (
         "canon: nothing is not a run (recipe.toml), a folder of sentence-transformers (modules.json), "
-        "a Hugging Face folder (config.json) or ELMo's published folder "
-        "(options.json, weights.hdf5).\n"
+        "a Hugging Face folder (config.json), ELMo's published folder (options.json, weights.hdf5), "
+        "a state dict of Transformer-XL's authors, a state dict of torchvision, a state dict of timm "
+        "or a .safetensors, .pt or .pth file of tensors.\n"
     )
     Path("nothing/config.json").write_text('{"model_type": "bert"}')
     assert canon("describe", "nothing").err.startswith("canon: nothing has no weights: model.safetensors or ")

@@ -305,8 +305,9 @@ def test_files_that_are_not_there_or_damaged(tmp_path: Path) -> None:
 
     assert refusal() == (
         "FOLDER is not a run (recipe.toml), a folder of sentence-transformers (modules.json), "
-        "a Hugging Face folder (config.json) or ELMo's published folder "
-        "(options.json, weights.hdf5)."
+        "a Hugging Face folder (config.json), ELMo's published folder (options.json, weights.hdf5), "
+        "a state dict of Transformer-XL's authors, a state dict of torchvision, a state dict of timm "
+        "or a .safetensors, .pt or .pth file of tensors."
     )
     (tmp_path / "config.json").write_text("{")
     assert refusal().startswith("FOLDER/config.json cannot be read: Expecting property name")

@@ -402,12 +402,13 @@ def test_files_that_are_none(tmp_path: Path) -> None:
     refused(path, "{path}, line 1: the header says 0 words of 3 numbers each.")
     unknown = (
         "{path} is not fastText's .bin or .ftz, word2vec's binary file, word2vec's or fastText's text, GloVe's text, "
-        "an .npy matrix with a file of words or a .safetensors file of word vectors."
+        "an .npy matrix with a file of words, a .safetensors file of word vectors or a run (recipe.toml)."
     )
     for junk in (b"It was a dark and stormy night.\nSo it was.\n", os.urandom(5000), b"\0" * 5000, b"x" * (3 << 20)):
         path.write_bytes(junk)
         refused(path, unknown)
-    refused(tmp_path, "{path} is not a run (recipe.toml).")
+    with pytest.raises(CanonError, match=r"is not a run \(recipe\.toml\), fastText's"):
+        read(tmp_path)
     path.write_bytes(gzip.compress(b"the 0.1 0.2\n")[:-4])
     with pytest.raises(CanonError, match=r"in the middle of its compressed data|not a whole gzip file"):
         read(path)
@@ -436,7 +437,7 @@ def test_matrices_without_words(tmp_path: Path) -> None:
     with pytest.raises(CanonError, match=r"c\.npy is not a whole \.npy file of numbers"):
         read(tmp_path / "c.npy")
     safetensors.numpy.save_file({"weight": MATRIX, "other": MATRIX}, tmp_path / "d.safetensors")
-    with pytest.raises(CanonError, match=r"holds other, weight; word vectors are a matrix `vectors` and `words`"):
+    with pytest.raises(CanonError, match=r"file of tensors, which has no word vectors; accepted: a run, fastText's"):
         read(tmp_path / "d.safetensors")
     assert not isinstance(interop.recognise(tmp_path / "d.safetensors"), GivesVectors)
     write(tmp_path / "e.safetensors", "safetensors", WORDS, MATRIX)

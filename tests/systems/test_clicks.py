@@ -123,7 +123,7 @@ def test_gradients_by_finite_differences(build: Callable[[], Any]) -> None:
 
 
 def test_crosses_are_for_those_with_a_part_for_them() -> None:
-    with pytest.raises(CanonError, match=r"fm has no part for data\.crosses"):
+    with pytest.raises(CanonError, match=r"fm does not use data\.crosses"):
         fm.FM(fm.Config(**SIZES, crosses=1, cross_rows=4))
 
 

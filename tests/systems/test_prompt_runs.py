@@ -338,7 +338,7 @@ def test_folds_are_files(tmp_path: Path) -> None:
     data = read_data(recipe)
     assert {Path(record.name).name for record in data.files} == {"train_1.json", "dev_1.json", "test_public.json"}
     recipe, _ = plan("prompt:tiny", str(tmp_path), None, False, {"data.fold": 7})
-    with pytest.raises(CanonError, match="fold = 7; there is 0, 1"):
+    with pytest.raises(CanonError, match="fold = 7; its folds: 0, 1"):
         read_data(recipe)
 
 

@@ -21,6 +21,7 @@ from canon.data.text.vocabularies import BOS, EOS
 from canon.errors import CanonError
 from canon.metrics import corpus_bleu
 from canon.nn.ragged import Layout
+from canon.systems.sequence.transformer import Config as TransformerConfig
 from canon.training.data import read_data
 from canon.training.trainer import train
 from canon.use.complete import complete
@@ -222,8 +223,8 @@ def test_mistakes(pairs: Path, story: Path, canon: Callable) -> None:
 
 def test_the_limit_is_that_of_the_data_and_of_learned_positions(model: Model) -> None:
     assert source_limit(model) == 30
-    recipe = SimpleNamespace(data=SimpleNamespace(max_length=50), config=SimpleNamespace(positions="learned"))
-    recipe.config.max_positions = 20
+    config = TransformerConfig(source_vocab=9, target_vocab=9, positions="learned", max_positions=20)
+    recipe = SimpleNamespace(data=SimpleNamespace(max_length=50), config=config)
     assert source_limit(SimpleNamespace(run=SimpleNamespace(recipe=recipe))) == 20  # type: ignore[arg-type]
 
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import logging
 import re
-import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -17,6 +15,7 @@ from types import FunctionType
 from typing import Any
 
 from canon.errors import CanonError, border, reason, unknown
+from canon.user_code import module_of
 
 BUILTIN = ("five-state-walk", "short-corridor")
 GROUP = "canon.environments"  # of entry points: names of classes or functions that make an environment
@@ -156,18 +155,13 @@ def _maker_in(path: Path, source: str) -> Any:
     if not path.is_file():
         raise CanonError(f"There is no file {path} ({source}).")
     name = source.rpartition(":")[2]
-    module_name = f"canon_environment_{path.resolve().stem}"
-    spec = importlib.util.spec_from_file_location(module_name, path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[module_name] = module  # classes look their module up
     with border(path, "cannot be imported"):
-        spec.loader.exec_module(module)
+        module = module_of(path, "canon_environment")
     if name not in vars(module):
         made_here = [
             key
             for key, value in vars(module).items()
-            if isinstance(value, type | FunctionType) and value.__module__ == module_name
+            if isinstance(value, type | FunctionType) and value.__module__ == module.__name__
         ]
         raise unknown(f"class or function in {path}", name, made_here)
     return vars(module)[name]
