@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from canon.data.checking import measure
-from canon.data.formats import json_lines
+from canon.data.formats import json_lines, parquet
 from canon.data.formats.arrow_csv import arrow_columns
 from canon.data.formats.cells import (
     MISSING,
@@ -34,10 +34,10 @@ from canon.data.formats.cells import (
     ragged,
     unknown_in,
 )
-from canon.data.formats.files import ending, read_bytes, whole_lines
+from canon.data.formats.files import ending, whole_lines
 from canon.data.formats.layout import TABLES, layout_of
 from canon.data.settings import Columns
-from canon.errors import CanonError, reason
+from canon.errors import CanonError
 
 JSON_ENDINGS = json_lines.ENDINGS
 ENDINGS = (*TABLES, ".parquet", *JSON_ENDINGS)
@@ -398,28 +398,6 @@ def _read_jsonl(path: Path, config: Columns) -> Table:
     return Table(path, arrays, config, notes=notes)
 
 
-def load_parquet(path: Path) -> tuple[Any, Any]:
-    """pyarrow, and its module for the file at `path`."""
-    try:
-        import pyarrow as pa
-        from pyarrow import parquet
-    except ImportError:
-        raise CanonError(f"{path}: reading Parquet needs pyarrow; pip install 'deepcanon[tables]'.") from None
-    return pa, parquet
-
-
 def _read_parquet(path: Path, config: Columns) -> Table:
-    pa, parquet = load_parquet(path)
-    raw = read_bytes(path)
-    try:
-        table = parquet.read_table(pa.BufferReader(raw))
-        table.validate(full=True)  # text that is not UTF-8, offsets beyond the end
-    except (pa.ArrowException, OSError, ValueError) as mistake:
-        raise CanonError(f"{path} is not a whole Parquet file ({reason(mistake)}).") from None
-    names = table.column_names
-    if len(set(names)) < len(names):
-        name = next(name for place, name in enumerate(names) if name in names[:place])
-        raise CanonError(f'{path}: two columns are named "{name}".')
-    if not table.num_rows:
-        raise CanonError(f"{path} has {'columns but no rows' if names else 'no columns'}.")
-    return Table(path, dict(zip(names, table.columns, strict=True)), config)
+    cells, notes = parquet.columns(path, (config.label, *config.features))
+    return Table(path, cells, config, notes=notes)

@@ -19,6 +19,7 @@ from canon.data.checking.report import CheckReport
 from canon.data.columns import PEEK, texts_of
 from canon.data.corpus.text_blocks import TextStream
 from canon.data.formats.files import encoding_of, ending
+from canon.data.formats.json_lines import flat
 from canon.data.formats.layout import layout_of
 from canon.data.formats.row_dicts import row_dicts
 from canon.data.formats.tables import Table, is_table, read_table
@@ -241,7 +242,8 @@ def peeked(path: Path, config: Any) -> Table:
 @lru_cache(maxsize=4)
 def _peeked(file: Path, encoding: str, delimiter: str, *stamp: int) -> Table:
     if ending(file) == ".parquet":  # read whole: a stream of text would leave out the columns of numbers
-        rows = [row for _, row in islice(row_dicts(file), PEEK)]
+        rows = [dict(flat(row)) for _, row in islice(row_dicts(file), PEEK)]
+        rows = [{name: cell for name, cell in row.items() if not isinstance(cell, list)} for row in rows]
     else:
         rows = TextStream((file,), tables=True, encoding=encoding, delimiter=delimiter).first_rows(PEEK)
     names = dict.fromkeys(name for row in rows for name in row)

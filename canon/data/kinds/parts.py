@@ -48,10 +48,11 @@ def files_in(path: Path) -> list[Path]:
 
 
 def leading_file(path: Path) -> Path | None:
-    """The file by which a path is recognised: itself; in a folder the training part, else a table, else any file."""
+    """The file by which a path is recognised: itself; in a folder the training part, else a table, else the largest."""
     ranked = [
-        (split_of(item) != "train", split_inside(item) != "train", ending(item) not in TABLES, item)
+        (split_of(item) != "train", split_inside(item) != "train", ending(item) not in TABLES, -size, item)
         for item in files_in(path)
+        for size in (item.stat().st_size,)
     ]
     return min(ranked)[-1] if ranked else None
 
@@ -123,11 +124,10 @@ def _grouped(data: list[Path], split_by: Callable[[Path], str]) -> dict[str, lis
     return groups
 
 
-def class_names(path: Path, encoding: str, values: list[str]) -> tuple[dict[str, str], str]:
-    """Names for classes that are numbers, from class.txt or labels.txt beside them; and a note. Empty where there is
-    no such file, or its lines are not as many as the numbers need."""
+def class_names(folder: Path, encoding: str, values: list[str]) -> tuple[dict[str, str], str]:
+    """Names for classes that are numbers, from class.txt or labels.txt in the folder of their file; and a note. Empty
+    where there is no such file, or its lines are not as many as the numbers need."""
     numbers = {canonical(value) for value in values}
-    folder = path if path.is_dir() else path.parent
     for item in sorted(item for item in folder.iterdir() if _CLASSES.fullmatch(item.name) and item.is_file()):
         try:
             names = [line.strip() for line in first_lines(item, encoding) if line.strip()]
