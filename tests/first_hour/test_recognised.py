@@ -179,6 +179,31 @@ SHAPES = {
         "finetune",
         ('the places of its entities are "label"', "The tags are entities in BIO form"),
     ),
+    "numbered features": Shape(
+        "d.scale",
+        file("d.scale", [f"{'+-'[float(a) > 170]}1 1:{a} 3:{b}" for a, b in numbers()]),
+        "mlp",
+        ("d.scale has numbered features; those that a line lacks are 0.",),
+    ),
+    "numbered features and a number": Shape(
+        "d.scale", file("d.scale", [f"{b} 1:{a} 2:0.5" for a, b in numbers()]), "mlp", (NUMBER,)
+    ),
+    "ratings by names": Shape(
+        "r.csv",
+        file("r.csv", table([(f"A{n % 20}X", f"B{n % 23}", f"{1 + n % 5}.0", 1369699200 + n) for n in range(300)])),
+        "ials",
+        ("user is column 1, item is column 2, rating is column 3, time is column 4",),
+    ),
+    "lines of another ending": Shape(
+        "d",
+        lambda: [
+            write(f"d/{name}.tok.9000", [text for text, mood in reviews() if mood == label])
+            for label, name in enumerate(("plot", "quote"))
+        ],
+        "fasttext-classifier",
+        ("Each file is a class: plot, quote.",),
+    ),
+    "text of another ending": Shape("t.utf8", file("t.utf8", [text for text, _ in reviews()]), "word2vec"),
     "pictures of several sizes": Shape(
         "pets",
         pictures,
@@ -240,3 +265,27 @@ def test_parts_in_one_object_are_one_sentence(canon: Canon) -> None:
     Path("t.json").write_text(json.dumps({"train": rows, "test": rows}))
     checked = canon("check", "t.json")
     assert checked.code == 2 and "write each to a file of its own, train.json and test.json" in checked.err
+
+
+def test_what_is_no_class(canon: Canon) -> None:
+    """Chapters, books with paragraphs and code are running text, not a class a file."""
+    texts = [text for text, _ in reviews(60)]
+    folders = {
+        "chapters": {f"ch{n}.txt": texts for n in range(3)},
+        "books": {name: "\n\n".join(texts).split("\n") for name in ("emma.txt", "moby.txt")},
+        "code": {f"{name}.py": [f"def {name}(x):", "    return x", ""] * 9 for name in ("main", "tools")},
+        "intents": {f"{part}/{name}": texts for part in ("train", "test") for name in ("seq.in", "seq.out")},
+    }
+    for folder, files in folders.items():
+        for name, lines in files.items():
+            write(f"{folder}/{name}", lines)
+        checked = canon("check", folder)
+        assert checked.code == 0 and f"{folder}: text" in checked.out and "is a class" not in checked.out, checked.out
+
+
+def test_a_table_of_pictures_says_what_to_do(canon: Canon) -> None:
+    pictures()
+    write("pets/labels.csv", table([(f"{n}.jpg", "cat" if n % 2 else "dog") for n in range(12)], "file,label"))
+    for path in ("pets", "pets/labels.csv"):
+        checked = canon("check", path)
+        assert checked.code == 2 and 'names pictures in the column "file": put the pictures' in checked.err

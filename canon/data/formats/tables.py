@@ -34,6 +34,7 @@ from canon.data.formats.cells import (
     ragged,
     unknown_in,
 )
+from canon.data.formats.feature_lines import holds_numbers, read_columns
 from canon.data.formats.files import ending, whole_lines
 from canon.data.formats.layout import TABLES, layout_of
 from canon.data.settings import Columns
@@ -318,7 +319,15 @@ def is_table(path: Path, config: Any) -> bool:
     if ending(path) in ENDINGS:
         return True
     layout = layout_of(path, config.encoding, config.delimiter)
-    return layout is not None and len(layout.names) > 1
+    return (layout is not None and len(layout.names) > 1) or has_feature_lines(path, config)
+
+
+def has_feature_lines(path: Path, config: Any) -> bool:
+    """Whether a file has the columns of a table as numbered features: 1 1:0.5 2:0.25."""
+    try:
+        return config.format in ("auto", "table") and holds_numbers(path, config.encoding)
+    except CanonError:  # not text
+        return False
 
 
 def read_table(path: Path, config: Columns, names: Sequence[str] = (), like: Sequence[str] = ()) -> Table:
@@ -327,6 +336,9 @@ def read_table(path: Path, config: Columns, names: Sequence[str] = (), like: Seq
     kind = ending(path)
     if kind == ".parquet":
         return _read_parquet(path, config)
+    if kind not in ENDINGS and has_feature_lines(path, config):
+        note = f"{path.name} has numbered features; those that a line lacks are 0."
+        return Table(path, dict(read_columns(path, config.encoding, like)), notes=(note,))
     if kind in JSON_ENDINGS:
         return _read_jsonl(path, config)
     return _read_csv(path, config, tuple(names), like)

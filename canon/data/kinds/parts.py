@@ -24,6 +24,7 @@ _ABOUT = re.compile(
     r"requirements|sources|credits|about)(?![a-z])|_",
     re.IGNORECASE,
 )
+_README = re.compile(r"(?<![^\W_])(README|LICEN[CS]E)(?![^\W_])")  # anywhere in a name
 _CLASSES = re.compile(r"(class|label)(es|s)?([-_ ]?(name|list|dict|map)s?)?(\.(txt|names|text))?", re.IGNORECASE)
 
 
@@ -34,7 +35,7 @@ class Parts(NamedTuple):
 
 def is_about(path: Path) -> bool:
     """Whether a file describes data rather than being data, by its name: README.md, LICENSE, _about.txt, class.txt."""
-    return bool(_ABOUT.match(path.name) or _CLASSES.fullmatch(path.name))
+    return bool(_ABOUT.match(path.name) or _README.search(path.name) or _CLASSES.fullmatch(path.name))
 
 
 def files_in(path: Path) -> list[Path]:
