@@ -69,7 +69,8 @@ def is_interactions(path: Path, config: Any) -> bool:
     if laid is None or not 2 <= len(laid.names) <= 5:
         return False
     if not laid.header:
-        return _are_numbered(_first_rows(path, laid, config))
+        rows = _first_rows(path, laid, config)
+        return _are_numbered(rows) or _are_rated(rows)
     known = re.compile("|".join((*PATTERNS.values(), _OTHER)))
     return {"user", "item"} <= _by_name(laid.names).keys() and all(known.fullmatch(_plain(name)) for name in laid.names)
 
@@ -137,6 +138,18 @@ def _by_place(rows: list[list[str]], names: tuple[str, ...]) -> dict[str, str]:
     if len(names) == 3 and thirds and min(thirds) > TIME:
         roles["time"] = roles.pop("rating")
     return roles
+
+
+def _are_rated(rows: list[list[str]]) -> bool:
+    """Whether columns without names are users, items, ratings and times, users and items being words without spaces:
+    most pairs are different, ratings few numbers, times seconds."""
+    columns = [[cell.strip() for cell in column] for column in zip(*rows, strict=False)]
+    if len(columns) != 4 or any(" " in cell or not cell for column in columns[:2] for cell in column):
+        return False
+    ratings, times = ([parse_number(cell) for cell in column] for column in columns[2:])
+    timed = all(value is not None and value > TIME for value in times)
+    rated = all(value is not None for value in ratings) and len(set(ratings)) <= _MOST_RATINGS
+    return timed and rated and 2 * len(set(zip(*columns[:2], strict=True))) > len(rows)
 
 
 def _are_numbered(rows: list[list[str]]) -> bool:

@@ -19,9 +19,10 @@ from canon.data.checking.report import CheckReport
 from canon.data.columns import PEEK, texts_of
 from canon.data.corpus.text_blocks import TextStream
 from canon.data.formats.files import encoding_of, ending
+from canon.data.formats.json_lines import flat
 from canon.data.formats.layout import layout_of
 from canon.data.formats.row_dicts import row_dicts
-from canon.data.formats.tables import Table, is_table, read_table
+from canon.data.formats.tables import Table, has_feature_lines, is_table, read_table
 from canon.data.kinds.parts import Parts, leading_file, parts_of
 from canon.data.paths import find_path, named_set
 from canon.data.schema import FileRecord
@@ -234,6 +235,8 @@ def text_column(path: Path, config: Any) -> str:
 def peeked(path: Path, config: Any) -> Table:
     """The first rows of a table, or of the training part of a folder."""
     file = table_parts(path, config).files["train"]
+    if has_feature_lines(file, config):
+        return read_table(file, config)
     facts = file.stat()
     return _peeked(file, config.encoding, config.delimiter, facts.st_mtime_ns, facts.st_size)
 
@@ -241,7 +244,8 @@ def peeked(path: Path, config: Any) -> Table:
 @lru_cache(maxsize=4)
 def _peeked(file: Path, encoding: str, delimiter: str, *stamp: int) -> Table:
     if ending(file) == ".parquet":  # read whole: a stream of text would leave out the columns of numbers
-        rows = [row for _, row in islice(row_dicts(file), PEEK)]
+        rows = [dict(flat(row)) for _, row in islice(row_dicts(file), PEEK)]
+        rows = [{name: cell for name, cell in row.items() if not isinstance(cell, list)} for row in rows]
     else:
         rows = TextStream((file,), tables=True, encoding=encoding, delimiter=delimiter).first_rows(PEEK)
     names = dict.fromkeys(name for row in rows for name in row)

@@ -27,7 +27,7 @@ from canon.data.formats.criteo import LABEL, criteo_columns
 from canon.data.formats.feature_lines import FeatureLines, holds_lines, read_lines
 from canon.data.formats.files import ending
 from canon.data.formats.movielens import read_movielens
-from canon.data.formats.tables import ENDINGS, Table, canonical, read_table
+from canon.data.formats.tables import ENDINGS, Table, canonical, has_feature_lines, read_table
 from canon.data.kinds.base import Kind, holds_tables, open_tables, peeked, records_of, table_parts
 from canon.data.kinds.interactions import INTERACTIONS
 from canon.data.kinds.parts import files_in, leading_file, parts_of
@@ -90,6 +90,8 @@ class ClickKind(Kind):
         """By the training part of a folder, or any file where none is named as a part."""
         files, leading = files_in(path), leading_file(path)
         named = any(map(split_of, files))
+        if leading is not None and has_feature_lines(leading, config):
+            return ""
         if any(_holds_lines(file, config.encoding) for file in files if file == leading or not named):
             return f"{path.name} has lines such as 1 4:1 13:0.5"
         if leading is not None and _criteo(leading, config.encoding):

@@ -25,7 +25,8 @@ from canon.data.columns import PEEK, number_targets, texts_of
 from canon.data.formats.files import ending
 from canon.data.formats.images import visible
 from canon.data.formats.letor import QueryRows, grouped, is_letor, joined, read_letor
-from canon.data.formats.tables import Table, is_table, load_parquet, read_table
+from canon.data.formats.parquet import load_parquet
+from canon.data.formats.tables import Table, is_table, read_table
 from canon.data.kinds.base import Kind, holds_tables, once, peeked, records_of
 from canon.data.kinds.parts import files_in, leading_file, parts_of
 from canon.data.settings import Columns, Folds, Name, layout
