@@ -95,6 +95,12 @@ def test_replayed_actions_resume_an_environment_of_ones_own(tmp_path: Path) -> N
         assert_resumed(tmp_path / "secret", f"{FILE}:Secret", DQN, (4,))
 
 
+def test_what_cannot_be_resumed_is_scored_all_the_same(tmp_path: Path) -> None:
+    """The best weights are read again in the end, without the open episodes."""
+    result = training(tmp_path / "run", f"{FILE}:Secret", {**DQN, "system.copies": 2}).fit().result
+    assert result is not None and result["steps"] == 12 and result["scores"]["test"]["return"] > 0
+
+
 def test_an_environment_that_breaks_loses_nothing(tmp_path: Path) -> None:
     """The sentence, and the checkpoints before it."""
     name = f"{FILE}:Broken"

@@ -23,7 +23,6 @@ from pydantic import Field
 from canon.config import settings
 from canon.contracts import Agent, Context, Environments
 from canon.data.environments.abilities import Foresees, Measures, StateTable, Tabular
-from canon.data.environments.copy import EnvironmentCopy
 from canon.errors import CanonError
 from canon.kernels import Later
 from canon.systems.control import exact
@@ -83,7 +82,7 @@ class TableLearner(Agent, Foresees, Measures, Tabular):
     def begin(self, environments: Environments, batch: int, steps: int) -> None:
         self.environments, self.batch = environments, batch
         first = environments.copies[0]
-        model = first.model if isinstance(first, EnvironmentCopy) else None
+        model = exact.model_of(first)
         if self.config.simulate == "on" and model is None:
             raise CanonError(f'system.simulate = "on" draws from a table P, which {first.name} has not.')
         if model is not None:
