@@ -16,8 +16,17 @@ from typing import Any
 
 import numpy as np
 
-from canon.contracts import Agent, Context, Environment, Episodes, Learner, MakesEnvironment, Transitions
-from canon.data.environments.abilities import Foresees, Measures, SamplesActions
+from canon.contracts import (
+    Agent,
+    Context,
+    Environment,
+    Episodes,
+    HasRecords,
+    Learner,
+    MakesEnvironment,
+    Transitions,
+)
+from canon.data.environments.abilities import Foresees, LearnsFromRecords, Measures, SamplesActions
 from canon.data.schema import Columns, Data
 from canon.errors import CanonError
 
@@ -110,6 +119,10 @@ class Playing(Learner):
         with _contained():
             self._copies = Copies(data.make, self.agent.copies, self.context.seed)
         self.agent.begin(self._copies, batch, steps)
+        if isinstance(data, HasRecords) and (records := data.records()) is not None:
+            if not isinstance(self.agent, LearnsFromRecords):
+                raise CanonError(f"data.transitions are for q-learning: {name} learns from what it does itself.")
+            self.agent.take_records(records)
         self.unit, self.flops_per_example = self.agent.unit, self.agent.flops_per_example
 
     def step(self, number: int) -> bool:
