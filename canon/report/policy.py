@@ -19,6 +19,7 @@ from canon.report.page import NO_FIGURES, Html, drawings, note, table
 from canon.use import frames
 from canon.use.model import Model
 from canon.use.play import action_of, agent_of
+from canon.use.sketches import pillow
 
 _MOST_STATES, _MOST_FRAMES = 400, 150
 
@@ -82,7 +83,7 @@ def path_of(env: EnvironmentCopy, arrows: list[str], best_S: np.ndarray, value_S
 def _gif(agent: Any, env: EnvironmentCopy, data: EnvironmentData) -> str:
     """The beginning of the first test episode, in base64; "" where only the environment could draw it."""
     try:
-        frames.pillow()
+        pillow()
     except CanonError:  # without Pillow
         return ""
     if (mode := frames.drawing_mode(env)) == "rgb_array":
@@ -98,7 +99,7 @@ def _gif(agent: Any, env: EnvironmentCopy, data: EnvironmentData) -> str:
         observation, _, terminated, truncated = env.step(action_of(agent, observation, "", random))
         pictures.append(paint(observation))
         over = terminated or truncated
-    return base64.b64encode(frames.gif(pictures, grid_of(env) is not None)).decode()
+    return base64.b64encode(frames.gif(pictures, frames.pause_of(env))).decode()
 
 
 def section(facts: Table | None, draw: bool) -> str:
