@@ -74,6 +74,7 @@ def search(
         print(sentence, file=sys.stderr)
 
     results = vectors.search(texts, top, method=method, index=index, prompt=prompt, ef=ef, say=say)
+    _remark_nothing(texts, results)
     record = [{"query": query, "results": rows} for query, rows in zip(texts, results, strict=True)]
     several = len(texts) > 1
     shown = [
@@ -100,10 +101,14 @@ def _ask(folder: str, texts: list[str], top: int, explain: bool, now: str, json:
             shown.append(
                 {**of_query, "rank": row["rank"], "score": row["score"], "id": row["id"], **_shown(row, explain)}
             )
-    for one in record if not json else ():
-        if not one["results"]:
-            print(f"Nothing found for {one['query'][:40]!r}.", file=sys.stderr)
+    _remark_nothing(texts, results)
     print_result(json, record, shown)
+
+
+def _remark_nothing(texts: list[str], results: list[list[dict[str, Any]]]) -> None:
+    for query, rows in zip(texts, results, strict=True):
+        if not rows:
+            print(f"Nothing found for {query[:40]!r}.", file=sys.stderr)
 
 
 def _shown(row: dict[str, Any], explain: bool) -> dict[str, str]:

@@ -390,6 +390,8 @@ def test_the_commands_print_what_python_returns(
     assert [row["id"] for row in json.loads(answer.out)[0]["results"]] == [row["id"] for row in expected[0]]
     plain = canon("search", tmp_path / "v", "three one", "nine", "--method", "bm25")
     assert plain.code == 0 and "three one" in plain.out
+    nothing = canon("search", tmp_path / "v", "zebra", "--method", "bm25")
+    assert nothing.code == 0 and "Nothing found for 'zebra'." in nothing.err
     mined = canon("search", tmp_path / "v", SOURCE["retrieval"], "--mine", "2", "--out", tmp_path / "hard.jsonl")
     assert mined.code == 0, mined.err
     assert set(json.loads((tmp_path / "hard.jsonl").read_text().splitlines()[0])) == {
@@ -467,6 +469,8 @@ def test_a_pooling_that_was_asked_for_is_asked_for_again(tmp_path: Path, corpus:
     train("pretrained/bert", out=tmp_path / "bert", quiet=True, changes={"system.name": "bert:tiny", **small})
     encode(tmp_path / "bert", [corpus], tmp_path / "v", pooling=["max"])
     assert len(VectorFolder.open(tmp_path / "v").search(["three one"], 3)[0]) == 3
+    with pytest.raises(CanonError, match=r"has a layer that .* was not trained with: take cls"):
+        encode(tmp_path / "bert", [corpus], tmp_path / "w", pooling=["cls-mlp"])
 
 
 def test_bm25_needs_no_torch(run: Path, corpus: Path, tmp_path: Path) -> None:

@@ -102,10 +102,12 @@ class SentenceKind(Kind):
         return f"{path.name} has the columns {', '.join(known)}" if known and _says(known) else ""
 
     def sniff_table(self, path: Path, config: Any) -> str:
+        table: Table | None = None
         try:
-            columns = choose_sentences(peeked(leading_file(path) or path, config), config)
-        except CanonError:
-            return ""
+            table = peeked(leading_file(path) or path, config)
+            columns = choose_sentences(table, config)
+        except CanonError as mistake:  # of a table that cannot be read or is empty: opening it raises it again
+            return "" if table is not None and table.names else str(mistake)
         return f"{path.name} has texts in {', '.join(columns.texts)}"
 
     def sniff_text(self, path: Path, config: Any) -> str:
