@@ -132,7 +132,7 @@ def _texts(sources: list[str], text: bool) -> list[str]:
     texts: list[str] = []
     for source in sources:
         path = file_of(source, text)
-        texts += [source] if path is None else [line.strip() for line in lines(path) if line.strip()]
+        texts += [source] if path is None else [line.strip() for line in lines(path, "") if line.strip()]
     if not texts:
         raise CanonError(f"{', '.join(sources)} holds no query.")
     return texts

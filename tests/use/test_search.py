@@ -423,6 +423,15 @@ def test_texts_come_by_standard_input(
     assert "Standard input is empty." in canon("encode", run, "-", "--out", tmp_path / "w").err
 
 
+def test_files_in_other_encodings_are_read(run: Path, tmp_path: Path) -> None:
+    lines = ["狗在河边看羊", "猫在山上"]
+    file = tmp_path / "lines.txt"
+    for encoding in ("gb18030", "utf-16"):
+        file.write_bytes("".join(f"{line}\n" for line in lines).encode(encoding))
+        folder = encode(run, [file], tmp_path / encoding)
+        assert [row["text"] for row in folder.store.rows()] == lines
+
+
 def test_the_column_of_text_is_said(run: Path, tmp_path: Path, canon: Callable[..., Any]) -> None:
     (tmp_path / "t.csv").write_text("id,short,long\n7,one,three one nine\n8,two,nine three\n")
     result = canon("encode", run, tmp_path / "t.csv", "--out", tmp_path / "v")
