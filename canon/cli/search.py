@@ -26,6 +26,7 @@ def search(
     index: Annotated[str, typer.Option(help="exact, or hnsw, a graph of neighbours.")] = "exact",
     ef: Annotated[int, typer.Option(min=0, help="hnsw: how widely to search; 0: 4 times --top, 64 at least.")] = 0,
     prompt: Annotated[str, typer.Option(help="The name of a prompt of the model, to put before each query.")] = "",
+    model: Annotated[str, typer.Option(help="Where the model of V is now, if it was moved.")] = "",
     mine: Annotated[
         int, typer.Option(min=0, help="QUERY is a file of pairs: write so many hard negatives of each.")
     ] = 0,
@@ -54,7 +55,7 @@ def search(
     from canon.use.search.folder import VectorFolder
 
     if is_pipeline_run(folder):
-        if mine or out or margin or prompt or ef or method != "vectors" or index != "exact":
+        if mine or out or margin or prompt or model or ef or method != "vectors" or index != "exact":
             raise CanonError(
                 f"{folder} is a pipeline, whose recipe says how it searches: give --top, --explain, --now."
             )
@@ -62,7 +63,7 @@ def search(
         return
     if explain or now:
         raise CanonError(f"--explain and --now belong to pipelines; {folder} is not one.")
-    vectors = VectorFolder.open(folder)
+    vectors = VectorFolder.open(folder, model)
     if mine:
         _mine(vectors, queries, mine, margin, prompt, out, json)
         return

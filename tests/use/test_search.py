@@ -482,6 +482,34 @@ def test_a_pooling_that_was_asked_for_is_asked_for_again(tmp_path: Path, corpus:
         encode(tmp_path / "bert", [corpus], tmp_path / "w", pooling=["cls-mlp"])
 
 
+def test_a_model_that_was_moved_is_named(run: Path, corpus: Path, tmp_path: Path, canon: Callable[..., Any]) -> None:
+    import shutil
+
+    old, new, other = tmp_path / "old", tmp_path / "new", tmp_path / "other"
+    shutil.copytree(run, old)  # follows links, as copies on other systems do
+    encode(old, [corpus], tmp_path / "v")
+    expected = canon("search", tmp_path / "v", "three one", "--json")
+    old.rename(new)
+    lost = canon("search", tmp_path / "v", "three one")
+    assert lost.code == 2 and "is not there: say where it is with --model" in lost.err
+    found = canon("search", tmp_path / "v", "three one", "--model", new, "--json")
+    assert found.code == 0 and found.out == expected.out
+    changes = {"data.source": SOURCE["retrieval"], "train.steps": 1, "train.seed": 5}
+    train("embed:tiny", out=other, quiet=True, changes=changes)
+    wrong = canon("search", tmp_path / "v", "three one", "--model", other)
+    assert wrong.code == 2 and "is not the model that made" in wrong.err
+
+
+@pytest.mark.parametrize("name", ["bm25.json", "bm25-docs.npy"])
+def test_a_damaged_index_of_words_is_a_sentence(name: str, run: Path, corpus: Path, tmp_path: Path) -> None:
+    folder = encode(run, [corpus], tmp_path / "v")
+    folder.bm25()
+    file = tmp_path / "v" / "index" / name
+    file.write_bytes(file.read_bytes()[:20])
+    with pytest.raises(CanonError, match="index is damaged: remove it, and the next search builds it again"):
+        folder.search(["three one"], method="bm25")
+
+
 def test_bm25_needs_no_torch(run: Path, corpus: Path, tmp_path: Path) -> None:
     import subprocess
     import sys
