@@ -126,18 +126,20 @@ def search(path: str | Path, queries: Any, top: int = 10, **options: Any) -> lis
     """For each query the best rows of a folder of vectors, as search("vectors", "How are volcanoes formed?"); or the
     answers of a pipeline's run.
 
-    options: those of canon.use.search.folder.VectorFolder.search, or of canon.use.pipeline.pipeline.Pipeline.search."""
+    options: those of canon.use.search.folder.VectorFolder.search, and model, where the folder's model is now; or those
+    of canon.use.pipeline.pipeline.Pipeline.search."""
     from canon.use.pipeline.pipeline import Pipeline
     from canon.use.pipeline.settings import is_pipeline_run
     from canon.use.search.folder import VectorFolder
 
     folder = _path("path", path)
     kind: type[Pipeline] | type[VectorFolder] = Pipeline if is_pipeline_run(folder) else VectorFolder
+    where = {"model": options.pop("model", "")} if kind is VectorFolder else {}
     for name in options:
         if name not in (known := signature(kind.search).parameters):
             raise unknown("option", name, known)
     with _in_sentences():
-        return kind.open(folder).search([queries] if isinstance(queries, str) else queries, top, **options)
+        return kind.open(folder, **where).search([queries] if isinstance(queries, str) else queries, top, **options)
 
 
 @contextmanager

@@ -436,6 +436,7 @@ def test_soft_labels_are_the_closed_form(bert: Path, tmp_path: Path) -> None:
         ({"data.shots": 10_000, "data.limit": 0}, "data.shots = 10000 needs"),
         ({"system.prefix_decoder": True}, "is for T5"),
         ({"system.frozen": True, "train.init": ""}, "give one"),
+        ({"system.frozen": True}, "system.frozen leaves nothing to train"),
     ],
 )
 def test_mistakes_are_one_sentence(changes: dict[str, Any], sentence: str, bert: Path, tmp_path: Path) -> None:

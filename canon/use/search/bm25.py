@@ -95,9 +95,13 @@ class BM25:
         """The index of a folder, mapped into memory; None where there is none."""
         if not (folder / "bm25.json").is_file():
             return None
-        record = read_json(folder / "bm25.json")
-        indptr, docs, weights = (np.load(folder / f"bm25-{name}.npy", mmap_mode="r") for name in _FILES)
-        return cls({word: place for place, word in enumerate(record["words"])}, indptr, docs, weights, record["rows"])
+        try:
+            record = read_json(folder / "bm25.json")
+            indptr, docs, weights = (np.load(folder / f"bm25-{name}.npy", mmap_mode="r") for name in _FILES)
+            words = {word: place for place, word in enumerate(record["words"])}
+            return cls(words, indptr, docs, weights, record["rows"])
+        except (CanonError, OSError, ValueError, KeyError, TypeError):
+            raise CanonError(f"{folder} is damaged: remove it, and the next search builds it again.") from None
 
     def scores(self, query: str) -> np.ndarray:
         """[n] of every row; a word that comes twice in the query counts twice."""

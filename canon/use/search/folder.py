@@ -186,17 +186,17 @@ def _overlap(vectors_nD: np.ndarray, stored: np.ndarray, kind: str, ranges: np.n
 class VectorFolder:
     """A folder of vectors that can be searched."""
 
-    def __init__(self, store: Store) -> None:
-        self.store = store
+    def __init__(self, store: Store, model: str | Path = "") -> None:
+        self.store, self.model = store, str(model) or store.meta["model"]
         self._encoder: Encoder | None = None
 
     @classmethod
-    def open(cls, path: str | Path) -> VectorFolder:
-        """The folder that `canon encode` wrote; a CanonError if it is not whole."""
+    def open(cls, path: str | Path, model: str | Path = "") -> VectorFolder:
+        """The folder that `canon encode` wrote; a CanonError if it is not whole. model: where its model is now."""
         store = Store.open(path)
         if store.meta.get("pending") is not None:
             raise CanonError(f"{path} is half encoded: repeat the command that encodes it.")
-        return cls(store)
+        return cls(store, model)
 
     def __len__(self) -> int:
         return len(self.store) - len(self.store.removed)
@@ -219,9 +219,14 @@ class VectorFolder:
             from canon.use.encoder import Encoder
 
             meta = self.store.meta
-            self._encoder = Encoder.open(meta["model"], meta["asked_pooling"])
+            if not Path(self.model).expanduser().exists():
+                raise CanonError(
+                    f"The model of {self.store.path}, {self.model}, is not there: say where it is with --model, or "
+                    "search by words with --method bm25."
+                )
+            self._encoder = Encoder.open(self.model, meta["asked_pooling"])
             if self._encoder.digest != meta["sha256"]:
-                raise CanonError(f"{meta['model']} is no longer the model that made {self.store.path}: encode again.")
+                raise CanonError(f"{self.model} is not the model that made {self.store.path}: encode again.")
         return self._encoder
 
     # ---- search
