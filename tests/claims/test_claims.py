@@ -52,6 +52,15 @@ def test_a_claim_resolves(claim: Claim) -> None:
     assert len(claim.claim) < 200 and claim.source and claim.predicts
 
 
+def test_a_figure_that_no_run_has_values_for() -> None:
+    """As of variants that diverged: it is said, and drawn without lines."""
+    for name in ("query-dominance", "adam-then-sgd"):
+        claim = CLAIMS[name]
+        empty = replace(results.shipped(name)[0], values={variant: {} for variant in claim.variants})
+        assert words(claim, empty).endswith(": no run has it.")
+        assert not figure_of(claim, empty).axes[0].get_lines()
+
+
 def test_names_are_unique_and_results_are_of_claims() -> None:
     assert len(CLAIMS) == len(names())
     for path in results.SHIPPED.glob("*.json"):
@@ -344,6 +353,9 @@ def test_the_verbs(canon: Callable[..., Any]) -> None:
     assert {row["claim"] for row in json.loads(canon("claims", "--json").out)} == set(CLAIMS)
     shown = canon("claims", "show", "ranknet-tie")
     assert "cost RankNet log 2" in shown.out and "expected=0.693147" in shown.out
+    shown = canon("claims", "show", "finetune-variance").out
+    assert "short: pretrained/finetune on rte from the run of bert optimizer.bias_correction=False" in shown
+    assert "quick: 20 seeds" in shown and "long: data.limit=600 train.epochs=20.0" in shown
     ran = canon("claims", "run", "ranknet-tie", "--json")
     assert json.loads(ran.out)["results"][0]["verdict"] == "holds" and "[1/1] ranknet-tie: pair, seed 0" in ran.err
     assert re.search(r"ranknet-tie +ranking +holds", canon("claims").out)
@@ -370,6 +382,7 @@ def test_the_verbs(canon: Callable[..., Any]) -> None:
     [
         (("run",), "Give the claims or chapters to run, or --all"),
         (("run", "degradations"), 'No claim or chapter "degradations"; did you mean degradation?'),
+        (("show", "nothing like it"), "All are listed by: canon claims."),
         (("run", "none.toml"), "There is no claim file none.toml."),
         (("run", "ranknet-tie", "--seeds", "0"), "--seeds must be a positive whole number, got 0."),
         (("show", "metrics"), '"metrics" is a chapter; give one of its claims: auc-two-ways'),
