@@ -67,7 +67,15 @@ def test_names_are_unique_and_results_are_of_claims() -> None:
         result = results.read(path)
         assert path.stem == f"{result.name}-{result.budget}" and result.name in CLAIMS
         assert "another rule" not in result.standing(CLAIMS[result.name]), result.name
+        if result.standing(CLAIMS[result.name]) == result.verdict:
+            assert result.seeds >= CLAIMS[result.name].budgets[result.budget].seeds, result.name
         assert result.seeds > 0 and result.machine and re.fullmatch(r"\d{4}-\d\d-\d\d", result.date)
+
+
+def test_the_page_has_one_row_for_each_claim() -> None:
+    text = (record.CLAIMS.parents[1] / "docs" / "claims.md").read_text(encoding="utf-8")
+    assert sorted(re.findall(r"^\| \w+ \| `([a-z0-9-]+)` \|", text, re.MULTILINE)) == sorted(CLAIMS)
+    assert f"\n{len(CLAIMS)} claims, of which " in text
 
 
 def by_time(claim: Claim) -> object:
