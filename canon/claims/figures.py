@@ -55,7 +55,7 @@ def words(claim: Claim, result: Result) -> str:
     lines = []
     for name, points in _curves(claim, result):
         (first, begin, *_), (last, end, *_) = points[0], points[-1]
-        lines.append(f"{name} from {number(begin)} at {number(first)} to {number(end)} at {number(last)}")
+        lines.append(f"{name} from {number(begin)} at {first:g} to {number(end)} at {last:g}")
     return f"{of.ylabel} against {of.xlabel}: {'; '.join(lines) or _NOTHING}."
 
 

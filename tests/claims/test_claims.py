@@ -59,6 +59,7 @@ def test_a_figure_that_no_run_has_values_for() -> None:
         empty = replace(results.shipped(name)[0], values={variant: {} for variant in claim.variants})
         assert words(claim, empty).endswith(": no run has it.")
         assert not figure_of(claim, empty).axes[0].get_lines()
+    assert words(CLAIMS["selu"], results.shipped("selu")[0]).endswith(" at 50.")
 
 
 def test_names_are_unique_and_results_are_of_claims() -> None:
