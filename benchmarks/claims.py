@@ -15,19 +15,25 @@ from pathlib import Path
 
 from canon.claims import lab
 from canon.claims.record import Claim, find, names
-from canon.claims.results import DEFAULT_OUT, SHIPPED, measured, read, shipped, write
+from canon.claims.results import DEFAULT_OUT, SHIPPED, Result, measured, read, shipped, write
 from canon.errors import CanonError
 
 
+def is_whole(result: Result, claim: Claim, budget: str) -> bool:
+    """Judged by the claim's rule, of its variants and budget, and of as many seeds as that asks for."""
+    asked = claim.budgets[budget].seeds
+    return result.budget == budget and result.standing(claim) == result.verdict and result.seeds >= asked
+
+
 def is_shipped(claim: Claim, budget: str) -> bool:
-    return any(of.budget == budget and of.standing(claim) == of.verdict for of in shipped(claim.name))
+    return any(is_whole(of, claim, budget) for of in shipped(claim.name))
 
 
 def kept(claim: Claim, budget: str, out: Path) -> str:
     """The verdict, once the result is in the package: without what only this working copy has."""
     path = out / claim.name / budget / "result.json"
     result = read(path) if path.is_file() else lab.run(claim, budget, out=out)
-    if result.standing(claim) != result.verdict:
+    if not is_whole(result, claim, budget):
         result = lab.run(claim, budget, out=out)
     where = {key: value for key, value in result.environment.items() if key != "git"}
     again = measured(claim, budget, result.values, result.failed, result.seconds, where)

@@ -214,17 +214,23 @@ def claim_results() -> list[tuple[Claim, list[Result]]]:
 
 
 def claim_table(page: Path) -> str:
+    """One row for each claim: of its full result where there is one, and of the quick one where that differs."""
     rows = []
     for claim, results in claim_results():
         if not results:
-            rows.append([claim.chapter, f"`{claim.name}`", claim.claim, "not yet run", "", ""])
-        for result in results:
-            shown = [part for part in result.parts if part.verdict == result.verdict and part.effect is not None]
-            effects = "<br>".join(_effect(part) for part in shown[:_MOST_EFFECTS])
-            effects += f"<br>and {len(shown) - _MOST_EFFECTS} more" if len(shown) > _MOST_EFFECTS else ""
-            about = f"{result.budget}, {counted(result.seeds, 'seed')}, {result.date}; {result.machine}"
-            verdict = result.standing(claim)
-            rows.append([claim.chapter, f"`{claim.name}`", claim.claim, f"**{verdict}**", effects, about])
+            rows.append([claim.chapter, f"`{claim.name}`", claim.claim, "not yet run", "", claim.discussion])
+            continue
+        standing = {result.budget: f"**{result.standing(claim)}**" for result in results}
+        alike = len(set(standing.values())) == 1
+        first = results[0]
+        each = "; ".join(f"{budget}: {verdict}" for budget, verdict in standing.items())
+        verdict = standing[first.budget] if alike else each
+        shown = [part for part in first.parts if part.verdict == first.verdict and part.effect is not None]
+        effects = "<br>".join(_effect(part) for part in shown[:_MOST_EFFECTS])
+        effects += f"<br>and {len(shown) - _MOST_EFFECTS} more" if len(shown) > _MOST_EFFECTS else ""
+        ran = [f"{result.budget}, {counted(result.seeds, 'seed')}, {result.date}" for result in results]
+        about = "; ".join([*ran, *dict.fromkeys(result.machine for result in results)])
+        rows.append([claim.chapter, f"`{claim.name}`", claim.claim, verdict, effects, about])
     return table(("chapter", "name", "claim", "verdict", "effect [bounds]", "shown by"), rows)
 
 
@@ -244,7 +250,8 @@ def claim_counts(page: Path) -> str:
 
 
 def claim_discussions(page: Path) -> str:
-    return "".join(f"- `{claim.name}`: {claim.discussion}\n" for claim, _ in claim_results() if claim.discussion)
+    """Of the claims that were run; the table says of the others why they were not."""
+    return "".join(f"- `{of.name}`: {of.discussion}\n" for of, results in claim_results() if results and of.discussion)
 
 
 def deviations(system: System) -> str:

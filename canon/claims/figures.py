@@ -20,6 +20,7 @@ from canon.report.page import number
 _MARKERS = "osD^vPX*<>h"
 _DASHES: list[Any] = ["-", (0, (5, 2)), (0, (1, 1.5)), (0, (5, 2, 1, 2)), (0, (8, 2)), (0, (3, 1, 1, 1, 1, 1))]
 _MOST_MARKED = 24  # points of a line that has a marker at each
+_NOTHING = "no run has it"
 Points = list[tuple[float, float, float, float]]  # x, mean, least, most
 
 
@@ -37,7 +38,7 @@ def figure_of(claim: Claim, result: Result) -> figures.Figure:
         if "y" in of.log:
             axis.set_yscale("log")
         axis.set(xlabel=of.xlabel, ylabel=of.ylabel, title=claim.name)
-        if of.kind == "lines":
+        if axis.get_lines() and of.kind == "lines":
             figures.legend(axis)
     return figure
 
@@ -50,12 +51,12 @@ def words(claim: Claim, result: Result) -> str:
             f"{name} {number(fmean(values))} (from {number(min(values))} to {number(max(values))})"
             for name, values in _numbers(claim, result)
         ]
-        return f"{of.ylabel}: {'; '.join(means)}."
+        return f"{of.ylabel}: {'; '.join(means) or _NOTHING}."
     lines = []
     for name, points in _curves(claim, result):
         (first, begin, *_), (last, end, *_) = points[0], points[-1]
-        lines.append(f"{name} from {number(begin)} at {number(first)} to {number(end)} at {number(last)}")
-    return f"{of.ylabel} against {of.xlabel}: {'; '.join(lines)}."
+        lines.append(f"{name} from {number(begin)} at {first:g} to {number(end)} at {last:g}")
+    return f"{of.ylabel} against {of.xlabel}: {'; '.join(lines) or _NOTHING}."
 
 
 def described(svg: str, claim: Claim, result: Result) -> str:

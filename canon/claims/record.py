@@ -173,7 +173,7 @@ def find(name: str) -> list[Claim]:
     chosen = [known for known in every if name in (known, known.split("/")[1], known.split("/")[0])]
     if not chosen:
         words = {part for known in every for part in known.split("/")}
-        raise unknown("claim or chapter", name, words)
+        raise CanonError(f"{unknown('claim or chapter', name, words)} All are listed by: canon claims.")
     return [read(CLAIMS / f"{known}.toml") for known in chosen]
 
 

@@ -75,7 +75,7 @@ def _section(claim: Claim, result: Result, folder: Path, draw: bool) -> str:
             page.note(f"{result.standing(claim)}: {result.sentence}", "verdict"),
             figure + page.note(text),
             page.table(parts),
-            page.note(claim.discussion) if claim.discussion else "",
+            page.note(claim.discussion[0].upper() + claim.discussion[1:]) if claim.discussion else "",
             page.pairs({**run, "machine": result.machine, "date": result.date, "rule": result.rule[:12]}),
             page.code(command),
         )

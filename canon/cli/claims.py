@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -52,7 +52,7 @@ def show(
     """
     from dataclasses import asdict
 
-    from canon.claims.record import BUDGETS, find
+    from canon.claims.record import find
     from canon.claims.results import here, shipped
     from canon.data.formats.cells import counted
 
@@ -68,18 +68,27 @@ def show(
         return
     print(f"{claim.claim}.\n{claim.source}\nPredicts: {claim.predicts}\n")
     for variant, of in claim.variants.items():
-        settings = " ".join(f"{key}={value}" for key, value in of.set.items())
-        print(f"  {variant}: {of.recipe or of.probe} {settings}".rstrip())
+        places = f" on {of.data}" * bool(of.data) + f" from the run of {of.start}" * bool(of.start)
+        print(f"  {variant}: {of.recipe or of.probe}{places}{_settings(of.set)}")
     for part in claim.rule:
         given = asdict(part)
-        settings = " ".join(f"{key}={given[key]:g}" for key in given if isinstance(given[key], int | float))
+        settings = " ".join(f"{key}={given[key]:g}" for key in given if type(given[key]) in (int, float))
+        settings += " of sizes" * part.sizes
         against = f" against {part.than}" if part.than else ""
         print(f"  rule: {part.says} ({part.kind}: {part.value} of {part.first}{against}; {settings})")
-    for budget in BUDGETS:
-        print(f"  {budget}: {counted(claim.budgets[budget].seeds, 'seed')}")
+    for name, budget in claim.budgets.items():
+        print(f"  {name}: {counted(budget.seeds, 'seed')}{_settings(budget.set)}")
+        for variant, changes in budget.each.items():
+            print(f"    {variant}:{_settings(changes)}")
     for where, result in known.items():
         seeds = counted(result.seeds, "seed")
         print(f"\n{where}: {result.standing(claim)}. {result.sentence}\n  {seeds}, {result.machine}, {result.date}")
+    if claim.discussion:
+        print(f"\nNote: {claim.discussion}")
+
+
+def _settings(table: Mapping[str, Any]) -> str:
+    return "".join(f" {key}={value}" for key, value in table.items())
 
 
 def run(

@@ -110,6 +110,7 @@ def _clicks(path: Path) -> None:
 _MAKERS: dict[str, tuple[str, Callable[[Path], None]]] = {
     "wiki-words": ("words.txt", _words),
     "wikipedia-en": ("articles.txt", _articles),
+    "wikitext-2": ("articles.txt", _articles),
     "sst-2": ("judged.tsv", _judged),
     "rte": ("pairs.tsv", _pairs),
     "sts-b": ("alike.tsv", _alike),
@@ -163,6 +164,7 @@ def _smallest_variant(claim: Claim, name: str, folder: Path) -> Variant:
     data = variant.data
     if (other := stand_in(source, folder)) != source:
         data = other
+        changes.pop("data.source", None)
         asked = {key: value for key, value in recipe.table["data"].items() if key in ("words", "template")}
         changes |= {f"data.{key}": value for key, value in asked.items()}
     if "tests" in recipe.table["data"]:

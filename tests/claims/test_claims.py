@@ -52,13 +52,31 @@ def test_a_claim_resolves(claim: Claim) -> None:
     assert len(claim.claim) < 200 and claim.source and claim.predicts
 
 
+def test_a_figure_that_no_run_has_values_for() -> None:
+    """As of variants that diverged: it is said, and drawn without lines."""
+    for name in ("query-dominance", "adam-then-sgd"):
+        claim = CLAIMS[name]
+        empty = replace(results.shipped(name)[0], values={variant: {} for variant in claim.variants})
+        assert words(claim, empty).endswith(": no run has it.")
+        assert not figure_of(claim, empty).axes[0].get_lines()
+    assert words(CLAIMS["selu"], results.shipped("selu")[0]).endswith(" at 50.")
+
+
 def test_names_are_unique_and_results_are_of_claims() -> None:
     assert len(CLAIMS) == len(names())
     for path in results.SHIPPED.glob("*.json"):
         result = results.read(path)
         assert path.stem == f"{result.name}-{result.budget}" and result.name in CLAIMS
         assert "another rule" not in result.standing(CLAIMS[result.name]), result.name
+        if result.standing(CLAIMS[result.name]) == result.verdict:
+            assert result.seeds >= CLAIMS[result.name].budgets[result.budget].seeds, result.name
         assert result.seeds > 0 and result.machine and re.fullmatch(r"\d{4}-\d\d-\d\d", result.date)
+
+
+def test_the_page_has_one_row_for_each_claim() -> None:
+    text = (record.CLAIMS.parents[1] / "docs" / "claims.md").read_text(encoding="utf-8")
+    assert sorted(re.findall(r"^\| \w+ \| `([a-z0-9-]+)` \|", text, re.MULTILINE)) == sorted(CLAIMS)
+    assert f"\n{len(CLAIMS)} claims, of which " in text
 
 
 def by_time(claim: Claim) -> object:
@@ -344,6 +362,9 @@ def test_the_verbs(canon: Callable[..., Any]) -> None:
     assert {row["claim"] for row in json.loads(canon("claims", "--json").out)} == set(CLAIMS)
     shown = canon("claims", "show", "ranknet-tie")
     assert "cost RankNet log 2" in shown.out and "expected=0.693147" in shown.out
+    shown = canon("claims", "show", "finetune-variance").out
+    assert "short: pretrained/finetune on rte from the run of bert optimizer.bias_correction=False" in shown
+    assert "quick: 20 seeds" in shown and "long: data.limit=600 train.epochs=20.0" in shown
     ran = canon("claims", "run", "ranknet-tie", "--json")
     assert json.loads(ran.out)["results"][0]["verdict"] == "holds" and "[1/1] ranknet-tie: pair, seed 0" in ran.err
     assert re.search(r"ranknet-tie +ranking +holds", canon("claims").out)
@@ -370,6 +391,7 @@ def test_the_verbs(canon: Callable[..., Any]) -> None:
     [
         (("run",), "Give the claims or chapters to run, or --all"),
         (("run", "degradations"), 'No claim or chapter "degradations"; did you mean degradation?'),
+        (("show", "nothing like it"), "All are listed by: canon claims."),
         (("run", "none.toml"), "There is no claim file none.toml."),
         (("run", "ranknet-tie", "--seeds", "0"), "--seeds must be a positive whole number, got 0."),
         (("show", "metrics"), '"metrics" is a chapter; give one of its claims: auc-two-ways'),
