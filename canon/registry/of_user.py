@@ -14,18 +14,19 @@ from canon.registry.record import System
 from canon.user_code import module_of
 
 _NAME = re.compile(r"(?P<path>.+\.py)(?::(?P<preset>[\w-]+))?")
-_RECORD = re.compile(r"^SYSTEM\b[^=\n]*=", re.MULTILINE)
+RECORD = "SYSTEM"  # what the record is called in the file
+_RECORD = re.compile(rf"^{RECORD}\b[^=\n]*=", re.MULTILINE)
 
 
-class Place(NamedTuple):
+class SystemFile(NamedTuple):
     path: Path
     preset: str
 
 
-def place_of(name: str) -> Place | None:
+def place_of(name: str) -> SystemFile | None:
     """The file and the preset that "rbf.py:tiny" names; None for the name of a system of canon."""
     match = _NAME.fullmatch(name)
-    return Place(Path(match["path"]), match["preset"] or "") if match else None
+    return SystemFile(Path(match["path"]), match["preset"] or "") if match else None
 
 
 def is_there(name: str) -> bool:
@@ -49,13 +50,15 @@ def system_in(path: Path) -> System:
 def _record(file: Path, digest: str) -> System:
     with border(file.name, "cannot be imported"):
         module = module_of(file, f"canon_system_{digest[:12]}")
-    system = vars(module).get("SYSTEM")
+    system = vars(module).get(RECORD)
     if not isinstance(system, System):
-        raise CanonError(f"{file.name} has no record of a system: SYSTEM = canon.registry.System(…).")
+        raise CanonError(f"{file.name} has no record of a system: {RECORD} = canon.registry.System(…).")
     if system.recipe or system.data_recipe:
         raise CanonError(f"{file.name}: leave recipe out, which is one of canon's; settings go in a TOML file.")
     cls = system.module.rpartition(":")[2]
     for name in ("Config", cls):
         if not isinstance(vars(module).get(name), type):
-            raise CanonError(f"{file.name} has no class {name}: a system needs Config, and the class in SYSTEM.module.")
+            raise CanonError(
+                f"{file.name} has no class {name}: a system needs Config, and the class in {RECORD}.module."
+            )
     return replace(system, module=f"{module.__name__}:{cls}")
