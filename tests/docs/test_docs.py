@@ -48,10 +48,26 @@ def blocks(text: str, language: str) -> list[str]:
 
 
 def commands(text: str) -> list[str]:
-    """The lines of sh blocks that the tests run."""
-    lines = [line.strip() for block in blocks(text, "sh") for line in block.splitlines()]
-    ours = [line for line in lines if line.startswith(("canon ", "python -m canon", "python -c"))]
-    return [line for line in ours if "# not run by the tests" not in line]
+    """The commands of sh blocks that the tests run; one goes on after a backslash and while a quote is open."""
+    result: list[str] = []
+    for block in blocks(text, "sh"):
+        lines = iter(block.replace("\\\n", "").splitlines())
+        for line in lines:
+            command = line.strip()
+            if not command.startswith(("canon ", "python -m canon", "python -c")):
+                continue
+            while is_open(command):
+                command += f"\n{next(lines)}"
+            result.append(command)
+    return [command for command in result if "# not run by the tests" not in command]
+
+
+def is_open(command: str) -> bool:
+    try:
+        shlex.split(command, comments=True)
+    except ValueError:
+        return True
+    return False
 
 
 def shortened(arguments: list[str]) -> list[str]:
@@ -119,24 +135,37 @@ def example_files() -> None:
             Image.fromarray(pixels).save(Path("photos", shape, f"{i}.png"))
 
 
+def is_chinese(page: Path) -> bool:
+    return page.name == "README.zh-CN.md" or ROOT / "docs" / "zh" in page.parents
+
+
 def by_language(page: Path) -> object:
     """The Chinese pages have the English ones' commands, which another test says; `make test-all` runs them too."""
-    chinese = page.name == "README.zh-CN.md" or page.parent.name == "zh"
-    return pytest.param(page, marks=pytest.mark.slow) if chinese else page
+    return pytest.param(page, marks=pytest.mark.slow) if is_chinese(page) else page
+
+
+def files_of(text: str) -> list[tuple[str, str]]:
+    """The files that a page shows in full: a block of Python or TOML that opens with its name, as in `# game.py`."""
+    listed = [block for language in ("python", "toml") for block in blocks(text, language)]
+    return [(match[1], block) for block in listed if (match := re.match(r"# (\w+\.(?:py|toml))\n", block))]
 
 
 @pytest.mark.usefixtures("small_texts")
 @pytest.mark.parametrize("page", [by_language(page) for page in PAGES if commands(TEXTS[page])], ids=named)
 def test_commands_run_in_page_order(page: Path, canon: Callable[..., Any]) -> None:
     example_files()
+    for name, content in files_of(TEXTS[page]):
+        Path(name).write_text(content, encoding="utf-8")
     for line in commands(TEXTS[page]):
         words = shlex.split(line, comments=True)
         if words[:2] == ["python", "-c"]:
             reported = io.StringIO()
             with contextlib.redirect_stdout(reported):
                 exec(words[2], {})
-            assert words[3] == ">" and reported.getvalue(), line
-            Path(words[4]).write_text(reported.getvalue())
+            assert reported.getvalue(), f"{line} printed nothing"
+            if words[3:]:
+                assert words[3] == ">", line
+                Path(words[4]).write_text(reported.getvalue(), encoding="utf-8")
             continue
         arguments = words[3:] if words[0] == "python" else words[1:]
         outcome = canon(*shortened(arguments))

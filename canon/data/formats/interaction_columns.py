@@ -18,11 +18,12 @@ from canon.data.formats.layout import first_lines, layout_of
 
 ROLES = ("user", "item", "rating", "time")
 PATTERNS = {
-    "user": r"(user|customer|visitor|member|reviewer|session|uid)([-_ ]?(id|no|name))?",
+    "user": r"(user|customer|visitor|member|reviewer|reader|buyer|session|uid)([-_ ]?(id|no|name))?"
+    r"|(用户|顾客|客户|会员|读者|买家)(编号|id|名)?",
     "item": r"(item|movie|product|song|track|artist|book|isbn|business|video|anime|game|article|iid|mid|asin)"
-    r"([-_ ]?(id|no))?",
-    "rating": r"(rating|score|star|count|play|weight)s?|play[-_ ]?count|overall",
-    "time": r"time|timestamp|date|datetime|unix[-_ ]?(review[-_ ]?)?time",
+    r"([-_ ]?(id|no))?|(物品|商品|电影|图书|书籍|歌曲|菜品|店铺|文章)(编号|id|名)?",
+    "rating": r"(rating|score|star|count|play|weight)s?|play[-_ ]?count|overall|评分|打分|星级|次数",
+    "time": r"time|timestamp|date|datetime|unix[-_ ]?(review[-_ ]?)?time|时间|日期|时间戳",
 }
 _OTHER = r"event|action"  # columns that interactions may have and that are not read
 PAIRS = "::"

@@ -131,4 +131,5 @@ def kind_for(kinds: Sequence[Kind], config: Any, system: str) -> Kind:
         if accepts(kind, config):
             return kind
     wanted = " or ".join(dict.fromkeys(kind.plural for kind in kinds))
-    raise CanonError(f"{system} reads {wanted}, but {config.source} is {kind_of(config).singular}.")
+    settings = "".join(dict.fromkeys(kind.named_by for kind in kinds))
+    raise CanonError(f"{system} reads {wanted}, but {config.source} is {kind_of(config).singular}{settings}.")

@@ -45,6 +45,7 @@ class Kind(ABC):
     formats: ClassVar[tuple[str, ...]]  # of data.format
     offered: ClassVar[bool] = True  # whether `check` offers its systems for data of another kind
     certain: ClassVar[bool] = False  # whether data of this kind is nothing else, even where a mistake in it is found
+    named_by: ClassVar[str] = ""  # which settings say that a file is of this kind, as the end of a sentence
     untrained: ClassVar[str] = ", which no system of canon is trained on"  # where that is so
 
     @abstractmethod

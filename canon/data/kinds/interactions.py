@@ -78,6 +78,7 @@ class InteractionKind(Kind):
     name = "interactions"
     singular = "a set of interactions"
     plural = "interactions"
+    named_by = "; data.user and data.item name the columns of interactions"
     plural_zh = "用户与物品的交互"
     settings = InteractionSettings
     formats = ("interactions",)
