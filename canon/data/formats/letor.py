@@ -134,6 +134,13 @@ def side_file(path: Path) -> Path | None:
     return _beside(path, *SIDES)
 
 
+def is_beside(path: Path) -> bool:
+    """Whether a file belongs to another, by its ending and the other's name."""
+    stem = path.with_suffix("") if path.suffix in COMPRESSIONS else path
+    of = stem.with_suffix("")
+    return stem.suffix in (*SIDES, *_UNUSED) and any(Path(f"{of}{packed}").is_file() for packed in ("", *COMPRESSIONS))
+
+
 def _beside(path: Path, *endings: str) -> Path | None:
     stem = path.with_suffix("") if path.suffix in COMPRESSIONS else path
     beside = (Path(f"{stem}{side}{packed}") for side in endings for packed in ("", *COMPRESSIONS))

@@ -24,7 +24,7 @@ from canon.data.checking.report import CheckReport
 from canon.data.columns import PEEK, number_targets, texts_of
 from canon.data.formats.files import ending
 from canon.data.formats.images import visible
-from canon.data.formats.letor import QueryRows, grouped, is_letor, joined, read_letor
+from canon.data.formats.letor import QueryRows, grouped, is_beside, is_letor, joined, read_letor
 from canon.data.formats.tables import Table, is_table, load_parquet, read_table
 from canon.data.kinds.base import Kind, holds_tables, once, peeked, records_of
 from canon.data.kinds.parts import files_in, leading_file, parts_of
@@ -39,6 +39,7 @@ _GRADE = ("relevance", "grade", "rel", "label", "target", "y")
 _FOLDER, _PIECE = re.compile(r"fold[-_ ]?(\d+)", re.IGNORECASE), re.compile(r"S([1-5])\.\w+(\.\w+)?")
 HIGHEST_GRADE = 30  # that LightGBM ranks by
 _PIECES = 5
+_MISTAKEN = 0.05  # of a column of numbers: a larger share of other cells makes it a column of something else
 _TRAINED = 3  # pieces that a fold trains on
 
 
@@ -114,7 +115,7 @@ class QueryKind(Kind):
             whole, notes = _read_shards(path, shards, config)
             files = {str(place): file for place, file in enumerate(shards)}
             return QuerySource(path.name, {"train": whole}, records_of(files), notes)
-        parts = parts_of(path, lambda file: _is_read(file, config), "files of queries", config.fold)
+        parts = parts_of(path, lambda file: _is_read(file, config), "files of queries", config.fold, is_beside)
         opened = {split: _read(file, config) for split, file in parts.files.items()}
         notes = once({parts.files[split]: notes_of_file for split, (_, notes_of_file) in opened.items()})
         rows_of = {split: rows for split, (rows, _) in opened.items()}
@@ -307,6 +308,7 @@ def _grades(table: Table, config: Any) -> str:
 
 
 def _numbers(table: Table, config: Any, query: str) -> list[str]:
-    """The columns of numbers beside the query, the grade and the document."""
+    """The columns of numbers beside the query, the grade and the document; a few other cells in one are mistakes, and
+    reading it names the first."""
     other = {query, _grades(table, config), _named(table, _DOCUMENT)}
-    return [name for name in table.names if name not in other and not table.facts(name).bad]
+    return [name for name in table.names if name not in other and table.facts(name).bad <= _MISTAKEN * len(table)]
