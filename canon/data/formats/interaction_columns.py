@@ -22,8 +22,8 @@ PATTERNS = {
     "item": r"(item|movie|product|song|track|artist|book|isbn|business|video|anime|game|article|iid|mid|asin)"
     r"([-_ ]?(id|no))?",
     "rating": r"(rating|score|star|count|play|weight)s?|play[-_ ]?count|overall",
-    "time": r"((event|click|view|unix|review|purchase|order)[-_ ]?)*(time|timestamp|date|datetime|ts)([-_ ]?(stamp|ms))?"
-    r"|(created|updated|rated|purchased|ordered)[-_ ]?(at|on)",
+    "time": r"((event|click|view|unix|review|purchase|order)[-_ ]?)*"
+    r"(time|timestamp|date|datetime|ts)([-_ ]?(stamp|ms))?|(created|updated|rated|purchased|ordered)[-_ ]?(at|on)",
 }
 _OTHER = r"event|action"  # columns that interactions may have and that are not read
 PAIRS = "::"
