@@ -72,7 +72,7 @@ class QueryKind(Kind):
         files = files_in(path)
         named = any(map(split_of, files))
         leading = leading_file(path)
-        held = any(_holds(file, config.encoding) for file in files if file == leading or not named)
+        held = any(is_letor(file, config.encoding) for file in files if file == leading or not named)
         if held:
             return f"{path.name} has lines such as {EXAMPLE}"
         try:
@@ -229,19 +229,12 @@ def _read_shards(path: Path, shards: Sequence[Path], config: Any) -> tuple[Query
     return rows, (f"{path.name}: {len(shards)} Parquet files are read as one.", *notes, *filter(None, [note]))
 
 
-def _holds(file: Path, encoding: str) -> bool:
-    try:
-        return is_letor(file, encoding)
-    except CanonError:  # not text
-        return False
-
-
 def _is_read(file: Path, config: Any) -> bool:
-    return _holds(file, config.encoding) or (config.format == "auto" and is_table(file, config))
+    return is_letor(file, config.encoding) or (config.format == "auto" and is_table(file, config))
 
 
 def _read(file: Path, config: Any) -> tuple[QueryRows, tuple[str, ...]]:
-    if config.format in QUERIES.formats or _holds(file, config.encoding) or not is_table(file, config):
+    if config.format in QUERIES.formats or is_letor(file, config.encoding) or not is_table(file, config):
         return read_letor(file, config.encoding)
     return rows_of_table(read_table(file, config), config)
 
