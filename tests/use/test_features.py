@@ -143,7 +143,10 @@ def test_some_candidates_have_the_features_that_all_have() -> None:
         assert np.array_equal(values, wanted), name
 
 
-def test_joined_fields_are_the_joined_texts() -> None:
+@pytest.mark.parametrize("at_once", [1, 7, 1 << 20])
+def test_joined_fields_are_the_joined_texts(monkeypatch: pytest.MonkeyPatch, at_once: int) -> None:
+    monkeypatch.setattr("canon.use.search.postings._AT_ONCE", at_once)
+    monkeypatch.setattr("canon.use.search.bm25._AT_ONCE", at_once)
     words: dict[str, int] = {}
     one, other = texts(1), texts(2)
     joined = Postings.joined([Postings.of(one, words), Postings.of(other, words)])
@@ -151,6 +154,18 @@ def test_joined_fields_are_the_joined_texts() -> None:
     assert np.array_equal(joined.lengths, whole.lengths) and joined.words == whole.words
     for array in ("indptr", "docs", "counts", "df", "cf", "distinct"):
         assert np.array_equal(getattr(joined, array), getattr(whole, array)), array
+    scores = BM25.over(joined).scores("apple fig egg")
+    relative_n = whole.lengths / whole.mean_length
+    for row in range(whole.rows):
+        by_hand = 0.0
+        for word in ("apple", "fig", "egg"):
+            listed = whole.docs[whole.places(words[word])].tolist()
+            if row in listed:
+                tf = whole.counts[whole.places(words[word])][[listed.index(row)]]
+                by_hand += (
+                    bm25_idf("lucene", np.array([len(listed)]), 40) * saturation("lucene", tf, relative_n[row])
+                )[0]
+        assert scores[row] == pytest.approx(by_hand, rel=1e-6)
 
 
 def test_saturation_rises_with_tf() -> None:
