@@ -163,7 +163,7 @@ def test_joined_fields_are_the_joined_texts(monkeypatch: pytest.MonkeyPatch, at_
             if row in listed:
                 tf = whole.counts[whole.places(words[word])][[listed.index(row)]]
                 by_hand += (
-                    bm25_idf("lucene", np.array([len(listed)]), 40) * saturation("lucene", tf, relative_n[row])
+                    bm25_idf("lucene", np.array([len(listed)]), whole.rows) * saturation("lucene", tf, relative_n[row])
                 )[0]
         assert scores[row] == pytest.approx(by_hand, rel=1e-6)
 
