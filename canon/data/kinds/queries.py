@@ -214,18 +214,18 @@ def _shards(path: Path) -> list[Path]:
 
 def _read_shards(path: Path, shards: Sequence[Path], config: Any) -> tuple[QueryRows, tuple[str, ...]]:
     """All of them as one, a query's documents brought together whichever file they are in."""
-    read = {file: rows_of_table(read_table(file, config), config) for file in shards}
-    first, *others = (rows for rows, _ in read.values())
+    read = {file: _rows_of(read_table(file, config), config) for file in shards}
+    first, *others = (rows for rows, *_ in read.values())
     for rows in others:
         if rows.features != first.features:
             raise CanonError(f"{rows.path} has other columns of numbers than {first.path}; give all the same.")
-    rows, note = joined([first, *others], str(path)), ""
+    rows, note = joined([first, *others], str(path)), next(filter(None, (apart for *_, apart in read.values())), "")
     if len(set(rows.queries.tolist())) < len(rows):
         names = np.repeat(rows.queries, rows.sizes).tolist()
         rows, note = grouped(
             str(path), rows.values, rows.grades, names, rows.documents, rows.features, rows.places, "row"
         )
-    notes = once({file: own for file, (_, own) in read.items()})
+    notes = once({file: own for file, (_, own, _) in read.items()})
     return rows, (f"{path.name}: {len(shards)} Parquet files are read as one.", *notes, *filter(None, [note]))
 
 
@@ -241,6 +241,12 @@ def _read(file: Path, config: Any) -> tuple[QueryRows, tuple[str, ...]]:
 
 def rows_of_table(table: Table, config: Any, features: Sequence[str] = ()) -> tuple[QueryRows, tuple[str, ...]]:
     """Queries of a table, and notes; `features` are those of a run that predicts, which needs no grades."""
+    rows, notes, apart = _rows_of(table, config, features)
+    return rows, (*notes, *filter(None, [apart]))
+
+
+def _rows_of(table: Table, config: Any, features: Sequence[str] = ()) -> tuple[QueryRows, tuple[str, ...], str]:
+    """The same, and apart from the other notes whether documents of a query are apart."""
     path = str(table.path)
     query = table.require(config.query, "data.query") if config.query else _named(table, _QUERY)
     if not query:
@@ -266,8 +272,8 @@ def rows_of_table(table: Table, config: Any, features: Sequence[str] = ()) -> tu
     documents = table.texts(document) if document else np.full(len(table), "", dtype=object)
     grades = _graded(table, label) if label and not (features and table.unlabelled(label).any()) else None
     where = np.arange(1, len(table) + 1)
-    rows, note = grouped(path, values, grades, table.texts(query).tolist(), documents, tuple(names), where, "row")
-    return rows, (*notes, *filter(None, [note]))
+    rows, apart = grouped(path, values, grades, table.texts(query).tolist(), documents, tuple(names), where, "row")
+    return rows, tuple(notes), apart
 
 
 def number_features(table: Table, name: str) -> np.ndarray:
