@@ -219,14 +219,15 @@ def _read_shards(path: Path, shards: Sequence[Path], config: Any) -> tuple[Query
     for rows in others:
         if rows.features != first.features:
             raise CanonError(f"{rows.path} has other columns of numbers than {first.path}; give all the same.")
-    rows, note = joined([first, *others], str(path)), next(filter(None, (apart for *_, apart in read.values())), "")
+    rows, together = joined([first, *others], str(path)), ""
     if len(set(rows.queries.tolist())) < len(rows):
         names = np.repeat(rows.queries, rows.sizes).tolist()
-        rows, note = grouped(
+        rows, together = grouped(
             str(path), rows.values, rows.grades, names, rows.documents, rows.features, rows.places, "row"
         )
     notes = once({file: own for file, (_, own, _) in read.items()})
-    return rows, (f"{path.name}: {len(shards)} Parquet files are read as one.", *notes, *filter(None, [note]))
+    apart = [note for note in (together, *(note for *_, note in read.values())) if note][:1]
+    return rows, (f"{path.name}: {len(shards)} Parquet files are read as one.", *notes, *apart)
 
 
 def _is_read(file: Path, config: Any) -> bool:
