@@ -75,6 +75,10 @@ def forms(folder: Path) -> dict[str, Path]:
             ],
         ),
         "milliseconds": write(folder / "e.csv", [header, *(f"{u},{i},{r},{t}000" for u, i, r, t in data)]),
+        "ts": write(folder / "j.csv", ["customer,product,stars,ts", *(",".join(map(str, row)) for row in data)]),
+        "created_at": write(
+            folder / "k.csv", ["user_id,item_id,rating,created_at", *(",".join(map(str, row)) for row in data)]
+        ),
         "dates": write(
             folder / "f.csv",
             ["user,item,rating,date", *(f"{u},{i},{r},{np.datetime64(t, 's')}Z" for u, i, r, t in data)],

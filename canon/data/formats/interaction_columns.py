@@ -23,7 +23,9 @@ PATTERNS = {
     "item": r"(item|movie|product|song|track|artist|book|isbn|business|video|anime|game|article|iid|mid|asin)"
     r"([-_ ]?(id|no))?|(物品|商品|电影|图书|书籍|歌曲|菜品|店铺|文章)(编号|id|名)?",
     "rating": r"(rating|score|star|count|play|weight)s?|play[-_ ]?count|overall|评分|打分|星级|次数",
-    "time": r"time|timestamp|date|datetime|unix[-_ ]?(review[-_ ]?)?time|时间|日期|时间戳",
+    "time": r"((event|click|view|unix|review|purchase|order)[-_ ]?)*"
+    r"(time|timestamp|date|datetime|ts)([-_ ]?(stamp|ms))?|(created|updated|rated|purchased|ordered)[-_ ]?(at|on)"
+    r"|时间|日期|时间戳",
 }
 _OTHER = r"event|action"  # columns that interactions may have and that are not read
 PAIRS = "::"

@@ -72,8 +72,15 @@ def of_fold(files: Sequence[Path], fold: int | None, path: Path) -> list[Path]:
     return [item for item in files if numbers.get(item, fold) == fold]
 
 
-def parts_of(path: Path, holds: Callable[[Path], bool], what: str = "files", fold: int | None = None) -> Parts:
-    """The file of each split; `holds` says whether a file is of the wanted format. fold: see `of_fold`."""
+def parts_of(
+    path: Path,
+    holds: Callable[[Path], bool],
+    what: str = "files",
+    fold: int | None = None,
+    beside: Callable[[Path], bool] = lambda file: False,
+) -> Parts:
+    """The file of each split; `holds` says whether a file is of the wanted format, `beside` whether it belongs to
+    another, so that no note says that it is ignored. fold: see `of_fold`."""
     if path.is_file():
         return Parts({"train": path}, [])
     data, notes = of_fold([item for item in files_in(path) if holds(item)], fold, path), []
@@ -91,6 +98,7 @@ def parts_of(path: Path, holds: Callable[[Path], bool], what: str = "files", fol
     if "train" not in by_split:
         raise CanonError(f"{path} has {len(data)} {what}, none of them named train; give one file.")
     others = [item for item in visible(data[0].parent) if item.is_file() and item not in by_split.values()]
+    others = [item for item in others if not beside(item)]
     notes += ignored(path, [item for item in others if not any(item.name in note for note in notes)])
     return Parts({split: by_split[split] for split in SPLITS if split in by_split}, notes)
 

@@ -34,6 +34,7 @@ from canon.use.search.postings import Postings, words_of
 K1, B = 1.5, 0.75
 VARIANTS = ("lucene", "robertson", "atire", "bm25l", "bm25+")
 _FILES = ("indptr", "docs", "weights")
+_AT_ONCE = 1 << 20  # places that are weighed together
 
 
 def idf(variant: str, df: np.ndarray, rows: int) -> np.ndarray:
@@ -78,11 +79,15 @@ class BM25:
     def over(cls, postings: Postings, variant: str = "lucene") -> BM25:
         if not len(postings.docs):
             raise CanonError("There are no words in these rows.")
-        relative_P = (postings.lengths / postings.mean_length)[postings.docs]
-        df_V = np.diff(postings.indptr)
-        idf_P = np.repeat(idf(variant, df_V, postings.rows), df_V)
-        weight_P = idf_P * saturation(variant, postings.counts, relative_P)
-        return cls(postings.words, postings.indptr, postings.docs, weight_P.astype(np.float32), postings.rows)
+        relative_n = postings.lengths / postings.mean_length
+        idf_V = idf(variant, np.diff(postings.indptr), postings.rows)
+        weight_P = np.empty(len(postings.docs), dtype=np.float32)
+        for start in range(0, len(weight_P), _AT_ONCE):
+            some = slice(start, start + _AT_ONCE)
+            places = np.arange(start, min(start + _AT_ONCE, len(weight_P)))
+            idf_P = idf_V[np.searchsorted(postings.indptr, places, side="right") - 1]
+            weight_P[some] = idf_P * saturation(variant, postings.counts[some], relative_n[postings.docs[some]])
+        return cls(postings.words, postings.indptr, postings.docs, weight_P, postings.rows)
 
     def save(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)

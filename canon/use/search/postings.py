@@ -9,16 +9,19 @@ Shapes: n rows, V words, P places where a word is in a row.
 from __future__ import annotations
 
 import re
+from array import array
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
 from canon.data.checking.measure import HAN
 
 _WORD = re.compile(rf"[{HAN}]|[^\W_{HAN}]+")
+_AT_ONCE = 1 << 20  # places whose words are joined together
 
 
 def words_of(text: str) -> list[str]:
@@ -36,42 +39,47 @@ class Postings:
     @classmethod
     def of(cls, texts: Iterable[str], words: dict[str, int] | None = None) -> Postings:
         """The postings of rows; `words` is a vocabulary shared with other fields, which grows."""
+        from scipy.sparse import csr_array
+
         words = {} if words is None else words
-        terms: list[np.ndarray] = []
-        counts: list[np.ndarray] = []
-        sizes: list[int] = []
-        lengths: list[int] = []
+        terms, counts, ends, lengths = array("i"), array("i"), array("q", [0]), array("q")
         for text in texts:
             tf = Counter(words_of(text))
-            terms.append(np.fromiter((words.setdefault(word, len(words)) for word in tf), np.int32, len(tf)))
-            counts.append(np.fromiter(tf.values(), np.int32, len(tf)))
-            sizes.append(len(tf))
+            terms.extend([words.setdefault(word, len(words)) for word in tf])
+            counts.extend(tf.values())
+            ends.append(len(terms))
             lengths.append(tf.total())
-        none = np.empty(0, dtype=np.int32)
-        doc_P = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
-        return cls._of(words, np.concatenate([none, *terms]), doc_P, np.concatenate([none, *counts]), np.array(lengths))
-
-    @classmethod
-    def _of(
-        cls, words: dict[str, int], term_P: np.ndarray, doc_P: np.ndarray, tf_P: np.ndarray, lengths: np.ndarray
-    ) -> Postings:
-        order = np.argsort(term_P, kind="stable")
-        indptr = np.concatenate([[0], np.cumsum(np.bincount(term_P, minlength=len(words)))])
-        return cls(words, indptr.astype(np.int64), doc_P[order], tf_P[order], lengths.astype(np.int64))
+        rows = len(lengths)
+        term_P, tf_P = (
+            np.frombuffer(values, dtype=np.int32) if values else np.empty(0, "i4") for values in (terms, counts)
+        )
+        by_row = csr_array((tf_P, term_P, np.frombuffer(ends, dtype=np.int64)), shape=(rows, len(words)))
+        by_word = by_row.tocsc()  # two passes over the places, without a sort
+        indptr, docs = by_word.indptr.astype(np.int64), by_word.indices.astype(np.int32, copy=False)
+        return cls(words, indptr, docs, by_word.data, np.array(lengths, dtype=np.int64))
 
     @classmethod
     def joined(cls, fields: Sequence[Postings]) -> Postings:
-        """The fields as one: counts and lengths are added."""
-        terms, docs, counts = (np.concatenate(parts) for parts in zip(*map(Postings._places, fields), strict=True))
-        rows = fields[0].rows
-        keys, where = np.unique(docs.astype(np.int64) * len(fields[0].words) + terms, return_inverse=True)
-        tf_P = np.bincount(where, weights=counts, minlength=len(keys)).astype(np.int32)
-        doc_P, term_P = np.divmod(keys, max(len(fields[0].words), 1))
+        """The fields as one: counts and lengths are added. Some words at once, so that memory stays small."""
+        rows, words = fields[0].rows, fields[0].words
+        ends_FV = np.stack([np.append(f.indptr, np.full(len(words) + 1 - len(f.indptr), len(f.docs))) for f in fields])
+        cuts = np.searchsorted(ends_FV.sum(axis=0), np.arange(0, int(ends_FV[:, -1].sum()) + _AT_ONCE, _AT_ONCE))
+        docs, counts, df = [np.empty(0, np.int32)], [np.empty(0, np.int32)], [np.empty(0, np.int64)]
+        for first, last in pairwise(np.unique(np.append(cuts.clip(max=len(words)), len(words))).tolist()):
+            some = [slice(int(ends_V[first]), int(ends_V[last])) for ends_V in ends_FV]
+            keys = [
+                np.repeat(np.arange(last - first), np.diff(ends_V[first : last + 1])) * rows + field.docs[part]
+                for field, part, ends_V in zip(fields, some, ends_FV, strict=True)
+            ]
+            key_P, where = np.unique(np.concatenate(keys), return_inverse=True)
+            tf = np.concatenate([field.counts[part] for field, part in zip(fields, some, strict=True)])
+            term_P, doc_P = np.divmod(key_P, max(rows, 1))
+            docs.append(doc_P.astype(np.int32))
+            counts.append(np.bincount(where, weights=tf, minlength=len(key_P)).astype(np.int32))
+            df.append(np.bincount(term_P, minlength=last - first))
         lengths = np.sum([field.lengths for field in fields], axis=0, dtype=np.int64).reshape(rows)
-        return cls._of(fields[0].words, term_P.astype(np.int32), doc_P.astype(np.int32), tf_P, lengths)
-
-    def _places(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        return self.term_of_places, self.docs, self.counts
+        indptr = np.concatenate([[0], np.cumsum(np.concatenate(df))]).astype(np.int64)
+        return cls(words, indptr, np.concatenate(docs), np.concatenate(counts), lengths)
 
     @property
     def rows(self) -> int:
