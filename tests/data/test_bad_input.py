@@ -164,7 +164,7 @@ CASES: dict[str, tuple[Callable[[Path], Path], dict[str, Any], str]] = {
         "data.source is missing: name a set (canon list datasets), a file or a folder.",
     ),
     "unknown ending": (
-        text("x", "t.xyz"),
+        text("\0", "t.xyz"),
         {},
         '{p}: the ending ".xyz" is unknown; set data.format to one of '
         "squad, choices, letor, interactions, svmlight, libfm, libffm, criteo, conll, sentences, "

@@ -289,3 +289,12 @@ def test_a_table_of_pictures_says_what_to_do(canon: Canon) -> None:
     for path in ("pets", "pets/labels.csv"):
         checked = canon("check", path)
         assert checked.code == 2 and 'names pictures in the column "file": put the pictures' in checked.err
+
+
+def test_what_lies_beside_classes_is_said(canon: Canon) -> None:
+    for part in ("train", "test"):
+        for number, (text, mood) in enumerate(reviews(40)):
+            write(f"acl/{part}/{'neg' if mood else 'pos'}/{number}.txt", [text])
+    write("acl/train/unsup/0.txt", ["a text"])
+    write("acl/imdb.vocab", ["the", "of"])
+    assert "Ignored in acl: imdb.vocab, unsup." in canon("check", "acl").out

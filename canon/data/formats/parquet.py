@@ -65,8 +65,8 @@ def class_names(schema: Any) -> dict[str, list[str]]:
     """The names of the classes in columns of numbers, or of lists of numbers, as Hugging Face's datasets keep them."""
     try:
         features = json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"]
-        found = {name: feature.get("feature", feature) for name, feature in features.items()}
-        return {name: feature["names"] for name, feature in found.items() if feature.get("_type") == "ClassLabel"}
+        inner = {name: feature.get("feature", feature) for name, feature in features.items()}
+        return {name: feature["names"] for name, feature in inner.items() if feature.get("_type") == "ClassLabel"}
     except (KeyError, ValueError, TypeError, AttributeError):  # no such notes, or of another program
         return {}
 

@@ -71,26 +71,26 @@ def read_spans(path: Path, encoding: str, fields: SpanFields) -> Iterator[tuple[
 
 def _spans(value: Any) -> list[tuple[int, int, str]] | None:
     """Start, end (exclusive) and kind of each entity; None where a value is something else."""
-    found: list[tuple[Any, Any, Any]] = []
+    spans: list[tuple[Any, Any, Any]] = []
     if isinstance(value, dict):
         for kind, names in value.items():
             places = names.values() if isinstance(names, dict) else ()
             pairs = [place for listed in places if isinstance(listed, list) for place in listed]
             if not pairs or not all(isinstance(place, list) and len(place) == 2 for place in pairs):
                 return None
-            found += [(start, end + 1 if isinstance(end, int) else end, kind) for start, end in pairs]
+            spans += [(start, end + 1 if isinstance(end, int) else end, kind) for start, end in pairs]
     elif isinstance(value, list):
         for item in value:
             if isinstance(item, dict):
-                found.append(tuple(_first(item, names) for names in (_STARTS, _ENDS, _KINDS)))  # type: ignore[arg-type]
+                spans.append(tuple(_first(item, names) for names in (_STARTS, _ENDS, _KINDS)))  # type: ignore[arg-type]
             elif isinstance(item, list) and len(item) == 3:
-                found.append((item[0], item[1], item[2]))
+                spans.append((item[0], item[1], item[2]))
             else:
                 return None
     else:
         return None
-    right = all(isinstance(start, int) and isinstance(end, int) and isinstance(kind, str) for start, end, kind in found)
-    return found if right else None
+    right = all(isinstance(start, int) and isinstance(end, int) and isinstance(kind, str) for start, end, kind in spans)
+    return spans if right else None
 
 
 def _first(item: dict[str, Any], names: tuple[str, ...]) -> Any:

@@ -19,7 +19,7 @@ from canon.data.formats.images import folder_record, visible
 from canon.data.formats.layout import first_lines, layout_of
 from canon.data.formats.rows import Rows, TextRows
 from canon.data.formats.tables import ENDINGS as TABLES
-from canon.data.kinds.parts import files_in
+from canon.data.kinds.parts import files_in, ignored
 from canon.data.schema import FileRecord
 from canon.data.source import SPLITS, split_of
 from canon.errors import CanonError
@@ -115,8 +115,8 @@ def _stem(path: Path) -> str:
     return name
 
 
-def read_classes(folder: Path, files: ClassFiles, encoding: str) -> tuple[dict[str, Rows], FileRecord, str]:
-    """The texts of each split, one record for all files, and a note."""
+def read_classes(folder: Path, files: ClassFiles, encoding: str) -> tuple[dict[str, Rows], FileRecord, tuple[str, ...]]:
+    """The texts of each split, one record for all files, and notes."""
     parts: dict[str, Rows] = {}
     for split, by_class in files.parts.items():
         texts: list[str] = []
@@ -138,4 +138,7 @@ def read_classes(folder: Path, files: ClassFiles, encoding: str) -> tuple[dict[s
         parts[split] = TextRows(str(folder), places.__getitem__, texts, None, labels)
     every = sorted(path for by_class in files.parts.values() for paths in by_class.values() for path in paths)
     note = f"Each {files.what} is a class: {listed(list(files.parts['train']))}."
-    return parts, folder_record(folder, every), note
+    read = {place for path in every for place in (path, *path.parents)}
+    looked = [folder, *(item for item in visible(folder) if item.is_dir() and split_of(item))]
+    others = [item for place in looked for item in visible(place) if item not in read]
+    return parts, folder_record(folder, every), (note, *ignored(folder, others))

@@ -109,8 +109,8 @@ class LabelledKind(ExampleKind):
 
     def read(self, path: Path, config: Any, like: Source | None = None) -> ExampleSource:
         if path.is_dir() and (files := class_files(path)):
-            parts, record, note = read_classes(path, files, config.encoding)
-            return ExampleSource(path.name, parts, (record,), (note,))
+            parts, record, notes = read_classes(path, files, config.encoding)
+            return ExampleSource(path.name, parts, (record,), notes)
         table = config.format in TABLE.formats or holds_tables(path, config)
         if config.format in self.formats or not table or self.holds(leading_file(path) or path, config):
             return super().read(path, config, like)
