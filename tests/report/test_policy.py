@@ -59,7 +59,7 @@ def test_rewards_beyond_all_measure_are_no_warning(tmp_path: Path, recwarn: pyte
 
 def test_a_prediction_is_drawn_beside_what_it_predicts() -> None:
     """Numbers of one sort in one chart, each other number in its own, and none twice or left out."""
-    numbers = {**dict.fromkeys(LOGGED, 1.0), "train/lr": 0.1}
+    numbers = {**dict.fromkeys(LOGGED, 5.0), "train/lr": 0.1}
     rows = [{"step": step, "epoch": 0, **numbers} for step in (1.0, 2.0, 3.0)]
     charts = run_charts(rows, {}, {}, 2, None, Control.drawn_together)
     drawn = [[line.name for line in chart.lines] for chart in charts]
