@@ -136,11 +136,11 @@ def _figure(grid: Table, name: str) -> figures.Figure:
             row, col = divmod(place, cols)
             value = numbers[row, col]
             text = f"{value:.2g}" if name == "values" else f"{value:,.0f}" if value < 1e4 else f"{value:.1e}"
-            axis.text(col, row + 0.28, text, ha="center", va="center", fontsize=6, color=figures.FAINT)
+            axis.text(col, row + 0.28, text, ha="center", va="center", fontsize=6, color=figures.INK)
             axis.text(col, row - 0.12, grid["arrows"][place] or letter, ha="center", va="center", fontsize=11)
         if name == "values" and len(grid["path"]) > 1:
             down, right = np.divmod(np.array(grid["path"]), cols)
-            axis.plot(right, down, color=figures.COLORS[1], lw=1.5, alpha=0.7)
+            axis.plot(right, down, color=figures.COLORS[1], lw=4, alpha=0.35)
         axis.set(title="Values" if name == "values" else "Visits", xticks=[], yticks=[])
         axis.grid(False)
     return figure
