@@ -24,7 +24,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from statistics import fmean, stdev
+from statistics import fmean
 
 from canon.claims.record import FAILED, Claim, Part, terms
 from canon.report.page import number
@@ -141,12 +141,18 @@ def _interval(part: Part, differences: Sequence[float]) -> tuple[float | None, f
         return low, high, ""
     if n == 1:
         return None, None, "one seed has no spread; add --seeds 5"
-    mean, sd = fmean(differences), stdev(differences)
+    mean, sd = fmean(differences), _spread(differences)
     if sd <= 1e-12 * max(map(abs, differences)) and mean != 0:
         # n copies of one number are not n observations.
         return None, None, f"the difference is {number(mean)} for every seed"
     margin = _quantile(n) * sd / math.sqrt(n)
     return mean - margin, mean + margin, ""
+
+
+def _spread(values: Sequence[float]) -> float:
+    """The standard deviation of a sample; the statistics module counts it in fractions, ten times as slowly."""
+    mean = fmean(values)
+    return math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1))
 
 
 @cache
@@ -175,7 +181,7 @@ def _verdict(part: Part, low: float, high: float) -> str:
 def _needed(part: Part, differences: Sequence[float]) -> int | None:
     """The least number of seeds that would settle it, if they have this mean and spread (or share)."""
     have, mean = len(differences), fmean(differences)
-    sd = stdev(differences) if have > 1 else 0.0
+    sd = _spread(differences) if have > 1 else 0.0
     for n in range(have + 1, _MOST_SEEDS + 1):
         if part.kind == "often":
             hits = round(mean * n)
