@@ -64,7 +64,8 @@ class Postings:
         rows, words = fields[0].rows, fields[0].words
         ends_FV = np.stack([np.append(f.indptr, np.full(len(words) + 1 - len(f.indptr), len(f.docs))) for f in fields])
         cuts = np.searchsorted(ends_FV.sum(axis=0), np.arange(0, int(ends_FV[:, -1].sum()) + _AT_ONCE, _AT_ONCE))
-        docs, counts, df = [np.empty(0, np.int32)], [np.empty(0, np.int32)], [np.empty(0, np.int64)]
+        total, done = int(ends_FV[:, -1].sum()), 0
+        docs, counts, df_V = np.empty(total, np.int32), np.empty(total, np.int32), np.zeros(len(words), np.int64)
         for first, last in pairwise(np.unique(np.append(cuts.clip(max=len(words)), len(words))).tolist()):
             some = [slice(int(ends_V[first]), int(ends_V[last])) for ends_V in ends_FV]
             keys = [
@@ -73,13 +74,14 @@ class Postings:
             ]
             key_P, where = np.unique(np.concatenate(keys), return_inverse=True)
             tf = np.concatenate([field.counts[part] for field, part in zip(fields, some, strict=True)])
-            term_P, doc_P = np.divmod(key_P, max(rows, 1))
-            docs.append(doc_P.astype(np.int32))
-            counts.append(np.bincount(where, weights=tf, minlength=len(key_P)).astype(np.int32))
-            df.append(np.bincount(term_P, minlength=last - first))
+            new = slice(done, done + len(key_P))
+            term_P, docs[new] = np.divmod(key_P, max(rows, 1))
+            counts[new] = np.bincount(where, weights=tf, minlength=len(key_P))
+            df_V[first:last] = np.bincount(term_P, minlength=last - first)
+            done = new.stop
         lengths = np.sum([field.lengths for field in fields], axis=0, dtype=np.int64).reshape(rows)
-        indptr = np.concatenate([[0], np.cumsum(np.concatenate(df))]).astype(np.int64)
-        return cls(words, indptr, np.concatenate(docs), np.concatenate(counts), lengths)
+        indptr = np.concatenate([[0], np.cumsum(df_V)]).astype(np.int64)
+        return cls(words, indptr, docs[:done], counts[:done], lengths)
 
     @property
     def rows(self) -> int:
