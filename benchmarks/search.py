@@ -94,22 +94,23 @@ def main() -> None:
         queries = [" ".join(str(titles[doc]).split()[:4]) for doc in draw.integers(0, len(titles), options.queries)]
         queries = [query for query in queries if query.strip()]
         pipeline.search(queries[:3])
-        whole, recall = [], []
+        clocks = {"": time.perf_counter, ", processor time": time.process_time}
+        calls = {"whole": pipeline.search, "recall alone": pipeline.candidates}
+        spent: dict[str, list[float]] = {f"{call}{clock}": [] for call in calls for clock in clocks}
         for query in queries:
-            start = time.perf_counter()
-            pipeline.candidates([query])
-            recall.append(time.perf_counter() - start)
-            start = time.perf_counter()
-            pipeline.search([query])
-            whole.append(time.perf_counter() - start)
+            for call, ask in calls.items():
+                starts = {clock: read() for clock, read in clocks.items()}
+                ask([query])
+                for clock, read in clocks.items():
+                    spent[f"{call}{clock}"].append(read() - starts[clock])
         count = len(pipeline.rows)
     milliseconds = {
         name: {f"p{p}": round(1000 * float(np.percentile(times, p)), 2) for p in (50, 95, 99)}
-        for name, times in (("whole", whole), ("recall alone", recall))
+        for name, times in spent.items()
     }
     print(f"{count:,} documents, opened in {opened:.2f} s, {len(queries)} queries of 4 words")
     for name, row in milliseconds.items():
-        print(f"{name:16s} " + "   ".join(f"{key} {value:8.2f} ms" for key, value in row.items()))
+        print(f"{name:30s} " + "   ".join(f"{key} {value:8.2f} ms" for key, value in row.items()))
     memory = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
     print(f"{memory:,} MB at most to answer")
     facts = {"documents": count, "opened_s": opened, "milliseconds": milliseconds, "memory_mb": memory, "built": built}

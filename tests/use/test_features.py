@@ -146,7 +146,6 @@ def test_some_candidates_have_the_features_that_all_have() -> None:
 @pytest.mark.parametrize("at_once", [1, 7, 1 << 20])
 def test_joined_fields_are_the_joined_texts(monkeypatch: pytest.MonkeyPatch, at_once: int) -> None:
     monkeypatch.setattr("canon.use.search.postings._AT_ONCE", at_once)
-    monkeypatch.setattr("canon.use.search.bm25._AT_ONCE", at_once)
     words: dict[str, int] = {}
     one, other = texts(1), texts(2)
     joined = Postings.joined([Postings.of(one, words), Postings.of(other, words)])
@@ -154,6 +153,13 @@ def test_joined_fields_are_the_joined_texts(monkeypatch: pytest.MonkeyPatch, at_
     assert np.array_equal(joined.lengths, whole.lengths) and joined.words == whole.words
     for array in ("indptr", "docs", "counts", "df", "cf", "distinct"):
         assert np.array_equal(getattr(joined, array), getattr(whole, array)), array
+    indptr, terms, counts = joined.by_row()
+    numbered = {place: word for word, place in words.items()}
+    for row, text in enumerate(f"{a} {b}" for a, b in zip(one, other, strict=True)):
+        some, tf = slice(indptr[row], indptr[row + 1]), Counter(words_of(text))
+        assert {numbered[t]: c for t, c in zip(terms[some].tolist(), counts[some].tolist(), strict=True)} == tf
+        square = sum((count * math.log(whole.rows / whole.df[words[word]])) ** 2 for word, count in tf.items())
+        assert joined.norms[row] == pytest.approx(math.sqrt(square))
     scores = BM25.over(joined).scores("apple fig egg")
     relative_n = whole.lengths / whole.mean_length
     for row in range(whole.rows):

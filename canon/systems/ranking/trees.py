@@ -163,12 +163,12 @@ class LambdaMART(Trees):
         if wrong_N.any():
             row = int(wrong_N.argmax())
             raise CanonError(
-                f"{_where(data, documents.query[row])}: a document has the grade {documents.labels[row]:g}, "
+                f"{_where(data, int(documents.query[row]))}: a document has the grade {documents.labels[row]:g}, "
                 f"but LambdaMART ranks by whole grades from 0 to {_HIGHEST_GRADE}: use fewer grades, or gbdt-ranker."
             )
         if documents.sizes.max() > _MOST_DOCUMENTS:
             raise CanonError(
-                f"{_where(data, documents.sizes.argmax())}: it has {documents.sizes.max():,} documents, but "
+                f"{_where(data, int(documents.sizes.argmax()))}: it has {documents.sizes.max():,} documents, but "
                 f"LambdaMART ranks at most {_MOST_DOCUMENTS:,} of a query: split it, or use gbdt-ranker."
             )
 

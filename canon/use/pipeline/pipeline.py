@@ -70,7 +70,7 @@ class Pipeline:
     ) -> None:
         self.recipe, self.rows, self.index, self.recalls = recipe, rows, index, recalls
         self.scorer, self.path = scorer, path
-        likeness = Likeness(index.whole)
+        likeness = Likeness(index.whole, index.words_of_rows)
         named: dict[str, Step] = {}
         for name, config in recipe.reranks:
             named[name if name not in named else f"{name}-{len(named) + 1}"] = step_of(name, config, rows, likeness)

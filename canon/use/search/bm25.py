@@ -34,7 +34,6 @@ from canon.use.search.postings import Postings, words_of
 K1, B = 1.5, 0.75
 VARIANTS = ("lucene", "robertson", "atire", "bm25l", "bm25+")
 _FILES = ("indptr", "docs", "weights")
-_AT_ONCE = 1 << 20  # places that are weighed together
 
 
 def idf(variant: str, df: np.ndarray, rows: int) -> np.ndarray:
@@ -82,11 +81,9 @@ class BM25:
         relative_n = postings.lengths / postings.mean_length
         idf_V = idf(variant, np.diff(postings.indptr), postings.rows)
         weight_P = np.empty(len(postings.docs), dtype=np.float32)
-        for start in range(0, len(weight_P), _AT_ONCE):
-            some = slice(start, start + _AT_ONCE)
-            places = np.arange(start, min(start + _AT_ONCE, len(weight_P)))
-            idf_P = idf_V[np.searchsorted(postings.indptr, places, side="right") - 1]
-            weight_P[some] = idf_P * saturation(variant, postings.counts[some], relative_n[postings.docs[some]])
+        for some, term_P in postings.blocks():
+            w = saturation(variant, postings.counts[some], relative_n[postings.docs[some]])
+            weight_P[some] = idf_V[term_P] * w
         return cls(postings.words, postings.indptr, postings.docs, weight_P, postings.rows)
 
     def save(self, folder: Path) -> None:

@@ -11,10 +11,11 @@ from __future__ import annotations
 import re
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,6 +27,14 @@ _AT_ONCE = 1 << 20  # places whose words are joined together
 
 def words_of(text: str) -> list[str]:
     return _WORD.findall(text.lower())
+
+
+class WordsOfRows(NamedTuple):
+    """The same places row by row."""
+
+    indptr: np.ndarray  # int64 [n + 1]
+    terms: np.ndarray  # int32 [P]
+    counts: np.ndarray  # int32 [P]
 
 
 @dataclass(frozen=True)
@@ -64,7 +73,8 @@ class Postings:
         rows, words = fields[0].rows, fields[0].words
         ends_FV = np.stack([np.append(f.indptr, np.full(len(words) + 1 - len(f.indptr), len(f.docs))) for f in fields])
         cuts = np.searchsorted(ends_FV.sum(axis=0), np.arange(0, int(ends_FV[:, -1].sum()) + _AT_ONCE, _AT_ONCE))
-        docs, counts, df = [np.empty(0, np.int32)], [np.empty(0, np.int32)], [np.empty(0, np.int64)]
+        total, done = int(ends_FV[:, -1].sum()), 0
+        docs, counts, df_V = np.empty(total, np.int32), np.empty(total, np.int32), np.zeros(len(words), np.int64)
         for first, last in pairwise(np.unique(np.append(cuts.clip(max=len(words)), len(words))).tolist()):
             some = [slice(int(ends_V[first]), int(ends_V[last])) for ends_V in ends_FV]
             keys = [
@@ -73,22 +83,31 @@ class Postings:
             ]
             key_P, where = np.unique(np.concatenate(keys), return_inverse=True)
             tf = np.concatenate([field.counts[part] for field, part in zip(fields, some, strict=True)])
-            term_P, doc_P = np.divmod(key_P, max(rows, 1))
-            docs.append(doc_P.astype(np.int32))
-            counts.append(np.bincount(where, weights=tf, minlength=len(key_P)).astype(np.int32))
-            df.append(np.bincount(term_P, minlength=last - first))
+            new = slice(done, done + len(key_P))
+            term_P, docs[new] = np.divmod(key_P, max(rows, 1))
+            counts[new] = np.bincount(where, weights=tf, minlength=len(key_P))
+            df_V[first:last] = np.bincount(term_P, minlength=last - first)
+            done = new.stop
         lengths = np.sum([field.lengths for field in fields], axis=0, dtype=np.int64).reshape(rows)
-        indptr = np.concatenate([[0], np.cumsum(np.concatenate(df))]).astype(np.int64)
-        return cls(words, indptr, np.concatenate(docs), np.concatenate(counts), lengths)
+        indptr = np.concatenate([[0], np.cumsum(df_V)]).astype(np.int64)
+        return cls(words, indptr, docs[:done], counts[:done], lengths)
 
     @property
     def rows(self) -> int:
         return len(self.lengths)
 
-    @cached_property
-    def term_of_places(self) -> np.ndarray:
-        """int32 [P]"""
-        return np.repeat(np.arange(len(self.indptr) - 1, dtype=np.int32), np.diff(self.indptr))
+    def by_row(self) -> WordsOfRows:
+        from scipy.sparse import csc_array
+
+        places = csc_array((self.counts, self.docs, self.indptr), shape=(self.rows, len(self.indptr) - 1)).tocsr()
+        terms = places.indices.astype(np.int32, copy=False)
+        return WordsOfRows(places.indptr.astype(np.int64), terms, places.data)
+
+    def blocks(self) -> Iterator[tuple[slice, np.ndarray]]:
+        """All places, some at once, and the word of each."""
+        for start in range(0, len(self.docs), _AT_ONCE):
+            places = np.arange(start, min(start + _AT_ONCE, len(self.docs)))
+            yield slice(start, start + _AT_ONCE), np.searchsorted(self.indptr, places, side="right") - 1
 
     @cached_property
     def df(self) -> np.ndarray:
@@ -98,8 +117,10 @@ class Postings:
     @cached_property
     def cf(self) -> np.ndarray:
         """[V] how often each word is in all rows."""
-        sums = np.bincount(self.term_of_places, weights=self.counts, minlength=len(self.indptr) - 1)
-        return self._per_word(sums.astype(np.int64))
+        sums = np.zeros(len(self.indptr) - 1, dtype=np.int64)
+        for some, term_P in self.blocks():
+            np.add.at(sums, term_P, self.counts[some])
+        return self._per_word(sums)
 
     def _per_word(self, values: np.ndarray) -> np.ndarray:
         return np.concatenate([values, np.zeros(len(self.words) - len(values), dtype=values.dtype)])
@@ -121,8 +142,10 @@ class Postings:
     @cached_property
     def norms(self) -> np.ndarray:
         """[n] of the vectors of tf · ln(n / df)."""
-        weight_P = self.counts * np.log(self.rows / np.maximum(self.df[self.term_of_places], 1))
-        return np.sqrt(np.bincount(self.docs, weights=weight_P**2, minlength=self.rows))
+        idf_V, sums = np.log(self.rows / np.maximum(self.df, 1)), np.zeros(self.rows)
+        for some, term_P in self.blocks():
+            np.add.at(sums, self.docs[some], (self.counts[some] * idf_V[term_P]) ** 2)
+        return np.sqrt(sums)
 
     def terms(self, query: str) -> dict[int, int]:
         """The numbers of a query's words, and how often each is in it; unknown words are left out."""
