@@ -8,7 +8,7 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist work
 # Each command that a test starts would compile canon's sources again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup demo test test-all test-portable check bench docs images clean
+.PHONY: setup demo test test-all test-portable check bench docs images site clean
 
 setup: $(READY)
 
@@ -51,5 +51,8 @@ docs: setup
 images: setup
 	$(BIN)/python docs/images.py
 
+site: setup
+	$(BIN)/python docs/website.py
+
 clean:
-	rm -rf .venv runs .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv runs build .pytest_cache .mypy_cache .ruff_cache
