@@ -2,8 +2,8 @@
 
 A table stands between `<!-- generated: NAME -->` and `<!-- end -->`. Names: systems, chapters and peers (-zh in
 Chinese), recipes, metrics, train, data, datasets, optimizer, schedule, groups, objectives, objective-settings,
-first-hour, pipeline-settings, claims, claims-counted, claims-discussed, logged, logged-by-task, and for a system
-figure-NAME, settings-NAME, logged-NAME, deviations-NAME.
+first-hour, pipeline-settings, claims, claims-counted, claims-discussed, api, benchmarks, logged, logged-by-task, and
+for a system figure-NAME, settings-NAME, logged-NAME, deviations-NAME.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import figures
 import logged
+import public
 from pydantic_core import PydanticUndefined
 from writing import ROOT, link, relative, table, wrapped
 
@@ -344,6 +346,8 @@ def blocks() -> dict[str, Callable[[Path], str]]:
         "objectives": objective_table,
         "objective-settings": objective_settings,
         "pipeline-settings": pipeline_settings,
+        "api": public.reference,
+        "benchmarks": figures.every,
         "logged": logged.by_all,
         "logged-by-task": logged.by_task,
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import json
 import re
 import subprocess
@@ -38,6 +39,17 @@ def test_links_of_the_repository_are_bent_to_the_site(website: Any) -> None:
     text = "[a](../data.md) [b](../../CONTRIBUTING.md#tests) [c](../../LICENSE) [d](https://example.org/x)"
     bent = website.on_page_markdown(text, Page)
     assert bent == "[a](../data.md) [b](../contributing.md#tests) [c](../files/LICENSE) [d](https://example.org/x)"
+
+
+def test_every_public_name_and_each_of_its_parameters_is_described(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    public = importlib.import_module("public")
+    for name, thing in public.documented():
+        text = inspect.getdoc(thing) or ""
+        assert text, name
+        given = public.signature_of(name, thing) or ""
+        for parameter in re.findall(r"(?<=[(, *])(\w+): ", given.partition(") ->")[0]):
+            assert re.search(rf"\b{parameter}\b", text), f"{name}: {parameter}"
 
 
 @pytest.mark.slow
