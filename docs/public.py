@@ -62,8 +62,9 @@ def reference(page: Path) -> str:
 
 
 def signature_of(name: str, thing: Any) -> str | None:
-    """As a call, one parameter in each line if it is long; None for what is not called."""
-    if isinstance(thing, property | cached_property) or (inspect.isclass(thing) and issubclass(thing, Exception)):
+    """As a call, one parameter in each line if it is long; None for what is not called: a class is opened or made by a
+    function."""
+    if isinstance(thing, property | cached_property | type):
         return None
     called = inspect.signature(thing.__func__ if isinstance(thing, classmethod) else thing)
     parameters = [one for one in called.parameters.values() if one.name not in ("self", "cls")]
@@ -71,7 +72,7 @@ def signature_of(name: str, thing: Any) -> str | None:
     kinds = [one.kind for one in parameters]
     if inspect.Parameter.KEYWORD_ONLY in kinds:
         inputs.insert(kinds.index(inspect.Parameter.KEYWORD_ONLY), "*")
-    returned = "" if inspect.isclass(thing) or called.return_annotation is called.empty else called.return_annotation
+    returned = "" if called.return_annotation is called.empty else called.return_annotation
     end = f" -> {returned}" if returned else ""
     line = f"{name}({', '.join(inputs)}){end}"
     if len(line) <= 100:
