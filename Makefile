@@ -40,6 +40,7 @@ check: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python docs/images.py --check
+	$(BIN)/python docs/drawings.py --check
 	$(BIN)/python docs/generate.py --check
 
 bench: setup
@@ -50,6 +51,7 @@ docs: setup
 
 images: setup
 	$(BIN)/python docs/images.py
+	$(BIN)/python docs/drawings.py
 
 site: setup
 	$(BIN)/python docs/website.py

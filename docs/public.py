@@ -68,7 +68,7 @@ def signature_of(name: str, thing: Any) -> str | None:
         return None
     called = inspect.signature(thing.__func__ if isinstance(thing, classmethod) else thing)
     parameters = [one for one in called.parameters.values() if one.name not in ("self", "cls")]
-    inputs = [re.sub(r": '([^']*)'", r": \1", str(one)) for one in parameters]
+    inputs = [re.sub(r"<function (\w+).*>", r"\1", re.sub(r": '([^']*)'", r": \1", str(one))) for one in parameters]
     kinds = [one.kind for one in parameters]
     if inspect.Parameter.KEYWORD_ONLY in kinds:
         inputs.insert(kinds.index(inspect.Parameter.KEYWORD_ONLY), "*")
