@@ -119,10 +119,13 @@ def example_files() -> None:
             Image.fromarray(pixels).save(Path("photos", shape, f"{i}.png"))
 
 
+def is_chinese(page: Path) -> bool:
+    return page.name == "README.zh-CN.md" or ROOT / "docs" / "zh" in page.parents
+
+
 def by_language(page: Path) -> object:
     """The Chinese pages have the English ones' commands, which another test says; `make test-all` runs them too."""
-    chinese = page.name == "README.zh-CN.md" or page.is_relative_to(ROOT / "docs" / "zh")
-    return pytest.param(page, marks=pytest.mark.slow) if chinese else page
+    return pytest.param(page, marks=pytest.mark.slow) if is_chinese(page) else page
 
 
 @pytest.mark.usefixtures("small_texts")
@@ -205,20 +208,6 @@ def test_figures_are_up_to_date(name: str, monkeypatch: pytest.MonkeyPatch) -> N
     assert script(monkeypatch, "images").figure(system) == drawn.read_text(encoding="utf-8")
 
 
-def test_drawings_are_up_to_date_and_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, drawing in script(monkeypatch, "drawings").drawn().items():
-        file = ROOT / "docs" / "images" / name
-        assert file.read_text(encoding="utf-8") == drawing, f"{name}: python docs/drawings.py"
-        assert any(f"images/{name})" in text for text in TEXTS.values()), name
-
-
-def test_every_page_on_how_it_works_is_short_and_has_a_drawing() -> None:
-    for page in PAGES:
-        if page.parent.name == "how":
-            assert len(TEXTS[page].splitlines()) <= 80, named(page)
-            assert re.search(r"!\[.{10,}\]\(.*images/[\w-]+\.svg\)", TEXTS[page]), named(page)
-
-
 def test_every_system_page_has_a_figure() -> None:
     for system in SYSTEMS:
         match = re.search(r"!\[(.{20,})\]\((images/[\w-]+\.svg)\)", TEXTS[ROOT / system.docs])
@@ -298,10 +287,9 @@ def test_every_page_is_in_the_index() -> None:
 
 
 CHINESE = ROOT / "docs" / "zh"
-INDEX = CHINESE / "index.md"
 TWINS = [
     (ROOT / "README.md", ROOT / "README.zh-CN.md"),
-    *((ROOT / "docs" / page.relative_to(CHINESE), page) for page in PAGES if CHINESE in page.parents and page != INDEX),
+    *((ROOT / "docs" / page.relative_to(CHINESE), page) for page in sorted(CHINESE.rglob("*.md"))),
 ]
 
 

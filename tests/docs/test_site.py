@@ -18,16 +18,24 @@ yaml = pytest.importorskip("yaml")
 ROOT = Path(__file__).parents[2]
 
 
+PAGES = {page: page.read_text(encoding="utf-8") for page in (ROOT / "docs").rglob("*.md")}
+
+
+def script(monkeypatch: pytest.MonkeyPatch, name: str) -> Any:
+    """A script of docs/, imported."""
+    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    return importlib.import_module(name)
+
+
 @pytest.fixture
 def website(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.syspath_prepend(str(ROOT / "docs"))
-    return importlib.import_module("website")
+    return script(monkeypatch, "website")
 
 
 def test_every_page_is_in_the_navigation_once(website: Any) -> None:
     nav = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))["nav"]
     listed = list(website.listed(website.spelled(nav)))
-    pages = [page.relative_to(ROOT / "docs").as_posix() for page in (ROOT / "docs").rglob("*.md")]
+    pages = [page.relative_to(ROOT / "docs").as_posix() for page in PAGES]
     assert sorted(listed) == sorted([*pages, *website.OUTSIDE.values(), "gallery.md"])
 
 
@@ -42,14 +50,33 @@ def test_links_of_the_repository_are_bent_to_the_site(website: Any) -> None:
 
 
 def test_every_public_name_and_each_of_its_parameters_is_described(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(ROOT / "docs"))
-    public = importlib.import_module("public")
+    public = script(monkeypatch, "public")
     for name, thing in public.documented():
         text = inspect.getdoc(thing) or ""
         assert text, name
         given = public.signature_of(name, thing) or ""
         for parameter in re.findall(r"(?<=[(, *])(\w+): ", given.partition(") ->")[0]):
             assert re.search(rf"\b{parameter}\b", text), f"{name}: {parameter}"
+
+
+def test_drawings_are_up_to_date_and_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, drawing in script(monkeypatch, "drawings").drawn().items():
+        file = ROOT / "docs" / "images" / name
+        assert file.read_text(encoding="utf-8") == drawing, f"{name}: python docs/drawings.py"
+        assert any(f"images/{name})" in text for text in PAGES.values()), name
+
+
+def test_every_page_on_how_it_works_is_short_and_has_a_drawing() -> None:
+    for page in (page for page in PAGES if page.parent.name == "how"):
+        assert len(PAGES[page].splitlines()) <= 80, page
+        assert re.search(r"!\[.{10,}\]\(.*images/[\w-]+\.svg\)", PAGES[page]), page
+
+
+def test_pictures_are_small_and_all_of_them_are_shown() -> None:
+    shown = "".join([*PAGES.values(), *(page.read_text(encoding="utf-8") for page in ROOT.glob("README*.md"))])
+    for picture in (ROOT / "docs").rglob("images/**/*.*"):
+        assert f"{picture.name})" in shown, picture
+        assert picture.stat().st_size < 150_000, picture
 
 
 @pytest.mark.slow
