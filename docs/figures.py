@@ -66,7 +66,7 @@ def _tables(name: str, value: Mapping[str, Any]) -> Iterator[str]:
     elif line:
         yield f"{line[0].upper()}{line[1:]}\n"
     for heads, rows in tables.items():
-        if len(rows) > 1:
+        if len(rows) > 1 or heads[0].isdigit():
             yield table(("", *map(_plain, heads)), rows)
         else:
             (first, *shown), *_ = rows

@@ -31,6 +31,8 @@ OUTSIDE = {
     "CHANGELOG.md": "changes.md",
 }
 _LINK = re.compile(r"(\]\()([^)#\s]+)((?:#[^)\s]*)?\))")
+# A line of Chinese that goes on in the next: the break would be shown as a space.
+_BROKEN = re.compile(r"(?<=[\u3000-\u9fff\uff00-\uffef])\n(?=[\u3001-\u9fff])")
 _COMMENT = re.compile(r"^<!-- .* -->$", re.MULTILINE)
 
 
@@ -120,7 +122,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
         path = normpath(f"{dirname(origin)}/{target}".lstrip("/"))
         return f"{start}{relpath(place(path), dirname(home) or '.')}{end}" if (ROOT / path).exists() else match[0]
 
-    return _LINK.sub(bent, _COMMENT.sub("", markdown))
+    return _LINK.sub(bent, _BROKEN.sub("", _COMMENT.sub("", markdown)))
 
 
 def on_page_context(context: Any, page: Any, config: Any, **_: Any) -> Any:
