@@ -34,7 +34,10 @@ _PACKAGES = ("deepcanon", "torch", "numpy", "safetensors", "scikit-learn")
 
 
 class Run:
-    """One run directory. Making the object reads nothing; `open` checks that it is one."""
+    """One run directory. Making the object reads nothing; `open` checks that it is one.
+
+    path: the folder.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -42,7 +45,10 @@ class Run:
 
     @classmethod
     def open(cls, path: str | Path) -> Run:
-        """The run in the folder `path`; a CanonError if there is none."""
+        """The run in a folder; a CanonError if there is none.
+
+        path: the folder.
+        """
         path = Path(path)
         with border(path):
             if not path.exists():

@@ -312,9 +312,10 @@ def test_every_page_is_in_the_index() -> None:
         assert page.name == "index.md" or f"]({page.name})" in index, page.name
 
 
+CHINESE = ROOT / "docs" / "zh"
 TWINS = [
     (ROOT / "README.md", ROOT / "README.zh-CN.md"),
-    *((ROOT / "docs" / page.name, page) for page in PAGES if page.parent.name == "zh" and page.name != "index.md"),
+    *((ROOT / "docs" / page.relative_to(CHINESE), page) for page in sorted(CHINESE.rglob("*.md"))),
 ]
 
 

@@ -150,7 +150,11 @@ class LabelledKind(ExampleKind):
         notes = (*source.notes, note)
         if separator != config.label_separator:
             notes += (f'Several labels in a cell are separated by "{separator}" (data.label_separator).',)
-        if marks := _marks(train, columns):
+        marks = _marks(train, columns)
+        unread = [f'"{name}"' for name in train.names if name not in (columns.label, *columns.texts, *marks)]
+        if unread and not (config.features or source.features or source.label):
+            notes += (f"Not read: {listed(unread)}; a system for tables, such as mlp, reads all columns.",)
+        if marks:
             notes += (
                 f'"{columns.label}" is one of several columns of 0 and 1, and the only one that is learned; '
                 f"data.label chooses another: {listed(marks)}.",

@@ -184,7 +184,11 @@ def _overlap(vectors_nD: np.ndarray, stored: np.ndarray, kind: str, ranges: np.n
 
 
 class VectorFolder:
-    """A folder of vectors that can be searched."""
+    """A folder of vectors that can be searched; `canon.encode` makes it.
+
+    store: the files of the folder.
+    model: where its model is, if not where it was.
+    """
 
     def __init__(self, store: Store, model: str | Path = "") -> None:
         self.store, self.model = store, str(model) or store.meta["model"]
@@ -192,7 +196,9 @@ class VectorFolder:
 
     @classmethod
     def open(cls, path: str | Path, model: str | Path = "") -> VectorFolder:
-        """The folder that `canon encode` wrote; a CanonError if it is not whole. model: where its model is now."""
+        """The folder at `path`, which `canon encode` wrote; a CanonError if it is not whole.
+
+        model: where its model is now, if it was moved."""
         store = Store.open(path)
         if store.meta.get("pending") is not None:
             raise CanonError(f"{path} is half encoded: repeat the command that encodes it.")
@@ -244,8 +250,14 @@ class VectorFolder:
     ) -> list[list[dict[str, Any]]]:
         """For each query the best rows, with their rank and score.
 
-        method: "vectors", "bm25" or "hybrid". index: "exact" or "hnsw", which is built at its first use. ef: how
-        widely the graph is searched."""
+        queries: the texts.
+        top: rows for each.
+        method: "vectors", "bm25" or "hybrid".
+        index: "exact" or "hnsw", which is built at its first use.
+        prompt: the name of what the model puts before a query, where it has several.
+        ef: how widely the graph is searched; 0 leaves it to the index.
+        say: gets the messages about an index that is built.
+        """
         if method not in METHODS:
             raise unknown("method (--method)", method, METHODS)
         if index not in INDEXES:
