@@ -16,7 +16,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from common import RESULTS, arguments, machine_record, write_result
@@ -95,7 +97,7 @@ def main() -> None:
         queries = [query for query in queries if query.strip()]
         pipeline.search(queries[:3])
         clocks = {"": time.perf_counter, ", processor time": time.process_time}
-        calls = {"whole": pipeline.search, "recall alone": pipeline.candidates}
+        calls: dict[str, Callable[[list[str]], Any]] = {"whole": pipeline.search, "recall alone": pipeline.candidates}
         spent: dict[str, list[float]] = {f"{call}{clock}": [] for call in calls for clock in clocks}
         for query in queries:
             for call, ask in calls.items():

@@ -107,7 +107,9 @@ def _refuse_names(path: Path, config: Any) -> None:
         table = peeked(path, config) if holds_tables(path, config) else None
     except CanonError:  # opening the table raises it again
         return
-    for name in table.names if table is not None and len(table.names) == 2 else ():
+    if table is None or len(table.names) != 2:
+        return
+    for name in table.names:
         if all(cell.strip().lower().endswith(images.ENDINGS) for cell in table.texts(name).tolist()):
             raise CanonError(
                 f'{table.path} names pictures in the column "{name}": put the pictures of each class into a folder of '
