@@ -184,10 +184,7 @@ def _overlap(vectors_nD: np.ndarray, stored: np.ndarray, kind: str, ranges: np.n
 
 
 class VectorFolder:
-    """A folder of vectors that can be searched; `canon.encode` makes it.
-
-    store: the files of the folder.
-    """
+    """A folder of vectors that can be searched; `canon.encode` makes it."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
