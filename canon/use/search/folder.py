@@ -20,7 +20,7 @@ from canon.data.schema import FileRecord
 from canon.errors import CanonError, unknown
 from canon.use.search import precision as bits
 from canon.use.search.bm25 import BM25
-from canon.use.search.exact import exact, rescored
+from canon.use.search.exact import exact, nearest_rows, rescored
 from canon.use.search.graph import Graph
 from canon.use.search.inputs import rows_of
 from canon.use.search.store import INDEX, Store, finish_compacting
@@ -184,11 +184,7 @@ def _overlap(vectors_nD: np.ndarray, stored: np.ndarray, kind: str, ranges: np.n
 
 
 class VectorFolder:
-    """A folder of vectors that can be searched; `canon.encode` makes it.
-
-    store: the files of the folder.
-    model: where its model is, if not where it was.
-    """
+    """A folder of vectors that can be searched; `canon.encode` makes it."""
 
     def __init__(self, store: Store, model: str | Path = "") -> None:
         self.store, self.model = store, str(model) or store.meta["model"]
@@ -338,7 +334,7 @@ class VectorFolder:
             right_QK = np.argsort(-every, axis=1, kind="stable")[:, :top]
         else:
             restored = self._restored()
-            right_QK = _over_blocks(restored, len(self.store), queries, top)
+            right_QK = nearest_rows(restored, len(self.store), queries, top)
         return bits.overlap(right_QK, graph.search(queries, top, none))
 
     def extend_indexes(self, say: Say = _quiet) -> None:
@@ -421,15 +417,6 @@ class VectorFolder:
 
 def _chunks(items: list[int], size: int) -> Iterator[list[int]]:
     return (items[start : start + size] for start in range(0, len(items), size))
-
-
-def _over_blocks(restored: Callable[[int, int], np.ndarray], rows: int, queries: np.ndarray, top: int) -> np.ndarray:
-    from canon.use.search.exact import Best
-
-    best = Best(len(queries), top)
-    for start in range(0, rows, 16_384):
-        best.add(queries @ restored(start, min(start + 16_384, rows)).T, start)
-    return best.rows
 
 
 def _fused(lists: Sequence[tuple[np.ndarray, np.ndarray]], top: int) -> tuple[np.ndarray, np.ndarray]:
