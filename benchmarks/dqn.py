@@ -232,11 +232,11 @@ def main() -> None:
     torch.set_num_threads(1)
     if given.learned:
         steps, seeds = (10 * ZOO_EVERY, 1) if given.quick else (ZOO_STEPS, given.seeds)
-        found = compare_learned(steps, seeds)
-        ours_rate, theirs_rate = (np.median(row["steps_per_processor_second"]) for row in found.values())
+        by_name = compare_learned(steps, seeds)
+        ours_rate, theirs_rate = (np.median(row["steps_per_processor_second"]) for row in by_name.values())
         print(f"canon is {ours_rate / theirs_rate:.2f} times as fast as stable-baselines3")
         packages = ("numpy", "torch", "gymnasium", "stable_baselines3")
-        write_result("dqn_learned", {"environment": NAME, "steps": steps, "rows": found}, given, packages)
+        write_result("dqn_learned", {"environment": NAME, "steps": steps, "rows": by_name}, given, packages)
         return
     steps, seeds, episodes = (3000, 1, 2) if given.quick else (given.steps, given.seeds, 20)
     rows: dict[str, dict[str, Any]] = {}

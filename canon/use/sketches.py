@@ -50,7 +50,7 @@ def terminal(text: str) -> Image:
 
 
 def _painted(codes: str, ink: str, paper: str) -> tuple[str, str]:
-    """The colours of letters and behind them after a sequence."""
+    """The colours of letters and of their cells after a sequence."""
     for code in (int(one or 0) for one in codes.split(";")):
         if code == 0:
             ink, paper = INK, PAPER

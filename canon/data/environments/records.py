@@ -1,7 +1,7 @@
 """A file of transitions to learn from in place of acting: a table with a row for each step.
 
 Its columns are state, action, reward, next_state and terminated; states and actions are counted from 0. Without
-`terminated` an end could not be told from a limit of steps, after which the value of the next state counts.
+`terminated` an end would look like a limit of steps, after which the value of the next state counts.
 """
 
 from __future__ import annotations
