@@ -82,7 +82,7 @@ def _spans(value: Any) -> list[tuple[int, int, str]] | None:
     elif isinstance(value, list):
         for item in value:
             if isinstance(item, dict):
-                spans.append(tuple(_first(item, names) for names in (_STARTS, _ENDS, _KINDS)))  # type: ignore[arg-type]
+                spans.append(tuple(_first(item, names) for names in (_STARTS, _ENDS, _KINDS)))
             elif isinstance(item, list) and len(item) == 3:
                 spans.append((item[0], item[1], item[2]))
             else:
