@@ -179,6 +179,19 @@ SHAPES = {
         "finetune",
         ('the places of its entities are "label"', "The tags are entities in BIO form"),
     ),
+    "base and test, as MovieLens has them": Shape(
+        "ml",
+        lambda: [
+            write(f"ml/{name}", [f"{n // 25 + 1}\t{n % 25}\t{1 + n % 5}\t{881250949 + n}" for n in rows])
+            for name, rows in {
+                "u.data": range(300),
+                "ua.base": [n for n in range(300) if n % 7],
+                "ua.test": range(0, 300, 7),
+            }.items()
+        ],
+        "ials",
+        ("Ignored in ml: u.data.",),
+    ),
     "numbered features": Shape(
         "d.scale",
         file("d.scale", [f"{'+-'[float(a) > 170]}1 1:{a} 3:{b}" for a, b in numbers()]),

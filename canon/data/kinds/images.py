@@ -103,13 +103,13 @@ def like_shape(classes: tuple[str, ...], shape: tuple[int, ...]) -> ImageSource:
 
 def _refuse_names(path: Path, config: Any) -> None:
     """Refuses a table of nothing but names of pictures and their classes."""
+    if not holds_tables(path, config):
+        return
     try:
-        table = peeked(path, config) if holds_tables(path, config) else None
+        table = peeked(path, config)
     except CanonError:  # opening the table raises it again
         return
-    if table is None or len(table.names) != 2:
-        return
-    for name in table.names:
+    for name in table.names if len(table.names) == 2 else ():
         if all(cell.strip().lower().endswith(images.ENDINGS) for cell in table.texts(name).tolist()):
             raise CanonError(
                 f'{table.path} names pictures in the column "{name}": put the pictures of each class into a folder of '
