@@ -215,7 +215,7 @@ def _remove(path: Path) -> None:
     shutil.rmtree(doomed, ignore_errors=True)
 
 
-def behind(link: Path, folder: Path) -> Path:
+def linked(link: Path, folder: Path) -> Path:
     """The checkpoint of `folder` that a link points to; of a run whose copy has a folder in its place, the same one."""
     if link.is_symlink() or not link.is_dir():
         return link.resolve()

@@ -171,7 +171,7 @@ class Run:
 
     def to_use(self) -> Iterator[Path]:
         """All checkpoints, the best one first, then the newest."""
-        linked = [checkpoint.behind(self.path / link, self.checkpoints).resolve() for link in ("best", "last")]
+        linked = [checkpoint.linked(self.path / link, self.checkpoints).resolve() for link in ("best", "last")]
         newest = [path.resolve() for path in checkpoint.newest_first(self.checkpoints) if checkpoint.step_of(path)]
         for path in dict.fromkeys((*linked, *newest)):
             if path.is_dir():

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from canon.data.config import DataConfig
+from canon.data.formats.text_lists import has_lists
 from canon.data.kinds import kind_of
 from canon.data.kinds.sentences import SENTENCES
 from canon.errors import CanonError
@@ -51,6 +52,11 @@ def test_each_text_that_belongs_is_a_row_with_equally_many_others(ending: str, t
 def test_lists_without_others_are_pairs(tmp_path: Path) -> None:
     config = write(tmp_path / "data.jsonl", [{"question": row["query"], "positives": row["pos"]} for row in QUERIES])
     assert list(SENTENCES.source(config).parts["train"].sentences) == [row[:2] for row in ROWS]
+
+
+def test_lists_of_numbers_are_something_else(tmp_path: Path) -> None:
+    write(tmp_path / "data.jsonl", [{"query": "q", "pos": [1, 2], "text": "a b c"}] * 3)
+    assert has_lists(tmp_path / "data.jsonl") == ()
 
 
 def test_plain_columns_of_these_names_are_a_table(tmp_path: Path) -> None:

@@ -492,8 +492,8 @@ def test_a_model_that_was_moved_is_named(run: Path, corpus: Path, tmp_path: Path
     old.rename(new)
     lost = canon("search", tmp_path / "v", "three one")
     assert lost.code == 2 and "is not there: say where it is with --model" in lost.err
-    found = canon("search", tmp_path / "v", "three one", "--model", new, "--json")
-    assert found.code == 0 and found.out == expected.out
+    moved = canon("search", tmp_path / "v", "three one", "--model", new, "--json")
+    assert moved.code == 0 and moved.out == expected.out
     changes = {"data.source": SOURCE["retrieval"], "train.steps": 1, "train.seed": 5}
     train("embed:tiny", out=other, quiet=True, changes=changes)
     wrong = canon("search", tmp_path / "v", "three one", "--model", other)

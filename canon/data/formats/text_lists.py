@@ -31,8 +31,9 @@ def has_lists(path: Path) -> tuple[str, ...]:
         return ()
     known = [next((name for name in names if name in first), "") for names in (_QUERY, _RIGHT, _WRONG)]
     query, right, _ = known
-    listed = any(isinstance(first[name], list) for name in known[1:] if name)
-    return tuple(name for name in known if name) if query and right and listed else ()
+    lists = [first[name] for name in known[1:] if name and isinstance(first[name], list)]
+    are_texts = all(isinstance(text, str) for texts in lists for text in texts)
+    return tuple(name for name in known if name) if query and right and lists and are_texts else ()
 
 
 def read_lists(path: Path) -> tuple[SentenceRows, str]:
