@@ -10,7 +10,6 @@ import argparse
 import json
 from pathlib import Path
 
-import matplotlib as mpl
 from PIL import Image
 
 from canon.figures import save
@@ -37,8 +36,7 @@ def compared(folders: list[Path], target: Path) -> None:
     intervals = {
         label: (recipe["metrics"][main]["low"], recipe["metrics"][main]["high"]) for label, recipe in rows.items()
     }
-    with mpl.rc_context({"savefig.dpi": 160}):
-        save(dots_figure(values, intervals, f"test {main}"), target)
+    save(dots_figure(values, intervals, f"test {main}"), target)
     small(target, target, 0.0)
 
 

@@ -362,7 +362,7 @@ def test_a_step_is_more_than_a_verb() -> None:
     command = "canon train bert:tiny --data a.txt --set train.steps=9 --set data.segmenter=jieba --out runs/a"
     assert step(command) == ["train", "bert:tiny", "--data", "--out", "--set", "train.steps"]
     assert step("python -m canon inspect attention runs/a 'a b' --out a.png") == ["inspect", "attention", "--out"]
-    text = '```sh\npython -c "\nfor i in range(2):\n    print(i)\n" > a.txt\ncanon train \\\n  gpt:tiny  # it\'s small\n```\n'
+    text = '```sh\npython -c "\nfor i in range(2):\n    print(i)\n" > a\ncanon train \\\n gpt:tiny  # it\'s\n```\n'
     assert [step(line) for line in commands(text)] == [["python", "-c"], ["train", "gpt:tiny"]]
     assert "\n    print(i)" in commands(text)[0]
 
