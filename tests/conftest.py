@@ -10,9 +10,14 @@ from pydoc_data import topics
 from typing import NamedTuple
 
 import pytest
+from hypothesis import settings
 
 from canon.data.catalogue import builtin, cmudict
 from canon.storage import cache_folder
+
+# How long an example takes depends on what else the machine does.
+settings.register_profile("any machine", deadline=None)
+settings.load_profile("any machine")
 
 SHARE = 20  # one in so many of what built-in texts are made of
 

@@ -39,7 +39,7 @@ from canon.kernels.cpu import corpus as kernels_corpus
 from tests.reading import check_as, read_as
 
 RNG = np.random.default_rng(0)
-QUICK = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+QUICK = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 CHARACTERS = st.characters(exclude_categories=("Cs", "Cn"), exclude_characters="\0")
 TEXT = st.lists(
     st.one_of(
@@ -141,7 +141,6 @@ def test_words_are_those_of_the_word_tokenizer(tmp_path: Path, text: str, lowerc
 
 
 @given(st.binary(max_size=200) | st.text(max_size=80).map(str.encode))
-@settings(deadline=None)
 def test_bytes_are_good_where_python_decodes_them(content: bytes) -> None:
     actual = kernels_corpus.first_bad(np.frombuffer(bytearray(content), dtype=np.uint8))
     zero = content.find(b"\0")

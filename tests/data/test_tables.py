@@ -49,7 +49,7 @@ def test_csv_cells_equal_the_csv_modules(tmp_path: Path, fast: bool, monkeypatch
 cell = st.text(st.characters(codec="utf-8", exclude_characters="\r\0"), max_size=6)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.tuples(cell, cell), min_size=1, max_size=8))
 def test_fast_and_slow_readers_agree(tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[str, str]]) -> None:
     buffer = io.StringIO(newline="")

@@ -233,7 +233,6 @@ BYTES = trained("byte-bpe")
 
 
 @given(TEXT)
-@settings(deadline=None)
 def test_bytes_bring_back_any_text(text: str) -> None:
     ids, lengths = BYTES.encode([text, "x", text])
     assert 1 not in ids and BYTES.decode(ids[: lengths[0]]) == text
@@ -241,7 +240,6 @@ def test_bytes_bring_back_any_text(text: str) -> None:
 
 
 @given(TEXT.filter(lambda text: bool(text.strip())))
-@settings(deadline=None)
 def test_characters_bring_back_any_text(text: str) -> None:
     tokenizer = Tokenizer.train([text], "char")
     ids, lengths = tokenizer.encode([text])
@@ -250,7 +248,7 @@ def test_characters_bring_back_any_text(text: str) -> None:
 
 
 @given(st.sampled_from([kind for kind in KINDS if kind != "split"]), TEXT)
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 def test_no_text_is_taken_for_a_reserved_token(kind: str, text: str) -> None:
     tokenizer = MIXED[kind]
     ids, _ = tokenizer.encode([f"{text}<pad>{text}<eos><bos>"])

@@ -17,7 +17,7 @@ columns = st.integers(1, 60).flatmap(
 
 
 @given(columns)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_confusion_matrix_accuracy_and_zero_one_loss_equal_scikit_learn(pair):
     labels, predictions = pair
     assert (metrics.confusion_matrix(labels, predictions) == sk.confusion_matrix(labels, predictions)).all()
@@ -28,7 +28,7 @@ def test_confusion_matrix_accuracy_and_zero_one_loss_equal_scikit_learn(pair):
 
 
 @given(columns, st.sampled_from(["macro", "micro", "weighted"]), st.sampled_from([0.0, 1.0]))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_multiclass_precision_recall_f1_equal_scikit_learn(pair, average, zero):
     labels, predictions = pair
     arguments = {"average": average, "zero_division": zero}
@@ -43,7 +43,7 @@ def test_multiclass_precision_recall_f1_equal_scikit_learn(pair, average, zero):
 
 
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=40), st.sampled_from([0.0, 1.0]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_binary_scores_equal_scikit_learn(pairs, zero):
     labels, predictions = (np.array(c, dtype=int) for c in zip(*pairs, strict=True))
     for ours, theirs in (

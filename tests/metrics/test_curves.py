@@ -32,7 +32,7 @@ def pair_count(labels, scores):
 
 
 @given(samples)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_both_auc_forms_equal_the_count_over_all_pairs(rows):
     labels, scores = zip(*rows, strict=True)
     expected = pair_count(labels, scores)
@@ -61,7 +61,7 @@ def test_auc_reads_torch_tensors_bools_and_lists_alike():
 
 
 @given(samples)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_roc_curve_and_average_precision_equal_scikit_learn(rows):
     labels, scores = (np.array(c) for c in zip(*rows, strict=True))
     scores = np.where(np.isinf(scores), np.sign(scores) * 1e300, scores)  # scikit-learn refuses infinite scores
@@ -83,7 +83,7 @@ def test_roc_curve_and_average_precision_equal_scikit_learn(rows):
 
 
 @given(samples)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_ks_equals_scipys_two_sample_statistic(rows):
     labels, scores = (np.array(c) for c in zip(*rows, strict=True))
     expected = ks_2samp(scores[labels == 1], scores[labels == 0]).statistic

@@ -37,7 +37,7 @@ def test_cross_entropy_worked_examples():
 
 
 @given(counts, st.sampled_from([2, math.e, 10, 3.5]))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_entropy_kl_and_js_equal_scipy(pair, base):
     p, q = pair
     near = {"rel": 1e-12, "abs": 1e-14}

@@ -219,7 +219,7 @@ def test_a_query_without_documents_counts_as_empty_as_in_lightgbm_and_xgboost():
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2)), min_size=1, max_size=5), st.integers(1, 5))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_averaged_ties_equal_the_mean_over_all_orders(rows, k):
     """Brute force: every permutation that keeps scores falling, each equally likely."""
     relevance, scores = (np.array(c, dtype=float) for c in zip(*rows, strict=True))

@@ -82,7 +82,7 @@ def test_sequence_bleu_equals_hand_counts(hypothesis, reference, order, expected
 
 
 @given(st.lists(st.sampled_from("abc"), min_size=4, max_size=12), st.lists(st.sampled_from("abc"), min_size=1))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_sequence_bleu_equals_the_formula_with_counting_by_removal(hypothesis, reference):
     """The book counts matches by taking n-grams out of a pool; the library intersects counters."""
     score = math.exp(min(0, 1 - len(reference) / len(hypothesis)))
@@ -121,7 +121,7 @@ answers = st.lists(
 
 
 @given(answers, st.lists(answers, min_size=1, max_size=3))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_exact_match_and_f1_equal_the_official_definition(prediction, references):
     expected = max(official_f1(prediction, r) for r in references)
     assert metrics.token_f1(prediction, references) == pytest.approx(expected, abs=1e-15)

@@ -41,15 +41,28 @@ def test_what_a_step_needs_is_measured_on_a_processor_too(monkeypatch: pytest.Mo
     """A pass that keeps 40 MB an example, of which one fits: twenty need 800 MB more than the process has now."""
     monkeypatch.setattr(memory, "memory", lambda device=None: 50_000_000)
     monkeypatch.setattr(memory, "gigabytes", lambda size: f"{size / 1e6:.0f} MB")
+    pages, looks = memory._PAGES, []
+
+    class Watched:
+        def exists(self) -> bool:
+            return True
+
+        def read_text(self) -> str:
+            text = pages.read_text()
+            looks.append(text)
+            return text
 
     def attempt(size: int) -> None:
         if size > 1:
             raise MemoryError
         held = torch.ones(10_000_000)
-        time.sleep(0.05)
+        before = len(looks)
+        while len(looks) < before + 2:  # the second look begins with the memory in use
+            time.sleep(0.001)
         del held
 
-    now = int(memory._PAGES.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+    monkeypatch.setattr(memory, "_PAGES", Watched())
+    now = int(pages.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
     message = str(too_large(torch.device("cpu"), 20, True, attempt))
     needs = re.search(r"needs about (\d+) MB, and cpu has 50 MB; train.micro_batch=1 fits", message)
     assert needs and now + 700 < float(needs[1]) < now + 900
