@@ -38,6 +38,7 @@ PROSE = [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
 TEXTS = {page: page.read_text(encoding="utf-8") for page in PROSE}
 NAMES = {system.name for system in SYSTEMS}
 FEW, MORE = 6, 9  # steps of a shortened training, and of one that is resumed
+EXAMPLES = 384  # of each run, where a comparison has a budget
 TOKENS = 1024  # of a step at most, where a recipe counts by tokens
 
 
@@ -75,14 +76,17 @@ def is_open(command: str) -> bool:
 def shortened(arguments: list[str]) -> list[str]:
     """The command with a budget of a few small steps in place of its own; comparisons with two seeds."""
     verb, rest = arguments[0], list(arguments[1:])
-    if verb not in ("train", "compare"):
+    if verb not in ("train", "compare") or (verb == "compare" and Path(rest[0]).is_dir()):
         return arguments
     if rest and is_pipeline(rest[0]):
         return [*arguments, "--set", f"rank.set.train.steps={FEW}"]
-    kept: list[str] = []
+    kept, budget = list[str](), ["--set", f"train.steps={FEW}"]
     while rest:
         word = rest.pop(0)
-        if word == "--budget" or (word == "--set" and rest[0].startswith(("train.epochs=", "train.steps="))):
+        if word == "--budget":
+            budget = [word, f"examples={EXAMPLES}"]
+            rest.pop(0)
+        elif word == "--set" and rest[0].startswith(("train.epochs=", "train.steps=")):
             rest.pop(0)
         elif word == "--seeds":
             kept += [word, str(min(2, int(rest.pop(0))))]
@@ -94,7 +98,7 @@ def shortened(arguments: list[str]) -> list[str]:
     named = not recipe or recipes.is_known(recipe)  # else it is data alone
     if named and recipes.load(recipe).train.tokens > TOKENS:
         kept += ["--set", f"train.tokens={TOKENS}"]
-    return [verb, *kept, "--set", f"train.steps={FEW}"]
+    return [verb, *kept, *budget]
 
 
 def example_files() -> None:
