@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable
 
 _SIGNS = frozenset("€£¥§°²³µ·¼½¾±×÷«»‘’“”„…–—•™©®¡¿№￥\u00a0")  # which people write beside anything
+_ALONE = frozenset("àáèéíóúåöøÀÁÈÉÍÓÚÅÖØ")  # words of one letter
 _MOST = 0.9
 _CYRILLIC = 0.7  # of its letters are in words of three or more
 _KANA = 0.1  # of Japanese letters, at least
@@ -64,7 +65,7 @@ def _is_japanese(text: str) -> bool:
 
 
 def _is_western(text: str) -> bool:
-    """Whether letters are next to plain ones, or alone, as à."""
+    """Whether letters are next to plain ones, or a word alone, as à."""
     places = [place for place, letter in enumerate(text) if letter > "\x7f"]
     return sum(text[place] in _SIGNS or _inside_word(text, place) for place in places) > _MOST * len(places)
 
@@ -73,7 +74,7 @@ def _inside_word(text: str, place: int) -> bool:
     letters = [
         letter for letter in (*text[max(place - 1, 0) : place], *text[place + 1 : place + 2]) if letter.isalpha()
     ]
-    return text[place].isalpha() and (not letters or any(map(str.isascii, letters)))
+    return text[place].isalpha() and (any(map(str.isascii, letters)) if letters else text[place] in _ALONE)
 
 
 def _is_cyrillic(text: str) -> bool:
