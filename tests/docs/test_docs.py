@@ -335,7 +335,8 @@ def step(command: str) -> list[str]:
         return words[:2]
     words = words[3:] if words[0] == "python" else words[1:]
     verbs = [words[0], *words[1:2]] if words[0] in ("inspect", "tokenizer", "data", "claims", "list") else [words[0]]
-    named = [word for word in words[len(verbs) :] if recipes.is_known(word) or word.partition(":")[0] in NAMES]
+    others = [word for word in words[len(verbs) :] if Path(word).suffix not in (".py", ".toml")]  # files of a page
+    named = [word for word in others if recipes.is_known(word) or word.partition(":")[0] in NAMES]
     options = [word for word in words if word.startswith("-")]
     keys = [value.partition("=")[0] for flag, value in pairwise(words) if flag == "--set"]
     return [*verbs, *named, *sorted({*options, *keys} - OF_A_LANGUAGE)]
