@@ -13,6 +13,7 @@ import pytest
 import canon as toolkit
 from canon import registry
 from canon.errors import CanonError
+from canon.training.run import Run
 from canon.training.trainer import train
 
 FILE = """
@@ -68,7 +69,7 @@ def plane() -> Path:
 def test_every_verb_takes_it(plane: Path, canon: Callable[..., Any]) -> None:
     outcome = canon("train", "plane.py:tiny", "--data", "table.csv", "--set", "train.steps=4", "--out", "cut")
     assert outcome.code == 0 and "A plane (plane.py:tiny) on table.csv" in outcome.out + outcome.err, outcome.err
-    assert toolkit.load("cut").run.recipe.config.scale == 0.1
+    assert Run.open("cut").recipe.config.scale == 0.1
     outcome = canon("train", "cut", "--resume", "--set", "train.steps=9")
     assert outcome.code == 0, outcome.err
     whole = train("plane.py:tiny", "table.csv", Path("whole"), changes={"train.steps": 9}, quiet=True)
