@@ -17,7 +17,7 @@ import numpy as np
 
 from canon.data.formats.documents import FieldedDocuments
 from canon.errors import CanonError, unknown
-from canon.storage import read_json
+from canon.storage import read_json, write_text
 
 _LONG = ("body", "anchor")
 
@@ -39,14 +39,7 @@ class StoredDocuments:
         np.save(folder / "offsets.npy", np.cumsum([0, *sizes[:-1]]).astype(np.int64))
         fields = {name: column for name, column in documents.fields.items() if name not in _LONG and any(column)}
         columns = {"id": documents.ids, **fields, **documents.more}
-        pieces = (
-            f"{json.dumps(name, ensure_ascii=False)}: {json.dumps(cells, ensure_ascii=False)}"
-            for name, cells in columns.items()
-        )
-        with (folder / "columns.json").open("w", encoding="utf-8") as file:  # a column at once, for memory's sake
-            for place, piece in enumerate(pieces):
-                file.write(f"{', ' if place else '{'}{piece}")
-            file.write("}")
+        write_text(folder / "columns.json", json.dumps(columns, ensure_ascii=False))
         return cls(folder)
 
     def __len__(self) -> int:
