@@ -17,7 +17,7 @@ from canon.errors import CanonError
 class _Reading:
     """The settings that a file is recognised with, as a table or a text."""
 
-    encoding, delimiter = "", ""
+    encoding, delimiter, format = "", "", "auto"
 
 
 def rows_of(files: Sequence[str | Path], column: str, say: Callable[[str], None]) -> Iterator[dict[str, Any]]:
