@@ -8,7 +8,7 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist work
 # Each command that a test starts would compile canon's sources again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup demo test test-all test-portable check bench docs images clean
+.PHONY: setup demo test test-all test-portable check bench docs images site clean
 
 setup: $(READY)
 
@@ -40,6 +40,7 @@ check: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python docs/images.py --check
+	$(BIN)/python docs/drawings.py --check
 	$(BIN)/python docs/generate.py --check
 
 bench: setup
@@ -50,6 +51,10 @@ docs: setup
 
 images: setup
 	$(BIN)/python docs/images.py
+	$(BIN)/python docs/drawings.py
+
+site: setup
+	$(BIN)/python docs/website.py
 
 clean:
-	rm -rf .venv runs .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv runs build .pytest_cache .mypy_cache .ruff_cache

@@ -40,7 +40,7 @@ def trained(recipe: str, out: Path, changes: dict[str, Any]) -> Any:
 
     if out.exists():
         run = Run.open(out)
-        return run if run.result is not None else train(out=out, resume=True, name=str(out), quiet=True)
+        return run if run.result is not None else train(out=out, resume=True, quiet=True)
     return train(recipe, out=out, changes=changes, quiet=True)
 
 

@@ -26,7 +26,14 @@ if TYPE_CHECKING:
 
 
 def create(name: str, **changes: Any) -> Any:
-    """The network (or learner) that `name` means, as in create("mlp:tiny", num_classes=3)."""
+    """The network of a system, untrained, as create("mlp:tiny", shape=(13,), num_classes=3): a torch module, or the
+    learner of a system that learns in its own way.
+
+    name: a system with or without a preset: "bert", "resnet:18". `list_systems()` has them all.
+    changes: settings of the system, in place of the preset's; its page lists them.
+
+    A CanonError names a system or a setting that is unknown, and the nearest one.
+    """
     from canon.systems.building import build
 
     system, preset = registry.find(_text("name", name))
@@ -44,7 +51,18 @@ def train(
     quiet: bool = False,
     **changes: Table,
 ) -> Run:
-    """Trains a recipe; changes are tables by section, as in train("mlp", train={"epochs": 5})."""
+    """Trains, evaluates and writes a run directory, as train("digits-mlp", train={"epochs": 5}).
+
+    recipe: the name or file of a recipe, the name of a system, or data alone; "" is the demo where there is no data.
+    data: a path or a named set, in place of the recipe's.
+    out: the run directory; by default runs/ and the recipe's name. One that exists is refused without `resume`.
+    resume: continues a run that was interrupted; with a larger budget, one that had ended.
+    quiet: prints nothing.
+    changes: settings by section: train, data, system, objective, optimizer, each a dict.
+
+    Returns the Run: `run.result["scores"]["test"]` has the scores. A CanonError is one sentence that says which
+    setting, file or line is wrong and what is accepted.
+    """
     for section, table in changes.items():
         if not isinstance(table, dict):
             raise CanonError(f'{section} must be a table of settings, as in train={{"epochs": 5}}, got {table!r}.')
@@ -76,7 +94,14 @@ def train_run(
 def build(
     recipe: str, *, out: str | Path | None = None, resume: bool = False, quiet: bool = False, **changes: Any
 ) -> Pipeline:
-    """Builds a pipeline of recalls, ranker and later steps, as build("pipeline/pydocs"); changes replace sections."""
+    """Builds a search engine of recalls, a ranker and later steps, as build("pipeline/pydocs").
+
+    recipe: a pipeline's recipe, by name or file.
+    out: the run directory; by default runs/ and the recipe's name.
+    resume: continues a build that was interrupted.
+    quiet: prints nothing.
+    changes: sections of the recipe that replace its own.
+    """
     from canon.use.pipeline.build import build as build_pipeline
     from canon.use.pipeline.pipeline import Pipeline
 
@@ -86,9 +111,10 @@ def build(
 
 
 def load(path: str | Path, **options: Any) -> Model | Vectors:
-    """A run, which can predict, evaluate and more; or the vectors of another tool's file of word vectors.
+    """A trained model, as load("runs/demo"); of a file of word vectors, the vectors, as load("glove.txt").
 
-    options: of a file, those of canon.use.vectors.Vectors.open, as in load("glove.txt", limit=100_000).
+    path: a run directory, a folder in Hugging Face's format, or a file of word vectors by any tool.
+    options: of a file alone: words, limit, dtype, errors, partial and unknown, as Vectors.open has them.
     """
     path = _path("path", path)
     with _in_sentences():
@@ -107,9 +133,13 @@ def load(path: str | Path, **options: Any) -> Model | Vectors:
 
 
 def encode(model: str | Path, files: Any, out: str | Path, **options: Any) -> VectorFolder:
-    """Vectors of the texts in files, in the folder `out`, as encode("runs/embed", "corpus.txt", "vectors").
+    """Writes a vector for each text of files to a folder, as encode("runs/embed", "corpus.txt", "vectors").
 
-    options: add, precision, pooling, prompt, column and say, as in canon.use.search.folder.encode."""
+    model: a run of a system that encodes texts, or a folder in Hugging Face's format.
+    files: a path or several: text with one text in each line, a table, JSON lines.
+    out: the folder of vectors; a process that was killed is continued by the same call.
+    options: add (to the rows of the folder), precision, pooling, prompt, column, and say, which gets the messages.
+    """
     from canon.use.search import folder
 
     for name in options:
@@ -123,21 +153,27 @@ def encode(model: str | Path, files: Any, out: str | Path, **options: Any) -> Ve
 
 
 def search(path: str | Path, queries: Any, top: int = 10, **options: Any) -> list[list[dict[str, Any]]]:
-    """For each query the best rows of a folder of vectors, as search("vectors", "How are volcanoes formed?"); or the
-    answers of a pipeline's run.
+    """The best rows for each query, as search("vectors", "How are volcanoes formed?").
 
-    options: those of canon.use.search.folder.VectorFolder.search, or of canon.use.pipeline.pipeline.Pipeline.search."""
+    path: a folder that `encode` wrote, or the run of a pipeline.
+    queries: a text, or a list of them.
+    top: rows for each query.
+    options: those of VectorFolder.search, and model, where the folder's model is now; or those of Pipeline.search.
+
+    Returns a list for each query, of rows as dicts with rank, score and the columns of the file.
+    """
     from canon.use.pipeline.pipeline import Pipeline
     from canon.use.pipeline.settings import is_pipeline_run
     from canon.use.search.folder import VectorFolder
 
     folder = _path("path", path)
     kind: type[Pipeline] | type[VectorFolder] = Pipeline if is_pipeline_run(folder) else VectorFolder
+    where = {"model": options.pop("model", "")} if kind is VectorFolder else {}
     for name in options:
         if name not in (known := signature(kind.search).parameters):
             raise unknown("option", name, known)
     with _in_sentences():
-        return kind.open(folder).search([queries] if isinstance(queries, str) else queries, top, **options)
+        return kind.open(folder, **where).search([queries] if isinstance(queries, str) else queries, top, **options)
 
 
 @contextmanager

@@ -2,7 +2,8 @@
 
 Exit codes: 0; 2 and one sentence on stderr for a mistake, or for what the machine refused (memory, a full disk);
 130 for Ctrl-C at any moment, quietly; 141 where the reader of our output has gone; 1 for a bug of ours, whose
-traceback goes to a file. Nothing is imported here that takes time, so that the guard stands from the first moment.
+traceback goes to a file, as does that of a mistake in a user's system (2). Nothing is imported here that takes time, so
+that the guard stands from the first moment.
 """
 
 from __future__ import annotations
@@ -77,7 +78,14 @@ def _report(error: BaseException) -> int:
         return 2
     log = error.log if isinstance(error, Unforeseen) else _keep_traceback(error)
     cause = error.__cause__ if isinstance(error, Unforeseen) and error.__cause__ else error
-    _say(f"unexpected {type(cause).__name__}: {reason(cause)}. This is a bug in canon: please report it with {log}.")
+    from canon.user_code import blame
+
+    what, (place, surely) = f"{type(cause).__name__}: {reason(cause)}", blame(cause)
+    if surely:
+        _say(f"{place}: {what}; the traceback is in {log}.")
+        return 2
+    mistake = f", or a mistake in {place}" if place else ""
+    _say(f"unexpected {what}. This is a bug in canon{mistake}: please report it with {log}.")
     return 1
 
 

@@ -232,6 +232,13 @@ class Transitions(NamedTuple):
     truncated: np.ndarray
 
 
+@runtime_checkable
+class HasRecords(Protocol):
+    """Data that may have transitions to learn from in place of acting."""
+
+    def records(self) -> Transitions | None: ...
+
+
 class Agent(Learning):
     """What learns by acting: a system with loop="environment". In a step it acts in its copies as often as it likes;
     canon.training.environment keeps the copies, scores the agent by playing, and makes it a learner."""

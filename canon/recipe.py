@@ -28,6 +28,7 @@ from canon.train_config import Group, TrainConfig
 
 DEFAULT = "sequence/pronounce"
 _DEFAULT_OPTIMIZER = "adam"
+_EPOCHS = 20  # of a system without a recipe
 _REPLACED = "replaced by "
 WORKED_OUT = "worked out"  # the origin of what follows from the data and the other settings
 # Of settings for one thing the later choice replaces the earlier.
@@ -187,7 +188,7 @@ def recipe_of(run: str) -> str:
 def load(name: str = "", data: str = "", changes: Table | None = None) -> Recipe:
     """The recipe called `name`: one of canon's, a TOML file, or a system's own default recipe."""
     table, title, noted = _find(name or DEFAULT, bool(data))
-    by_system = bool(name) and not _matching(name) and _is_system(name)
+    by_system = bool(name) and not _matching(name) and registry.is_system(name)
     with border(title, "is not a recipe"):
         return _changed(table, title, noted, data, by_system, changes or {})
 
@@ -364,16 +365,12 @@ def _numbers(value: Any, count: int) -> bool:
 
 def is_known(name: str) -> bool:
     """Whether `load` takes this for a recipe or a system."""
-    return name.endswith(".toml") or bool(_matching(name)) or _is_system(name)
+    return name.endswith(".toml") or bool(_matching(name)) or registry.is_system(name)
 
 
 def _matching(name: str) -> list[str]:
     """The recipes that come with canon and have this name, whole or without the chapter."""
     return [known for known in names() if name in (known, known.split("/")[1])]
-
-
-def _is_system(name: str) -> bool:
-    return name.partition(":")[0] in {system.name for system in registry.SYSTEMS}
 
 
 def _find(name: str, other_data: bool = False) -> tuple[Table, str, Origins]:
@@ -390,14 +387,16 @@ def _find(name: str, other_data: bool = False) -> tuple[Table, str, Origins]:
         return table, title or path.stem, noted
     matching = _matching(name)
     # A recipe may be called as its system is, which has another one for the user's own data.
-    has_data_recipe = other_data and _is_system(name) and registry.find(name)[0].data_recipe
+    has_data_recipe = other_data and registry.is_system(name) and registry.find(name)[0].data_recipe
     if len(matching) == 1 and not has_data_recipe:
         return read_toml(RECIPES / f"{matching[0]}.toml"), matching[0], {}
     if len(matching) > 1:
         raise CanonError(f'"{name}" can mean {" or ".join(matching)}; give the whole name.')
-    if _is_system(name):
+    if registry.is_system(name):
         system, preset = registry.find(name)
         title = (other_data and system.data_recipe) or system.recipe
+        if not title:  # a system in a user's file
+            return {"system": {"name": name}, "train": {"epochs": _EPOCHS}}, Path(system.name).stem, {}
         table = read_toml(RECIPES / f"{title}.toml")
         if preset and name != table["system"]["name"]:
             table["system"] = {"name": name}

@@ -1,9 +1,9 @@
 """Writes the generated tables of the docs from the records: `python docs/generate.py`; --check lists the old ones.
 
-A table stands between `<!-- generated: NAME -->` and `<!-- end -->`. Names: systems, chapters and peers (-zh in
-Chinese), recipes, metrics, train, data, datasets, optimizer, schedule, groups, objectives, objective-settings,
-first-hour, pipeline-settings, claims, claims-counted, claims-discussed, logged, logged-by-task, and for a system
-figure-NAME, settings-NAME, logged-NAME, deviations-NAME.
+A table stands between `<!-- generated: NAME -->` and `<!-- end -->`. Names: systems, chapters, peers, kinds, encodings,
+tasks, objectives-of-tasks and learners (-zh in Chinese), recipes, metrics, train, data, datasets, optimizer, schedule,
+groups, objectives, objective-settings, first-hour, pipeline-settings, claims, claims-counted, claims-discussed, api,
+benchmarks, logged, logged-by-task, and for a system figure-NAME, settings-NAME, logged-NAME, deviations-NAME.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import figures
 import logged
+import public
+import rooms
 from pydantic_core import PydanticUndefined
 from writing import ROOT, link, relative, table, wrapped
 
@@ -351,9 +354,15 @@ def blocks() -> dict[str, Callable[[Path], str]]:
         "objectives": objective_table,
         "objective-settings": objective_settings,
         "pipeline-settings": pipeline_settings,
+        "api": public.reference,
+        "benchmarks": figures.every,
         "logged": logged.by_all,
         "logged-by-task": logged.by_task,
     }
+
+    for name, write in rooms.BLOCKS.items():
+        writers[name] = partial(write, chinese=False)
+        writers[f"{name}-zh"] = partial(write, chinese=True)
 
     def settings(page: Path, system: System) -> str:
         config, objective = system.load()[0], settings_for(system, system.objective)

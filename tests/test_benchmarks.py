@@ -16,8 +16,8 @@ FOLDER = ROOT / "benchmarks"
 BENCHMARKS = [path for path in sorted(FOLDER.glob("*.py")) if "\nif __name__ ==" in path.read_text(encoding="utf-8")]
 SLOW = {"faults", "kernels", "mutants", "portable"}  # they run tests, dozens of trainings, or commands without kernels
 # Some ten seconds each, with opponents to load; `make check` has their types.
-SLOW |= {"attention_memory", "decoding", "embedding", "encoding", "gpt2_generation", "processes", "prompting"}
-SLOW |= {"vectors", "word2vec_gpu"}
+SLOW |= {"attention_memory", "decoding", "embedding", "encoding", "end_to_end", "gpt2_generation", "processes"}
+SLOW |= {"prompting", "vectors", "word2vec_gpu"}
 
 
 def by_length(path: Path) -> object:

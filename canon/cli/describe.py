@@ -47,9 +47,10 @@ def describe(
     canon describe gpt2:xl --devices 8 --set train.batch=512 --set train.micro_batch=4
     """
     from canon.inspect import summary
+    from canon.registry.of_user import is_there
 
     changes = changes_of(set_)
-    if Path(name).exists():
+    if Path(name).exists() and not is_there(name):
         if changes:
             raise CanonError(f"{name} has settings of its own, which are fixed: leave out --set.")
         description = summary.describe_path(name)

@@ -26,6 +26,7 @@ def search(
     index: Annotated[str, typer.Option(help="exact, or hnsw, a graph of neighbours.")] = "exact",
     ef: Annotated[int, typer.Option(min=0, help="hnsw: how widely to search; 0: 4 times --top, 64 at least.")] = 0,
     prompt: Annotated[str, typer.Option(help="The name of a prompt of the model, to put before each query.")] = "",
+    model: Annotated[str, typer.Option(help="Where the model of V is now, if it was moved.")] = "",
     mine: Annotated[
         int, typer.Option(min=0, help="QUERY is a file of pairs: write so many hard negatives of each.")
     ] = 0,
@@ -54,7 +55,7 @@ def search(
     from canon.use.search.folder import VectorFolder
 
     if is_pipeline_run(folder):
-        if mine or out or margin or prompt or ef or method != "vectors" or index != "exact":
+        if mine or out or margin or prompt or model or ef or method != "vectors" or index != "exact":
             raise CanonError(
                 f"{folder} is a pipeline, whose recipe says how it searches: give --top, --explain, --now."
             )
@@ -62,7 +63,7 @@ def search(
         return
     if explain or now:
         raise CanonError(f"--explain and --now belong to pipelines; {folder} is not one.")
-    vectors = VectorFolder.open(folder)
+    vectors = VectorFolder.open(folder, model)
     if mine:
         _mine(vectors, queries, mine, margin, prompt, out, json)
         return
@@ -74,6 +75,7 @@ def search(
         print(sentence, file=sys.stderr)
 
     results = vectors.search(texts, top, method=method, index=index, prompt=prompt, ef=ef, say=say)
+    _remark_nothing(texts, results)
     record = [{"query": query, "results": rows} for query, rows in zip(texts, results, strict=True)]
     several = len(texts) > 1
     shown = [
@@ -100,10 +102,14 @@ def _ask(folder: str, texts: list[str], top: int, explain: bool, now: str, json:
             shown.append(
                 {**of_query, "rank": row["rank"], "score": row["score"], "id": row["id"], **_shown(row, explain)}
             )
-    for one in record if not json else ():
-        if not one["results"]:
-            print(f"Nothing found for {one['query'][:40]!r}.", file=sys.stderr)
+    _remark_nothing(texts, results)
     print_result(json, record, shown)
+
+
+def _remark_nothing(texts: list[str], results: list[list[dict[str, Any]]]) -> None:
+    for query, rows in zip(texts, results, strict=True):
+        if not rows:
+            print(f"Nothing found for {query[:40]!r}.", file=sys.stderr)
 
 
 def _shown(row: dict[str, Any], explain: bool) -> dict[str, str]:
@@ -127,7 +133,7 @@ def _texts(sources: list[str], text: bool) -> list[str]:
     texts: list[str] = []
     for source in sources:
         path = file_of(source, text)
-        texts += [source] if path is None else [line.strip() for line in lines(path) if line.strip()]
+        texts += [source] if path is None else [line.strip() for line in lines(path, "") if line.strip()]
     if not texts:
         raise CanonError(f"{', '.join(sources)} holds no query.")
     return texts

@@ -32,6 +32,7 @@ def train(
     canon train linear/digits-mlp --set train.epochs=5
     canon train mlp --data reviews.csv --set data.label=stars --out runs/reviews
     canon train pipeline/pydocs
+    canon train mine.py --data reviews.csv
     canon train runs/reviews --resume
     """
     from canon.api import train_run

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from canon.data.checking.measure import distinct, number_digests
+from canon.data.checking.measure import distinct
 from canon.data.column_encoders import (
     CategoryColumn,
     CentredLabels,
@@ -21,17 +21,15 @@ from canon.data.column_encoders import (
     NumberColumn,
     WordsColumn,
 )
-from canon.data.columns import MOST_CATEGORIES, PEEK, is_wordy, listed, short, texts_of
+from canon.data.columns import MOST_CATEGORIES, PEEK, is_wordy, listed, numbers_rows, short, texts_of
 from canon.data.formats import dates
 from canon.data.formats.tables import Table
 from canon.data.progress import bar
 from canon.errors import CanonError
 
-IDS = ("id", "uuid", "guid", "index", "rowid", "row_id", "unnamed: 0")  # names of columns that number the rows
 _ID = "id"
 _MOSTLY = 0.9  # numbers of a column whose other cells are slips; different texts of a column that are ids
 _COMPARED = 3  # columns of sentences that are compared with each other
-_LEAST_COUNTED = 20  # rows from which on consecutive whole numbers are taken for a count of the rows
 
 
 class PlannedColumns(NamedTuple):
@@ -121,7 +119,7 @@ def _choose(table: Table, name: str, rows: np.ndarray, missing: str, predicts: b
         if facts.missing + facts.infinite and not np.isfinite(table.numbers(name)[0][rows]).any():
             return ColumnChoice("empty", None, "empty")
         require_known(table, name, missing)
-        if predicts and not asked and (reason := _numbers_rows(table, name, rows)):
+        if predicts and not asked and (reason := numbers_rows(table, name)):
             return ColumnChoice(_ID, None, reason)
         return ColumnChoice(NumberColumn.kind, lambda: NumberColumn.fit(table, name, rows, predicts, False))
     count = distinct(table.digests(name)[rows])
@@ -147,20 +145,6 @@ def _filled(table: Table, name: str, rows: np.ndarray) -> list[str]:
     """The different texts of some rows."""
     texts, codes = table.factor(name)
     return [texts[code] for code in np.unique(codes[rows])]
-
-
-def _numbers_rows(table: Table, name: str, rows: np.ndarray) -> str:
-    """Why a column of numbers is an id; "" if it is none."""
-    plain, values = name.strip().lower(), table.numbers(name)[0]
-    if plain in IDS:
-        return "an id by its name"
-    if len(rows) < _LEAST_COUNTED or not np.isfinite(values).all() or (values != np.rint(values)).any():
-        return ""
-    if distinct(number_digests(values)) < len(values):
-        return ""
-    if values[0] in (0, 1) and (np.diff(values) == 1).all():
-        return "it counts the rows"
-    return "an id: all different" if plain.endswith(("_id", " id")) or name.endswith("Id") else ""
 
 
 def _notes(

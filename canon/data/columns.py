@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -16,6 +17,9 @@ from canon.errors import CanonError
 
 MOST_CATEGORIES = 1000
 PEEK = 1000  # rows of a table that are looked at
+IDS = ("id", "uuid", "guid", "index", "rowid", "row_id", "unnamed: 0")  # names of columns that number the rows
+_LEAST_COUNTED = 20  # rows from which on consecutive whole numbers are taken for a count of the rows
+_TIME, _SECONDS = re.compile("time|date|stamp"), 1e8  # of a column of seconds since 1970, and the least of them
 _FEWEST = 5  # rows of a class on average, where classes are numbers: those are more often no classes
 _MOST_OF_ROW = 0.5  # of its characters
 WORDY = 3  # words of a cell from which on it is a text, not the name of a class
@@ -41,8 +45,8 @@ def choose_label(table: Table, wanted: str) -> tuple[str, str]:
             return plain[name], f'The label is the column "{plain[name]}"; data.label chooses another.'
     if texts_of(table) and (label := choose_columns(table).label):
         return label, f'The label is the column "{label}"; data.label chooses another.'
-    filled = (name for name in reversed(table.names) if table.facts(name).missing < len(table))
-    last = next(filled, table.names[-1])
+    filled = [name for name in table.names if table.facts(name).missing < len(table)]
+    last = next(reversed([name for name in filled if may_be_label(table, name)] or filled), table.names[-1])
     return last, f'The label is the last column, "{last}"; data.label chooses another.'
 
 
@@ -59,7 +63,34 @@ def choose_columns(table: Table, label: str = "", wanted: Sequence[str] = ()) ->
     rest = [name for name in table.names if name not in texts and name.strip().lower() not in COUNTED]
     rest = [name for name in rest if table.facts(name).missing < len(table)] or rest
     plain = [name for name in rest if not is_text(table, name)] or rest
+    plain = [name for name in plain if may_be_label(table, name)] or plain
     return TextColumns(texts, _named_label(table, texts) or next(reversed(plain), ""))
+
+
+def may_be_label(table: Table, name: str) -> bool:
+    """Whether a column may be a label: more than one value, no dates or times and no number of the row."""
+    if distinct(table.digests(name)) < 2 or numbers_rows(table, name):
+        return False
+    if table.facts(name).bad:
+        return not dates.form_of(_some(table, name))
+    return not (_TIME.search(name.lower()) and np.nanmin(table.numbers(name)[0]) > _SECONDS)
+
+
+def numbers_rows(table: Table, name: str) -> str:
+    """Why a column of numbers is an id; "" if it is none."""
+    facts, plain = table.facts(name), name.strip().lower()
+    if facts.bad:
+        return ""
+    if plain in IDS:
+        return "an id by its name"
+    values = table.numbers(name)[0]
+    if len(table) < _LEAST_COUNTED or not np.isfinite(values).all() or (values != np.rint(values)).any():
+        return ""
+    if distinct(number_digests(values)) < len(values):
+        return ""
+    if values[0] in (0, 1) and (np.diff(values) == 1).all():
+        return "it counts the rows"
+    return "an id: all different" if plain.endswith(("_id", " id")) or name.endswith("Id") else ""
 
 
 def _plain(table: Table) -> dict[str, str]:
@@ -98,6 +129,7 @@ def texts_of(table: Table, label: str = "") -> tuple[str, ...]:
     if not wordy and may_be_text(TITLE):
         return (plain[TITLE],)
     alone = [name for name in table.names if name not in taken]
+    alone = [name for name in alone if is_text(table, name)] if len(alone) == 2 else alone
     texts = wordy or (texts if len(alone) == 1 else [])
     return (max(texts, key=table.mean_length),) if texts else ()
 

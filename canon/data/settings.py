@@ -36,7 +36,7 @@ class Common:
     seed: Seed = Field(default=0, description="decides the split, apart from train.seed")
     encoding: str = Field(
         default="",
-        description="of text files; default: UTF-8, else by a file's first bytes UTF-16, GB 18030 or Windows-1252",
+        description="of text files; default: UTF-8, else UTF-16 or an older one that a file's first bytes fit",
     )
     limit: Count = Field(default=0, description="use only so many training examples; 0 all")
 

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from canon.data.kinds.base import Kind
 
 SPLITS = {
-    "train": ("train", "training"),
+    "train": ("train", "training", "base", "tra"),
     "valid": ("valid", "dev", "val", "vali", "validation", "devel", "development", "testa", "trial"),
-    "test": ("test", "testb", "t10k", "eval"),
+    "test": ("test", "testb", "t10k", "eval", "tes"),
 }
 _WORD = re.compile(r"t10k|[A-Z]?[a-z]+|[A-Z]+")
 

@@ -3,7 +3,8 @@
 Records hold names of modules, not the modules: reading the table imports no torch. A system's module has a `Config`
 (settings) and the class named in the record: a torch module for the gradient loop, built as `cls(config)`, or, built as
 `cls(config, context)`, a `Learner` that learns in its own way or an `Agent` that acts in an environment
-(canon.contracts). Each chapter's records are in a file of their own.
+(canon.contracts). Each chapter's records are in a file of their own; a user's system is in a file of the user's, which
+its name names (canon.registry.of_user).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from canon.registry import (
     control,
     embeddings,
     linear,
+    of_user,
     pretrained,
     prompts,
     ranking,
@@ -26,7 +28,7 @@ from canon.registry import (
 from canon.registry.ideas import no_system
 from canon.registry.record import Interop, Range, System
 
-__all__ = ["SYSTEMS", "Interop", "Range", "System", "find"]
+__all__ = ["SYSTEMS", "Interop", "Range", "System", "find", "is_system"]
 
 SYSTEMS: tuple[System, ...] = (
     *linear.SYSTEMS,
@@ -44,13 +46,21 @@ SYSTEMS: tuple[System, ...] = (
 )
 
 
+def is_system(name: str) -> bool:
+    """Whether `name`, with or without a preset, is that of a system."""
+    return name.partition(":")[0] in {system.name for system in SYSTEMS} or of_user.is_there(name)
+
+
 def find(name: str) -> tuple[System, str]:
-    """The system and preset that "resnet:34" names."""
-    base, colon, preset = name.partition(":")
-    by_name = {system.name: system for system in SYSTEMS}
-    if base not in by_name:
-        raise no_system("system", base, by_name)
-    system = by_name[base]
-    if colon and preset not in system.presets:
+    """The system and preset that "resnet:34" names, or "mine.py:tiny"."""
+    base, _, preset = name.partition(":")
+    if place := of_user.place_of(name):
+        base, preset, system = str(place.path), place.preset, of_user.system_in(place.path)
+    else:
+        by_name = {system.name: system for system in SYSTEMS}
+        if base not in by_name:
+            raise no_system("system", base, by_name)
+        system = by_name[base]
+    if name != base and preset not in system.presets:
         raise unknown("system", name, (f"{base}:{known}" for known in system.presets))
     return system, preset

@@ -11,7 +11,7 @@ from canon.errors import CanonError, unknown
 
 class Idea(NamedTuple):
     what: str
-    words: tuple[str, ...]  # letters alone: a name that has one of them is meant
+    words: tuple[str, ...]  # letters alone: a name that is one, has one between hyphens, or has a longer one in it
     systems: tuple[str, ...] = ()  # nearest to it
     more: str = ""  # what else to do
 
@@ -66,10 +66,14 @@ IDEAS: tuple[Idea, ...] = (
     ),
     Idea("nearest neighbours or kernels", ("knn", "neighbour", "neighbor", "kernel", "gaussian"), ("nadaraya-watson",)),
     Idea("support vector machines", ("svm", "svc", "supportvector"), ("linear-svm",)),
-    Idea("linear classification", ("logit", "perceptron", "naivebayes", "ridge", "lasso"), ("logistic-regression",)),
+    Idea(
+        "linear classification",
+        ("logit", "logistic", "perceptron", "naivebayes", "ridge", "lasso"),
+        ("logistic-regression",),
+    ),
     Idea(
         "image classification",
-        ("vit", "visiontransformer", "efficientnet", "mobilenet", "inception", "convnext", "cnn", "yolo", "convnet"),
+        ("vit", "visiontransformer", "efficientnet", "mobilenet", "inception", "convnext", "cnn", "convnet"),
         ("resnet", "densenet", "lenet"),
     ),
     Idea(
@@ -114,6 +118,22 @@ IDEAS: tuple[Idea, ...] = (
         ("mf", "ials", "glove"),
         "of users and items, or of words",
     ),
+    Idea("weights of words", ("tfidf", "bagofwords", "bow", "countvectorizer"), ("fasttext-classifier", "mlp")),
+    Idea(
+        "pairs of texts to match",
+        ("dssm", "twotower", "biencoder", "dualencoder", "crossencoder", "colbert", "siamese", "esim"),
+        ("embed", "finetune"),
+    ),
+    Idea(
+        "forecasting",
+        ("arima", "prophet", "forecast", "timeseries", "tcn", "nbeats", "informer", "holtwinters"),
+        ("mlp",),
+        "of a table whose rows have their date or earlier values",
+    ),
+    Idea("detection or segmentation in images", ("unet", "rcnn", "yolo", "detr", "segmentation", "ssd", "detection")),
+    Idea("recognition or synthesis of speech", ("whisper", "wavvec", "speech", "audio", "tacotron", "asr", "tts")),
+    Idea("joint training of images and texts", ("clip", "blip", "llava", "captioning")),
+    Idea("graph networks", ("gcn", "gat", "graphsage", "gnn", "nodevec", "deepwalk")),
     Idea("clustering or reduction of dimensions", ("kmeans", "pca", "tsne", "umap", "cluster", "lda")),
 )
 
@@ -121,9 +141,10 @@ IDEAS: tuple[Idea, ...] = (
 def no_system(what: str, name: str, known: Iterable[str]) -> CanonError:
     """The error for a system that does not exist: the nearest idea where its name is that of a known method, else the
     nearest spelling."""
-    letters = re.sub(r"[^a-z]", "", name.lower())
+    parts = re.findall("[a-z]+", name.lower())
+    letters = "".join(parts)
     for idea in IDEAS:
-        if any(word == letters or (len(word) > 3 and word in letters) for word in idea.words):
+        if any(word == letters or word in parts or (len(word) > 3 and word in letters) for word in idea.words):
             if not idea.systems:
                 return CanonError(f'No {what} "{name}": canon has no {idea.what} yet.')
             more = f" ({idea.more})" if idea.more else ""

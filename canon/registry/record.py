@@ -63,8 +63,8 @@ class System:
 
     @property
     def docs(self) -> str:
-        """The page about it, from the root of the repository."""
-        return f"docs/systems/{self.name}.md"
+        """The page about it, from the root of the repository; of a system of the user, its file."""
+        return f"docs/systems/{self.name}.md" if self.module.startswith("canon.") else self.name
 
     @property
     def tasks(self) -> tuple[str, ...]:

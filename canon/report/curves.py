@@ -45,23 +45,30 @@ def run_charts(
     floors: Mapping[str, float],
     best: int | None,
     guess: Mapping[str, Any] | None = None,
+    together: Sequence[Sequence[str]] = (),
 ) -> list[chart.Chart]:
     """Losses, validation metrics (shares of one together, others each by itself), what the task observed, the rate.
 
     guess: the name of a predictor that looks at no input, and its scores by metric; the first of a panel is drawn.
+    together: groups that come first; the other numbers then have a panel each.
     """
-    every = names(rows)
+    logged = names(rows)
+    first = [[name for name in group if name in logged] for group in together]
+    every = [name for name in logged if not any(name in group for group in first)]
+    if together:
+        first += [[name] for name in every if not name.startswith(("train/lr", "train/gradient_norm"))]
+        every = [name for name in every if [name] not in first]
     losses = [name for name in (*training_losses(rows), "valid/loss") if name in every]
     metrics = [name for name in every if name.startswith("valid/") and name != "valid/loss"]
     shares = [name for name in metrics if _is_share(points(rows, name)[1])]
     observed = [name for name in every if name.startswith("train/") and name not in losses]
     observed = [name for name in observed if name.split("/")[1] not in _NOT_LOSSES]
-    groups = [shares, *([name] for name in metrics if name not in shares), observed]
+    groups = [*first, shares, *([name] for name in metrics if name not in shares), observed]
     groups += [[name for name in every if name.startswith(f"train/{kind}")] for kind in ("lr", "gradient_norm")]
     panels = []
     for group in filter(None, groups):
-        first = next((name for name in group if guess and name in guess["scores"]), "")
-        lines = {guess["name"]: guess["scores"][first]} if guess and first else {}
+        known = next((name for name in group if guess and name in guess["scores"]), "")
+        lines = {guess["name"]: guess["scores"][known]} if guess and known else {}
         panels.append(_panel(rows, group, curve, lines, best, False))
     if losses:
         lines = floor_lines(floors) if any(name.endswith("/loss") for name in losses) else {}

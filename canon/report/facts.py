@@ -38,6 +38,7 @@ class SystemFacts(TypedDict):
 class CurveFacts(TypedDict):
     rows: list[dict[str, float]]  # metrics.jsonl
     expected: dict[str, list[list[float]]]  # by metric: [step, low, high]
+    together: list[list[str]]  # numbers that one chart has
     floors: dict[str, float]  # losses of guesses that look at no input
     guess: Guess | None  # what one of them would score
     best_step: int | None  # None: there is no validation set to choose by
@@ -127,6 +128,7 @@ def gather(run: Run, data: Data | None = None) -> RunFacts:
         "curves": {
             "rows": rows,
             "expected": recipe.expected().get("curve", {}),
+            "together": [list(group) for group in task.drawn_together],
             "floors": shown["floors"],
             "guess": shown["guess"],
             "best_step": result.get("best_step") if "valid" in recorded["examples"] else None,

@@ -19,6 +19,7 @@ from canon.report.page import NO_FIGURES, Html, drawings, note, table
 from canon.use import frames
 from canon.use.model import Model
 from canon.use.play import action_of, agent_of
+from canon.use.sketches import pillow
 
 _MOST_STATES, _MOST_FRAMES = 400, 150
 
@@ -82,7 +83,7 @@ def path_of(env: EnvironmentCopy, arrows: list[str], best_S: np.ndarray, value_S
 def _gif(agent: Any, env: EnvironmentCopy, data: EnvironmentData) -> str:
     """The beginning of the first test episode, in base64; "" where only the environment could draw it."""
     try:
-        frames.pillow()
+        pillow()
     except CanonError:  # without Pillow
         return ""
     if (mode := frames.drawing_mode(env)) == "rgb_array":
@@ -98,7 +99,7 @@ def _gif(agent: Any, env: EnvironmentCopy, data: EnvironmentData) -> str:
         observation, _, terminated, truncated = env.step(action_of(agent, observation, "", random))
         pictures.append(paint(observation))
         over = terminated or truncated
-    return base64.b64encode(frames.gif(pictures, grid_of(env) is not None)).decode()
+    return base64.b64encode(frames.gif(pictures, frames.pause_of(env))).decode()
 
 
 def section(facts: Table | None, draw: bool) -> str:
@@ -135,11 +136,11 @@ def _figure(grid: Table, name: str) -> figures.Figure:
             row, col = divmod(place, cols)
             value = numbers[row, col]
             text = f"{value:.2g}" if name == "values" else f"{value:,.0f}" if value < 1e4 else f"{value:.1e}"
-            axis.text(col, row + 0.28, text, ha="center", va="center", fontsize=6, color=figures.FAINT)
+            axis.text(col, row + 0.28, text, ha="center", va="center", fontsize=6, color=figures.INK)
             axis.text(col, row - 0.12, grid["arrows"][place] or letter, ha="center", va="center", fontsize=11)
         if name == "values" and len(grid["path"]) > 1:
             down, right = np.divmod(np.array(grid["path"]), cols)
-            axis.plot(right, down, color=figures.COLORS[1], lw=1.5, alpha=0.7)
+            axis.plot(right, down, color=figures.COLORS[1], lw=4, alpha=0.35)
         axis.set(title="Values" if name == "values" else "Visits", xticks=[], yticks=[])
         axis.grid(False)
     return figure

@@ -37,7 +37,9 @@ def render(facts: RunFacts, draw: bool) -> str:
         f"{escape(system['name'])} on {escape(str(facts['data']['name']))} by the recipe {escape(facts['recipe'])}, "
         f"seed {facts['seed']}. {escape(system['paper'])}."
     )
-    panels = curves.run_charts(curve["rows"], curve["expected"], curve["floors"], curve["best_step"], curve["guess"])
+    panels = curves.run_charts(
+        curve["rows"], curve["expected"], curve["floors"], curve["best_step"], curve["guess"], curve["together"]
+    )
     commands = facts["commands"]
     unfinished = note(f"This run is not finished: it is at step {facts['step']:,} of {facts['total_steps']:,}.", "warn")
     exact = note("Or with every setting as it was, whatever defaults become:") + page.code(commands["exact"])

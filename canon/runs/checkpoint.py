@@ -215,10 +215,19 @@ def _remove(path: Path) -> None:
     shutil.rmtree(doomed, ignore_errors=True)
 
 
+def linked(link: Path, folder: Path) -> Path:
+    """The checkpoint of `folder` that a link points to; of a run whose copy has a folder in its place, the same one."""
+    if link.is_symlink() or not link.is_dir():
+        return link.resolve()
+    return path_of(folder, files.read(link / "manifest.json", files.MANIFEST, "this copy cannot be used")["step"])
+
+
 def point(link: Path, target: Path) -> None:
     """Makes `link` a relative symbolic link to `target`, replacing an old one in one step."""
     if link.is_symlink() and link.readlink() == target.relative_to(link.parent):
         return
+    if link.is_dir() and not link.is_symlink():  # a copy of the run that followed its links
+        shutil.rmtree(link)
     temporary = link.with_name(f".{link.name}.link")
     temporary.unlink(missing_ok=True)
     temporary.symlink_to(target.relative_to(link.parent))

@@ -65,6 +65,7 @@ class Scoring(ABC):
     least: ClassVar[int] = 1  # examples that a split must have to be scored
     loss_falls: ClassVar[bool] = True  # whether the training loss of a run that learns does
     scores_last: ClassVar[bool] = False  # whether the last weights are scored on the test set too, beside the best
+    drawn_together: ClassVar[tuple[tuple[str, ...], ...]] = ()  # logged numbers, each group in one chart of a report
     risk_examples: ClassVar[int] = 50_000  # of the training set that the empirical risk is measured on, at most
 
     @abstractmethod

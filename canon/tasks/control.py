@@ -22,6 +22,11 @@ class Control(Task, Plays, Remarks):
     monitor = "return"
     scores_last = True  # what is learned by acting goes up and down
     loss_falls = False  # an error against targets that move with what is learned
+    drawn_together = (
+        ("train/return", "valid/return", "valid/return_low", "valid/return_high", "valid/exact_return"),
+        ("valid/discounted", "valid/predicted", "valid/value", "valid/best_value"),
+        ("train/length", "valid/length"),
+    )
 
     def names(self) -> tuple[str, ...]:
         return tuple(score.metric for score in TASK_RECORDS["control"].scores)

@@ -16,8 +16,17 @@ from typing import Any
 
 import numpy as np
 
-from canon.contracts import Agent, Context, Environment, Episodes, Learner, MakesEnvironment, Transitions
-from canon.data.environments.abilities import Foresees, Measures, SamplesActions
+from canon.contracts import (
+    Agent,
+    Context,
+    Environment,
+    Episodes,
+    HasRecords,
+    Learner,
+    MakesEnvironment,
+    Transitions,
+)
+from canon.data.environments.abilities import Foresees, LearnsFromRecords, Measures, SamplesActions
 from canon.data.schema import Columns, Data
 from canon.errors import CanonError
 
@@ -64,19 +73,17 @@ class Copies:
         (count, returns, lengths), self._ended = self._ended, [0.0, 0.0, 0.0]
         return {"episodes": count} | ({"return": returns / count, "length": lengths / count} if count else {})
 
-    def state(self) -> dict[str, Any]:
-        return {
-            "copies": [copy.state() for copy in self.copies],
-            "returns": self._returns_N.tolist(),
-            "lengths": self._lengths_N.tolist(),
-            "ended": self._ended,
-        }
+    def tensors(self) -> dict[str, np.ndarray]:
+        return {"returns": self._returns_N, "lengths": self._lengths_N, "ended": np.array(self._ended)}
 
-    def restore(self, state: dict[str, Any]) -> None:
+    def state(self) -> dict[str, Any]:
+        return {"copies": [copy.state() for copy in self.copies]}
+
+    def restore(self, tensors: Mapping[str, Any], state: dict[str, Any]) -> None:
         pairs = zip(self.copies, state["copies"], strict=True)
         self.observations = np.stack([copy.restore(kept) for copy, kept in pairs])
-        self._returns_N, self._lengths_N = np.array(state["returns"]), np.array(state["lengths"], np.int64)
-        self._ended = list(state["ended"])
+        self._returns_N, self._lengths_N = np.array(tensors["returns"]), np.array(tensors["lengths"])
+        self._ended = np.asarray(tensors["ended"]).tolist()
 
 
 @contextmanager
@@ -112,6 +119,10 @@ class Playing(Learner):
         with _contained():
             self._copies = Copies(data.make, self.agent.copies, self.context.seed)
         self.agent.begin(self._copies, batch, steps)
+        if isinstance(data, HasRecords) and (records := data.records()) is not None:
+            if not isinstance(self.agent, LearnsFromRecords):
+                raise CanonError(f"data.transitions are for q-learning: {name} learns from what it does itself.")
+            self.agent.take_records(records)
         self.unit, self.flops_per_example = self.agent.unit, self.agent.flops_per_example
 
     def step(self, number: int) -> bool:
@@ -122,16 +133,18 @@ class Playing(Learner):
         return {**self.agent.logs(), **(self._copies.logs() if self._copies else {})}
 
     def tensors(self) -> Mapping[str, Mapping[str, Any]]:
-        return self.agent.tensors()
+        open_episodes = {"copies": self._copies.tensors()} if self._copies else {}
+        return {**self.agent.tensors(), **open_episodes}
 
     def state(self) -> dict[str, Any]:
         return {"agent": self.agent.state(), "environments": self._copies.state() if self._copies else {}}
 
     def restore(self, tensors: Mapping[str, Mapping[str, Any]], state: dict[str, Any]) -> None:
+        """Of "model" alone, which is to be scored, the open episodes are not restored: that may be impossible."""
         self.agent.restore(tensors, state["agent"])
-        if self._copies:
+        if self._copies and "copies" in tensors:
             with _contained():
-                self._copies.restore(state["environments"])
+                self._copies.restore(tensors["copies"], state["environments"])
 
     def outputs(self, columns: Columns) -> dict[str, np.ndarray]:
         """Of episodes [E]: return, length, whether it was cut off, the discounted return and what was predicted of it;

@@ -69,7 +69,7 @@ class Keeper:
         try:
             checkpoint.verify(self._run.best())
             for link in ("best", "last"):
-                checkpoint.verify((path / link).resolve())
+                checkpoint.verify(checkpoint.linked(path / link, self._run.checkpoints))
         except CanonError as damage:
             raise CanonError(f"{path} is finished, but {str(damage).rstrip('.')}; {again}.") from None
 

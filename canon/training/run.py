@@ -34,7 +34,10 @@ _PACKAGES = ("deepcanon", "torch", "numpy", "safetensors", "scikit-learn")
 
 
 class Run:
-    """One run directory. Making the object reads nothing; `open` checks that it is one."""
+    """One run directory. Making the object reads nothing; `open` checks that it is one.
+
+    path: the folder.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -42,7 +45,10 @@ class Run:
 
     @classmethod
     def open(cls, path: str | Path) -> Run:
-        """The run in the folder `path`; a CanonError if there is none."""
+        """The run in a folder; a CanonError if there is none.
+
+        path: the folder.
+        """
         path = Path(path)
         with border(path):
             if not path.exists():
@@ -165,7 +171,7 @@ class Run:
 
     def to_use(self) -> Iterator[Path]:
         """All checkpoints, the best one first, then the newest."""
-        linked = [(self.path / link).resolve() for link in ("best", "last")]
+        linked = [checkpoint.linked(self.path / link, self.checkpoints).resolve() for link in ("best", "last")]
         newest = [path.resolve() for path in checkpoint.newest_first(self.checkpoints) if checkpoint.step_of(path)]
         for path in dict.fromkeys((*linked, *newest)):
             if path.is_dir():

@@ -27,7 +27,7 @@ from canon.interop import backbones, formats
 from canon.interop.formats import GivesWeights
 from canon.nn.frozen import frozen
 from canon.nn.ragged import Layout
-from canon.nn.sentence_pooling import POOLINGS
+from canon.nn.sentence_pooling import HAVE_MLP, POOLINGS
 from canon.recipe import recipe_of
 from canon.systems.building import build
 from canon.systems.contrastive.embed import Config, Embed
@@ -36,6 +36,7 @@ from canon.use.folders import open_run
 _TOKENS = 4096  # that go through the network together on a CPU: more leave its caches
 _CUDA_TOKENS = 131_072
 _LENGTH = 512  # tokens of a text, where no run says
+_HAS_LAYER = HAVE_MLP[0]  # the pooling with a layer that only embed trains; cls-mlp-train has it in training alone
 
 
 class TextVectors(NamedTuple):
@@ -86,6 +87,11 @@ class Encoder:
             )
         if weights.tokenizer is None:
             raise CanonError(f"{source} has no tokenizer, without which its network cannot read a text.")
+        if _HAS_LAYER in pooling:
+            raise CanonError(
+                f"--pooling {_HAS_LAYER} has a layer that {source} was not trained with: take cls, or train embed with "
+                f"system.pooling = {_HAS_LAYER}."
+            )
         record, _ = registry.find("embed")
         rows = weights.settings["vocab_size"]
         settings = {"backbone": system, "settings": weights.settings, "vocab_size": rows, "pooling": list(pooling)}

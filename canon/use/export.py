@@ -132,7 +132,7 @@ def _open(source: str, content: formats.Content | None = None) -> Recognised | N
     """What is at the path `source`; None where it names a system."""
     if Path(source).expanduser().exists() or recipes.recipe_of(source):
         return formats.open(source, content)
-    if source.partition(":")[0] not in {each.name for each in registry.SYSTEMS}:
+    if not registry.is_system(source):
         raise CanonError(f"There is no run, file or folder {source}, and no system of that name.")
     return None
 

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING
 from canon import recipe as recipes
 from canon.config import Table
 from canon.data.schema import Schema
+from canon.errors import CanonError
 from canon.interop import formats
 from canon.interop.formats import FileChoices, GivesWeights
 from canon.objectives.choosing import of_network
 from canon.recipe import Recipe
 from canon.training.run import Run
+from canon.use.pipeline.settings import is_pipeline_run
 
 if TYPE_CHECKING:
     from canon.interop.network import Network
@@ -32,6 +34,10 @@ def open_run(path: str | Path) -> Run:
         origin = formats.recognise(folder)
         if isinstance(origin, GivesWeights):
             return FolderRun(origin)
+    if is_pipeline_run(folder):
+        ranker = folder / "rank" / "run"
+        more = f"; its ranker is the run {ranker}" if ranker.is_dir() else ""
+        raise CanonError(f"{path} is a pipeline, which canon search, recommend and evaluate read{more}.")
     return Run.open(path)
 
 

@@ -1,11 +1,9 @@
-"""Pictures of an environment without a display: grids, the cart and frames of text are drawn here, others by their own
-render()."""
+"""Pictures of an environment without a display: canon draws grids, classic control and frames of text, others draw
+themselves by their own render()."""
 
 from __future__ import annotations
 
 import io
-import math
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,27 +14,19 @@ from canon.data.environments.copy import EnvironmentCopy
 from canon.data.environments.grids import CellGrid, grid_of
 from canon.errors import CanonError, border
 from canon.storage import write_bytes
+from canon.use.sketches import AGENT, INK, PAPER, pillow, sketch_of, terminal
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-_CELL, _WIDTH, _HEIGHT, _LETTER = 40, 300, 200, 16
+_CELL = 40
 _COLORS = {"H": "#93c5fd", "C": "#fca5a5", "G": "#86efac", "S": "#fde68a"}
-_INK, _PAPER, _AGENT = "#1f2937", "#ffffff", "#dc2626"
-_MILLISECONDS = {True: 220, False: 30}  # of a frame, by whether it is a grid's
-
-
-def pillow() -> Any:
-    try:
-        from PIL import Image, ImageDraw
-    except ModuleNotFoundError:
-        raise CanonError("Pictures need Pillow: pip install 'deepcanon[images]'.") from None
-    return Image, ImageDraw
+_SLOW, _FAST = 220, 30  # milliseconds of a frame
 
 
 def draws(env: EnvironmentCopy) -> bool:
     """Whether canon draws it itself."""
-    return grid_of(env) is not None or _is_cart(env)
+    return grid_of(env) is not None or _sketch_of(env) is not None
 
 
 def modes_of(env: EnvironmentCopy) -> tuple[str, ...]:
@@ -49,23 +39,22 @@ def drawing_mode(env: EnvironmentCopy) -> str:
     """The render_mode that a copy must be made with to be painted; "" where canon draws it itself."""
     if draws(env):
         return ""
-    modes = modes_of(env)
-    return "ansi" if "ansi" in modes and "rgb_array" not in modes else "rgb_array"
+    return "ansi" if "ansi" in modes_of(env) else "rgb_array"
 
 
 def painter_of(env: EnvironmentCopy) -> Callable[[Any], Image]:
     """What draws an observation of this copy, which was made with its `drawing_mode`."""
     if (grid := grid_of(env)) is not None:
         return lambda state: _of_grid(grid, int(state))
-    if _is_cart(env):
-        return _of_cart
+    if (sketch := _sketch_of(env)) is not None:
+        return sketch
     if drawing_mode(env) == "ansi":
-        return lambda _: _of_text(text_of(env))
+        return lambda _: terminal(text_of(env))
     return lambda _: _by_itself(env)
 
 
-def _is_cart(env: EnvironmentCopy) -> bool:
-    return type(env.env).__name__ == "CartPoleEnv" and env.observation.shape == (4,)
+def _sketch_of(env: EnvironmentCopy) -> Callable[[Any], Image] | None:
+    return sketch_of(env.env, env.observation.shape)
 
 
 def _rendered(env: EnvironmentCopy) -> Any:
@@ -76,16 +65,6 @@ def _rendered(env: EnvironmentCopy) -> Any:
 def text_of(env: EnvironmentCopy) -> str:
     """The frame of a copy that was made with render_mode ansi."""
     return str(_rendered(env)).rstrip()
-
-
-def _of_text(text: str) -> Image:
-    image, pencil = pillow()
-    plain = re.sub(r"\x1b\[[0-9;]*m", "", text)
-    left, top, right, bottom = pencil.Draw(image.new("1", (1, 1))).multiline_textbbox((0, 0), plain, font_size=_LETTER)
-    size = (int(right - left) + 2 * _LETTER, int(bottom - top) + 2 * _LETTER)
-    picture: Image = image.new("RGB", size, _PAPER)
-    pencil.Draw(picture).multiline_text((_LETTER, _LETTER), plain, fill=_INK, font_size=_LETTER)
-    return picture
 
 
 def _by_itself(env: EnvironmentCopy) -> Image:
@@ -99,40 +78,40 @@ def _by_itself(env: EnvironmentCopy) -> Image:
 
 def _of_grid(grid: CellGrid, state: int) -> Image:
     image, pencil = pillow()
-    picture: Image = image.new("RGB", (grid.cols * _CELL + 1, grid.rows * _CELL + 1), _PAPER)
+    picture: Image = image.new("RGB", (grid.cols * _CELL + 1, grid.rows * _CELL + 1), PAPER)
     draw = pencil.Draw(picture)
     for place, letter in enumerate(grid.letters):
         row, col = divmod(place, grid.cols)
         box = (col * _CELL, row * _CELL, (col + 1) * _CELL, (row + 1) * _CELL)
-        draw.rectangle(box, fill=_COLORS.get(letter, _PAPER), outline="#9ca3af")
-        draw.text((box[0] + 5, box[1] + 3), letter, fill=_INK)
+        draw.rectangle(box, fill=_COLORS.get(letter, PAPER), outline="#9ca3af")
+        draw.text((box[0] + 5, box[1] + 3), letter, fill=INK)
     row, col = divmod(state, grid.cols)
     x, y, inset = col * _CELL, row * _CELL, _CELL // 4
-    draw.ellipse((x + inset, y + inset, x + _CELL - inset, y + _CELL - inset), fill=_AGENT, outline=_INK)
+    draw.ellipse((x + inset, y + inset, x + _CELL - inset, y + _CELL - inset), fill=AGENT, outline=INK)
     return picture
 
 
-def _of_cart(observation: np.ndarray) -> Image:
-    """Position from −2.4 to 2.4, and the pole's angle from upright."""
-    image, pencil = pillow()
-    picture: Image = image.new("RGB", (_WIDTH, _HEIGHT), _PAPER)
-    draw = pencil.Draw(picture)
-    x, y, length = _WIDTH / 2 + float(observation[0]) / 2.4 * _WIDTH / 2, 150, 100
-    angle = float(observation[2])
-    draw.line((0, y, _WIDTH, y), fill="#9ca3af")
-    draw.rectangle((x - 22, y - 12, x + 22, y + 12), fill=_INK)
-    draw.line((x, y - 12, x + length * math.sin(angle), y - 12 - length * math.cos(angle)), fill=_AGENT, width=7)
-    return picture
+def pause_of(env: EnvironmentCopy) -> int:
+    """How long a frame is shown: grids and text, which jump, for longer than what moves smoothly."""
+    return _SLOW if grid_of(env) is not None or drawing_mode(env) == "ansi" else _FAST
 
 
-def gif(frames: list[Image], is_grid: bool) -> bytes:
-    """An animation that repeats."""
+def gif(frames: list[Image], pause: int) -> bytes:
+    """An animation that repeats; a frame that is smaller than others is filled up."""
     image, _ = pillow()
     buffer = io.BytesIO()
-    plain = [frame.quantize(32, dither=image.Dither.NONE) for frame in frames]
-    pause = _MILLISECONDS[is_grid]
+    size = tuple(max(frame.size[side] for frame in frames) for side in (0, 1))
+    whole = [frame if frame.size == size else _filled(frame, size) for frame in frames]
+    plain = [frame.quantize(32, dither=image.Dither.NONE) for frame in whole]
     plain[0].save(buffer, "GIF", save_all=True, append_images=plain[1:], duration=pause, loop=0, optimize=False)
     return buffer.getvalue()
+
+
+def _filled(frame: Image, size: tuple[int, ...]) -> Image:
+    image, _ = pillow()
+    picture: Image = image.new("RGB", size, PAPER)
+    picture.paste(frame)
+    return picture
 
 
 def check_name(path: Path) -> None:
@@ -141,5 +120,5 @@ def check_name(path: Path) -> None:
         raise CanonError(f"{path}: episodes are recorded as .gif.")
 
 
-def save_gif(path: Path, frames: list[Image], is_grid: bool) -> None:
-    write_bytes(path, gif(frames, is_grid))
+def save_gif(path: Path, frames: list[Image], pause: int) -> None:
+    write_bytes(path, gif(frames, pause))

@@ -32,7 +32,10 @@ _AT_ONCE = 512  # rows predicted together
 
 
 class Model:
-    """The best weights of a run with everything needed to use them."""
+    """The best weights of a run with everything needed to use them; `canon.load` makes it.
+
+    run: the Run that it was read from.
+    """
 
     def __init__(self, run: Run) -> None:
         self.run = run
@@ -77,6 +80,8 @@ class Model:
         | a data frame (pandas, polars), a pyarrow table | a row |
         | an array, a tensor | a row: pixels, or a table's columns as they are in a file, in the order of training |
 
+        inputs: what to predict.
+        top: how many classes, tokens or texts of each, the likeliest first.
         text: the inputs are texts; without it, one that names a file, or looks like a path, is a file.
         """
         torch = sys.modules.get("torch")
@@ -100,14 +105,22 @@ class Model:
                 progress.advance(len(rows))
 
     def recommend(self, user: str = "", items: Sequence[str] = (), top: int = 10) -> dict[str, Any]:
-        """The best items for a user of training, or for anyone who has these items (canon.use.recommend)."""
+        """The best items for a user, with their scores; of a run of a recommender.
+
+        user: one of the training data; without one, whoever has these items.
+        items: what the user has.
+        top: how many items.
+        """
         from canon.use.recommend import recommend
 
         return recommend(self, user, items, top)
 
     def evaluate(self, data: str | Path | None = None, split: str = "test") -> dict[str, float | None]:
-        """Loss and metrics on a split of the run's data, or on other labelled data; None for a metric that is undefined
-        for these rows but not for the run's."""
+        """Loss and metrics by name; None for a metric that is undefined for these rows but not for the run's.
+
+        data: other labelled data, a path or a named set; by default the run's own.
+        split: of the run's own data: train, valid or test.
+        """
         if data is not None:
             columns = labelled(self.schema, data, self.run.recipe.data)
         else:

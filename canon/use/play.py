@@ -87,7 +87,7 @@ def _played(
             total, length, over = total + reward, length + 1, terminated or truncated
         rows.append({"seed": seed, "return": total, "length": length, "truncated": truncated})
     if record is not None:
-        frames.save_gif(record, pictures, grid is not None)
+        frames.save_gif(record, pictures, frames.pause_of(env))
     return rows
 
 

@@ -34,10 +34,15 @@ class Neighbor(NamedTuple):
 
 
 class Vectors:
-    """`matrix` [V, D] float32 or float16, row i for words[i]; `subwords` computes the vector of any word.
+    """Word vectors by word: `vectors["king"]`, neighbours, analogies.
 
-    unknown: what happens for a word without a row: "subwords" computes its vector if possible, else it is an error with
-    the nearest spellings; "error" is always an error.
+    words: the words.
+    matrix: [V, D] float32 or float16, row i for words[i].
+    source: what errors call these vectors.
+    notes: remarks about the file that was read.
+    subwords: computes the vector of any word.
+    unknown: what happens for a word without a row: "subwords" computes its vector if possible, else it is an error
+        with the nearest spellings; "error" is always an error.
     """
 
     def __init__(
@@ -71,7 +76,16 @@ class Vectors:
         partial: bool = False,
         unknown: Unknown = "subwords",
     ) -> Vectors:
-        """The vectors of a run, or of a file whose format its first bytes show (docs/word-vectors.md)."""
+        """The vectors of a run, or of a file whose format its first bytes show (docs/word-vectors.md).
+
+        source: a run directory or a file.
+        words: only these.
+        limit: only the first so many; 0 is all.
+        dtype: "float32" or "float16".
+        errors: what happens to bytes that are not UTF-8, as in bytes.decode.
+        partial: whether a file that ends early is read as far as it goes.
+        unknown: as for the class.
+        """
         _policy(unknown)
         options: dict[str, Any] = {"words": words, "limit": limit, "dtype": dtype, "errors": errors, "partial": partial}
         with border(source, "cannot be looked for"):
@@ -100,7 +114,10 @@ class Vectors:
         return self.vector(word)
 
     def vector(self, word: str) -> np.ndarray:
-        """The vector of a word [D], float32; of an unknown one as `unknown` says."""
+        """Its vector [D], float32; that of an unknown word as `unknown` says.
+
+        word: as it is spelled in the list.
+        """
         row = self.words.row(word)
         if row >= 0:
             return np.array(self.matrix[row], np.float32)
@@ -112,11 +129,15 @@ class Vectors:
         return np.asarray(vector, np.float32)
 
     def similarity(self, a: str, b: str) -> float:
-        """The cosine of two words."""
+        """The cosine of two words, `a` and `b`."""
         return float(_unit(self.vector(a)) @ _unit(self.vector(b)))
 
     def neighbors(self, word: str | np.ndarray | Sequence[float], top: int = 10) -> list[Neighbor]:
-        """The `top` words of largest cosine to a word, itself left out, or to a vector."""
+        """The words of largest cosine, each with its similarity.
+
+        word: a word, which is left out itself, or a vector.
+        top: how many.
+        """
         return self.neighbors_of([word], top)[0]
 
     def neighbors_of(self, asked: Sequence[str | np.ndarray | Sequence[float]], top: int = 10) -> list[list[Neighbor]]:
@@ -127,15 +148,15 @@ class Vectors:
         return self._nearest(units_QD, left_out, top)
 
     def analogy(self, a: str, b: str, c: str, top: int = 10) -> list[Neighbor]:
-        """The answers to a : b = c : ?, the `top` words nearest to b − a + c, without these three."""
+        """The answers to `a` : `b` = `c` : ?, the `top` words nearest to b − a + c, without these three."""
         a_D, b_D, c_D = (_unit(self.vector(word)) for word in (a, b, c))
         return self._nearest(_unit(b_D - a_D + c_D)[None], [[self.words.row(word) for word in (a, b, c)]], top)[0]
 
     def evaluate(self, tests: Tests | str | Path | Sequence[str | Path], limit: int = 300_000) -> dict[str, float]:
         """Scores by name: the share of analogies that are right, Spearman's ρ with judgements of similarity.
 
-        tests: files, or names of the set word-vector-tests, as in data.tests. limit: how many words are searched;
-        questions with others are left out.
+        tests: files, or names of the set word-vector-tests, as in data.tests.
+        limit: how many words are searched; questions with others are left out.
         """
         from canon.data.formats.word_tests import Tests, read_tests
         from canon.metrics.vectors import analogy_accuracy, similarity_correlation

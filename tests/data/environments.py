@@ -72,6 +72,8 @@ class Broken(Drift):
             return
         if how == "leaves":
             raise SystemExit(4)
+        if how == "imports":
+            import no_such_simulator  # type: ignore[import-not-found]  # noqa: F401
         super().__init__(start)
         self.how = how
         if how == "continuous":
@@ -129,6 +131,14 @@ class Line(gymnasium.Env):
         print("a step")
         self.s = min(max(self.s + (1 if action else -1), 0), 3)
         return self.seen(self.s), self.reward * (self.s == 3), self.s == 3, False, {}
+
+
+class Many(Line):
+    """More states than anyone would write down at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.observation_space = spaces.Discrete(60_000)
 
 
 class Unsaved(Line):

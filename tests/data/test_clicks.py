@@ -120,6 +120,7 @@ def test_which_files_are_clicks(tmp_path: Path) -> None:
         "b.txt": "1 0:3:1 1:7:0.5\n0 0:4:1\n",
         "c.tsv": f"{criteo}\n{criteo.replace('1', '0', 1)}\n",
         "d.csv": "ad,hour,is_click\na,3,0\nb,4,1\na,4,0\n",
+        "h.csv": "ad,hour,click\n" + "a,3,0\nb,4,1\n" * 20 + "a,4,maybe\n",
         "e.jsonl": '{"ad": "a", "clicked": true}\n{"ad": "b", "clicked": false}\n',
     }
     for name, text in files.items():
@@ -256,6 +257,7 @@ def test_tenths_are_a_partition(tmp_path: Path) -> None:
     [
         ({"click": [0] * 120}, {}, 'every row has the label "0"'),
         ({"click": [0, 1, 2] * 40}, {"label": "click"}, 'the label "click" has 3 different values'),
+        ({"click": [0, 1] * 59 + [0, "maybe"]}, {}, 'line 121: label "maybe" is not one of 0, 1'),
         ({"click": [0, 1, ""] * 40}, {}, r"line 4: the label .* is empty"),
         ({}, {"split": "time"}, r"no column of times for data\.split = time"),
         ({}, {"split": "week"}, "week"),

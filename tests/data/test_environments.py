@@ -56,7 +56,7 @@ def test_copies_are_restored(name: str, count: int) -> None:
     for row in actions[:50]:
         first.step(row)
     second = Copies(lambda: EnvironmentCopy(opener), count, 99)
-    second.restore(json.loads(json.dumps(first.state())))
+    second.restore(first.tensors(), json.loads(json.dumps(first.state())))
     for row in actions[50:]:
         for one, other in zip(first.step(row), second.step(row), strict=True):
             np.testing.assert_array_equal(one, other)
@@ -133,6 +133,19 @@ def test_spaces_are_flat_and_begin_at_zero() -> None:
     assert env.reset(0).shape == (2,) and env.step(1).observation.dtype == np.float32
 
 
+def test_several_numbers_that_can_be_listed_are_one_state() -> None:
+    """Blackjack's (sum, dealer's card, ace), against numpy's numbering."""
+    ours, theirs = EnvironmentCopy(Opener("Blackjack-v1")), gymnasium.make("Blackjack-v1")
+    assert ours.observation.size == 32 * 11 * 2 and ours.observation.shape == ()
+    for seed in range(20):
+        state, (parts, _) = ours.reset(seed), theirs.reset(seed=seed)
+        assert state == np.ravel_multi_index(parts, (32, 11, 2))
+        parts, *_ = theirs.step(1)
+        assert ours.step(1).observation == np.ravel_multi_index(parts, (32, 11, 2))
+    with pytest.raises(CanonError, match=r"observation \(4, 11, 0\) is not one of its 704 states"):
+        ours._checked((4, 11, 0))
+
+
 def test_grids() -> None:
     lake = EnvironmentCopy(Opener("FrozenLake-v1"))
     grid = grid_of(lake)
@@ -153,7 +166,8 @@ BAD: dict[str, tuple[str, dict[str, Any], str]] = {
     "no class": (f"{FILE}:Drif", {}, "did you mean Drift"),
     "no environment": (f"{FILE}:NOT_ONE", {}, "makes a dict, which is not a gymnasium.Env"),
     "continuous": (f"{FILE}:Broken", {"how": "continuous"}, "one of finitely many"),
-    "dict": (f"{FILE}:Broken", {"how": "dict"}, "canon reads Box and Discrete"),
+    "imports": (f"{FILE}:Broken", {"how": "imports"}, "needs a module that is not installed: no_such_simulator"),
+    "dict": (f"{FILE}:Broken", {"how": "dict"}, "canon reads Box, Discrete and up to 100,000 combinations"),
     "nan": (f"{FILE}:Broken", {"how": "nan"}, "after 3 steps of an episode nan is not finite"),
     "infinite": (f"{FILE}:Broken", {"how": "infinite"}, "inf is not finite"),
     "outside": (f"{FILE}:Broken", {"how": "outside"}, "11.0 is outside of its observation space"),

@@ -310,7 +310,7 @@ def test_indented_json_is_squad_too() -> None:
         ("h.csv", [*SWAG, "v,1,a,b,c,d,w,x,y,z,9"], 'h.csv, line 3: the answer "9" is not one of 0, 1, 2, 3.'),
         (
             "i.unknown",
-            ["just some text"],
+            ["\0"],
             'i.unknown: the ending ".unknown" is unknown; set data.format to one of '
             "squad, choices, letor, interactions, svmlight, libfm, libffm, criteo, conll, sentences, "
             "fasttext, images, idx, cifar, pairs, table, text.",

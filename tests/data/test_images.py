@@ -63,7 +63,7 @@ def test_exif_turns_the_picture(tmp_path: Path) -> None:
     exif[0x0112] = 6
     path = saved(tmp_path / "e.png", Image.fromarray(COLOUR), exif=exif)
     np.testing.assert_array_equal(images.decode(path, 3), np.rot90(COLOUR, -1).transpose(2, 0, 1))
-    assert images.image_shape([path], (), 0) == (3, 5, 6)
+    assert images.image_shape([path], (), 0) == ((3, 5, 6), ())
 
 
 def test_pixel_statistics_equal_numpys() -> None:

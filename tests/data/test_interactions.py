@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +75,10 @@ def forms(folder: Path) -> dict[str, Path]:
             ],
         ),
         "milliseconds": write(folder / "e.csv", [header, *(f"{u},{i},{r},{t}000" for u, i, r, t in data)]),
+        "ts": write(folder / "j.csv", ["customer,product,stars,ts", *(",".join(map(str, row)) for row in data)]),
+        "created_at": write(
+            folder / "k.csv", ["user_id,item_id,rating,created_at", *(",".join(map(str, row)) for row in data)]
+        ),
         "dates": write(
             folder / "f.csv",
             ["user,item,rating,date", *(f"{u},{i},{r},{np.datetime64(t, 's')}Z" for u, i, r, t in data)],
@@ -181,3 +186,18 @@ def test_positive_needs_ratings_and_a_comparison(tmp_path: Path) -> None:
         opened(path, positive=">= 4")
     with pytest.raises(CanonError, match='must be a comparison with a number, as in ">= 4"'):
         opened(path, positive="good")
+
+
+@pytest.mark.parametrize("names", ["reader,book,date", "用户,菜品,日期", "会员编号,商品,评分"])
+def test_columns_are_known_by_names_in_english_and_chinese(names: str, tmp_path: Path) -> None:
+    path = write(tmp_path / "log.csv", [names, *(f"u{n % 7},i{n % 5},{2000 + n}-01-01" for n in range(35))])
+    if names.endswith("评分"):
+        path.write_text(path.read_text(encoding="utf-8").replace("-01-01", ""), encoding="utf-8")
+    source = opened(path)
+    assert len(source.users) == 7 and len(source.items) == 5
+
+
+def test_a_log_that_is_not_known_says_how_it_would_be(tmp_path: Path, canon: Callable[..., Any]) -> None:
+    path = write(tmp_path / "log.csv", ["who,what", *(f"u{n % 7},i{n % 5}" for n in range(35))])
+    outcome = canon("train", "popular", "--data", path)
+    assert outcome.err.endswith("is a table; data.user and data.item name the columns of interactions.\n"), outcome.err

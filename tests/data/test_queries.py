@@ -127,6 +127,17 @@ def test_sizes_of_queries_beside_the_file(tmp_path: Path, side: str) -> None:
         read_letor(path)
 
 
+def test_files_beside_are_not_said_to_be_ignored(tmp_path: Path) -> None:
+    for part in ("train", "test"):
+        letor(tmp_path / f"rank.{part}", "1 1:1\n0 1:2\n")
+        (tmp_path / f"rank.{part}.query").write_text("2\n")
+    (tmp_path / "rank.train.weight").write_text("1\n1\n")
+    (tmp_path / "other.query").write_text("2\n")
+    notes = QUERIES.read(tmp_path, DataConfig(source=str(tmp_path))).notes
+    assert [note for note in notes if "Ignored" in note] == [f"Ignored in {tmp_path.name}: other.query."]
+    assert any("how many documents each query has" in note for note in notes)
+
+
 def tables(folder: Path) -> list[Path]:
     """The same documents as CSV, JSON lines and Parquet, in another order."""
     import pyarrow as pa
@@ -177,10 +188,12 @@ def test_partitions_of_a_table_are_one(tmp_path: Path) -> None:
     import pyarrow.parquet as pq
 
     table = pa.table({"qid": [1, 1, 2, 2, 3, 3], "relevance": [0, 1] * 3, "x": [0.1, 0.9, 0.2, 0.8, 0.3, 0.7]})
-    for part, rows in enumerate(([0, 2], [1, 3, 4, 5])):
+    for part, rows in enumerate(([0, 2, 1], [3, 4, 5])):
         (tmp_path / "log" / f"part={part}").mkdir(parents=True)
         pq.write_table(table.take(rows), tmp_path / "log" / f"part={part}" / "data_0.parquet")
-    rows = QUERIES.read(tmp_path / "log", DataConfig(source=str(tmp_path / "log"))).parts["train"]
+    source = QUERIES.read(tmp_path / "log", DataConfig(source=str(tmp_path / "log")))
+    rows = source.parts["train"]
+    assert sum("are apart" in note for note in source.notes) == 1  # of the whole, not of each partition
     assert kind_of(DataConfig(source=str(tmp_path / "log"))) is QUERIES
     read = {q: (v.ravel().tolist(), g) for q, v, g in zip(
         rows.queries.tolist(), np.split(rows.values, rows.offsets[1:-1]),
@@ -271,6 +284,12 @@ def test_a_run_reads_more_of_its_data(tmp_path: Path) -> None:
     assert take(columns, np.array([1]))["document"][0].tolist() == [""]
     with pytest.raises(CanonError, match="has the feature 4, but the training data has 3"):
         LISTS.inputs(schema, [str(letor(tmp_path / "c.txt", "0 qid:x 4:0.5\n"))], config, False)
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table({"qid": ["x", "y"], "1": [0.5, 0], "2": [0, 1], "3": [1, 0]}), tmp_path / "b.parquet")
+    same, _ = LISTS.inputs(schema, [str(tmp_path / "b.parquet")], config, False)
+    assert same["input"].values == pytest.approx(columns["input"].values)
     inputs = LISTS.array(schema, np.zeros((7, 3)), config)
     assert inputs is not None and inputs[0]["input"].lengths.tolist() == [7]
 
@@ -378,6 +397,10 @@ def test_a_table_with_a_column_of_queries_is_nothing_else(tmp_path: Path) -> Non
     [
         ("qid,relevance,x\n1,0,0.5\n1,1,\n", 'line 3: the feature "x" must be a number'),
         ("qid,relevance,x\n1,0,0.5\n1,-1,1\n", "line 3: the label .* must be a grade from 0 on"),
+        (
+            "qid,relevance,x\n" + "1,0,0.5\n" * 40 + "1,1,many\n",
+            'line 42: the feature "x" must be a number, got "many"',
+        ),
         ("qid,relevance,name\n1,0,a\n1,1,b\n", "has no column of numbers"),
         ("qid,colour,x\n1,0,1\n1,1,2\n", "has no column of grades"),
         ("who,relevance,x\n1,0,1\n1,1,2\n", "has no column that names the query"),

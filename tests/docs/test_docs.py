@@ -14,6 +14,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import fields
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -35,7 +36,9 @@ ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "README.zh-CN.md", *sorted((ROOT / "docs").rglob("*.md"))]
 PROSE = [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
 TEXTS = {page: page.read_text(encoding="utf-8") for page in PROSE}
+NAMES = {system.name for system in SYSTEMS}
 FEW, MORE = 6, 9  # steps of a shortened training, and of one that is resumed
+EXAMPLES = 384  # of each run, where a comparison has a budget
 TOKENS = 1024  # of a step at most, where a recipe counts by tokens
 
 
@@ -48,23 +51,42 @@ def blocks(text: str, language: str) -> list[str]:
 
 
 def commands(text: str) -> list[str]:
-    """The lines of sh blocks that the tests run."""
-    lines = [line.strip() for block in blocks(text, "sh") for line in block.splitlines()]
-    ours = [line for line in lines if line.startswith(("canon ", "python -m canon", "python -c"))]
-    return [line for line in ours if "# not run by the tests" not in line]
+    """The commands of sh blocks that the tests run; one goes on after a backslash and while a quote is open."""
+    result: list[str] = []
+    for block in blocks(text, "sh"):
+        lines = iter(block.replace("\\\n", "").splitlines())
+        for line in lines:
+            command = line.strip()
+            if not command.startswith(("canon ", "python -m canon", "python -c")):
+                continue
+            while is_open(command):
+                command += f"\n{next(lines)}"
+            result.append(command)
+    return [command for command in result if "# not run by the tests" not in command]
+
+
+def is_open(command: str) -> bool:
+    try:
+        shlex.split(command, comments=True)
+    except ValueError:
+        return True
+    return False
 
 
 def shortened(arguments: list[str]) -> list[str]:
     """The command with a budget of a few small steps in place of its own; comparisons with two seeds."""
     verb, rest = arguments[0], list(arguments[1:])
-    if verb not in ("train", "compare"):
+    if verb not in ("train", "compare") or (verb == "compare" and Path(rest[0]).is_dir()):
         return arguments
     if rest and is_pipeline(rest[0]):
         return [*arguments, "--set", f"rank.set.train.steps={FEW}"]
-    kept: list[str] = []
+    kept, budget = list[str](), ["--set", f"train.steps={FEW}"]
     while rest:
         word = rest.pop(0)
-        if word == "--budget" or (word == "--set" and rest[0].startswith(("train.epochs=", "train.steps="))):
+        if word == "--budget":
+            budget = [word, f"examples={EXAMPLES}"]
+            rest.pop(0)
+        elif word == "--set" and rest[0].startswith(("train.epochs=", "train.steps=")):
             rest.pop(0)
         elif word == "--seeds":
             kept += [word, str(min(2, int(rest.pop(0))))]
@@ -76,7 +98,7 @@ def shortened(arguments: list[str]) -> list[str]:
     named = not recipe or recipes.is_known(recipe)  # else it is data alone
     if named and recipes.load(recipe).train.tokens > TOKENS:
         kept += ["--set", f"train.tokens={TOKENS}"]
-    return [verb, *kept, "--set", f"train.steps={FEW}"]
+    return [verb, *kept, *budget]
 
 
 def example_files() -> None:
@@ -119,24 +141,37 @@ def example_files() -> None:
             Image.fromarray(pixels).save(Path("photos", shape, f"{i}.png"))
 
 
+def is_chinese(page: Path) -> bool:
+    return page.name == "README.zh-CN.md" or ROOT / "docs" / "zh" in page.parents
+
+
 def by_language(page: Path) -> object:
     """The Chinese pages have the English ones' commands, which another test says; `make test-all` runs them too."""
-    chinese = page.name == "README.zh-CN.md" or page.parent.name == "zh"
-    return pytest.param(page, marks=pytest.mark.slow) if chinese else page
+    return pytest.param(page, marks=pytest.mark.slow) if is_chinese(page) else page
+
+
+def files_of(text: str) -> list[tuple[str, str]]:
+    """The files that a page shows in full: a block of Python or TOML that opens with its name, as in `# game.py`."""
+    listed = [block for language in ("python", "toml") for block in blocks(text, language)]
+    return [(match[1], block) for block in listed if (match := re.match(r"# (\w+\.(?:py|toml))\n", block))]
 
 
 @pytest.mark.usefixtures("small_texts")
 @pytest.mark.parametrize("page", [by_language(page) for page in PAGES if commands(TEXTS[page])], ids=named)
 def test_commands_run_in_page_order(page: Path, canon: Callable[..., Any]) -> None:
     example_files()
+    for name, content in files_of(TEXTS[page]):
+        Path(name).write_text(content, encoding="utf-8")
     for line in commands(TEXTS[page]):
         words = shlex.split(line, comments=True)
         if words[:2] == ["python", "-c"]:
             reported = io.StringIO()
             with contextlib.redirect_stdout(reported):
                 exec(words[2], {})
-            assert words[3] == ">" and reported.getvalue(), line
-            Path(words[4]).write_text(reported.getvalue())
+            assert reported.getvalue(), f"{line} printed nothing"
+            if words[3:]:
+                assert words[3] == ">", line
+                Path(words[4]).write_text(reported.getvalue(), encoding="utf-8")
             continue
         arguments = words[3:] if words[0] == "python" else words[1:]
         outcome = canon(*shortened(arguments))
@@ -277,30 +312,69 @@ def test_every_system_and_recipe_is_reported() -> None:
             assert f"<!-- generated: {name} -->" in page, name
 
 
-def test_every_page_is_in_the_index() -> None:
-    index = TEXTS[ROOT / "docs" / "index.md"]
-    for page in (ROOT / "docs").glob("*.md"):
-        assert page.name == "index.md" or f"]({page.name})" in index, page.name
+@pytest.mark.parametrize("folder", ["docs", "docs/zh"])
+def test_every_page_is_in_the_index(folder: str) -> None:
+    index = TEXTS[ROOT / folder / "index.md"]
+    for page in (*(ROOT / folder).glob("*.md"), *(ROOT / folder / "tutorials").glob("*.md")):
+        name = str(page.relative_to(ROOT / folder))
+        assert name == "index.md" or f"]({name})" in index, name
 
 
+CHINESE = ROOT / "docs" / "zh"
 TWINS = [
     (ROOT / "README.md", ROOT / "README.zh-CN.md"),
-    *((ROOT / "docs" / page.name, page) for page in PAGES if page.parent.name == "zh" and page.name != "index.md"),
+    *((ROOT / "docs" / page.relative_to(CHINESE), page) for page in sorted(CHINESE.rglob("*.md"))),
 ]
+OF_A_LANGUAGE = {"data.segmenter", "objective.masking"}  # settings for text without spaces
+
+
+def step(command: str) -> list[str]:
+    """What a command does: its verb, the systems and recipes it names, its options and the settings it changes."""
+    words = shlex.split(command, comments=True)
+    if words[:2] == ["python", "-c"]:
+        return words[:2]
+    words = words[3:] if words[0] == "python" else words[1:]
+    verbs = [words[0], *words[1:2]] if words[0] in ("inspect", "tokenizer", "data", "claims", "list") else [words[0]]
+    others = [word for word in words[len(verbs) :] if Path(word).suffix not in (".py", ".toml")]  # files of a page
+    named = [word for word in others if recipes.is_known(word) or word.partition(":")[0] in NAMES]
+    options = [word for word in words if word.startswith("-")]
+    keys = [value.partition("=")[0] for flag, value in pairwise(words) if flag == "--set"]
+    return [*verbs, *named, *sorted({*options, *keys} - OF_A_LANGUAGE)]
 
 
 @pytest.mark.parametrize(("english", "chinese"), TWINS, ids=named)
-def test_the_two_languages_say_the_same(english: Path, chinese: Path) -> None:
-    """Equal commands, Python, named tests and numbers of headings; the words and the comments differ."""
+def test_the_two_languages_are_in_step(english: Path, chinese: Path) -> None:
+    """Equal levels of headings, steps and named tests, outside tutorials equal commands and Python too; tutorials
+    have examples of their language, and the index has its own headings."""
 
     def bare(page: Path) -> list[str]:
         matches = [block for language in ("sh", "python") for block in blocks(TEXTS[page], language)]
         return [re.sub(r"\s+# .*", "", line) for block in matches for line in block.splitlines()]
 
-    assert bare(english) == bare(chinese)
+    def levels(page: Path) -> list[str]:
+        text = re.sub(r"^ *```.*?^ *```$", "", TEXTS[page], flags=re.DOTALL | re.MULTILINE)
+        return re.findall(r"^(#+) ", text, flags=re.MULTILINE)
+
     one, other = TEXTS[english], TEXTS[chinese]
+    assert english.parent.name == "tutorials" or bare(english) == bare(chinese)
+    assert [step(line) for line in commands(one)] == [step(line) for line in commands(other)]
     assert re.findall(r"tests/[\w/.:]+", one) == re.findall(r"tests/[\w/.:]+", other)
-    assert one.count("\n## ") == other.count("\n## ")
+    assert chinese.name == "index.md" or levels(english) == levels(chinese)
+
+
+def test_every_tutorial_is_in_both_languages() -> None:
+    pages = [page.name for page in sorted((ROOT / "docs" / "tutorials").glob("*.md"))]
+    assert pages == [page.name for page in sorted((CHINESE / "tutorials").glob("*.md"))]
+
+
+def test_a_step_is_more_than_a_verb() -> None:
+    command = "canon train bert:tiny --data a.txt --set train.steps=9 --set data.segmenter=jieba --out runs/a"
+    assert step(command) == ["train", "bert:tiny", "--data", "--out", "--set", "train.steps"]
+    assert step("python -m canon inspect attention runs/a 'a b' --out a.png") == ["inspect", "attention", "--out"]
+    text = '```sh\npython -c "\nfor i in range(2):\n    print(i)\n" > a.txt\n'
+    text += "canon train \\\n  gpt:tiny  # it's small\n```\n"
+    assert [step(line) for line in commands(text)] == [["python", "-c"], ["train", "gpt:tiny"]]
+    assert "\n    print(i)" in commands(text)[0]
 
 
 def test_the_readmes_are_short() -> None:

@@ -133,6 +133,8 @@ def test_the_cache_is_shown_and_emptied(tmp_path: Path, canon: Callable[..., Any
         ("mistral-7b", "(large language models); nearest: gpt2, gpt3"),
         ("PPO", "(reinforcement learning); nearest: dqn, reinforce, q-learning"),
         ("lstm", "(recurrent networks); nearest: rnn-lm, seq2seq, elmo"),
+        ("bert-crf", "(tagging); nearest: finetune"),
+        ("gat", ": canon has no graph networks yet."),
         ("svd", "(factorization of a matrix); nearest: mf, ials"),
         ("sst2", "the data set is sst-2: canon train sst-2."),
         ("reznet", "did you mean resnet?"),

@@ -151,6 +151,8 @@ def test_words_to_tag(folder: Path) -> None:
     words = {"words": ["Ann", "sees", "Rome"]}
     for given in (words, [{"text": "Ann sees Rome"}], pa.table({"text": ["Ann sees Rome"]})):
         assert without_names(model.predict(given)) == without_names([wanted])
+    Path("new.jsonl").write_text('{"id": 1, "text": "Ann sees Rome"}\n{"tokens": ["Ann", "sees", "Rome"]}\n')
+    assert without_names(model.predict("new.jsonl")) == without_names([wanted, wanted])
     with pytest.raises(CanonError, match='row 2: there are no "words", and no "text"'):
         model.predict([{"text": "Ann"}, {"other": "Ann"}])
 

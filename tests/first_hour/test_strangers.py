@@ -257,7 +257,7 @@ CASES = {
             "t.csv", table("Review Text,Age,Sentiment", [(t, 20 + n % 50, m) for n, (t, m) in enumerate(reviews())])
         ),
         TEXT,
-        ('The text is the column "Review Text", the label is the column "Sentiment"',),
+        ('The text is the column "Review Text", the label is the column "Sentiment"', 'Not read: "Age"; a system for'),
     ),
     "nested JSON lines": Case(
         "t.jsonl",

@@ -11,10 +11,16 @@ import pytest
 from canon.data.environments.copy import EnvironmentCopy
 from canon.data.environments.grids import arrows_of, grid_of
 from canon.data.environments.opening import Opener
+from canon.report.curves import run_charts
 from canon.report.policy import path_of
 from canon.systems.control import exact
+from canon.tasks.control import Control
 from canon.training.trainer import train
 
+LOGGED = (
+    *("train/loss", "train/episodes", "train/return", "valid/return", "valid/return_std", "valid/discounted"),
+    "valid/predicted",
+)
 PATHS: dict[str, tuple[str, dict[str, Any], list[int]]] = {
     "dry": ("FrozenLake-v1", {"is_slippery": False}, [0, 4, 8, 9, 13, 14, 15]),
     "slippery": ("FrozenLake-v1", {}, [0, 4, 8, 9, 13, 14, 15]),
@@ -49,3 +55,16 @@ def test_rewards_beyond_all_measure_are_no_warning(tmp_path: Path, recwarn: pyte
     log = (tmp_path / "run" / "log.txt").read_text()
     assert "e+" in log and max(map(len, log.split())) < 80
     assert not [str(one.message) for one in recwarn if issubclass(one.category, RuntimeWarning)]
+
+
+def test_a_prediction_is_drawn_beside_what_it_predicts() -> None:
+    """Numbers of one sort in one chart, each other number in its own, and none twice or left out."""
+    numbers = {**dict.fromkeys(LOGGED, 5.0), "train/lr": 0.1}
+    rows = [{"step": step, "epoch": 0, **numbers} for step in (1.0, 2.0, 3.0)]
+    charts = run_charts(rows, {}, {}, 2, None, Control.drawn_together)
+    drawn = [[line.name for line in chart.lines] for chart in charts]
+    assert ["valid/discounted", "valid/predicted"] in drawn and ["train/return", "valid/return"] in drawn
+    assert ["train/loss"] in drawn and ["train/lr"] in drawn and ["train/episodes"] in drawn
+    assert sorted(name for names in drawn for name in names) == sorted(numbers)
+    plain = [[line.name for line in chart.lines] for chart in run_charts(rows, {}, {}, 2)]
+    assert ["valid/predicted"] in plain, "other tasks have a chart for each"

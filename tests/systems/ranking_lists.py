@@ -24,7 +24,8 @@ def lists(queries: int, documents: int, features: int, seed: int = 0, grades: in
     values[:, 1::2] = np.round(values[:, 1::2], 1)
     merit = values @ np.linspace(1, -0.5, features) + 0.3 * draw.standard_normal(len(values))
     labels = np.searchsorted(np.quantile(merit, np.linspace(0.5, 1, grades)[:-1]), merit).astype(np.float32)
-    return {"input": Lists(values, offsets), "target": Grades(labels, offsets)}
+    names = np.array([f"q{query}" for query in range(queries)], dtype=object)
+    return {"input": Lists(values, offsets), "target": Grades(labels, offsets), "query": names}
 
 
 def learner(name: str, columns: Columns, *, objective: str = "", batch: int = 0, seed: int = 0, **more: Any) -> Learner:

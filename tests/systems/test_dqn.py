@@ -23,6 +23,7 @@ from canon.systems.control.dqn import DQN, Config
 from canon.systems.control.replay import Experience, Ring
 from canon.training.environment import Copies
 from canon.training.phases import Phase
+from tests.data.test_environments import FILE
 
 
 def context(settings: Any = None, seed: int = 0) -> Context:
@@ -140,6 +141,22 @@ def test_dueling_means_are_values() -> None:
         hidden = torch.relu(layer(hidden))
     assert network.value is not None
     torch.testing.assert_close(network(x).mean(dim=1, keepdim=True), network.value(hidden))
+
+
+def test_many_states_are_not_kept_as_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """60,000 states: no array of vectors for all of them, and the same values as one by one."""
+    agent = begun(f"{FILE}:Many", learn_from=1, hidden=(4,))
+    rows, read = [], agent.read.__class__.__call__
+
+    def counted(self: Any, states_N: np.ndarray) -> np.ndarray:
+        rows.append(len(states_N))
+        return read(self, states_N)
+
+    monkeypatch.setattr(agent.read.__class__, "__call__", counted)
+    table = agent.table()
+    assert table is not None and len(table.values) == 60_000 and max(rows) <= 1000
+    some_S = np.array([0, 511, 512, 59_999])
+    np.testing.assert_allclose(table.values[some_S], agent.foresee(some_S), rtol=1e-6)
 
 
 # The ring

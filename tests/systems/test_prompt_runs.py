@@ -431,11 +431,13 @@ def test_soft_labels_are_the_closed_form(bert: Path, tmp_path: Path) -> None:
         ({"data.words": {"even": ["two"]}}, 'no word for the class "odd"'),
         ({"data.words": {"even": ["two"], "odd": ["two"]}}, "is the word of even and of odd"),
         ({"data.words": {"even": ["zebra"], "odd": ["two"]}}, "not in the tokenizer"),
+        ({"data.words": "{一 = 2}"}, "other characters than ASCII letters in quotes"),
         ({"data.template": "{text} {trigger:2} {mask}"}, "hard-prompt searches"),
         ({"data.template": "{text} " + "one " * 600 + "{mask}"}, "beside its columns"),
         ({"data.shots": 10_000, "data.limit": 0}, "data.shots = 10000 needs"),
         ({"system.prefix_decoder": True}, "is for T5"),
         ({"system.frozen": True, "train.init": ""}, "give one"),
+        ({"system.frozen": True}, "system.frozen leaves nothing to train"),
     ],
 )
 def test_mistakes_are_one_sentence(changes: dict[str, Any], sentence: str, bert: Path, tmp_path: Path) -> None:

@@ -133,14 +133,15 @@ def with_grades(change: Any) -> dict[str, Any]:
 
 
 def test_grades_that_lightgbm_cannot_rank_by_are_refused() -> None:
-    with pytest.raises(CanonError, match=r"whole grades from 0 to 30, but .* 0\.5"):
+    with pytest.raises(CanonError, match=r"query q\d+: a document has the grade 0\.5, .* from 0 to 30"):
         learner("lambdamart", with_grades(lambda grades: grades / 2))
-    with pytest.raises(CanonError, match=r"whole grades from 0 to 30, but .* 80"):
+    with pytest.raises(CanonError, match=r"query q\d+: a document has the grade 80"):
         learner("lambdamart", with_grades(lambda grades: grades * 40))
     take(learner("gbdt-ranker", with_grades(lambda grades: grades / 2), **SMALL), 2)
-    long = {"input": Lists(np.zeros((10_001, 1), np.float32), np.array([0, 10_001]))}
-    grades = Grades(np.arange(10_001, dtype=np.float32) % 2, np.array([0, 10_001]))
-    with pytest.raises(CanonError, match=r"at most 10,000 documents of a query, but .* 10,001"):
+    ends = np.array([0, 0, 10_001])
+    long = {"input": Lists(np.zeros((10_001, 1), np.float32), ends), "query": np.array(["none", "long"], dtype=object)}
+    grades = Grades(np.arange(10_001, dtype=np.float32) % 2, ends)
+    with pytest.raises(CanonError, match=r"query long: it has 10,001 documents, but LambdaMART ranks at most 10,000"):
         learner("lambdamart", {**long, "target": grades})
 
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from canon import recipe as recipes
 from canon.contracts import Context
 from canon.data.environments.copy import EnvironmentCopy
 from canon.data.environments.opening import Opener
 from canon.errors import CanonError
 from canon.systems.control import exact, sarsa, tabular
+from canon.training import trainer
 from canon.training.environment import Copies
+from canon.use.model import load
+from canon.use.play import play
 from tests.data.test_environments import FILE
 
 KINDS = {
@@ -148,3 +153,65 @@ def test_what_it_cannot_learn_from_is_a_sentence() -> None:
         begun("q-learning", "short-corridor", 1, simulate="on")
     with pytest.raises(CanonError, match=r"At system\.gamma = 1 episodes must end, but from state 0 of .* none can"):
         begun("q-learning", f"{FILE}:Line", 1, gamma=1.0, arguments={"table": "loop"})
+
+
+# Transitions in a file
+
+STEPS = "state,action,reward,next_state,terminated"
+
+
+def recorded(
+    folder: Path, rows: list[str], header: str = STEPS, system: str = "q-learning:tiny", **changes: Any
+) -> Any:
+    (folder / "steps.csv").write_text("\n".join([header, *rows]) + "\n")
+    given = {"system.name": system, "data.transitions": str(folder / "steps.csv"), "train.steps": 40, **changes}
+    recipe = recipes.load("control/taxi", "five-state-walk", {**given, "train.batch": 100, "data.test_episodes": 2})
+    return trainer.Trainer(recipe, folder / "run", trainer.enter_world(recipe.train), quiet=True)
+
+
+def test_q_is_learned_from_a_file_of_transitions(tmp_path: Path) -> None:
+    """Every move of the walk once, α = 1: Q is Q* by the table P, exactly. No step is taken in the environment."""
+    moves = EnvironmentCopy(Opener("five-state-walk")).env.P
+    rows = [
+        f"{state},{action},{reward},{after},{ends}"
+        for state, row in moves.items()
+        for action, [(_, after, reward, ends)] in row.items()
+    ]
+    run = recorded(tmp_path, rows, **{"system.alpha": 1.0, "system.gamma": 0.9, "train.log_every": 1})
+    whole = run.fit()
+    assert f"It learns from the steps in {tmp_path / 'steps.csv'}, not by acting." in run.data.notes
+    model = EnvironmentCopy(Opener("five-state-walk")).model
+    assert model is not None
+    best = model.backup(np.asarray(exact.optimum(model, 0.9)), 0.9)
+    np.testing.assert_allclose(run.learner.agent.value_SA, best, atol=1e-12)
+    assert not any(row.get("train/episodes") for row in whole.metrics())
+    (tmp_path / "steps.csv").unlink()
+    assert play(load(tmp_path / "run"))[0]["length"] == 3, "it is played without the file"
+
+
+def test_a_limit_of_steps_in_a_file_is_no_end(tmp_path: Path) -> None:
+    """The value of the next state counts where terminated is false: 0.9 · 1 in state 3."""
+    run = recorded(tmp_path, ["3,1,0,4,0", "4,1,1,4,1"], **{"system.alpha": 1.0, "system.gamma": 0.9})
+    run.fit()
+    assert run.learner.agent.value_SA[3, 1] == 0.9 and run.learner.agent.value_SA[4, 1] == 1
+
+
+WRONG: dict[str, tuple[dict[str, Any], str]] = {
+    "no flag": (
+        {"rows": ["1,1,0,2"], "header": "state,action,reward,next_state"},
+        "steps.csv has no column terminated",
+    ),
+    "empty": ({"rows": []}, "steps.csv has a header but no rows"),
+    "state": ({"rows": ["1,1,0,2,0", "5,1,0,2,0"]}, "steps.csv, line 3: state 5 is not one of the 5 states"),
+    "action": ({"rows": ["1,0.5,0,2,0"]}, r"line 2: action 0\.5 is not one of the 2 actions"),
+    "reward": ({"rows": ["1,1,much,2,0"]}, 'line 2: reward "much" is not a number'),
+    "flag": ({"rows": ["1,1,0,2,maybe"]}, 'line 2: terminated "maybe" is not true or false'),
+    "sarsa": ({"rows": ["1,1,0,2,0"], "system": "sarsa:tiny"}, r"data\.transitions are for q-learning: sarsa learns"),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_transitions_that_are_wrong_are_a_sentence(what: str, tmp_path: Path) -> None:
+    given, sentence = WRONG[what]
+    with pytest.raises(CanonError, match=sentence):
+        recorded(tmp_path, **given).fit()

@@ -142,7 +142,7 @@ TRIPLES = ["anchor,positive,negative", *(f"a text {i},its text {i},other text {i
 
 
 def lines_of(path: Path, lines: list[str]) -> str:
-    path.write_text("\n".join(lines) + "\n")
+    path.write_text("".join(f"{line}\n" for line in lines))
     return str(path)
 
 
@@ -163,6 +163,8 @@ def lines_of(path: Path, lines: list[str]) -> str:
         ([PAIRS[0], "a b,c d,3", "e f,g h,3"], {}, "every score is 3"),
         (["text", "a b c", "d e f"], {"objective.name": "mnrl"}, "has one text in each row"),
         ([TRIPLES[0], ",b c,d e", "a b,,c d"], {}, "every row has an empty text"),
+        ([TRIPLES[0], *["a b,c d,e f"] * 9], {}, "no two rows with different texts"),
+        ([], {}, "data.csv is empty"),
         (TRIPLES, {"system.backbone": "gpt2", "system.pooling": "cls"}, r"gpt2 has no \[CLS\] token for cls"),
         (TRIPLES, {"system.pooling": "middle"}, "system.pooling"),
         (TRIPLES, {"train.init": "nowhere"}, "from: there is no run, file or folder nowhere"),
@@ -175,14 +177,15 @@ def test_bad_data_is_a_sentence(lines: list[str], changes: dict[str, Any], sente
     assert "\n" not in str(mistake.value) and not (tmp_path / "run").exists()
 
 
-def test_empty_and_truncated_texts_are_counted(tmp_path: Path) -> None:
-    rows = [*TRIPLES, "word " * 60 + ",b,c", "a,,c"]
+def test_empty_truncated_and_repeated_texts_are_counted(tmp_path: Path) -> None:
+    rows = [*TRIPLES, "word " * 60 + ",b,c", "a,,c", TRIPLES[1]]
     base = {"data.source": lines_of(tmp_path / "data.csv", rows), "train.steps": 1, "data.max_length": 16}
     more = {"data.valid": 0.0, "data.test": 0.0, "train.device": "cpu"}
     run = train("embed:tiny", out=tmp_path / "run", quiet=True, changes={**base, **more})
     notes = " ".join(run.data["notes"])
-    assert "1 of 14 rows have an empty text and are left out (the first: line 15)" in notes
-    assert "1 of 39 texts are longer than 16 tokens and cut" in notes
+    assert "1 of 15 rows have an empty text and are left out (the first: line 15)" in notes
+    assert "1 of 42 texts are longer than 16 tokens and cut" in notes
+    assert "1 of 14 training rows have the texts of an earlier row" in notes
 
 
 @pytest.mark.parametrize(

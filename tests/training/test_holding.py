@@ -45,3 +45,19 @@ def test_a_users_own_interval_is_kept_to(tmp_path: Path, monkeypatch: pytest.Mon
     changes = {**DIGITS, "train.checkpoint_every": 20, "train.keep": 9}
     run = train("digits-softmax", out=tmp_path / "run", changes=changes, quiet=True)
     assert {20, 40, 60} <= {checkpoint.step_of(path) for path in checkpoint.newest_first(run.checkpoints)}
+
+
+def test_a_copy_that_followed_the_links_is_the_run(tmp_path: Path) -> None:
+    import shutil
+
+    from canon.use.model import load
+
+    run = train("digits-softmax", out=tmp_path / "run", changes={**DIGITS, "train.steps": 20}, quiet=True)
+    copy = tmp_path / "copy"
+    shutil.copytree(run.path, copy)
+    assert (copy / "best").is_dir() and not (copy / "best").is_symlink()
+    assert load(copy).checkpoint == (copy / "checkpoints" / run.best().name).resolve()
+    assert load(copy).evaluate() == load(run.path).evaluate()
+    # It is trained on as the run itself is, and has links again.
+    both = [train(out=path, resume=True, changes={"train.steps": 30}, quiet=True) for path in (run.path, copy)]
+    assert tensors(both[0], "last") == tensors(both[1], "last") and (copy / "last").is_symlink()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import re
 import subprocess
@@ -55,11 +56,13 @@ def test_what_a_step_needs_is_measured_on_a_processor_too(monkeypatch: pytest.Mo
     def attempt(size: int) -> None:
         if size > 1:
             raise MemoryError
-        held = torch.ones(10_000_000)
+        held = mmap.mmap(-1, 40_000_000)  # new pages, where a tensor may lie in ones that the process has
+        for page in range(0, len(held), mmap.PAGESIZE):
+            held[page] = 1
         before = len(looks)
         while len(looks) < before + 2:  # the second look begins with the memory in use
             time.sleep(0.001)
-        del held
+        held.close()
 
     monkeypatch.setattr(memory, "_PAGES", Watched())
     now = int(pages.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6

@@ -6,6 +6,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from canon.errors import CanonError
 from canon.use.features import clicks as of_clicks
 from canon.use.features.documents import document_features, pagerank
 from canon.use.features.index import EVERY, LETOR, FeatureIndex
+from canon.use.features.labels import of_file, of_log
 from canon.use.features.text import Candidates, text_features
 from canon.use.search.bm25 import BM25, VARIANTS, saturation
 from canon.use.search.bm25 import idf as bm25_idf
@@ -141,7 +143,9 @@ def test_some_candidates_have_the_features_that_all_have() -> None:
         assert np.array_equal(values, wanted), name
 
 
-def test_joined_fields_are_the_joined_texts() -> None:
+@pytest.mark.parametrize("at_once", [1, 7, 1 << 20])
+def test_joined_fields_are_the_joined_texts(monkeypatch: pytest.MonkeyPatch, at_once: int) -> None:
+    monkeypatch.setattr("canon.use.search.postings._AT_ONCE", at_once)
     words: dict[str, int] = {}
     one, other = texts(1), texts(2)
     joined = Postings.joined([Postings.of(one, words), Postings.of(other, words)])
@@ -149,6 +153,25 @@ def test_joined_fields_are_the_joined_texts() -> None:
     assert np.array_equal(joined.lengths, whole.lengths) and joined.words == whole.words
     for array in ("indptr", "docs", "counts", "df", "cf", "distinct"):
         assert np.array_equal(getattr(joined, array), getattr(whole, array)), array
+    indptr, terms, counts = joined.by_row()
+    numbered = {place: word for word, place in words.items()}
+    for row, text in enumerate(f"{a} {b}" for a, b in zip(one, other, strict=True)):
+        some, tf = slice(indptr[row], indptr[row + 1]), Counter(words_of(text))
+        assert {numbered[t]: c for t, c in zip(terms[some].tolist(), counts[some].tolist(), strict=True)} == tf
+        square = sum((count * math.log(whole.rows / whole.df[words[word]])) ** 2 for word, count in tf.items())
+        assert joined.norms[row] == pytest.approx(math.sqrt(square))
+    scores = BM25.over(joined).scores("apple fig egg")
+    relative_n = whole.lengths / whole.mean_length
+    for row in range(whole.rows):
+        by_hand = 0.0
+        for word in ("apple", "fig", "egg"):
+            listed = whole.docs[whole.places(words[word])].tolist()
+            if row in listed:
+                tf = whole.counts[whole.places(words[word])][[listed.index(row)]]
+                by_hand += (
+                    bm25_idf("lucene", np.array([len(listed)]), whole.rows) * saturation("lucene", tf, relative_n[row])
+                )[0]
+        assert scores[row] == pytest.approx(by_hand, rel=1e-6)
 
 
 def test_saturation_rises_with_tf() -> None:
@@ -250,6 +273,14 @@ def test_the_verb_takes_runs_and_clicks(tmp_path: Path, canon: Callable[..., Any
     Path("log.csv").write_text(
         "query,document,position,clicked,dwell\nq1,c,1,0,\nq1,a,2,1,30\nq1,c,1,0,\nq1,a,2,1,10\nq2,c,1,0,\n"
     )
+    write_run("numbered.txt", {"1": [("c", 2.0), ("a", 1.5)], "2": [("c", 1.0)]})  # as qid has the queries
+    for name in ("run.txt", "numbered.txt"):
+        how = ("--run", name, "--clicks", "log.csv", "--labels", name, "--json")
+        record = json.loads(canon("features", "docs.jsonl", "queries.tsv", "--out", "l.txt", *how).out)
+        assert record["rows"] == 3 and record["labels"] == {"0": 2, "0.5": 1}
+    how = ("--run", "run.txt", "--clicks", "log.csv", "--labels", "ctr", "--views", "2", "--json")
+    record = json.loads(canon("features", "docs.jsonl", "queries.tsv", "--out", "l.txt", *how).out)
+    assert record["queries"] == 1 and record["labels"] == {"0": 1, "1": 1}
     how = ("--run", "run.txt", "--clicks", "log.csv", "--labels", "skip-above", "--json")
     record = json.loads(canon("features", "docs.jsonl", "queries.tsv", "--out", "l.txt", *how).out)
     assert record["rows"] == 3 and record["labels"] == {"0": 1, "1": 1, "2": 1}
@@ -272,7 +303,8 @@ def test_mistakes_are_sentences(tmp_path: Path, canon: Callable[..., Any]) -> No
         ("docs.jsonl", "queries.tsv", "--preset", "leto"): "did you mean letor",
         ("docs.jsonl", "queries.tsv", "--column", "title2"): "No column of the documents",
         ("docs.jsonl", "queries.tsv", "--clicks", "log.csv"): "log.csv, line 2: position must be a whole number from 1",
-        ("docs.jsonl", "queries.tsv", "--labels", "skip-above"): "--labels makes labels from --clicks",
+        ("docs.jsonl", "queries.tsv", "--labels", "ips"): "--labels ips makes labels from a click log: give --clicks",
+        ("docs.jsonl", "queries.tsv", "--labels", "isp"): "did you mean ips",
         ("docs.jsonl", "queries.tsv", "--column", "spam"): "Column spam of document c is None",
     }.items():
         outcome = canon("features", *arguments, "--out", "out.txt")
@@ -287,6 +319,8 @@ def test_qrels_and_runs_are_read_as_they_were_written(tmp_path: Path) -> None:
     qrels = {"q": {"a": 2, "b": 0}, "r": {"a": 1}}
     write_qrels("q.txt", qrels)
     assert read_qrels("q.txt") == qrels
+    Path("spam.txt").write_text("q 0 a -2\nq 0 b 1\n")
+    assert read_qrels("spam.txt") == {"q": {"a": 0, "b": 1}}
     run = {"q": [("b", 2.5), ("a", 1.25)], "r": [("a", -1.0)]}
     write_run("r.txt", run)
     assert read_run("r.txt") == run
@@ -336,13 +370,48 @@ def test_preferences_by_hand(strategy: str, wanted: list[tuple[str, str]]) -> No
 def test_labels_and_rates_by_hand() -> None:
     log = log_of([("q", "abc", "b"), ("q", "abc", "ab"), ("q", "cab", "b"), ("r", "ab", "b")])
     pairs = of_clicks.LoggedPairs.of(log)
-    got = of_clicks.labels(log, pairs, "skip-above", least_views=2)
-    assert got.tolist() == [0, 2, 0, -1, -1]
+    assert of_clicks.labels(log, pairs, "skip-above").tolist() == [0, 2, 0, 0, 2]
+    assert of_log(log, "skip-above", least_views=2) == {"q": {"a": 0, "b": 2, "c": 0}}
+    assert of_log(log, "ctr") == {"q": {"a": 1 / 3, "b": 1, "c": 0}, "r": {"a": 0, "b": 1}}
+    with pytest.raises(CanonError, match="No query of the click log has 4 views"):
+        of_log(log, "ctr", least_views=4)
     rates = of_clicks.rates(log, pairs)
     p0 = 5 / 11
     assert rates["ctr"].tolist() == pytest.approx(
         [(c + 10 * p0) / (v + 10) for c, v in [(1, 3), (3, 3), (0, 3), (0, 1), (1, 1)]]
     )
+
+
+def test_second_hops_are_counted_among_clicks(tmp_path: Path) -> None:
+    log = log_of([("q", "ab", "a"), ("q", "ab", "ab"), ("q", "ab", "a")])
+    log = replace(log, hop=np.array([1, 1, 0, 0, np.nan, 0.0]))  # of b: no click but the second, which did not go on
+    rates = of_clicks.rates(log, of_clicks.LoggedPairs.of(log))
+    assert rates["second-hop"].tolist() == [0.5, 0.0]
+    (tmp_path / "log.csv").write_text("query,document,position,clicked,second_hop\nq,a,1,1,1\nq,b,2,0,\nq,c,3,1,2\n")
+    with pytest.raises(CanonError, match="line 4: second_hop must be 0 or 1, or empty"):
+        read_click_log(tmp_path / "log.csv")
+
+
+def test_inverse_propensities_are_a_loop_over_clicks() -> None:
+    log, _ = simulated(20_000, shuffled=True)
+    theta = of_clicks.propensities_by_em(log, of_clicks.LoggedPairs.of(log))
+    summed: dict[tuple[str, str], list[float]] = {}
+    for q, d, k, c in zip(log.query, log.document, log.position, log.clicked, strict=True):
+        weight = min(1 / theta[k - 1], 10.0) if c else 0.0
+        summed.setdefault((log.queries[q], log.documents[d]), []).append(weight)
+    got = {(q, d): label for q, known in of_log(log, "ips").items() for d, label in known.items()}
+    assert got == pytest.approx({pair: sum(values) / len(values) for pair, values in summed.items()})
+
+
+def test_labels_of_preferences_and_of_another_ranking(tmp_path: Path) -> None:
+    file = tmp_path / "pairs.csv"
+    file.write_text("qid,winner,loser\nq,a,b\nq,b,c\nq,b,a\nr,x,y\n")
+    assert of_file(file) == {"q": {"a": 1, "b": 2, "c": 0}, "r": {"x": 2, "y": 0}}
+    file.write_text("qid,winner,loser\nq,a,b\nq,b,b\n")
+    with pytest.raises(CanonError, match=r"pairs.csv, line 3: a preference is a query and two documents"):
+        of_file(file)
+    write_run(tmp_path / "fine.run", {"q": [("a", 2.5), ("b", 1.0)], "r": [("x", -3.0)]})
+    assert of_file(tmp_path / "fine.run") == {"q": {"a": 1.5, "b": 0.0}, "r": {"x": 0.0}}
 
 
 def simulated(rows: int, shuffled: bool) -> tuple[ClickLog, np.ndarray]:

@@ -64,6 +64,10 @@ def test_a_ranker_is_trained_and_beats_what_it_reads(folder: Path, canon: Callab
     names = ["bm25-lucene.title", "bm25-lucene.body", "stars", "bm25-inverse-rank", "bm25-score"]
     assert list(row["features"]) == names and row["features"]["stars"] == row["stars"]
     assert json.loads(canon("evaluate", "run", "--json").out) == list(stages.values())
+    outcome = canon("rank", "run", "features.csv")
+    assert (
+        outcome.code == 2 and "run is a pipeline" in outcome.err and "its ranker is the run run/rank/run" in outcome.err
+    )
     # The ranker is a run like any other, and its scores are those that it predicts for the pipeline's features.
     answer = Pipeline.open("run").answer(["oak pine"])[0]
     ranked = library.load("run/rank/run").predict(answer.features, top=100)[0]["top"]

@@ -390,6 +390,8 @@ def test_the_commands_print_what_python_returns(
     assert [row["id"] for row in json.loads(answer.out)[0]["results"]] == [row["id"] for row in expected[0]]
     plain = canon("search", tmp_path / "v", "three one", "nine", "--method", "bm25")
     assert plain.code == 0 and "three one" in plain.out
+    nothing = canon("search", tmp_path / "v", "zebra", "--method", "bm25")
+    assert nothing.code == 0 and "Nothing found for 'zebra'." in nothing.err
     mined = canon("search", tmp_path / "v", SOURCE["retrieval"], "--mine", "2", "--out", tmp_path / "hard.jsonl")
     assert mined.code == 0, mined.err
     assert set(json.loads((tmp_path / "hard.jsonl").read_text().splitlines()[0])) == {
@@ -419,6 +421,15 @@ def test_texts_come_by_standard_input(
     assert piped == canon("search", tmp_path / "v", "three one", "nine", "--json").out
     pipe("\n")
     assert "Standard input is empty." in canon("encode", run, "-", "--out", tmp_path / "w").err
+
+
+def test_files_in_other_encodings_are_read(run: Path, tmp_path: Path) -> None:
+    lines = ["狗在河边看羊", "猫在山上"]
+    file = tmp_path / "lines.txt"
+    for encoding in ("gb18030", "utf-16"):
+        file.write_bytes("".join(f"{line}\n" for line in lines).encode(encoding))
+        folder = encode(run, [file], tmp_path / encoding)
+        assert [row["text"] for row in folder.store.rows()] == lines
 
 
 def test_the_column_of_text_is_said(run: Path, tmp_path: Path, canon: Callable[..., Any]) -> None:
@@ -467,6 +478,36 @@ def test_a_pooling_that_was_asked_for_is_asked_for_again(tmp_path: Path, corpus:
     train("pretrained/bert", out=tmp_path / "bert", quiet=True, changes={"system.name": "bert:tiny", **small})
     encode(tmp_path / "bert", [corpus], tmp_path / "v", pooling=["max"])
     assert len(VectorFolder.open(tmp_path / "v").search(["three one"], 3)[0]) == 3
+    with pytest.raises(CanonError, match=r"has a layer that .* was not trained with: take cls"):
+        encode(tmp_path / "bert", [corpus], tmp_path / "w", pooling=["cls-mlp"])
+
+
+def test_a_model_that_was_moved_is_named(run: Path, corpus: Path, tmp_path: Path, canon: Callable[..., Any]) -> None:
+    import shutil
+
+    old, new, other = tmp_path / "old", tmp_path / "new", tmp_path / "other"
+    shutil.copytree(run, old)  # follows links, as copies on other systems do
+    encode(old, [corpus], tmp_path / "v")
+    expected = canon("search", tmp_path / "v", "three one", "--json")
+    old.rename(new)
+    lost = canon("search", tmp_path / "v", "three one")
+    assert lost.code == 2 and "is not there: say where it is with --model" in lost.err
+    moved = canon("search", tmp_path / "v", "three one", "--model", new, "--json")
+    assert moved.code == 0 and moved.out == expected.out
+    changes = {"data.source": SOURCE["retrieval"], "train.steps": 1, "train.seed": 5}
+    train("embed:tiny", out=other, quiet=True, changes=changes)
+    wrong = canon("search", tmp_path / "v", "three one", "--model", other)
+    assert wrong.code == 2 and "is not the model that made" in wrong.err
+
+
+@pytest.mark.parametrize("name", ["bm25.json", "bm25-docs.npy"])
+def test_a_damaged_index_of_words_is_a_sentence(name: str, run: Path, corpus: Path, tmp_path: Path) -> None:
+    folder = encode(run, [corpus], tmp_path / "v")
+    folder.bm25()
+    file = tmp_path / "v" / "index" / name
+    file.write_bytes(file.read_bytes()[:20])
+    with pytest.raises(CanonError, match="index is damaged: remove it, and the next search builds it again"):
+        folder.search(["three one"], method="bm25")
 
 
 def test_bm25_needs_no_torch(run: Path, corpus: Path, tmp_path: Path) -> None:

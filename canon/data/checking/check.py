@@ -75,5 +75,3 @@ def _judge_counts(report: CheckReport) -> None:
         report.warn("few training examples: " + ", ".join(f"{name} ({count})" for name, count in small.items()) + ".")
     if report.unknown_words is not None and report.unknown_words > 0.2:
         report.warn(f"{report.unknown_words:.0%} of the test part's words are not in train.")
-    if len(report.image_sizes) > 1:
-        report.warn(f"images have {len(report.image_sizes):,} different sizes; data.size makes them equal.")

@@ -21,7 +21,8 @@ from canon.data.formats import json_lines
 from canon.data.formats.cells import csv_rows, header_of, json_cell, ragged
 from canon.data.formats.files import COMPRESSIONS, decoded, ending, read_bytes, utf8
 from canon.data.formats.layout import layout_of
-from canon.data.formats.tables import Table, load_parquet
+from canon.data.formats.parquet import load_parquet
+from canon.data.formats.tables import Table
 from canon.data.schema import FileRecord
 from canon.data.text.vocabularies import to_utf8
 from canon.errors import CanonError, reason

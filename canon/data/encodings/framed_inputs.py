@@ -9,7 +9,7 @@ Words to tag are separated by spaces; of Chinese, every character is a word.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, groupby
 from pathlib import Path
@@ -19,9 +19,10 @@ from canon.data.columns import TextColumns, choose_columns
 from canon.data.encodings.framed import FramedSchema
 from canon.data.formats import json_lines
 from canon.data.formats.choices import LETTERS, is_choices, parse_choice, read_choices
-from canon.data.formats.conll import is_conll, read_conll
+from canon.data.formats.conll import WORDS, is_conll, read_conll
 from canon.data.formats.fasttext_lines import is_labelled, without_labels
 from canon.data.formats.files import lines
+from canon.data.formats.names import TEXTS
 from canon.data.formats.rows import ChoiceRows, Rows, SpanRows, TagRows, TextRows
 from canon.data.formats.squad import is_squad, read_squad
 from canon.data.formats.tables import Table
@@ -99,8 +100,7 @@ def _from_records(schema: FramedSchema, records: Records) -> Rows:
     if isinstance(schema.target, Class | Number):
         return _from_table(schema, records.table())
     if isinstance(schema.target, Tags):
-        sentences = [row.get("words", row.get("text", "")) for row in records.rows()]
-        words = [split_words(words) if isinstance(words, str) else list(map(str, words)) for words in sentences]
+        words = [_words_of(row) for row in records.rows()]
         if not all(words):
             raise CanonError(f'{records.path}, row {words.index([]) + 1}: there are no "words", and no "text".')
         return TagRows(records.path, records.where, words)
@@ -119,10 +119,10 @@ def _from_text(schema: FramedSchema, text: str, where: str) -> Rows:
     if not text.strip():
         raise CanonError("The text is empty." if where.startswith('"') else f"{where}: the text is empty.")
     target = schema.target
-    if isinstance(target, Tags):
-        return TagRows(where, _nowhere, [split_words(text)])
     if text.lstrip().startswith("{") and (row := _object(text, where)) is not None:
         return _from_object(schema, row, where)
+    if isinstance(target, Tags):
+        return TagRows(where, _nowhere, [split_words(text)])
     if isinstance(target, Class | Number) and len(schema.columns) != 2:
         return TextRows(where, _nowhere, [text])
     texts = [cell.strip() for cell in text.split("\t")]
@@ -138,6 +138,10 @@ def _from_text(schema: FramedSchema, text: str, where: str) -> Rows:
 
 def _from_object(schema: FramedSchema, row: dict[str, Any], where: str) -> Rows:
     """One example, from a dict or a JSON object."""
+    if isinstance(schema.target, Tags):
+        if not (words := _words_of(row)):
+            raise CanonError(f'{where}: there are no "words", and no "text".')
+        return TagRows(where, _nowhere, [words])
     if isinstance(schema.target, Choice):
         question, choices, labels, _ = parse_choice(row, where)
         return ChoiceRows(where, _nowhere, [question], [choices], None, [labels])
@@ -149,6 +153,14 @@ def _from_object(schema: FramedSchema, row: dict[str, Any], where: str) -> Rows:
     if isinstance(schema.target, Span):
         return SpanRows(where, _nowhere, first, second[0], keys=[str(row.get("id", "1"))])
     return TextRows(where, _nowhere, first, second[0] if second else None)
+
+
+def _words_of(row: Mapping[str, Any]) -> list[str]:
+    """The words of a sentence to tag: a list of them, else a text; [] where a row has neither."""
+    for name in (*WORDS, *TEXTS):
+        if isinstance(value := row.get(name), list | str):
+            return split_words(value) if isinstance(value, str) else list(map(str, value))
+    return []
 
 
 def _nowhere(row: int) -> str:

@@ -13,8 +13,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from canon.contracts import Environment, Episodes, MakesEnvironment
+from canon.contracts import Environment, Episodes, HasRecords, MakesEnvironment, Transitions
 from canon.data.encodings.base import Ask, Encoding, Inputs, finish
+from canon.data.environments import records
 from canon.data.environments.copy import EnvironmentCopy
 from canon.data.environments.opening import Opener
 from canon.data.kinds.environments import ENVIRONMENTS, EnvironmentSource
@@ -55,13 +56,20 @@ class EnvironmentEpisodes(Episodes):
 
 
 @dataclass(frozen=True)
-class EnvironmentData(Data, MakesEnvironment):
+class EnvironmentData(Data, MakesEnvironment, HasRecords):
     """Data that is acted in."""
 
     opener: Opener = field(default_factory=lambda: Opener(""))
+    config: Any = None  # [data]
 
     def make(self) -> Environment:
         return EnvironmentCopy(self.opener)
+
+    def records(self) -> Transitions | None:
+        """Read when they are learned from: a run can be scored and played without its file."""
+        if self.config is None or not self.config.transitions:
+            return None
+        return records.read(self.config.transitions, self.make(), self.opener.source, self.config)
 
 
 @dataclass(frozen=True)
@@ -115,7 +123,7 @@ class ObservationEncoding(Encoding):
             first += count
         kept = {"seed": config.seed, "max_steps": env.limit}
         data = finish(source, schema, splits, {}, config, [], protocol=kept, examples="Episodes to be judged by")
-        return EnvironmentData(**vars(data), opener=source.opener)
+        return EnvironmentData(**vars(data), opener=source.opener, config=config)
 
     def require(self, env: EnvironmentCopy, system: str) -> None:
         """Refuses an environment that has not what is read."""

@@ -41,12 +41,14 @@ _MOST_DEMOS = 2000  # training examples that a run keeps to demonstrate with
 
 def _words(value: Any) -> dict[str, tuple[str, ...]]:
     """A word, or a list of words, of each class."""
-    table = {str(name): (words,) if isinstance(words, str) else words for name, words in value.items()} if value else {}
+    table = value if isinstance(value, dict) else {}
+    table = {str(name): (words,) if isinstance(words, str) else words for name, words in table.items()}
     if not isinstance(value, dict) or not all(
         isinstance(words, list | tuple) and all(isinstance(word, str) for word in words) for words in table.values()
     ):
         raise ValueError(
-            f'data.words must be a table of words by class, as in {{ good = ["great", "fine"] }}, got {value!r}.'
+            'data.words must be a table of words by class, as in { good = ["great", "fine"] }, and a name that has '
+            f'other characters than ASCII letters in quotes, as in {{ "好评" = "满意" }}; got {value!r}.'
         )
     return {name: tuple(words) for name, words in table.items()}
 

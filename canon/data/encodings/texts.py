@@ -162,6 +162,8 @@ def _divide(
     parts = {name: filled[part].take(taken) for name, (part, taken) in chosen.items()}
     if isinstance(target, Class):
         target = counted(target, class_codes(parts["train"], target.classes))
+    if isinstance(target, Match | Nothing) and (note := _repeated(parts["train"], ask)):
+        notes.append(note)
     if isinstance(target, Score):
         notes.append(f"Scores are from {target.low:g} to {target.high:g}; data.score_range says otherwise.")
     return target, parts, rule, notes
@@ -203,6 +205,22 @@ def _target(rows: SentenceRows, ask: Ask, source: SentenceSource, config: Any) -
 
 def _who(ask: Ask) -> str:
     return f"the objective of {ask.system}"
+
+
+def _repeated(rows: SentenceRows, ask: Ask) -> str:
+    """A note on rows with the texts of earlier ones, which are not compared with those; they must not be all."""
+    different = len(set(rows.sentences))
+    if different < 2:
+        raise CanonError(
+            f"{rows.path} has no two rows with different texts to learn from, which {_who(ask)} compares with each "
+            "other: give more texts."
+        )
+    if different == len(rows):
+        return ""
+    return (
+        f"{len(rows) - different:,} of {len(rows):,} training rows have the texts of an earlier row, with which they "
+        "are not compared."
+    )
 
 
 def _range(rows: SentenceRows, source: SentenceSource, config: Any) -> Score:

@@ -10,6 +10,8 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
+from canon.contracts import Transitions
+
 
 @runtime_checkable
 class Snapshot(Protocol):
@@ -44,6 +46,14 @@ class Measures(Protocol):
     """An agent that knows more of what it learned than episodes show."""
 
     def measures(self, environment: Any) -> dict[str, float]: ...
+
+
+@runtime_checkable
+class LearnsFromRecords(Protocol):
+    """An agent that learns from any transitions, whoever acted."""
+
+    def take_records(self, records: Transitions) -> None:
+        """Transitions to learn from in place of acting; called after `begin`."""
 
 
 class StateTable(NamedTuple):

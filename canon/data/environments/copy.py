@@ -22,6 +22,7 @@ from canon.data.environments.opening import Opener, gymnasium
 from canon.errors import CanonError, reason
 
 _SLACK = 1e-5  # share of a bound by which rounding may exceed it
+_MOST_STATES = 100_000  # that several numbers may make together
 _START_SEEDS = 1000  # resets that estimate where episodes begin, where the environment does not say
 
 
@@ -40,16 +41,18 @@ class EnvironmentCopy(Environment):
         if not isinstance(actions, spaces.Discrete):
             raise CanonError(f"{self.name} has actions {actions}: canon acts by one of finitely many (Discrete).")
         self.num_actions, self._first_action = int(actions.n), int(actions.start)
-        if isinstance(observations, spaces.Discrete):
-            self.observation, self._first_state = Space(size=int(observations.n)), int(observations.start)
+        self._parts = _parts(observations, spaces)
+        if self._parts:
+            self.observation = Space(size=math.prod(size for size, _ in self._parts))
+            self._is_one = isinstance(observations, spaces.Discrete)
         elif isinstance(observations, spaces.Box):
             self.observation = Space(shape=(int(np.prod(observations.shape)),))
             self._shape, self._dtype = observations.shape, observations.dtype
             self._low, self._high = _bounds(observations)
         else:
             raise CanonError(
-                f"{self.name} has observations {type(observations).__name__}: canon reads Box and Discrete; flatten "
-                "others with gymnasium.wrappers.FlattenObservation."
+                f"{self.name} has observations {type(observations).__name__}: canon reads Box, Discrete and up to "
+                f"{_MOST_STATES:,} combinations of Discrete; flatten others with gymnasium.wrappers.FlattenObservation."
             )
         self._steps, self._over = 0, True
         self._observation: Any = None
@@ -128,15 +131,7 @@ class EnvironmentCopy(Environment):
 
     def _checked(self, observation: Any) -> Any:
         if self.observation.size:
-            try:
-                state = index(observation) - self._first_state
-            except TypeError:
-                state = -1
-            if not 0 <= state < self.observation.size:
-                raise CanonError(
-                    f"{self.name}: observation {observation!r:.60} is not one of its {self.observation.size:,} states."
-                )
-            return state
+            return self._state(observation)
         array = np.asarray(observation)
         if array.shape != self._shape or array.dtype.kind not in "fiub":
             what = f"shape {array.shape}" if array.dtype.kind in "fiub" else type(observation).__name__
@@ -146,6 +141,21 @@ class EnvironmentCopy(Environment):
             what = "is not finite" if not np.isfinite(bad) else "is outside of its observation space"
             raise CanonError(f"{self.name}: after {self._steps:,} steps of an episode {bad} {what}.")
         return array.reshape(-1) if array.dtype == self._dtype else array.astype(self._dtype).reshape(-1)
+
+    def _state(self, observation: Any) -> int:
+        """Of several numbers the last counts fastest, as in numpy.ravel_multi_index."""
+        state = 0
+        try:
+            for part, (size, first) in zip((observation,) if self._is_one else observation, self._parts, strict=True):
+                place = index(part) - first
+                if not 0 <= place < size:
+                    raise ValueError
+                state = state * size + place
+        except (TypeError, ValueError):
+            raise CanonError(
+                f"{self.name}: observation {observation!s:.60} is not one of its {self.observation.size:,} states."
+            ) from None
+        return state
 
     def state(self) -> dict[str, Any]:
         seen = self._observation
@@ -162,6 +172,19 @@ class EnvironmentCopy(Environment):
         seen = state["seen"]
         self._observation = seen if self.observation.size else np.array(seen, self._dtype)
         return self._observation
+
+
+def _parts(space: Any, spaces: Any) -> list[tuple[int, int]]:
+    """Of a space whose members can be listed, the size and the first value of each number; else nothing."""
+    if isinstance(space, spaces.Discrete):
+        return [(int(space.n), int(space.start))]
+    if isinstance(space, spaces.MultiDiscrete) and space.nvec.ndim == 1:
+        parts = list(zip(space.nvec.tolist(), space.start.tolist(), strict=True))
+    elif isinstance(space, spaces.Tuple) and all(isinstance(part, spaces.Discrete) for part in space):
+        parts = [(int(part.n), int(part.start)) for part in space]
+    else:
+        return []
+    return parts if math.prod(size for size, _ in parts) <= _MOST_STATES else []
 
 
 def _bounds(box: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -108,8 +108,6 @@ class Opener:
                 raise CanonError(f"{self.source} is retired: {reason(retired)}.") from None
             except (gym.error.NameNotFound, gym.error.VersionNotFound, gym.error.NamespaceNotFound):
                 raise unknown("environment", self.source, (*gym.registry, *BUILTIN)) from None
-            except ModuleNotFoundError as missing:
-                raise CanonError(f"{self.source} needs a module that is not installed: {missing.name}.") from None
             finally:
                 gym.logger.min_level = previous
         return environment, int(known.max_episode_steps or 0)
@@ -119,9 +117,11 @@ class Opener:
             return make()
         except CanonError:
             raise
+        except ModuleNotFoundError as missing:
+            raise CanonError(f"{self.source} needs a module that is not installed: {missing.name}.") from None
         except (Exception, SystemExit) as error:
             kinds = gymnasium().error
-            if isinstance(error, kinds.DeprecatedEnv | kinds.UnregisteredEnv | ModuleNotFoundError):
+            if isinstance(error, kinds.DeprecatedEnv | kinds.UnregisteredEnv):
                 raise
             if isinstance(error, TypeError) and "'render_mode'" in str(error):
                 raise CanonError(

@@ -7,6 +7,7 @@
 | clicked (click, label) | 0 or 1 |
 | session (view, impression), user, time | a view of a list is one session, else rows of one user, query and time |
 | dwell | seconds that a reader stayed, of clicks |
+| hop (second_hop) | of clicks: 1 where the reader clicked on from the document, else 0 |
 
 Without a session column, a new view begins wherever user, query or time change, or the position does not rise.
 Shapes: N rows, V views.
@@ -27,6 +28,7 @@ from canon.errors import CanonError
 
 _QUERY, _DOCUMENT = ("query", "qid", "query_id"), ("document", "doc", "docid", "item", "item_id", "id")
 _POSITION, _CLICKED = ("position", "rank", "pos"), ("clicked", "click", "label")
+_HOP = ("hop", "second_hop", "hops")
 _VIEW = ("session", "view", "impression", "session_id")
 
 
@@ -40,6 +42,7 @@ class ClickLog:
     clicked: np.ndarray  # bool [N]
     view: np.ndarray  # int64 [N], rising: rows of one list come together
     dwell: np.ndarray | None = None  # [N], NaN where unknown
+    hop: np.ndarray | None = None  # [N] 0 or 1, NaN where unknown
 
     def __len__(self) -> int:
         return len(self.query)
@@ -59,7 +62,9 @@ def read_click_log(path: str | Path) -> ClickLog:
     position = _whole(table, column_of(names, _POSITION, "the position", file), 1, None)
     clicked = _whole(table, column_of(names, _CLICKED, "the click", file), 0, 1).astype(bool)
     known = {name.lower(): name for name in names}
-    dwell = table.numbers(known["dwell"])[0] if "dwell" in known else None
+    dwell = _known(table, known["dwell"], np.inf, "seconds from 0") if "dwell" in known else None
+    hops = next((known[name] for name in _HOP if name in known), "")
+    hop = _known(table, hops, 1, "0 or 1") if hops else None
     parts = [known[name] for name in _VIEW if name in known][:1]
     if parts:
         view = table.factor(parts[0])[1]
@@ -73,9 +78,18 @@ def read_click_log(path: str | Path) -> ClickLog:
         view, order = np.cumsum(change), np.arange(len(query))
     columns = (query, document, position, clicked, view)
     query, document, position, clicked, view = (column[order] for column in columns)
-    return ClickLog(
-        queries, documents, query, document, position, clicked, view, None if dwell is None else dwell[order]
-    )
+    dwell, hop = (None if column is None else column[order] for column in (dwell, hop))
+    return ClickLog(queries, documents, query, document, position, clicked, view, dwell, hop)
+
+
+def _known(table: Table, name: str, high: float, accepted: str) -> np.ndarray:
+    """Numbers from 0 to `high` [N], NaN where a cell is empty."""
+    values, bad = table.numbers(name)
+    wrong = bad | (values < 0) | (values > high)
+    if wrong.any():
+        row = int(wrong.argmax())
+        raise table.mistake(row, f'{name} must be {accepted}, or empty, got "{table.text(name, row)}".')
+    return values
 
 
 def _whole(table: Table, name: str, low: int, high: int | None) -> np.ndarray:

@@ -62,8 +62,8 @@ def documents_of(rows: Iterable[tuple[str, dict[str, Any]]]) -> FieldedDocuments
     """Documents from where each is written and its columns."""
     ids: dict[str, int] = {}
     fields: dict[str, list[str]] = {name: [] for name in FIELDS}
-    pointed: list[list[str]] = []
-    others: list[dict[str, Any]] = []
+    pointed: list[Sequence[str]] = []
+    more: dict[str, list[Any]] = {}
     known = {name.replace("_", ""): name for names in (_ID, *_COLUMNS.values(), _LINKS) for name in names}
     for place, (where, row) in enumerate(rows):
         cell = given(row, _ID)
@@ -74,23 +74,27 @@ def documents_of(rows: Iterable[tuple[str, dict[str, Any]]]) -> FieldedDocuments
         for key, names in _COLUMNS.items():
             fields[key].append(str(given(row, names) or ""))
         pointed.append(_listed(given(row, _LINKS)))
-        others.append({key: value for key, value in row.items() if key.lower().replace("_", "") not in known})
+        for key, value in row.items():
+            if key.lower().replace("_", "") not in known:
+                column = more.setdefault(key, [])
+                column += [None] * (place - len(column))
+                column.append(value)
     if not ids:
         raise CanonError("There are no documents.")
     if not any(any(column) for name, column in fields.items() if name != "url"):
         raise CanonError("The documents have no text: columns title, body and anchor are read, and url.")
-    columns = dict.fromkeys(key for row in others for key in row)
-    more = {key: [row.get(key) for row in others] for key in columns}
+    for column in more.values():
+        column += [None] * (len(ids) - len(column))
     return FieldedDocuments(list(ids), fields, _links(pointed, ids, fields["url"]), more)
 
 
-def _listed(cell: Any) -> list[str]:
+def _listed(cell: Any) -> Sequence[str]:
     if cell is None:
-        return []
+        return ()
     return cell.split() if isinstance(cell, str) else [str(each) for each in cell]
 
 
-def _links(pointed: list[list[str]], ids: dict[str, int], urls: Sequence[str]) -> np.ndarray:
+def _links(pointed: list[Sequence[str]], ids: dict[str, int], urls: Sequence[str]) -> np.ndarray:
     """[2, M]; what is not one of our documents is left out."""
     places = {**{url: place for place, url in enumerate(urls) if url}, **ids}
     pairs = [(start, places[name]) for start, names in enumerate(pointed) for name in names if name in places]

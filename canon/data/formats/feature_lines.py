@@ -8,7 +8,7 @@ that is wrong is looked for. A line may end in a comment after #; empty lines ar
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -20,6 +20,7 @@ from canon.data.formats.files import utf8, whole_lines
 from canon.data.formats.layout import first_lines
 from canon.errors import CanonError
 
+_MOST_COLUMNS = 2000  # of a table of numbered features
 LOOKED = 50  # lines by which a file is recognised
 _NUMBER = rb"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _PLAIN = re.compile(rb"(?:[ \t]*+(?:%b(?:[ \t]++\d+:%b)*+[ \t]*+)?\r?\n)*+" % (_NUMBER, _NUMBER))
@@ -85,6 +86,31 @@ def holds_lines(path: Path, encoding: str) -> bool:
     fitting = [line for line in filled if _LINE.fullmatch(line)]
     featured = sum(":" in line for line in fitting)
     return 2 * featured > len(filled) or (featured > 0 and len(fitting) == len(filled))
+
+
+def holds_numbers(path: Path, encoding: str) -> bool:
+    """Whether numbered features are the columns of a table, as LIBSVM's data sets are, rather than fields of which each
+    line has some: their numbers are small, and most values are not 1."""
+    if not holds_lines(path, encoding):
+        return False
+    pairs = [
+        word.split(":") for line in first_lines(path, encoding)[:LOOKED] for word in line.partition("#")[0].split()
+    ]
+    known = [pair for pair in pairs if len(pair) == 2 and pair[0].isdecimal()]
+    plain = len(known) + sum(len(pair) == 1 for pair in pairs) == len(pairs)
+    ones = sum(value in ("1", "1.0", "0") for _, value in known)
+    return plain and bool(known) and 2 * ones < len(known) and max(int(number) for number, _ in known) <= _MOST_COLUMNS
+
+
+def read_columns(path: Path, encoding: str, names: Sequence[str] = ()) -> dict[str, np.ndarray]:
+    """The label and a column for each number, 0 where a line lacks it; `names` are those of other data of the sort."""
+    lines = read_lines(path, encoding)
+    width = int(lines.features.max()) + 1
+    dense = np.zeros((len(lines), width))
+    dense[lines.row_of, lines.features] = lines.values
+    first = int((lines.features > 0).all())  # numbers begin at 0 or 1
+    columns = {"label": lines.labels, **{str(number): dense[:, number] for number in range(first, width)}}
+    return {name: columns.get(name, np.zeros(len(lines))) for name in names or columns}
 
 
 def read_lines(path: Path, encoding: str) -> FeatureLines:

@@ -20,13 +20,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any
 
+from canon.data.formats.old_encodings import guess_encoding
 from canon.errors import CanonError, border
 
 COMPRESSIONS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
 CHUNK = 1 << 20
 LONGEST_LINE = 1 << 20  # a longer line is handed out in pieces, cut at spaces: a corpus on one line fits in memory
 BOM = b"\xef\xbb\xbf"
-_SIGNS = frozenset("€£¥§°²³µ·¼½¾±×÷«»‘’“”„…–—•™©®¡¿\u00a0")  # which people write beside anything
 _NOT_TEXT = ("idna", "punycode", "raw-unicode-escape", "unicode-escape", "undefined")  # codecs, but not of files
 
 
@@ -145,8 +145,7 @@ def decoded(path: Path, encoding: str = "utf-8", translate: bool = False, zeros:
 
 
 def encoding_of(path: Path) -> str:
-    """The encoding of a text file by its first bytes: UTF-8, or what else spreadsheets write: UTF-16 with its mark,
-    Chinese in GB 18030, or the letters of western Europe in Windows-1252. A few wrong bytes leave a file UTF-8."""
+    """The encoding of a text file by its first bytes: UTF-8, UTF-16 with its mark, or an older one that fits."""
     if not path.is_file():  # opening it says so
         return "utf-8"
     facts = path.stat()
@@ -161,36 +160,7 @@ def _encoding_of(path: Path, *stamp: int) -> str:
         return "utf-16"
     if b"\0" in head:
         return "utf-8"
-    as_utf8 = head.decode("utf-8", "surrogateescape")
-    strange = [letter for letter in as_utf8[: -3 if len(head) == CHUNK else None] if letter > "\x7f"]
-    wrong = sum("\udc80" <= letter <= "\udcff" for letter in strange)
-    if 2 * wrong <= len(strange):
-        return "utf-8"
-    try:
-        text = codecs.getincrementaldecoder("gb18030")().decode(head)
-    except UnicodeDecodeError:
-        text = ""
-    foreign = [letter for letter in text if letter > "\x7f"]
-    if sum(map(_is_chinese, foreign)) > 0.9 * len(foreign) > 0:
-        return "gb18030"
-    text = head.decode("cp1252", "replace")
-    places = [place for place, letter in enumerate(text) if letter > "\x7f"]
-    fitting = sum(text[place] in _SIGNS or _inside_word(text, place) for place in places)
-    return "cp1252" if fitting > 0.9 * len(places) else "utf-8"
-
-
-def _is_chinese(letter: str) -> bool:
-    """Of GB 2312, whose characters are the common ones, or its punctuation."""
-    try:
-        return letter >= "\u3000" and len(letter.encode("gb2312")) == 2
-    except UnicodeEncodeError:
-        return False
-
-
-def _inside_word(text: str, place: int) -> bool:
-    """Whether a letter of western Europe is next to a plain one."""
-    around = text[max(place - 1, 0) : place + 2].replace(text[place], "")
-    return text[place].isalpha() and any(letter.isascii() and letter.isalpha() for letter in around)
+    return guess_encoding(head, whole=len(head) < CHUNK)
 
 
 def undecoded(path: Path, encoding: str = "utf-8") -> CanonError | None:

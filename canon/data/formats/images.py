@@ -29,6 +29,8 @@ from canon.errors import CanonError, reason
 
 ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".pbm", ".pnm")
 IN_MEMORY = 2 << 30  # bytes of pixels in one split; more are decoded each time they are taken
+LONGEST = 128  # pixels of the longer side of images that are resized and for which no size was asked
+LARGE = 512  # pixels of a side from which on images of one size are resized, too
 SAMPLE = 10_000  # images that the mean and standard deviation are measured on when they are not in memory
 T = TypeVar("T")
 R = TypeVar("R")
@@ -217,32 +219,38 @@ def read_folder(folder: Path, size: tuple[int, ...], channels: int, like: ImageS
     """`like`: the training source, whose classes, channels and size another folder must have."""
     listed, classes = list_folder(folder, like.classes if like else ())
     everything = [path for paths, _ in listed.values() for path in paths]
-    shape = like.parts["train"].pixels.shape[1:] if like else image_shape(everything, size, channels)
+    known = like.parts["train"].pixels.shape[1:] if like else None
+    shape, notes = (known, ()) if known else image_shape(everything, size, channels)
     parts = {
         split: Pictures(ImageFiles(tuple(paths), shape), np.array(labels, dtype=np.int64) if labels else None)
         for split, (paths, labels) in listed.items()
     }
-    return ImageSource(folder.name, parts, (folder_record(folder, everything),), classes=classes)
+    return ImageSource(folder.name, parts, (folder_record(folder, everything),), notes, classes=classes)
 
 
-def image_shape(paths: Sequence[Path], wanted: tuple[int, ...], channels: int) -> tuple[int, int, int]:
-    """(C, H, W) of all images: as the settings say, else as the first image is, and then all must be alike."""
+def image_shape(
+    paths: Sequence[Path], wanted: tuple[int, ...], channels: int
+) -> tuple[tuple[int, int, int], tuple[str, ...]]:
+    """(C, H, W) of all images, and a note: as the settings say, else as all are, else their median height and width,
+    made smaller where a side is longer than `LONGEST`."""
     channels = channels or _channels(paths[0])
     if wanted:
         if len(wanted) != 2:
             raise CanonError(f"data.size must be a height and a width, as in [32, 32]; got {list(wanted)}.")
-        return channels, wanted[0], wanted[1]
-    sizes = _threaded(_size, paths)
-    height, width = next(sizes)
+        return (channels, wanted[0], wanted[1]), ()
+    measured = []
     with bar("measuring images", len(paths)) as progress:
-        for path, size in zip(paths[1:], sizes, strict=True):
+        for size in _threaded(_size, paths):
             progress.advance()
-            if size != (height, width):
-                raise CanonError(
-                    f"{path} is {size[0]} x {size[1]} (height x width) but {paths[0]} is {height} x {width}; "
-                    f"make them equal with data.size, as in data.size = [{height}, {width}]."
-                )
-    return channels, height, width
+            measured.append(size)
+    sizes = set(measured)
+    height, width = (int(np.median(sides)) for sides in zip(*measured, strict=True))
+    if len(sizes) == 1 and max(height, width) <= LARGE:
+        return (channels, height, width), ()
+    scale = min(1.0, LONGEST / max(height, width))
+    height, width = (max(1, round(side * scale)) for side in (height, width))
+    what = f"The images have {len(sizes):,} sizes and are" if len(sizes) > 1 else "The images are large and are"
+    return (channels, height, width), (f"{what} resized to {height} x {width} (height x width); data.size chooses.",)
 
 
 def _size(path: Path) -> tuple[int, int]:

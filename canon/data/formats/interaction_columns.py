@@ -18,11 +18,14 @@ from canon.data.formats.layout import first_lines, layout_of
 
 ROLES = ("user", "item", "rating", "time")
 PATTERNS = {
-    "user": r"(user|customer|visitor|member|reviewer|session|uid)([-_ ]?(id|no|name))?",
+    "user": r"(user|customer|visitor|member|reviewer|reader|buyer|session|uid)([-_ ]?(id|no|name))?"
+    r"|(用户|顾客|客户|会员|读者|买家)(编号|id|名)?",
     "item": r"(item|movie|product|song|track|artist|book|isbn|business|video|anime|game|article|iid|mid|asin)"
-    r"([-_ ]?(id|no))?",
-    "rating": r"(rating|score|star|count|play|weight)s?|play[-_ ]?count|overall",
-    "time": r"time|timestamp|date|datetime|unix[-_ ]?(review[-_ ]?)?time",
+    r"([-_ ]?(id|no))?|(物品|商品|电影|图书|书籍|歌曲|菜品|店铺|文章)(编号|id|名)?",
+    "rating": r"(rating|score|star|count|play|weight)s?|play[-_ ]?count|overall|评分|打分|星级|次数",
+    "time": r"((event|click|view|unix|review|purchase|order)[-_ ]?)*"
+    r"(time|timestamp|date|datetime|ts)([-_ ]?(stamp|ms))?|(created|updated|rated|purchased|ordered)[-_ ]?(at|on)"
+    r"|时间|日期|时间戳",
 }
 _OTHER = r"event|action"  # columns that interactions may have and that are not read
 PAIRS = "::"
@@ -69,7 +72,8 @@ def is_interactions(path: Path, config: Any) -> bool:
     if laid is None or not 2 <= len(laid.names) <= 5:
         return False
     if not laid.header:
-        return _are_numbered(_first_rows(path, laid, config))
+        rows = _first_rows(path, laid, config)
+        return _are_numbered(rows) or _are_rated(rows)
     known = re.compile("|".join((*PATTERNS.values(), _OTHER)))
     return {"user", "item"} <= _by_name(laid.names).keys() and all(known.fullmatch(_plain(name)) for name in laid.names)
 
@@ -137,6 +141,18 @@ def _by_place(rows: list[list[str]], names: tuple[str, ...]) -> dict[str, str]:
     if len(names) == 3 and thirds and min(thirds) > TIME:
         roles["time"] = roles.pop("rating")
     return roles
+
+
+def _are_rated(rows: list[list[str]]) -> bool:
+    """Whether columns without names are users, items, ratings and times, users and items being words without spaces:
+    most pairs are different, ratings few numbers, times seconds."""
+    columns = [[cell.strip() for cell in column] for column in zip(*rows, strict=False)]
+    if len(columns) != 4 or any(" " in cell or not cell for column in columns[:2] for cell in column):
+        return False
+    ratings, times = ([parse_number(cell) for cell in column] for column in columns[2:])
+    timed = all(value is not None and value > TIME for value in times)
+    rated = all(value is not None for value in ratings) and len(set(ratings)) <= _MOST_RATINGS
+    return timed and rated and 2 * len(set(zip(*columns[:2], strict=True))) > len(rows)
 
 
 def _are_numbered(rows: list[list[str]]) -> bool:

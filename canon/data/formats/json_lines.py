@@ -34,7 +34,14 @@ def parse(text: str, where: str) -> Any:
 def rows(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, Any]]:
     """The number of each line that is not blank, and what it holds; of a .json that is one value, what is in that."""
     if is_whole(path, encoding):
-        yield from enumerate(_items(parse(read_text(path, encoding), str(path))), start=1)
+        whole = parse(read_text(path, encoding), str(path))
+        if isinstance(whole, dict) and "train" in whole and all(isinstance(part, list) for part in whole.values()):
+            parts = " and ".join(f"{name}.json" for name in list(whole)[:2])
+            raise CanonError(
+                f"{path} has the parts {', '.join(list(whole)[:4])} in one object: write each to a file of its own, "
+                f'{parts}, a list of objects such as {{"text": "…", "label": "…"}}.'
+            )
+        yield from enumerate(_items(whole), start=1)
         return
     for number, line in enumerate(whole_lines(path, encoding), start=1):
         if line.strip():
@@ -73,13 +80,14 @@ def objects(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, dict[str
 
 def flattened(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, dict[str, Any]]]:
     """`objects` without objects in them: {"a": {"b": 1}} becomes {"a.b": 1}."""
-    return ((number, dict(_flat("", row))) for number, row in objects(path, encoding))
+    return ((number, dict(flat(row))) for number, row in objects(path, encoding))
 
 
-def _flat(prefix: str, row: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+def flat(row: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """The fields of an object, those of objects in it under names with a dot."""
     for name, value in row.items():
         if isinstance(value, dict):
-            yield from _flat(f"{prefix}{name}.", value)
+            yield from flat(value, f"{prefix}{name}.")
         else:
             yield prefix + name, value
 

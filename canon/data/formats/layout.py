@@ -26,6 +26,7 @@ import numpy as np
 
 from canon.data.checking.measure import words
 from canon.data.formats.cells import counted, delimiter_of, listed, names_of, parse_number
+from canon.data.formats.dates import form_of
 from canon.data.formats.files import ending, lines
 from canon.data.formats.names import COLA, KNOWN, is_language
 from canon.errors import CanonError
@@ -103,12 +104,18 @@ def _laid_out(path: Path, peeked: Sequence[str], delimiter: str, table: bool) ->
     if not any(line.strip() for line in peeked):
         return TableLayout(usual, ()) if known or table else None
     rows = _rows(peeked, usual)
-    if delimiter or (known and rows and len(rows[0]) > 1):
+    if delimiter or (known and rows and len(rows[0]) > 1 and not _is_tabbed(rows, peeked)):
         return _described(usual, rows)
     for other in _SAID:
         if _fits(others := _rows(peeked, other), other, known):
             return _described(other, others)
     return _described(usual, rows) if known or table else None
+
+
+def _is_tabbed(rows: Sequence[Sequence[str]], peeked: Sequence[str]) -> bool:
+    """Whether what the ending says cuts the lines unequally, while each has equally many tabs, one or more."""
+    tabs = {line.count("\t") for line in peeked if line}
+    return len(set(map(len, rows))) > 1 and len(tabs) == 1 and tabs != {0}
 
 
 def first_lines(path: Path, encoding: str = "utf-8") -> tuple[str, ...]:
@@ -161,7 +168,8 @@ def _fits(rows: Sequence[Sequence[str]], delimiter: str, table: bool) -> bool:
         return False
     columns = [_Column(cells) for cells in zip(*rows[1:], strict=True)] if len(rows) > 1 else []
     if delimiter == " ":  # words of a text are separated so, too
-        return width > 2 and len(rows) >= _FEWEST and 2 * sum(column.numeric for column in columns) >= width
+        numeric = sum(column.numeric for column in columns)
+        return len(rows) >= _FEWEST and (2 * numeric >= width if width > 2 else numeric == width)
     return table or any(column.numeric or (column.repeats and not column.wordy) for column in columns)
 
 
@@ -185,8 +193,10 @@ class _Column:
 
     @property
     def is_text(self) -> bool:
-        """Several words a cell, or mostly different cells; dates have no letters."""
+        """Several words a cell, or mostly different cells, but no dates."""
         if self.numeric or not any(letter.isalpha() for cell in self.filled for letter in cell):
+            return False
+        if form_of(self.filled):
             return False
         return self.wordy or self.different > max(len(self.filled) / 2, 2) or self.different == len(self.filled)
 

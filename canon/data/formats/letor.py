@@ -134,6 +134,13 @@ def side_file(path: Path) -> Path | None:
     return _beside(path, *SIDES)
 
 
+def is_beside(path: Path) -> bool:
+    """Whether a file belongs to another, by its ending and the other's name."""
+    stem = path.with_suffix("") if path.suffix in COMPRESSIONS else path
+    of = stem.with_suffix("")
+    return stem.suffix in (*SIDES, *_UNUSED) and any(Path(f"{of}{packed}").is_file() for packed in ("", *COMPRESSIONS))
+
+
 def _beside(path: Path, *endings: str) -> Path | None:
     stem = path.with_suffix("") if path.suffix in COMPRESSIONS else path
     beside = (Path(f"{stem}{side}{packed}") for side in endings for packed in ("", *COMPRESSIONS))
@@ -143,7 +150,10 @@ def _beside(path: Path, *endings: str) -> Path | None:
 def is_letor(path: Path, encoding: str = "") -> bool:
     """Whether a file has documents of queries, by most of its first lines and the file beside it: a wrong line is a
     mistake to be named, and no reason to take the file for something else."""
-    peeked = [line.strip() for line in first_lines(path, encoding)[:_LOOKED]]
+    try:
+        peeked = [line.strip() for line in first_lines(path, encoding)[:_LOOKED]]
+    except CanonError:  # not text
+        return False
     filled = [line for line in peeked if line and not line.startswith("#")]
     matches = [match for line in filled if (match := _SPARSE.fullmatch(line))]
     asked = sum(bool(match["query"]) for match in matches)

@@ -14,8 +14,8 @@ OUTCOMES = (
 # The same in tables of texts, where other columns are texts.
 TEXT_LABELS = (
     *LABELS,
-    *("gold_label", "score", "similarity", "quality", "is_duplicate", "stars", "rating", "sentiment", "category"),
-    *("relatedness_score", "entailment_judgment", "labels"),
+    *("gold_label", "score", "similarity", "quality", "is_duplicate", "stars", "rating", "overall", "sentiment"),
+    *("category", "relatedness_score", "entailment_judgment", "labels"),
 )
 SEVERAL = ("labels", "tags", "genres", "topics", "categories", "emotions")  # of which a cell may have several
 NUMBERS = ("score", "similarity", "relatedness_score")  # labels that are numbers, whole ones too

@@ -8,20 +8,17 @@ from pathlib import Path
 from typing import Any
 
 from canon.data.corpus.text_blocks import TextStream
+from canon.data.formats import parquet
 from canon.data.formats.files import ending
-from canon.data.formats.tables import load_parquet
 from canon.data.paths import find_path
-from canon.errors import CanonError, border
+from canon.errors import CanonError
 
 
 def row_dicts(path: str | Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """Where a row is ("docs.csv, line 48"), and its cells by name."""
     file = find_path(path, named=False)
     if ending(file) == ".parquet":
-        _, parquet = load_parquet(file)
-        with border(file):
-            rows = (row for batch in parquet.ParquetFile(file).iter_batches() for row in batch.to_pylist())
-            yield from ((f"{file}, row {number}", row) for number, row in enumerate(rows, start=1))
+        yield from ((f"{file}, row {number}", row) for number, row in enumerate(parquet.rows(file), start=1))
         return
     for line, row in TextStream((file,), tables=True).numbered(file):
         yield f"{file}, line {line}", row

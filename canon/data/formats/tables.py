@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from canon.data.checking import measure
-from canon.data.formats import json_lines
+from canon.data.formats import json_lines, parquet
 from canon.data.formats.arrow_csv import arrow_columns
 from canon.data.formats.cells import (
     MISSING,
@@ -34,10 +34,11 @@ from canon.data.formats.cells import (
     ragged,
     unknown_in,
 )
-from canon.data.formats.files import ending, read_bytes, whole_lines
+from canon.data.formats.feature_lines import holds_numbers, read_columns
+from canon.data.formats.files import ending, whole_lines
 from canon.data.formats.layout import TABLES, layout_of
 from canon.data.settings import Columns
-from canon.errors import CanonError, reason
+from canon.errors import CanonError
 
 JSON_ENDINGS = json_lines.ENDINGS
 ENDINGS = (*TABLES, ".parquet", *JSON_ENDINGS)
@@ -318,7 +319,15 @@ def is_table(path: Path, config: Any) -> bool:
     if ending(path) in ENDINGS:
         return True
     layout = layout_of(path, config.encoding, config.delimiter)
-    return layout is not None and len(layout.names) > 1
+    return (layout is not None and len(layout.names) > 1) or has_feature_lines(path, config)
+
+
+def has_feature_lines(path: Path, config: Any) -> bool:
+    """Whether a file has the columns of a table as numbered features: 1 1:0.5 2:0.25."""
+    try:
+        return config.format in ("auto", "table") and holds_numbers(path, config.encoding)
+    except CanonError:  # not text
+        return False
 
 
 def read_table(path: Path, config: Columns, names: Sequence[str] = (), like: Sequence[str] = ()) -> Table:
@@ -327,6 +336,9 @@ def read_table(path: Path, config: Columns, names: Sequence[str] = (), like: Seq
     kind = ending(path)
     if kind == ".parquet":
         return _read_parquet(path, config)
+    if kind not in ENDINGS and has_feature_lines(path, config):
+        note = f"{path.name} has numbered features; those that a line lacks are 0."
+        return Table(path, dict(read_columns(path, config.encoding, like)), notes=(note,))
     if kind in JSON_ENDINGS:
         return _read_jsonl(path, config)
     return _read_csv(path, config, tuple(names), like)
@@ -398,28 +410,6 @@ def _read_jsonl(path: Path, config: Columns) -> Table:
     return Table(path, arrays, config, notes=notes)
 
 
-def load_parquet(path: Path) -> tuple[Any, Any]:
-    """pyarrow, and its module for the file at `path`."""
-    try:
-        import pyarrow as pa
-        from pyarrow import parquet
-    except ImportError:
-        raise CanonError(f"{path}: reading Parquet needs pyarrow; pip install 'deepcanon[tables]'.") from None
-    return pa, parquet
-
-
 def _read_parquet(path: Path, config: Columns) -> Table:
-    pa, parquet = load_parquet(path)
-    raw = read_bytes(path)
-    try:
-        table = parquet.read_table(pa.BufferReader(raw))
-        table.validate(full=True)  # text that is not UTF-8, offsets beyond the end
-    except (pa.ArrowException, OSError, ValueError) as mistake:
-        raise CanonError(f"{path} is not a whole Parquet file ({reason(mistake)}).") from None
-    names = table.column_names
-    if len(set(names)) < len(names):
-        name = next(name for place, name in enumerate(names) if name in names[:place])
-        raise CanonError(f'{path}: two columns are named "{name}".')
-    if not table.num_rows:
-        raise CanonError(f"{path} has {'columns but no rows' if names else 'no columns'}.")
-    return Table(path, dict(zip(names, table.columns, strict=True)), config)
+    cells, notes = parquet.columns(path, (config.label, *config.features))
+    return Table(path, cells, config, notes=notes)

@@ -10,6 +10,7 @@ from itertools import islice
 from pathlib import Path
 
 from canon.data.formats.files import ending, lines
+from canon.data.formats.foreign import is_readable
 from canon.data.formats.tables import ENDINGS as TABLES
 from canon.data.formats.tables import read_table
 from canon.data.settings import Columns
@@ -55,5 +56,8 @@ def _blocks(source: Iterator[str]) -> Iterator[str]:
 
 
 def text_files(folder: Path) -> list[Path]:
-    files = [path for path in sorted(folder.rglob("*")) if path.is_file() and ending(path) in ENDINGS[:-1]]
-    return [path for path in files if not any(part.startswith(".") for part in path.relative_to(folder).parts)]
+    """Those with the ending of a text, else whatever can be read as one."""
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    files = [path for path in files if not any(part.startswith(".") for part in path.relative_to(folder).parts)]
+    named = [path for path in files if ending(path) in ENDINGS[:-1]]
+    return named or [path for path in files if is_readable(path)]

@@ -20,11 +20,12 @@ Run = dict[str, list[tuple[str, float]]]  # query -> documents and scores, best 
 
 
 def read_qrels(path: str | Path) -> Qrels:
-    """Relevance by query and document; a pair with two labels is refused."""
+    """Relevance by query and document, 0 where it is less (spam), as trec_eval counts it; a pair with two labels is
+    refused."""
     qrels: Qrels = {}
     for where, (query, _, document, label) in _columns(path, 4, "query 0 document relevance"):
         try:
-            relevance = int(label)
+            relevance = max(int(label), 0)
         except ValueError:
             raise CanonError(f'{where}: a relevance is a whole number, got "{label}".') from None
         known = qrels.setdefault(query, {})

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from canon.data.formats.files import ending, undecoded
+from canon.data.formats.foreign import instead_of
 from canon.data.formats.images import visible
 from canon.data.kinds.base import Kind
 from canon.data.kinds.choices import CHOICES
@@ -51,18 +52,6 @@ KINDS: tuple[Kind, ...] = (
     WORD_TESTS,
     ENVIRONMENTS,
 )
-
-
-# Common files that no kind reads, and what to do with them.
-_CONVERT = {
-    "is a spreadsheet: save it as CSV": (".xlsx", ".xls", ".xlsm", ".ods", ".numbers"),
-    "is an archive: unpack it and give the folder or file in it": (".zip", ".7z", ".rar"),
-    "is a document: save its text as .txt": (".pdf", ".doc", ".docx", ".odt", ".rtf", ".html", ".htm", ".epub"),
-    "holds arrays or tables of another program: write them as CSV or Parquet": (
-        *(".npz", ".mat", ".h5", ".hdf5", ".pkl", ".pickle", ".rds", ".rdata", ".feather", ".arff", ".sav", ".dta"),
-        *(".db", ".sqlite"),
-    ),
-}
 
 
 def find(name: str) -> Kind:
@@ -107,7 +96,7 @@ def _unknown(path: Path, config: Any) -> CanonError:
         return CanonError(f"{path} is an empty folder.")
     if path.is_file() and (mistake := undecoded(path, config.encoding)) is not None:
         return mistake
-    if instead := next((what for what, endings in _CONVERT.items() if ending(path) in endings and path.is_file()), ""):
+    if path.is_file() and (instead := instead_of(path)):
         return CanonError(f"{path} {instead}.")
     wrong = f': the ending "{ending(path)}" is unknown' if path.is_file() else " has no files of a known format"
     return CanonError(f"{path}{wrong}; set data.format to one of {', '.join(formats)}.")
@@ -142,4 +131,5 @@ def kind_for(kinds: Sequence[Kind], config: Any, system: str) -> Kind:
         if accepts(kind, config):
             return kind
     wanted = " or ".join(dict.fromkeys(kind.plural for kind in kinds))
-    raise CanonError(f"{system} reads {wanted}, but {config.source} is {kind_of(config).singular}.")
+    settings = "".join(dict.fromkeys(kind.named_by for kind in kinds))
+    raise CanonError(f"{system} reads {wanted}, but {config.source} is {kind_of(config).singular}{settings}.")

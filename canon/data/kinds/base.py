@@ -19,9 +19,10 @@ from canon.data.checking.report import CheckReport
 from canon.data.columns import PEEK, texts_of
 from canon.data.corpus.text_blocks import TextStream
 from canon.data.formats.files import encoding_of, ending
+from canon.data.formats.json_lines import flat
 from canon.data.formats.layout import layout_of
 from canon.data.formats.row_dicts import row_dicts
-from canon.data.formats.tables import Table, is_table, read_table
+from canon.data.formats.tables import Table, has_feature_lines, is_table, read_table
 from canon.data.kinds.parts import Parts, leading_file, parts_of
 from canon.data.paths import find_path, named_set
 from canon.data.schema import FileRecord
@@ -44,6 +45,7 @@ class Kind(ABC):
     formats: ClassVar[tuple[str, ...]]  # of data.format
     offered: ClassVar[bool] = True  # whether `check` offers its systems for data of another kind
     certain: ClassVar[bool] = False  # whether data of this kind is nothing else, even where a mistake in it is found
+    named_by: ClassVar[str] = ""  # which settings say that a file is of this kind, as the end of a sentence
     untrained: ClassVar[str] = ", which no system of canon is trained on"  # where that is so
 
     @abstractmethod
@@ -234,6 +236,8 @@ def text_column(path: Path, config: Any) -> str:
 def peeked(path: Path, config: Any) -> Table:
     """The first rows of a table, or of the training part of a folder."""
     file = table_parts(path, config).files["train"]
+    if has_feature_lines(file, config):
+        return read_table(file, config)
     facts = file.stat()
     return _peeked(file, config.encoding, config.delimiter, facts.st_mtime_ns, facts.st_size)
 
@@ -241,7 +245,8 @@ def peeked(path: Path, config: Any) -> Table:
 @lru_cache(maxsize=4)
 def _peeked(file: Path, encoding: str, delimiter: str, *stamp: int) -> Table:
     if ending(file) == ".parquet":  # read whole: a stream of text would leave out the columns of numbers
-        rows = [row for _, row in islice(row_dicts(file), PEEK)]
+        rows = [dict(flat(row)) for _, row in islice(row_dicts(file), PEEK)]
+        rows = [{name: cell for name, cell in row.items() if not isinstance(cell, list)} for row in rows]
     else:
         rows = TextStream((file,), tables=True, encoding=encoding, delimiter=delimiter).first_rows(PEEK)
     names = dict.fromkeys(name for row in rows for name in row)

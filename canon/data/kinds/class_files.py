@@ -8,20 +8,24 @@ that differs between files: rt-polarity.pos and rt-polarity.neg are pos and neg.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from canon.data.formats.cells import listed
 from canon.data.formats.files import COMPRESSIONS, ending, lines, read_text
+from canon.data.formats.foreign import is_readable
 from canon.data.formats.images import folder_record, visible
 from canon.data.formats.layout import first_lines, layout_of
 from canon.data.formats.rows import Rows, TextRows
-from canon.data.kinds.parts import files_in
+from canon.data.formats.tables import ENDINGS as TABLES
+from canon.data.kinds.parts import files_in, ignored
 from canon.data.schema import FileRecord
 from canon.data.source import SPLITS, split_of
 from canon.errors import CanonError
 
 ENDINGS = (".txt", ".text", "")
+_DATA = (*TABLES, ".md", ".rst")  # tables, or chapters of a text
 _UNLABELLED = ("unsup", "unlabeled", "unlabelled")
 # Classes that files of lines are named after; others may be chapters of a text.
 _NAMES = ("pos", "neg", "positive", "negative", "neutral", "spam", "ham", "true", "false", "fake", "real", "yes", "no")
@@ -45,16 +49,23 @@ def class_files(folder: Path, known: bool = False) -> ClassFiles | None:
         return ClassFiles("folder", {split: by_folder[split] for split in SPLITS if split in by_folder})
     parts: dict[str, dict[str, list[Path]]] = {}
     for split, root in roots.items():
-        for name, path in _by_name(root):
+        for name, path in _by_name(root, ENDINGS if root != folder else ()):
             parts.setdefault(split_of(path) or split, {}).setdefault(name, []).append(path)
     names = set(parts.get("train", ()))
     single = all(set(part) == names and all(len(files) == 1 for files in part.values()) for part in parts.values())
     if len(names) < 2 or "" in names or not single:
         return None
     every = [path for part in parts.values() for files in part.values() for path in files]
-    if not names <= set(_NAMES) and (known or not all(map(_has_examples, every))):
+    usual = names <= set(_NAMES)
+    if not usual and (known or _are_numbered(names) or not all(map(_has_examples, every))):
         return None
     return ClassFiles("file", {split: parts[split] for split in SPLITS if split in parts})
+
+
+def _are_numbered(names: set[str]) -> bool:
+    """Whether names are numbers, or differ by them alone, as those of chapters and shards do."""
+    bare = {re.sub(r"[\d-]+", "", name) for name in names}
+    return "" in bare or len(bare) < len(names)
 
 
 def _folders(root: Path) -> dict[str, list[Path]]:
@@ -67,20 +78,26 @@ def _folders(root: Path) -> dict[str, list[Path]]:
 
 def _is_text(path: Path) -> bool:
     # 20 Newsgroups has numbers for names, such as 49960.
-    return path.is_file() and ending(path) in ENDINGS and not path.name.endswith("ubyte")
+    if not path.is_file() or path.name.endswith("ubyte"):
+        return False
+    return ending(path) in ENDINGS or (ending(path) not in _DATA and is_readable(path))
 
 
 def _has_examples(path: Path) -> bool:
-    """Whether the lines of a file may be texts of one class: some lines, no table of pairs."""
+    """Whether the lines of a file may be texts of one class: some lines with letters, no table of pairs, and no blank
+    lines between paragraphs."""
     layout = layout_of(path, "")
     tabs = layout is not None and layout.delimiter == "\t"
-    return not tabs and sum(1 for line in first_lines(path, "") if line.strip()) >= _FEWEST
+    lines = "\n".join(first_lines(path, "")).strip().split("\n")
+    lettered = sum(any(map(str.isalpha, line)) for line in lines)
+    return not tabs and all(map(str.strip, lines)) and lettered >= max(_FEWEST, len(lines) / 2)
 
 
-def _by_name(root: Path) -> list[tuple[str, Path]]:
-    """The class of each file of lines, and the file."""
-    files = [item for item in files_in(root) if _is_text(item) or ending(item).removeprefix(".") in _NAMES]
-    if len(files) < len(files_in(root)):
+def _by_name(root: Path, endings: Sequence[str]) -> list[tuple[str, Path]]:
+    """The class of each file of lines, and the file; endings: those that a text may have, () for any."""
+    files = files_in(root)
+    named = [item for item in files if ending(item).removeprefix(".") in _NAMES]
+    if not all(item in named or (_is_text(item) and (not endings or ending(item) in endings)) for item in files):
         return []
     words = [[word for word in _WORD.findall(_stem(item)) if not split_of(Path(word))] for item in files]
     shared = set.intersection(*map(set, words)) if words else set()
@@ -98,8 +115,8 @@ def _stem(path: Path) -> str:
     return name
 
 
-def read_classes(folder: Path, files: ClassFiles, encoding: str) -> tuple[dict[str, Rows], FileRecord, str]:
-    """The texts of each split, one record for all files, and a note."""
+def read_classes(folder: Path, files: ClassFiles, encoding: str) -> tuple[dict[str, Rows], FileRecord, tuple[str, ...]]:
+    """The texts of each split, one record for all files, and notes."""
     parts: dict[str, Rows] = {}
     for split, by_class in files.parts.items():
         texts: list[str] = []
@@ -121,4 +138,7 @@ def read_classes(folder: Path, files: ClassFiles, encoding: str) -> tuple[dict[s
         parts[split] = TextRows(str(folder), places.__getitem__, texts, None, labels)
     every = sorted(path for by_class in files.parts.values() for paths in by_class.values() for path in paths)
     note = f"Each {files.what} is a class: {listed(list(files.parts['train']))}."
-    return parts, folder_record(folder, every), note
+    read = {place for path in every for place in (path, *path.parents)}
+    looked = [folder, *(item for item in visible(folder) if item.is_dir() and split_of(item))]
+    others = [item for place in looked for item in visible(place) if item not in read]
+    return parts, folder_record(folder, every), (note, *ignored(folder, others))

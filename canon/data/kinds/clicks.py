@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import operator
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,7 +28,7 @@ from canon.data.formats.criteo import LABEL, criteo_columns
 from canon.data.formats.feature_lines import FeatureLines, holds_lines, read_lines
 from canon.data.formats.files import ending
 from canon.data.formats.movielens import read_movielens
-from canon.data.formats.tables import ENDINGS, Table, canonical, read_table
+from canon.data.formats.tables import ENDINGS, Table, canonical, has_feature_lines, read_table
 from canon.data.kinds.base import Kind, holds_tables, open_tables, peeked, records_of, table_parts
 from canon.data.kinds.interactions import INTERACTIONS
 from canon.data.kinds.parts import files_in, leading_file, parts_of
@@ -42,6 +43,7 @@ _RATINGS = re.compile(r"ratings?|scores?|stars")
 _POSITIVE = re.compile(r"\s*(>=|<=|>|<|==|!=)\s*(\S.*?)\s*")
 _COMPARE = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt}
 _YES = ("1", "true", "yes", "y", "t", "click", "clicked", "positive")
+_MISTAKEN = 0.05  # of all labels: so few others among two values are mistakes
 _MILLISECONDS, _SECONDS = 1e11, 1e8  # a time since 1970 is more
 SPLITS = ("", "given", "random", "time", "user")
 
@@ -90,6 +92,8 @@ class ClickKind(Kind):
         """By the training part of a folder, or any file where none is named as a part."""
         files, leading = files_in(path), leading_file(path)
         named = any(map(split_of, files))
+        if leading is not None and has_feature_lines(leading, config):
+            return ""
         if any(_holds_lines(file, config.encoding) for file in files if file == leading or not named):
             return f"{path.name} has lines such as 1 4:1 13:0.5"
         if leading is not None and _criteo(leading, config.encoding):
@@ -103,7 +107,8 @@ class ClickKind(Kind):
         return self._clicked(path, config)
 
     def _clicked(self, path: Path, config: Any) -> str:
-        """Why a table is one of clicks: the name of a label with two values. Not a table with a text."""
+        """Why a table is one of clicks: the name of a label with two values, but for a few mistakes, which opening it
+        names. Not a table with a text."""
         try:
             table = peeked(path, config)
         except CanonError:  # opening the table raises it again
@@ -111,8 +116,9 @@ class ClickKind(Kind):
         label = _named(table.names, CLICKED)
         if not label or texts_of(table, label):
             return ""
-        values = {canonical(text) for text in table.factor(label)[0] if text.strip()}
-        return f'{path.name} has the label "{label}"' if len(values) <= 2 else ""
+        counts = Counter(canonical(text) for text in table.texts(label) if text.strip())
+        two = sum(count for _, count in counts.most_common(2))
+        return f'{path.name} has the label "{label}"' if two >= (1 - _MISTAKEN) * counts.total() else ""
 
     def sniff_table(self, path: Path, config: Any) -> str:
         return f"{path.name} is a table, whose columns can be fields"
@@ -277,6 +283,8 @@ def click_classes(source: ClickSource) -> tuple[str, str]:
     else:
         what = f'the label "{source.label}"'
         values = class_names(train, source.label) if _few(train, source.label) else ("",) * 3
+        if len(values) > 2:
+            _name_mistake(train, source.label)
     if len(values) == 1:
         raise CanonError(f'{train.path}: every row has the label "{values[0]}"; clicks and other rows are needed.')
     if len(values) != 2:
@@ -287,6 +295,20 @@ def click_classes(source: ClickSource) -> tuple[str, str]:
         )
     first, second = values
     return (second, first) if first.strip().lower() in _YES else (first, second)
+
+
+def _name_mistake(table: Table, label: str) -> None:
+    """Raises the error on the first of a few labels beside two common ones."""
+    texts, codes = table.factor(label)
+    plain = [canonical(text) for text in texts]
+    counts: Counter[str] = Counter()
+    for text, count in zip(plain, np.bincount(codes, minlength=len(plain)).tolist(), strict=True):
+        counts[text] += count
+    two = [text for text, _ in counts.most_common(2)]
+    odd = np.array([text not in two for text in plain])[codes]
+    if 0 < odd.sum() <= _MISTAKEN * len(odd):
+        row = int(odd.argmax())
+        raise table.mistake(row, f'label "{short(plain[codes[row]])}" is not one of {", ".join(sorted(two))}.')
 
 
 def _few(table: Table, label: str) -> bool:

@@ -32,6 +32,11 @@ class EnvironmentSettings(Common):
         default_factory=dict, description="of the environment, by name, as in is_slippery = false"
     )
     max_steps: Count = layout(0, "an episode is cut off after so many steps; 0: the environment's limit, or 1,000")
+    transitions: str = layout(
+        "",
+        "a table of steps to learn from in place of acting (q-learning), with columns state, action, reward, "
+        "next_state, terminated",
+    )
     valid_episodes: Count = Field(default=20, description="played at each evaluation; 0: none")
     test_episodes: Annotated[int, Field(gt=0)] = Field(default=100, description="played in the end")
 
@@ -69,10 +74,14 @@ class EnvironmentKind(Kind):
         files = [FileRecord(config.source, 0, hashlib.sha256(record).hexdigest())]
         if (path := opening.file_of(config.source)) is not None and path.is_file():
             files = [FileRecord.of(path)]
+        if config.transitions and (log := Path(config.transitions).expanduser()).is_file():
+            files.append(FileRecord.of(log))
+        notes = (f"It learns from the steps in {config.transitions}, not by acting.",) if config.transitions else ()
         return EnvironmentSource(
             config.source,
             {},
             tuple(files),
+            notes,
             origin={"arguments": json.loads(json.dumps(opener.arguments, default=str))},
             kind=self,
             opener=opener,

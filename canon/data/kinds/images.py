@@ -14,7 +14,7 @@ from canon.data.catalogue import Dataset
 from canon.data.checking.counts import count_arrays, count_image_files
 from canon.data.checking.report import CheckReport
 from canon.data.formats import cifar, idx, images, pairs
-from canon.data.kinds.base import Kind, holds_tables
+from canon.data.kinds.base import Kind, holds_tables, peeked
 from canon.data.kinds.parts import is_about
 from canon.data.paths import find_path, named_set
 from canon.data.settings import Common, layout
@@ -42,12 +42,14 @@ class ImageKind(Kind):
                 return f"{path.name} is an archive, as CIFAR-10 comes in"
             if path.suffix.lower() in images.ENDINGS or idx.NAME.match(path.name):
                 raise CanonError(f"{path} is one file of a set of images; give its folder.")
+            _refuse_names(path, config)
             return ""
         if idx.is_idx_folder(path):
             return f"{path.name} has IDX files"
         if cifar.find(path) is not None:
             return f"{path.name} has the files of CIFAR-10"
         if holds_tables(path, config) or pairs.pair_languages(path):  # pictures may lie beside other data
+            _refuse_names(path, config)
             return ""
         files = [item for item in _sample(path) if not is_about(item)]
         pictures = sum(item.suffix.lower() in images.ENDINGS for item in files)
@@ -97,6 +99,22 @@ class ImageKind(Kind):
 def like_shape(classes: tuple[str, ...], shape: tuple[int, ...]) -> ImageSource:
     """A stand-in for the training source: its classes and the shape of its images."""
     return ImageSource("", {"train": Pictures(np.empty((0, *shape), dtype=np.uint8))}, classes=classes)
+
+
+def _refuse_names(path: Path, config: Any) -> None:
+    """Refuses a table of nothing but names of pictures and their classes."""
+    if not holds_tables(path, config):
+        return
+    try:
+        table = peeked(path, config)
+    except CanonError:  # opening the table raises it again
+        return
+    for name in table.names if len(table.names) == 2 else ():
+        if all(cell.strip().lower().endswith(images.ENDINGS) for cell in table.texts(name).tolist()):
+            raise CanonError(
+                f'{table.path} names pictures in the column "{name}": put the pictures of each class into a folder of '
+                "that name, and give the folder that holds these."
+            )
 
 
 def _form(path: Path, config: Any) -> str:

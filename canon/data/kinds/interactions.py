@@ -78,6 +78,7 @@ class InteractionKind(Kind):
     name = "interactions"
     singular = "a set of interactions"
     plural = "interactions"
+    named_by = "; data.user and data.item name the columns of interactions"
     plural_zh = "用户与物品的交互"
     settings = InteractionSettings
     formats = ("interactions",)
@@ -93,10 +94,9 @@ class InteractionKind(Kind):
     def read(self, path: Path, config: Any, like: Source | None = None) -> Source:
         if path.is_file():
             return self._read(path.name, Parts({"train": path}, []), None, config)
-        parts = parts_of(path, lambda file: _is_part(file, config), "interactions")
         beside = [file for file in files_in(path) if _NEGATIVE.search(file.name)]
-        notes = [note for note in parts.notes if not any(file.name in note for file in beside)]
-        return self._read(path.name, Parts(parts.files, notes), beside[0] if len(beside) == 1 else None, config)
+        parts = parts_of(path, lambda file: _is_part(file, config), "interactions", beside=beside.__contains__)
+        return self._read(path.name, parts, beside[0] if len(beside) == 1 else None, config)
 
     def read_files(self, record: Dataset, files: dict[str, Path], config: Any) -> Source:
         parts = {split: path for split, path in files.items() if split != "negatives"}

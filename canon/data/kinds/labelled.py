@@ -17,6 +17,7 @@ from pydantic import Field
 from canon.config import settings
 from canon.data.catalogue import Dataset
 from canon.data.checking.counts import count_labelled
+from canon.data.checking.measure import words
 from canon.data.checking.report import CheckReport
 from canon.data.columns import TextColumns, choose_columns, choose_label, is_number, texts_of
 from canon.data.formats.cells import listed
@@ -39,6 +40,9 @@ from canon.errors import CanonError
 
 MOST_CLASSES = 20  # whole numbers of more values are numbers, not classes
 _LONGEST_LABEL = 40  # characters
+_MOST_RELATIONS = 3  # of two texts: yes, no, neither; more classes are seldom relations
+_MUCH = 0.1  # of the variance of the words in common, which classes of more relations explain
+_SURELY = 4.0  # the ratio of variances (F) from which on classes differ; that of noise is 1
 _UNREAD = "…"  # stands for a text where only labels are looked at
 
 
@@ -86,9 +90,9 @@ class LabelledKind(ExampleKind):
             return True
         table = peeked(path, config)
         texts = config.features or texts_of(table, config.label)
-        if len(texts) != 1 and not _has_heading(texts):
-            return len(texts) < 2
         label, _ = choose_label(table, config.label)
+        if len(texts) != 1 and not _has_heading(texts):
+            return len(texts) < 2 or not _are_compared(table, texts, label)
         return not is_number(table, label)
 
     def holds(self, path: Path, config: Any) -> bool:
@@ -105,8 +109,8 @@ class LabelledKind(ExampleKind):
 
     def read(self, path: Path, config: Any, like: Source | None = None) -> ExampleSource:
         if path.is_dir() and (files := class_files(path)):
-            parts, record, note = read_classes(path, files, config.encoding)
-            return ExampleSource(path.name, parts, (record,), (note,))
+            parts, record, notes = read_classes(path, files, config.encoding)
+            return ExampleSource(path.name, parts, (record,), notes)
         table = config.format in TABLE.formats or holds_tables(path, config)
         if config.format in self.formats or not table or self.holds(leading_file(path) or path, config):
             return super().read(path, config, like)
@@ -146,7 +150,11 @@ class LabelledKind(ExampleKind):
         notes = (*source.notes, note)
         if separator != config.label_separator:
             notes += (f'Several labels in a cell are separated by "{separator}" (data.label_separator).',)
-        if marks := _marks(train, columns):
+        marks = _marks(train, columns)
+        unread = [f'"{name}"' for name in train.names if name not in (columns.label, *columns.texts, *marks)]
+        if unread and not (config.features or source.features or source.label):
+            notes += (f"Not read: {listed(unread)}; a system for tables, such as mlp, reads all columns.",)
+        if marks:
             notes += (
                 f'"{columns.label}" is one of several columns of 0 and 1, and the only one that is learned; '
                 f"data.label chooses another: {listed(marks)}.",
@@ -173,6 +181,27 @@ def _has_heading(texts: Sequence[str]) -> bool:
     """Whether two texts of a row are a heading and its text, rather than two to compare."""
     names = tuple(name.strip().lower() for name in texts)
     return len(names) == 2 and names not in PAIRS and not set(HEADINGS).isdisjoint(names)
+
+
+def _are_compared(table: Table, texts: Sequence[str], label: str) -> bool:
+    """Whether the label of a row says how its two texts go together, rather than what both are about: the columns have
+    names that say so, or the share of words that the texts have in common differs between the classes."""
+    said = table.header and tuple(name.strip().lower() for name in texts) in PAIRS
+    if said or is_number(table, label):
+        return True
+    classes, codes = table.factor(label)
+    pairs = zip(*(table.texts(name).tolist() for name in texts), strict=True)
+    sets = [[set(words(text.lower())) for text in pair] for pair in pairs]
+    shared = np.array([len(one & other) / max(1, min(len(one), len(other))) for one, other in sets])
+    counts = np.bincount(codes)
+    between = (counts * (np.bincount(codes, shared) / counts - shared.mean()) ** 2).sum()
+    within = ((shared - shared.mean()) ** 2).sum() - between
+    freedom = len(classes) - 1, len(shared) - len(classes)
+    if min(freedom) < 1 or between + within <= 0:
+        return between + within > 0
+    if len(classes) > _MOST_RELATIONS:
+        return bool(between > _MUCH * (between + within))
+    return bool(between / freedom[0] > _SURELY * within / freedom[1])
 
 
 def _are_numbers(table: Table, label: str) -> bool:

@@ -12,10 +12,12 @@ from canon.data.catalogue import Dataset
 from canon.data.checking.measure import distinct
 from canon.data.checking.pair_counts import count_pairs
 from canon.data.checking.report import CheckReport
+from canon.data.columns import is_text, may_be_label
 from canon.data.formats import pairs
 from canon.data.formats.names import TEXT_LABELS, TRANSLATED
 from canon.data.formats.tables import Table
-from canon.data.kinds.base import Kind, peeked, records_of, table_parts
+from canon.data.kinds.base import Kind, holds_tables, peeked, records_of, table_parts
+from canon.data.paths import find_path, named_set
 from canon.data.settings import Columns, layout
 from canon.data.source import Source, TableSource
 from canon.errors import CanonError
@@ -45,6 +47,18 @@ class ParallelKind(Kind):
     def sniff_table(self, path: Path, config: Any) -> str:
         return f"{path.name} is a table, which can have a text and its translation"
 
+    def is_chosen(self, config: Any) -> bool:
+        """Not for a table whose columns are numbers or dates, unless they are named as source and target."""
+        if named_set(config.source) is not None or not holds_tables(path := find_path(config.source), config):
+            return True
+        try:
+            table = peeked(path, config)
+            columns = pairs.choose_columns(path, table.names, require_texts(table, config))
+        except CanonError:
+            return False
+        named = tuple(name.strip().lower() for name in columns) in TRANSLATED
+        return named or all(is_text(table, name) for name in columns)
+
     def examine(self, config: Any, home: Source | None) -> Source:
         """Of a table, whether it has two texts; they are not read, which take room."""
         if not isinstance(home, TableSource):
@@ -56,8 +70,8 @@ class ParallelKind(Kind):
         if path.is_dir() and (config.languages or pairs.pair_languages(path)):
             return self._from_two(path, config.languages, config.encoding)
         files, notes = table_parts(path, config)
-        require_texts(peeked(path, config), config)
-        how = config.features, config.encoding, config.delimiter
+        columns = require_texts(peeked(path, config), config)
+        how = columns, config.encoding, config.delimiter
         parts = {split: pairs.read_pair_table(file, *how) for split, file in files.items()}
         return _source(path.name, parts, records_of(files), tuple(notes))
 
@@ -83,11 +97,13 @@ class ParallelKind(Kind):
         count_pairs(report, config, source)
 
 
-def require_texts(table: Table, config: Any) -> None:
-    """Refuses a table that has a label in place of a text, unless data.features asks for just these columns."""
-    chosen = pairs.choose_columns(table.path, table.names, config.features)
-    if config.features or tuple(name.strip().lower() for name in chosen) in TRANSLATED:
-        return
+def require_texts(table: Table, config: Any) -> tuple[str, ...]:
+    """The columns of source and target, where they are not simply the table's two. Refuses a table that has a label in
+    place of a text, unless data.features asks for just these columns."""
+    features = config.features or _two_texts(table)
+    chosen = pairs.choose_columns(table.path, table.names, features)
+    if features or tuple(name.strip().lower() for name in chosen) in TRANSLATED:
+        return features
     for name in chosen:
         different = distinct(table.digests(name))
         named = table.header and name.strip().lower() in TEXT_LABELS  # else the name was guessed
@@ -96,6 +112,15 @@ def require_texts(table: Table, config: Any) -> None:
                 f'{table.path}: the column "{name}" is a label, not a text; name two columns in data.features to learn '
                 "one from the other."
             )
+    return ()
+
+
+def _two_texts(table: Table) -> tuple[str, ...]:
+    """The two texts of a table beside which there is nothing but numbers of the rows or what is always the same."""
+    texts = tuple(name for name in table.names if is_text(table, name))
+    rest = [name for name in table.names if name not in texts]
+    alone = rest and len(texts) == 2 and not any(may_be_label(table, name) for name in rest)
+    return texts if alone else ()
 
 
 def _source(name: str, parts: dict[str, pairs.Read], files: tuple, notes: tuple[str, ...] = ()) -> Source:

@@ -24,6 +24,7 @@ _ABOUT = re.compile(
     r"requirements|sources|credits|about)(?![a-z])|_",
     re.IGNORECASE,
 )
+_README = re.compile(r"(?<![^\W_])(README|LICEN[CS]E)(?![^\W_])")  # anywhere in a name
 _CLASSES = re.compile(r"(class|label)(es|s)?([-_ ]?(name|list|dict|map)s?)?(\.(txt|names|text))?", re.IGNORECASE)
 
 
@@ -34,7 +35,7 @@ class Parts(NamedTuple):
 
 def is_about(path: Path) -> bool:
     """Whether a file describes data rather than being data, by its name: README.md, LICENSE, _about.txt, class.txt."""
-    return bool(_ABOUT.match(path.name) or _CLASSES.fullmatch(path.name))
+    return bool(_ABOUT.match(path.name) or _README.search(path.name) or _CLASSES.fullmatch(path.name))
 
 
 def files_in(path: Path) -> list[Path]:
@@ -48,10 +49,11 @@ def files_in(path: Path) -> list[Path]:
 
 
 def leading_file(path: Path) -> Path | None:
-    """The file by which a path is recognised: itself; in a folder the training part, else a table, else any file."""
+    """The file by which a path is recognised: itself; in a folder the training part, else a table, else the largest."""
     ranked = [
-        (split_of(item) != "train", split_inside(item) != "train", ending(item) not in TABLES, item)
+        (split_of(item) != "train", split_inside(item) != "train", ending(item) not in TABLES, -size, item)
         for item in files_in(path)
+        for size in (item.stat().st_size,)
     ]
     return min(ranked)[-1] if ranked else None
 
@@ -70,8 +72,15 @@ def of_fold(files: Sequence[Path], fold: int | None, path: Path) -> list[Path]:
     return [item for item in files if numbers.get(item, fold) == fold]
 
 
-def parts_of(path: Path, holds: Callable[[Path], bool], what: str = "files", fold: int | None = None) -> Parts:
-    """The file of each split; `holds` says whether a file is of the wanted format. fold: see `of_fold`."""
+def parts_of(
+    path: Path,
+    holds: Callable[[Path], bool],
+    what: str = "files",
+    fold: int | None = None,
+    beside: Callable[[Path], bool] = lambda file: False,
+) -> Parts:
+    """The file of each split; `holds` says whether a file is of the wanted format, `beside` whether it belongs to
+    another, so that no note says that it is ignored. fold: see `of_fold`."""
     if path.is_file():
         return Parts({"train": path}, [])
     data, notes = of_fold([item for item in files_in(path) if holds(item)], fold, path), []
@@ -89,6 +98,7 @@ def parts_of(path: Path, holds: Callable[[Path], bool], what: str = "files", fol
     if "train" not in by_split:
         raise CanonError(f"{path} has {len(data)} {what}, none of them named train; give one file.")
     others = [item for item in visible(data[0].parent) if item.is_file() and item not in by_split.values()]
+    others = [item for item in others if not beside(item)]
     notes += ignored(path, [item for item in others if not any(item.name in note for note in notes)])
     return Parts({split: by_split[split] for split in SPLITS if split in by_split}, notes)
 
@@ -123,11 +133,10 @@ def _grouped(data: list[Path], split_by: Callable[[Path], str]) -> dict[str, lis
     return groups
 
 
-def class_names(path: Path, encoding: str, values: list[str]) -> tuple[dict[str, str], str]:
-    """Names for classes that are numbers, from class.txt or labels.txt beside them; and a note. Empty where there is
-    no such file, or its lines are not as many as the numbers need."""
+def class_names(folder: Path, encoding: str, values: list[str]) -> tuple[dict[str, str], str]:
+    """Names for classes that are numbers, from class.txt or labels.txt in the folder of their file; and a note. Empty
+    where there is no such file, or its lines are not as many as the numbers need."""
     numbers = {canonical(value) for value in values}
-    folder = path if path.is_dir() else path.parent
     for item in sorted(item for item in folder.iterdir() if _CLASSES.fullmatch(item.name) and item.is_file()):
         try:
             names = [line.strip() for line in first_lines(item, encoding) if line.strip()]

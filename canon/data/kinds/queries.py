@@ -24,8 +24,9 @@ from canon.data.checking.report import CheckReport
 from canon.data.columns import PEEK, number_targets, texts_of
 from canon.data.formats.files import ending
 from canon.data.formats.images import visible
-from canon.data.formats.letor import QueryRows, grouped, is_letor, joined, read_letor
-from canon.data.formats.tables import Table, is_table, load_parquet, read_table
+from canon.data.formats.letor import QueryRows, grouped, is_beside, is_letor, joined, read_letor
+from canon.data.formats.parquet import load_parquet
+from canon.data.formats.tables import Table, is_table, read_table
 from canon.data.kinds.base import Kind, holds_tables, once, peeked, records_of
 from canon.data.kinds.parts import files_in, leading_file, parts_of
 from canon.data.settings import Columns, Folds, Name, layout
@@ -39,6 +40,7 @@ _GRADE = ("relevance", "grade", "rel", "label", "target", "y")
 _FOLDER, _PIECE = re.compile(r"fold[-_ ]?(\d+)", re.IGNORECASE), re.compile(r"S([1-5])\.\w+(\.\w+)?")
 HIGHEST_GRADE = 30  # that LightGBM ranks by
 _PIECES = 5
+_MISTAKEN = 0.05  # of a column of numbers: a larger share of other cells makes it a column of something else
 _TRAINED = 3  # pieces that a fold trains on
 
 
@@ -71,7 +73,7 @@ class QueryKind(Kind):
         files = files_in(path)
         named = any(map(split_of, files))
         leading = leading_file(path)
-        held = any(_holds(file, config.encoding) for file in files if file == leading or not named)
+        held = any(is_letor(file, config.encoding) for file in files if file == leading or not named)
         if held:
             return f"{path.name} has lines such as {EXAMPLE}"
         try:
@@ -114,7 +116,7 @@ class QueryKind(Kind):
             whole, notes = _read_shards(path, shards, config)
             files = {str(place): file for place, file in enumerate(shards)}
             return QuerySource(path.name, {"train": whole}, records_of(files), notes)
-        parts = parts_of(path, lambda file: _is_read(file, config), "files of queries", config.fold)
+        parts = parts_of(path, lambda file: _is_read(file, config), "files of queries", config.fold, is_beside)
         opened = {split: _read(file, config) for split, file in parts.files.items()}
         notes = once({parts.files[split]: notes_of_file for split, (_, notes_of_file) in opened.items()})
         rows_of = {split: rows for split, (rows, _) in opened.items()}
@@ -213,40 +215,40 @@ def _shards(path: Path) -> list[Path]:
 
 def _read_shards(path: Path, shards: Sequence[Path], config: Any) -> tuple[QueryRows, tuple[str, ...]]:
     """All of them as one, a query's documents brought together whichever file they are in."""
-    read = {file: rows_of_table(read_table(file, config), config) for file in shards}
-    first, *others = (rows for rows, _ in read.values())
+    read = {file: _rows_of(read_table(file, config), config) for file in shards}
+    first, *others = (rows for rows, *_ in read.values())
     for rows in others:
         if rows.features != first.features:
             raise CanonError(f"{rows.path} has other columns of numbers than {first.path}; give all the same.")
-    rows, note = joined([first, *others], str(path)), ""
+    rows, together = joined([first, *others], str(path)), ""
     if len(set(rows.queries.tolist())) < len(rows):
         names = np.repeat(rows.queries, rows.sizes).tolist()
-        rows, note = grouped(
+        rows, together = grouped(
             str(path), rows.values, rows.grades, names, rows.documents, rows.features, rows.places, "row"
         )
-    notes = once({file: own for file, (_, own) in read.items()})
-    return rows, (f"{path.name}: {len(shards)} Parquet files are read as one.", *notes, *filter(None, [note]))
-
-
-def _holds(file: Path, encoding: str) -> bool:
-    try:
-        return is_letor(file, encoding)
-    except CanonError:  # not text
-        return False
+    notes = once({file: own for file, (_, own, _) in read.items()})
+    apart = [note for note in (together, *(note for *_, note in read.values())) if note][:1]
+    return rows, (f"{path.name}: {len(shards)} Parquet files are read as one.", *notes, *apart)
 
 
 def _is_read(file: Path, config: Any) -> bool:
-    return _holds(file, config.encoding) or (config.format == "auto" and is_table(file, config))
+    return is_letor(file, config.encoding) or (config.format == "auto" and is_table(file, config))
 
 
 def _read(file: Path, config: Any) -> tuple[QueryRows, tuple[str, ...]]:
-    if config.format in QUERIES.formats or _holds(file, config.encoding) or not is_table(file, config):
+    if config.format in QUERIES.formats or is_letor(file, config.encoding) or not is_table(file, config):
         return read_letor(file, config.encoding)
     return rows_of_table(read_table(file, config), config)
 
 
 def rows_of_table(table: Table, config: Any, features: Sequence[str] = ()) -> tuple[QueryRows, tuple[str, ...]]:
     """Queries of a table, and notes; `features` are those of a run that predicts, which needs no grades."""
+    rows, notes, apart = _rows_of(table, config, features)
+    return rows, (*notes, *filter(None, [apart]))
+
+
+def _rows_of(table: Table, config: Any, features: Sequence[str] = ()) -> tuple[QueryRows, tuple[str, ...], str]:
+    """The same, and apart from the other notes whether documents of a query are apart."""
     path = str(table.path)
     query = table.require(config.query, "data.query") if config.query else _named(table, _QUERY)
     if not query:
@@ -272,8 +274,8 @@ def rows_of_table(table: Table, config: Any, features: Sequence[str] = ()) -> tu
     documents = table.texts(document) if document else np.full(len(table), "", dtype=object)
     grades = _graded(table, label) if label and not (features and table.unlabelled(label).any()) else None
     where = np.arange(1, len(table) + 1)
-    rows, note = grouped(path, values, grades, table.texts(query).tolist(), documents, tuple(names), where, "row")
-    return rows, (*notes, *filter(None, [note]))
+    rows, apart = grouped(path, values, grades, table.texts(query).tolist(), documents, tuple(names), where, "row")
+    return rows, tuple(notes), apart
 
 
 def number_features(table: Table, name: str) -> np.ndarray:
@@ -307,6 +309,7 @@ def _grades(table: Table, config: Any) -> str:
 
 
 def _numbers(table: Table, config: Any, query: str) -> list[str]:
-    """The columns of numbers beside the query, the grade and the document."""
+    """The columns of numbers beside the query, the grade and the document; a few other cells in one are mistakes, and
+    reading it names the first."""
     other = {query, _grades(table, config), _named(table, _DOCUMENT)}
-    return [name for name in table.names if name not in other and not table.facts(name).bad]
+    return [name for name in table.names if name not in other and table.facts(name).bad <= _MISTAKEN * len(table)]

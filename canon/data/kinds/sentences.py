@@ -31,6 +31,7 @@ from canon.data.formats.rows import SentenceRows, SpanRows
 from canon.data.formats.squad import is_squad, read_squad
 from canon.data.formats.tables import ENDINGS as TABLES
 from canon.data.formats.tables import Table, is_table, read_table
+from canon.data.formats.text_lists import has_lists, read_lists
 from canon.data.kinds.base import Kind, holds_tables, once, peeked, records_of
 from canon.data.kinds.parts import files_in, leading_file
 from canon.data.kinds.questions import QUESTIONS
@@ -94,6 +95,8 @@ class SentenceKind(Kind):
 
     def sniff(self, path: Path, config: Any) -> str:
         """A table with names that only such data has."""
+        if listed := _lists(path, config):
+            return f"{path.name} has the columns {', '.join(listed)}, with lists of texts"
         try:
             names = peeked(leading_file(path) or path, config).names if holds_tables(path, config) else ()
         except CanonError:
@@ -102,10 +105,14 @@ class SentenceKind(Kind):
         return f"{path.name} has the columns {', '.join(known)}" if known and _says(known) else ""
 
     def sniff_table(self, path: Path, config: Any) -> str:
+        if _lists(path, config):
+            return self.sniff(path, config)
+        table: Table | None = None
         try:
-            columns = choose_sentences(peeked(leading_file(path) or path, config), config)
-        except CanonError:
-            return ""
+            table = peeked(leading_file(path) or path, config)
+            columns = choose_sentences(table, config)
+        except CanonError as mistake:  # of a table that cannot be read or is empty: opening it raises it again
+            return "" if table is not None and table.names else str(mistake)
         return f"{path.name} has texts in {', '.join(columns.texts)}"
 
     def sniff_text(self, path: Path, config: Any) -> str:
@@ -201,6 +208,9 @@ class SentenceKind(Kind):
     ) -> tuple[SentenceRows, SentenceColumns, tuple[str, ...]]:
         if is_squad(path, config.encoding):
             return pairs_of(read_squad(path, config.encoding)), SentenceColumns(("question", "context")), ()
+        if listed := _lists(path, config):
+            rows, note = read_lists(path)
+            return rows, SentenceColumns(listed), (note,)
         if is_table(path, config) or config.format in TABLE.formats:
             table = read_table(path, config, names, like=like.texts if like else ())
             fits = like is not None and set(like.texts) <= set(table.names)
@@ -240,6 +250,11 @@ class SentenceKind(Kind):
                 report.warn(f"{empty:,} of {len(texts):,} {name} texts are empty.")
             report.duplicates[name] = len(rows) - len(set(rows.sentences))
         report.lengths["words"] = quantiles(lengths)
+
+
+def _lists(path: Path, config: Any) -> tuple[str, ...]:
+    """The columns of queries with lists of texts, where none are chosen."""
+    return has_lists(path) if config.format == "auto" and not (config.features or config.label) else ()
 
 
 def _matched(names: Sequence[str]) -> tuple[str, ...]:

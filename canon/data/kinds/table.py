@@ -61,7 +61,7 @@ def read_tables(path: Path, config: Any, names: Sequence[str] = (), label: str =
     label = label or source.label or _label(tables["train"], config)
     if not label:
         return source
-    return _without_unlabelled(_with_class_names(_labelled_rows(source, label), label, path, config), label)
+    return _without_unlabelled(_with_class_names(_labelled_rows(source, label), label, config), label)
 
 
 def _with_lacking(source: TableSource) -> TableSource:
@@ -97,10 +97,11 @@ def _label(table: Table, config: Any) -> str:
         return ""
 
 
-def _with_class_names(source: TableSource, label: str, path: Path, config: Any) -> TableSource:
+def _with_class_names(source: TableSource, label: str, config: Any) -> TableSource:
     """With the names that a file beside the data gives to the numbers of its classes."""
     train = source.parts["train"]
-    names, note = class_names(path, config.encoding, train.factor(label)[0]) if label in train else ({}, "")
+    values = train.factor(label)[0] if label in train else []
+    names, note = class_names(Path(train.path).parent, config.encoding, values) if values else ({}, "")
     if not names:
         return source
     parts = {name: table.renamed(label, names) if label in table else table for name, table in source.parts.items()}

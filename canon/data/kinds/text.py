@@ -20,6 +20,7 @@ from canon.data.columns import choose_text, is_text
 from canon.data.corpus.text_blocks import TextStream
 from canon.data.formats import text
 from canon.data.formats.files import ending
+from canon.data.formats.foreign import is_readable
 from canon.data.formats.layout import first_lines, layout_of
 from canon.data.formats.tables import ENDINGS as TABLES
 from canon.data.formats.tables import is_table
@@ -44,8 +45,9 @@ class TextKind(Kind):
 
     def sniff(self, path: Path, config: Any) -> str:
         if path.is_file():
-            known = ending(path) in text.ENDINGS and not path.name.endswith("ubyte")
-            return f"{path.name} is a text file by its ending" if known else ""
+            if ending(path) in text.ENDINGS and not path.name.endswith("ubyte"):
+                return f"{path.name} is a text file by its ending"
+            return f"{path.name} is a text file by its content" if is_readable(path) else ""
         return f"{path.name} has text files" if text.text_files(path) else ""
 
     def sniff_text(self, path: Path, config: Any) -> str:

@@ -201,16 +201,16 @@ class DQN(Agent, Foresees, Measures, Tabular):
         return self.online(self.read(observations_N)).max(axis=1)
 
     def measures(self, environment: Any) -> dict[str, float]:
-        if not self.config.states:
+        if exact.model_of(environment) is None:
             return {}
-        value_SA = self.online(self.read(np.arange(self.config.states))).astype(float)
+        value_SA = self.online.of_states(self.read).astype(float)
         policy_SA = exact.deterministic(value_SA.argmax(axis=1), self.config.actions)
         return exact.measured(environment, policy_SA, self.gamma, value_SA)
 
     def table(self) -> StateTable | None:
         if not self.config.states:
             return None
-        value_SA = self.online(self.read(np.arange(self.config.states)))
+        value_SA = self.online.of_states(self.read)
         policy_SA = exact.deterministic(value_SA.argmax(axis=1), self.config.actions)
         return StateTable(value_SA.max(axis=1), policy_SA, np.zeros(self.config.states, np.int64))
 

@@ -22,7 +22,6 @@ from pydantic import Field
 from canon.config import settings
 from canon.contracts import Agent, Context, Environments
 from canon.data.environments.abilities import Measures, SamplesActions, StateTable, Tabular
-from canon.data.environments.copy import EnvironmentCopy
 from canon.errors import CanonError
 from canon.systems.control import exact
 from canon.systems.control.episodes import episodes, of_each, places, play
@@ -133,7 +132,7 @@ class OffPolicyEvaluation(Agent, Measures, SamplesActions, Tabular):
         if chosen == "uniform":
             return np.full((states, actions), 1 / actions)
         if chosen == "optimal":
-            model = env.model if isinstance(env, EnvironmentCopy) else None
+            model = exact.model_of(env)
             best_S = exact.optimum(model, self.gamma) if model is not None else None
             if model is None or best_S is None:
                 raise CanonError(f'system.{key} = "optimal" needs a table P, and system.gamma below 1.')
@@ -164,8 +163,7 @@ class OffPolicyEvaluation(Agent, Measures, SamplesActions, Tabular):
         if not len(self._lengths):
             return {}
         scores = estimates(self.logged())
-        model = environment.model if isinstance(environment, EnvironmentCopy) else None
-        if model is not None:
+        if (model := exact.model_of(environment)) is not None:
             truth_S = exact.return_within(model, self.policy_SA, environment.limit, self.gamma)
             scores["truth"] = float(model.start @ truth_S)
         return scores

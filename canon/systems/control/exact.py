@@ -22,6 +22,11 @@ from canon.errors import CanonError
 _EQUAL = 1e-10  # share of a value within which actions are equally good
 
 
+def model_of(environment: Any) -> Dynamics | None:
+    """An environment's table P, where it has one."""
+    return environment.model if isinstance(environment, EnvironmentCopy) else None
+
+
 def first_best(value_SA: np.ndarray) -> np.ndarray:
     """[S] the first of the best actions, rounding aside."""
     return _best(value_SA).argmax(axis=1)
@@ -179,7 +184,7 @@ def measured(
 ) -> dict[str, float]:
     """What is known exactly of a policy where the environment has a table P; value_SA: the agent's own Q, of which
     `visited_SA` was learned (default: all)."""
-    model = environment.model if isinstance(environment, EnvironmentCopy) else None
+    model = model_of(environment)
     if model is None:
         return {}
     scores = {"exact_return": float(model.start @ return_within(model, policy_SA, environment.limit))}

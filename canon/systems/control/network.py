@@ -21,6 +21,8 @@ from torch import Tensor, nn
 from canon.kernels import enabled
 from canon.systems.control.perceptron import Perceptron
 
+_AT_ONCE = 512  # states
+
 
 class ActionNetwork(nn.Module):
     def __init__(self, inputs: int, hidden: Sequence[int], outputs: int, dueling: bool = False, bias: bool = True):
@@ -43,12 +45,13 @@ class ObservationReader:
     """Observations as a network reads them: float32 numbers, or one-hot vectors of states."""
 
     def __init__(self, shape: tuple[int, ...], states: int) -> None:
-        self.size = states or shape[0]
-        self._rows = np.eye(states, dtype=np.float32) if states else None
+        self.size, self._states = states or shape[0], states
 
     def __call__(self, observations_N: np.ndarray) -> np.ndarray:
-        if self._rows is not None:
-            return self._rows[observations_N]
+        if self._states:
+            one_hot_NI = np.zeros((len(observations_N), self._states), np.float32)
+            one_hot_NI[np.arange(len(observations_N)), observations_N] = 1
+            return one_hot_NI
         return observations_N.astype(np.float32, copy=False)
 
 
@@ -69,6 +72,11 @@ class Actor:
             return self.small(x_NI)
         with torch.no_grad():
             return self.network(torch.from_numpy(x_NI).to(self.device)).cpu().numpy()
+
+    def of_states(self, read: ObservationReader) -> np.ndarray:
+        """[S, A] its outputs for every state, some at a time: one-hot vectors of all would fill the memory."""
+        states_S = np.arange(read.size)
+        return np.concatenate([self(read(states_S[i : i + _AT_ONCE])) for i in range(0, read.size, _AT_ONCE)])
 
     def take(self, weights: Mapping[str, Any]) -> None:
         """Sets the weights, in place: arrays that are shared stay shared."""

@@ -197,10 +197,10 @@ class Reinforce(Agent, Foresees, Measures, SamplesActions, Tabular):
 
     def probabilities(self) -> np.ndarray:
         """[S, A] π of all states."""
-        return np.exp(log_softmax(self.policy(self.read(np.arange(self.config.states))).astype(np.float64)))
+        return np.exp(log_softmax(self.policy.of_states(self.read).astype(np.float64)))
 
     def measures(self, environment: Any) -> dict[str, float]:
-        if not self.config.states:
+        if exact.model_of(environment) is None:
             return {}
         policy_SA = self.probabilities()
         if not self.sampling:
@@ -210,7 +210,8 @@ class Reinforce(Agent, Foresees, Measures, SamplesActions, Tabular):
     def table(self) -> StateTable | None:
         if not self.config.states:
             return None
-        values_S = np.nan_to_num(self.foresee(np.arange(self.config.states)))
+        learned = self.config.baseline == "learned"
+        values_S = self.value.of_states(self.read)[:, 0] if learned else np.zeros(self.config.states)
         return StateTable(values_S, self.probabilities(), np.zeros(self.config.states, np.int64))
 
     # Logs and checkpoints

@@ -7,7 +7,8 @@ Watkins 1989, Learning from delayed rewards.
 α is constant, α/(1 + episode/`alpha_decay`), or n(s, a)^−`alpha_power`; ε goes linearly from `epsilon` to
 `epsilon_end` over `epsilon_steps` steps, or stays. ε = 1 is a uniform behaviour policy.
 Where the environment has a table P, moves are drawn from it by a compiled kernel (canon/kernels/cpu/tabular.py); else,
-or with `simulate = "off"`, it acts in the environment.
+or with `simulate = "off"`, it acts in the environment. Q-learning learns as well from a file of transitions that
+anything else made (`data.transitions`), drawn uniformly.
 Deviations: none.
 Shapes: S states, A actions, N observations.
 """
@@ -21,9 +22,8 @@ import numpy as np
 from pydantic import Field
 
 from canon.config import settings
-from canon.contracts import Agent, Context, Environments
-from canon.data.environments.abilities import Foresees, Measures, StateTable, Tabular
-from canon.data.environments.copy import EnvironmentCopy
+from canon.contracts import Agent, Context, Environments, Transitions
+from canon.data.environments.abilities import Foresees, LearnsFromRecords, Measures, StateTable, Tabular
 from canon.errors import CanonError
 from canon.kernels import Later
 from canon.systems.control import exact
@@ -83,7 +83,7 @@ class TableLearner(Agent, Foresees, Measures, Tabular):
     def begin(self, environments: Environments, batch: int, steps: int) -> None:
         self.environments, self.batch = environments, batch
         first = environments.copies[0]
-        model = first.model if isinstance(first, EnvironmentCopy) else None
+        model = exact.model_of(first)
         if self.config.simulate == "on" and model is None:
             raise CanonError(f'system.simulate = "on" draws from a table P, which {first.name} has not.')
         if model is not None:
@@ -194,5 +194,20 @@ class TableLearner(Agent, Foresees, Measures, Tabular):
         self._bits, self._moves = np.array([state["bits"]], np.uint64), state["moves"]
 
 
-class QLearning(TableLearner):
-    pass
+class QLearning(TableLearner, LearnsFromRecords):
+    _records: Transitions | None = None
+
+    def take_records(self, records: Transitions) -> None:
+        self._records = records
+
+    def step(self, number: int) -> bool:
+        """Of records, as many as moves, drawn uniformly."""
+        if self._records is None:
+            return super().step(number)
+        self._moves += self.batch
+        rows = self.random.integers(len(self._records.actions), size=self.batch)
+        columns = [column[rows].tolist() for column in self._records[:5]]
+        for before, action, reward, after, ends in zip(*columns, strict=True):
+            self.learn(before, action, reward, after, ends, self.config.epsilon)
+        self._whole[4] += self.batch
+        return True

@@ -196,6 +196,11 @@ class Prompt(Prompted, Suggests, Borrows):
         self.stepwise = config.stepwise
         if config.frozen:
             backbone.requires_grad_(False)
+            if not any(parameter.requires_grad for parameter in self.parameters()):
+                raise CanonError(
+                    "system.frozen leaves nothing to train: put {soft:4} into data.template, or set system.prefix = 16 "
+                    "or system.verbaliser = soft."
+                )
         self.start()
 
     def _unused(self, config: Config) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from pydantic import Field
 
 from canon.config import settings
 from canon.contracts import Context
+from canon.data.batching.lists import Lists
 from canon.data.schema import Data
 from canon.errors import CanonError
 from canon.objectives.ranking.settings import Lambda, Threshold
@@ -86,7 +87,11 @@ class Trees(RankingLearner):
     def begin(self, data: Data, batch: int, steps: int) -> None:
         self.documents = TrainingLists.of(data.splits["train"], self.context.seed)
         self.documents.informative()  # there must be one
+        self.check(self.documents, data)
         self._rows = self.rows(self.documents)
+
+    def check(self, documents: TrainingLists, data: Data) -> None:
+        """Refuses documents that trees of this kind do not rank."""
 
     def rows(self, documents: TrainingLists) -> TreeRows:
         return TreeRows(documents.values, documents.labels, documents.sizes)
@@ -127,6 +132,14 @@ class Trees(RankingLearner):
         self.trees.resume(text, start_N if closed else None, closed, self._rows)
 
 
+def _where(data: Data, query: int) -> str:
+    """The file and the name of one of the queries that have documents."""
+    columns = data.splits["train"]
+    documents = columns["input"]
+    assert isinstance(documents, Lists)
+    return f"{data.name}, query {np.asarray(columns['query'])[documents.lengths > 0][query]}"
+
+
 class LambdaMART(Trees):
     objectives = {"lambdarank": "lambdarank", "xe-ndcg": "rank_xendcg"}  # noqa: RUF012
     usual = "lambdarank"
@@ -145,20 +158,19 @@ class LambdaMART(Trees):
             "lambdarank_norm": lambdas.norm == "lightgbm",
         }
 
-    def rows(self, documents: TrainingLists) -> TreeRows:
-        labels_N = documents.labels
-        if (labels_N % 1).any() or labels_N.max() > _HIGHEST_GRADE:
+    def check(self, documents: TrainingLists, data: Data) -> None:
+        wrong_N = (documents.labels % 1 > 0) | (documents.labels > _HIGHEST_GRADE)
+        if wrong_N.any():
+            row = int(wrong_N.argmax())
             raise CanonError(
-                f"LambdaMART ranks by whole grades from 0 to {_HIGHEST_GRADE}, but a training document has the grade "
-                f"{next(x for x in labels_N.tolist() if x % 1 or x > _HIGHEST_GRADE):g}: use fewer grades, or "
-                "gbdt-ranker."
+                f"{_where(data, int(documents.query[row]))}: a document has the grade {documents.labels[row]:g}, "
+                f"but LambdaMART ranks by whole grades from 0 to {_HIGHEST_GRADE}: use fewer grades, or gbdt-ranker."
             )
         if documents.sizes.max() > _MOST_DOCUMENTS:
             raise CanonError(
-                f"LambdaMART ranks at most {_MOST_DOCUMENTS:,} documents of a query, but a training query has "
-                f"{documents.sizes.max():,}: split it, or use gbdt-ranker."
+                f"{_where(data, int(documents.sizes.argmax()))}: it has {documents.sizes.max():,} documents, but "
+                f"LambdaMART ranks at most {_MOST_DOCUMENTS:,} of a query: split it, or use gbdt-ranker."
             )
-        return super().rows(documents)
 
 
 class GBDTRanker(Trees):

@@ -7,7 +7,8 @@ P(click) = θ_k · γ_qd, fitted by expectation and maximisation as in Wang et a
 
 | function | |
 | --- | --- |
-| `rates` | CTR (c + a p₀) / (v + a) of c clicks in v views, p₀ all clicks / all views, a = 10; mean dwell of clicks |
+| `rates` | CTR (c + a p₀) / (v + a) of c clicks in v views, p₀ all clicks / all views, a = 10; mean dwell of clicks; |
+| | second-hop: the share of clicks from which the reader clicked on |
 | `preferences` | skip-above: a clicked document over each above it that was not clicked; last-click: the last click |
 | | alone; skip-next: a clicked document over the next one, where that was not clicked |
 | `labels` | 2 where a document won more often than it lost, 0 where it lost more often, else 1 |
@@ -52,12 +53,13 @@ class LoggedPairs:
 
 
 def rates(log: ClickLog, pairs: LoggedPairs, prior: float = PRIOR) -> dict[str, np.ndarray]:
-    """ctr and dwell of each pair."""
+    """ctr of each pair, and where the log has them dwell and second-hop."""
     views, clicks = pairs.sum(np.ones(len(log))), pairs.sum(log.clicked)
     values = {"ctr": (clicks + prior * log.clicked.mean()) / (views + prior)}
-    if log.dwell is not None:
-        timed = log.clicked & ~np.isnan(log.dwell)
-        values["dwell"] = pairs.sum(np.where(timed, log.dwell, 0.0)) / np.maximum(pairs.sum(timed), 1)
+    for name, column in (("dwell", log.dwell), ("second-hop", log.hop)):
+        if column is not None:
+            known = log.clicked & ~np.isnan(column)
+            values[name] = pairs.sum(np.where(known, column, 0.0)) / np.maximum(pairs.sum(known), 1)
     return values
 
 
@@ -84,16 +86,12 @@ def preferences(log: ClickLog, strategy: str) -> tuple[np.ndarray, np.ndarray]:
     return np.repeat(clicks, counts), skipped[inside]
 
 
-def labels(log: ClickLog, pairs: LoggedPairs, strategy: str, least_views: int = 1) -> np.ndarray:
-    """[p] 2 where a document won more often than it lost, 0 where it lost more often, else 1; −1 for queries with
-    fewer than `least_views` views."""
+def labels(log: ClickLog, pairs: LoggedPairs, strategy: str) -> np.ndarray:
+    """[p] 2 where a document won more often than it lost, 0 where it lost more often, else 1."""
     better, worse = preferences(log, strategy)
     wins = np.bincount(pairs.of_row[better], minlength=len(pairs.query)).astype(np.int64)
     losses = np.bincount(pairs.of_row[worse], minlength=len(pairs.query))
-    values = np.where(wins > losses, WON, np.where(wins < losses, LOST, EVEN))
-    views = np.unique(np.stack([log.view, log.query]), axis=1)[1]
-    few = np.bincount(views, minlength=len(log.queries)) < least_views
-    return np.where(few[pairs.query], -1, values)
+    return np.where(wins > losses, WON, np.where(wins < losses, LOST, EVEN))
 
 
 def weights(log: ClickLog, theta_K: np.ndarray, cap: float = 10.0) -> np.ndarray:

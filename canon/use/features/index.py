@@ -21,7 +21,7 @@ from canon.storage import read_json, write_text
 from canon.use.features import documents as of_documents
 from canon.use.features import text as of_text
 from canon.use.features.text import Candidates, text_features
-from canon.use.search.postings import Postings
+from canon.use.search.postings import Postings, WordsOfRows
 
 ALL_FIELDS = (*FIELDS, "whole")
 _MODELS = ("bm25-lucene", "lm-absolute", "lm-dirichlet", "lm-jm")
@@ -42,8 +42,15 @@ _ARRAYS = ("indptr", "docs", "counts", "lengths")
 class FeatureIndex:
     """Postings by field, which share a vocabulary, and numbers [n] by name."""
 
-    def __init__(self, ids: Sequence[str], fields: dict[str, Postings], numbers: dict[str, np.ndarray]) -> None:
+    def __init__(
+        self,
+        ids: Sequence[str],
+        fields: dict[str, Postings],
+        numbers: dict[str, np.ndarray],
+        words_of_rows: WordsOfRows | None = None,
+    ) -> None:
         self.ids, self.fields, self.numbers = ids, fields, numbers
+        self.words_of_rows = words_of_rows  # of whole, where an index was loaded that has them
 
     @classmethod
     def of(cls, documents: FieldedDocuments, columns: Sequence[str] = ()) -> FeatureIndex:
@@ -80,6 +87,8 @@ class FeatureIndex:
         for field, postings in self.fields.items():
             for array in _ARRAYS:
                 np.save(folder / f"{field}-{array}.npy", vars(postings)[array])
+        for name, array in self.whole.by_row()._asdict().items():
+            np.save(folder / f"rows-{name}.npy", array)
         np.save(folder / "numbers.npy", np.stack(list(self.numbers.values())))
         record = {"words": list(self.whole.words), "fields": list(self.fields), "numbers": list(self.numbers)}
         write_text(folder / "features.json", json.dumps(record, ensure_ascii=False))
@@ -94,7 +103,9 @@ class FeatureIndex:
             for field in record["fields"]
         }
         numbers = np.load(folder / "numbers.npy", mmap_mode="r")
-        return cls(ids, fields, dict(zip(record["numbers"], numbers, strict=True)))
+        files = [folder / f"rows-{name}.npy" for name in WordsOfRows._fields]
+        rows = WordsOfRows(*(np.load(file, mmap_mode="r") for file in files)) if files[0].is_file() else None
+        return cls(ids, fields, dict(zip(record["numbers"], numbers, strict=True)), rows)
 
 
 def _numbers(documents: FieldedDocuments, name: str) -> np.ndarray:

@@ -113,10 +113,10 @@ def _index(recipe: PipelineRecipe, path: Path, say: Say) -> None:
     with _whole(path / "documents") as part:
         if part:
             StoredDocuments.write(data.documents, part)
-    rows = StoredDocuments(path / "documents")
     with _whole(path / "index") as part:
         if part:
             FeatureIndex.of(data.documents, recipe.documents.columns).save(part)
+    rows = StoredDocuments(path / "documents")
     index = FeatureIndex.load(path / "index", rows.ids)
     say(f"{len(rows):,} documents, {len(index.whole.words):,} words")
     for name, (kind, config) in zip(names, recipe.recalls, strict=True):

@@ -70,7 +70,7 @@ class Pipeline:
     ) -> None:
         self.recipe, self.rows, self.index, self.recalls = recipe, rows, index, recalls
         self.scorer, self.path = scorer, path
-        likeness = Likeness(index.whole)
+        likeness = Likeness(index.whole, index.words_of_rows)
         named: dict[str, Step] = {}
         for name, config in recipe.reranks:
             named[name if name not in named else f"{name}-{len(named) + 1}"] = step_of(name, config, rows, likeness)
@@ -78,7 +78,11 @@ class Pipeline:
 
     @classmethod
     def open(cls, path: str | Path, ranked: bool = True) -> Pipeline:
-        """ranked: with its ranker, which exists only after it was trained."""
+        """The pipeline of a run.
+
+        path: the run directory.
+        ranked: with its ranker, which exists only after it was trained.
+        """
         folder = Path(path)
         record = read_json(folder / "pipeline.json")
         recipe = recipe_of(record["name"], read_json(folder / "recipe.json"))
@@ -140,7 +144,13 @@ class Pipeline:
     def search(
         self, queries: Sequence[Asked], top: int = 10, *, now: float = 0.0, explain: bool = False
     ) -> list[list[dict[str, Any]]]:
-        """For each query the first documents, with rank and score; explain: with what led to them."""
+        """For each query the first documents, with their rank and score.
+
+        queries: texts, or a PipelineRequest each, which has text, user and items.
+        top: documents for each.
+        now: seconds since 1970 for steps that weigh by age; 0 is the clock's.
+        explain: with the recalls that found a document, its place after each stage, and its features.
+        """
         return [self._results(answer, top, explain) for answer in self.answer(queries, now)]
 
     def _results(self, answer: Answered, top: int, explain: bool) -> list[dict[str, Any]]:

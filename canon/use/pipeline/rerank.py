@@ -22,10 +22,11 @@ from typing import Any
 
 import numpy as np
 
+from canon.data.batching.sequences import places_of
 from canon.use.pipeline import settings as s
 from canon.use.pipeline.documents import StoredDocuments
 from canon.use.pipeline.rules import Rule, compiled
-from canon.use.search.postings import Postings
+from canon.use.search.postings import Postings, WordsOfRows
 
 _DAY = 86_400.0
 
@@ -56,23 +57,24 @@ Step = Callable[[Ordered, Moment], Ordered]
 class Likeness:
     """The cosine of documents' words."""
 
-    def __init__(self, postings: Postings) -> None:
-        self.postings = postings
+    def __init__(self, postings: Postings, words_of_rows: WordsOfRows | None = None) -> None:
+        self.postings, self._words_of_rows = postings, words_of_rows
 
     @cached_property
-    def vectors(self) -> Any:
-        """CSR [n, V] of length 1."""
-        from scipy.sparse import csr_array
-
-        p = self.postings
-        term_P = p.term_of_places
-        weight_P = p.counts * np.log(p.rows / p.df[term_P]) / np.maximum(p.norms[p.docs], 1e-12)
-        return csr_array((weight_P, (p.docs, term_P)), shape=(p.rows, len(p.words)))
+    def words_of_rows(self) -> WordsOfRows:
+        return self._words_of_rows or self.postings.by_row()
 
     def among(self, docs: np.ndarray) -> np.ndarray:
         """[k, k]"""
-        some = self.vectors[docs]
-        return (some @ some.T).toarray()
+        from scipy.sparse import csr_array
+
+        p, rows = self.postings, self.words_of_rows
+        place_E, size_k = places_of(np.asarray(rows.indptr), docs)
+        weight_E = rows.counts[place_E] * np.log(p.rows / p.df[rows.terms[place_E]])
+        ends_k = np.concatenate([[0], np.cumsum(size_k)])
+        some = csr_array((weight_E, rows.terms[place_E], ends_k), shape=(len(docs), len(p.words)))
+        length_k = np.maximum(np.sqrt(some.power(2).sum(axis=1)), 1e-12)
+        return (some @ some.T).toarray() / length_k / length_k[:, None]
 
 
 def minmax(scores: np.ndarray) -> np.ndarray:

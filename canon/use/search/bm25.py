@@ -78,11 +78,13 @@ class BM25:
     def over(cls, postings: Postings, variant: str = "lucene") -> BM25:
         if not len(postings.docs):
             raise CanonError("There are no words in these rows.")
-        relative_P = (postings.lengths / postings.mean_length)[postings.docs]
-        df_V = np.diff(postings.indptr)
-        idf_P = np.repeat(idf(variant, df_V, postings.rows), df_V)
-        weight_P = idf_P * saturation(variant, postings.counts, relative_P)
-        return cls(postings.words, postings.indptr, postings.docs, weight_P.astype(np.float32), postings.rows)
+        relative_n = postings.lengths / postings.mean_length
+        idf_V = idf(variant, np.diff(postings.indptr), postings.rows)
+        weight_P = np.empty(len(postings.docs), dtype=np.float32)
+        for some, term_P in postings.blocks():
+            w = saturation(variant, postings.counts[some], relative_n[postings.docs[some]])
+            weight_P[some] = idf_V[term_P] * w
+        return cls(postings.words, postings.indptr, postings.docs, weight_P, postings.rows)
 
     def save(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -95,9 +97,13 @@ class BM25:
         """The index of a folder, mapped into memory; None where there is none."""
         if not (folder / "bm25.json").is_file():
             return None
-        record = read_json(folder / "bm25.json")
-        indptr, docs, weights = (np.load(folder / f"bm25-{name}.npy", mmap_mode="r") for name in _FILES)
-        return cls({word: place for place, word in enumerate(record["words"])}, indptr, docs, weights, record["rows"])
+        try:
+            record = read_json(folder / "bm25.json")
+            indptr, docs, weights = (np.load(folder / f"bm25-{name}.npy", mmap_mode="r") for name in _FILES)
+            words = {word: place for place, word in enumerate(record["words"])}
+            return cls(words, indptr, docs, weights, record["rows"])
+        except (CanonError, OSError, ValueError, KeyError, TypeError):
+            raise CanonError(f"{folder} is damaged: remove it, and the next search builds it again.") from None
 
     def scores(self, query: str) -> np.ndarray:
         """[n] of every row; a word that comes twice in the query counts twice."""

@@ -109,3 +109,11 @@ def rescored(
         order = np.lexsort((known, -scores))[:top]
         best.rows[query, : len(order)], best.scores[query, : len(order)] = known[order], scores[order]
     return best.rows, best.scores
+
+
+def nearest_rows(vectors: Callable[[int, int], np.ndarray], rows: int, queries: np.ndarray, top: int) -> np.ndarray:
+    """The best rows by the float vectors of all, which `vectors` gives from one row to another."""
+    best = Best(len(queries), top)
+    for start in range(0, rows, _BLOCK):
+        best.add(queries @ vectors(start, min(start + _BLOCK, rows)).T, start)
+    return best.rows

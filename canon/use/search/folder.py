@@ -20,7 +20,7 @@ from canon.data.schema import FileRecord
 from canon.errors import CanonError, unknown
 from canon.use.search import precision as bits
 from canon.use.search.bm25 import BM25
-from canon.use.search.exact import exact, rescored
+from canon.use.search.exact import exact, nearest_rows, rescored
 from canon.use.search.graph import Graph
 from canon.use.search.inputs import rows_of
 from canon.use.search.store import INDEX, Store, finish_compacting
@@ -184,19 +184,21 @@ def _overlap(vectors_nD: np.ndarray, stored: np.ndarray, kind: str, ranges: np.n
 
 
 class VectorFolder:
-    """A folder of vectors that can be searched."""
+    """A folder of vectors that can be searched; `canon.encode` makes it."""
 
-    def __init__(self, store: Store) -> None:
-        self.store = store
+    def __init__(self, store: Store, model: str | Path = "") -> None:
+        self.store, self.model = store, str(model) or store.meta["model"]
         self._encoder: Encoder | None = None
 
     @classmethod
-    def open(cls, path: str | Path) -> VectorFolder:
-        """The folder that `canon encode` wrote; a CanonError if it is not whole."""
+    def open(cls, path: str | Path, model: str | Path = "") -> VectorFolder:
+        """The folder at `path`, which `canon encode` wrote; a CanonError if it is not whole.
+
+        model: where its model is now, if it was moved."""
         store = Store.open(path)
         if store.meta.get("pending") is not None:
             raise CanonError(f"{path} is half encoded: repeat the command that encodes it.")
-        return cls(store)
+        return cls(store, model)
 
     def __len__(self) -> int:
         return len(self.store) - len(self.store.removed)
@@ -219,9 +221,14 @@ class VectorFolder:
             from canon.use.encoder import Encoder
 
             meta = self.store.meta
-            self._encoder = Encoder.open(meta["model"], meta["asked_pooling"])
+            if not Path(self.model).expanduser().exists():
+                raise CanonError(
+                    f"The model of {self.store.path}, {self.model}, is not there: say where it is with --model, or "
+                    "search by words with --method bm25."
+                )
+            self._encoder = Encoder.open(self.model, meta["asked_pooling"])
             if self._encoder.digest != meta["sha256"]:
-                raise CanonError(f"{meta['model']} is no longer the model that made {self.store.path}: encode again.")
+                raise CanonError(f"{self.model} is not the model that made {self.store.path}: encode again.")
         return self._encoder
 
     # ---- search
@@ -239,8 +246,14 @@ class VectorFolder:
     ) -> list[list[dict[str, Any]]]:
         """For each query the best rows, with their rank and score.
 
-        method: "vectors", "bm25" or "hybrid". index: "exact" or "hnsw", which is built at its first use. ef: how
-        widely the graph is searched."""
+        queries: the texts.
+        top: rows for each.
+        method: "vectors", "bm25" or "hybrid".
+        index: "exact" or "hnsw", which is built at its first use.
+        prompt: the name of what the model puts before a query, where it has several.
+        ef: how widely the graph is searched; 0 leaves it to the index.
+        say: gets the messages about an index that is built.
+        """
         if method not in METHODS:
             raise unknown("method (--method)", method, METHODS)
         if index not in INDEXES:
@@ -321,7 +334,7 @@ class VectorFolder:
             right_QK = np.argsort(-every, axis=1, kind="stable")[:, :top]
         else:
             restored = self._restored()
-            right_QK = _over_blocks(restored, len(self.store), queries, top)
+            right_QK = nearest_rows(restored, len(self.store), queries, top)
         return bits.overlap(right_QK, graph.search(queries, top, none))
 
     def extend_indexes(self, say: Say = _quiet) -> None:
@@ -404,15 +417,6 @@ class VectorFolder:
 
 def _chunks(items: list[int], size: int) -> Iterator[list[int]]:
     return (items[start : start + size] for start in range(0, len(items), size))
-
-
-def _over_blocks(restored: Callable[[int, int], np.ndarray], rows: int, queries: np.ndarray, top: int) -> np.ndarray:
-    from canon.use.search.exact import Best
-
-    best = Best(len(queries), top)
-    for start in range(0, rows, 16_384):
-        best.add(queries @ restored(start, min(start + 16_384, rows)).T, start)
-    return best.rows
 
 
 def _fused(lists: Sequence[tuple[np.ndarray, np.ndarray]], top: int) -> tuple[np.ndarray, np.ndarray]:

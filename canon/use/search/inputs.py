@@ -17,7 +17,7 @@ from canon.errors import CanonError
 class _Reading:
     """The settings that a file is recognised with, as a table or a text."""
 
-    encoding, delimiter = "utf-8", ""
+    encoding, delimiter = "", ""
 
 
 def rows_of(files: Sequence[str | Path], column: str, say: Callable[[str], None]) -> Iterator[dict[str, Any]]:
@@ -33,8 +33,8 @@ def _rows(path: Path, column: str, say: Callable[[str], None]) -> Iterator[dict[
     if not is_table(path, _Reading):
         if column:
             raise CanonError(f"{path} is a text file, which has no columns: leave --column out.")
-        return ({"text": text} for line in lines(path) if (text := line.strip()))
-    stream = TextStream((path,), tables=True)
+        return ({"text": text} for line in lines(path, "") if (text := line.strip()))
+    stream = TextStream((path,), tables=True, encoding="")
     chosen = stream.choose_column((column,) if column else _usual(stream), "")
     if not column:
         say(f'{path}: the text is the column "{chosen}" (--column).')

@@ -9,20 +9,32 @@ Shapes: n rows, V words, P places where a word is in a row.
 from __future__ import annotations
 
 import re
+from array import array
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
 from canon.data.checking.measure import HAN
 
 _WORD = re.compile(rf"[{HAN}]|[^\W_{HAN}]+")
+_AT_ONCE = 1 << 20  # places whose words are joined together
 
 
 def words_of(text: str) -> list[str]:
     return _WORD.findall(text.lower())
+
+
+class WordsOfRows(NamedTuple):
+    """The same places row by row."""
+
+    indptr: np.ndarray  # int64 [n + 1]
+    terms: np.ndarray  # int32 [P]
+    counts: np.ndarray  # int32 [P]
 
 
 @dataclass(frozen=True)
@@ -36,51 +48,66 @@ class Postings:
     @classmethod
     def of(cls, texts: Iterable[str], words: dict[str, int] | None = None) -> Postings:
         """The postings of rows; `words` is a vocabulary shared with other fields, which grows."""
+        from scipy.sparse import csr_array
+
         words = {} if words is None else words
-        terms: list[np.ndarray] = []
-        counts: list[np.ndarray] = []
-        sizes: list[int] = []
-        lengths: list[int] = []
+        terms, counts, ends, lengths = array("i"), array("i"), array("q", [0]), array("q")
         for text in texts:
             tf = Counter(words_of(text))
-            terms.append(np.fromiter((words.setdefault(word, len(words)) for word in tf), np.int32, len(tf)))
-            counts.append(np.fromiter(tf.values(), np.int32, len(tf)))
-            sizes.append(len(tf))
+            terms.extend([words.setdefault(word, len(words)) for word in tf])
+            counts.extend(tf.values())
+            ends.append(len(terms))
             lengths.append(tf.total())
-        none = np.empty(0, dtype=np.int32)
-        doc_P = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
-        return cls._of(words, np.concatenate([none, *terms]), doc_P, np.concatenate([none, *counts]), np.array(lengths))
-
-    @classmethod
-    def _of(
-        cls, words: dict[str, int], term_P: np.ndarray, doc_P: np.ndarray, tf_P: np.ndarray, lengths: np.ndarray
-    ) -> Postings:
-        order = np.argsort(term_P, kind="stable")
-        indptr = np.concatenate([[0], np.cumsum(np.bincount(term_P, minlength=len(words)))])
-        return cls(words, indptr.astype(np.int64), doc_P[order], tf_P[order], lengths.astype(np.int64))
+        rows = len(lengths)
+        term_P, tf_P = (
+            np.frombuffer(values, dtype=np.int32) if values else np.empty(0, "i4") for values in (terms, counts)
+        )
+        by_row = csr_array((tf_P, term_P, np.frombuffer(ends, dtype=np.int64)), shape=(rows, len(words)))
+        by_word = by_row.tocsc()  # two passes over the places, without a sort
+        indptr, docs = by_word.indptr.astype(np.int64), by_word.indices.astype(np.int32, copy=False)
+        return cls(words, indptr, docs, by_word.data, np.array(lengths, dtype=np.int64))
 
     @classmethod
     def joined(cls, fields: Sequence[Postings]) -> Postings:
-        """The fields as one: counts and lengths are added."""
-        terms, docs, counts = (np.concatenate(parts) for parts in zip(*map(Postings._places, fields), strict=True))
-        rows = fields[0].rows
-        keys, where = np.unique(docs.astype(np.int64) * len(fields[0].words) + terms, return_inverse=True)
-        tf_P = np.bincount(where, weights=counts, minlength=len(keys)).astype(np.int32)
-        doc_P, term_P = np.divmod(keys, max(len(fields[0].words), 1))
+        """The fields as one: counts and lengths are added. Some words at once, so that memory stays small."""
+        rows, words = fields[0].rows, fields[0].words
+        ends_FV = np.stack([np.append(f.indptr, np.full(len(words) + 1 - len(f.indptr), len(f.docs))) for f in fields])
+        cuts = np.searchsorted(ends_FV.sum(axis=0), np.arange(0, int(ends_FV[:, -1].sum()) + _AT_ONCE, _AT_ONCE))
+        total, done = int(ends_FV[:, -1].sum()), 0
+        docs, counts, df_V = np.empty(total, np.int32), np.empty(total, np.int32), np.zeros(len(words), np.int64)
+        for first, last in pairwise(np.unique(np.append(cuts.clip(max=len(words)), len(words))).tolist()):
+            some = [slice(int(ends_V[first]), int(ends_V[last])) for ends_V in ends_FV]
+            keys = [
+                np.repeat(np.arange(last - first), np.diff(ends_V[first : last + 1])) * rows + field.docs[part]
+                for field, part, ends_V in zip(fields, some, ends_FV, strict=True)
+            ]
+            key_P, where = np.unique(np.concatenate(keys), return_inverse=True)
+            tf = np.concatenate([field.counts[part] for field, part in zip(fields, some, strict=True)])
+            new = slice(done, done + len(key_P))
+            term_P, docs[new] = np.divmod(key_P, max(rows, 1))
+            counts[new] = np.bincount(where, weights=tf, minlength=len(key_P))
+            df_V[first:last] = np.bincount(term_P, minlength=last - first)
+            done = new.stop
         lengths = np.sum([field.lengths for field in fields], axis=0, dtype=np.int64).reshape(rows)
-        return cls._of(fields[0].words, term_P.astype(np.int32), doc_P.astype(np.int32), tf_P, lengths)
-
-    def _places(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        return self.term_of_places, self.docs, self.counts
+        indptr = np.concatenate([[0], np.cumsum(df_V)]).astype(np.int64)
+        return cls(words, indptr, docs[:done], counts[:done], lengths)
 
     @property
     def rows(self) -> int:
         return len(self.lengths)
 
-    @cached_property
-    def term_of_places(self) -> np.ndarray:
-        """int32 [P]"""
-        return np.repeat(np.arange(len(self.indptr) - 1, dtype=np.int32), np.diff(self.indptr))
+    def by_row(self) -> WordsOfRows:
+        from scipy.sparse import csc_array
+
+        places = csc_array((self.counts, self.docs, self.indptr), shape=(self.rows, len(self.indptr) - 1)).tocsr()
+        terms = places.indices.astype(np.int32, copy=False)
+        return WordsOfRows(places.indptr.astype(np.int64), terms, places.data)
+
+    def blocks(self) -> Iterator[tuple[slice, np.ndarray]]:
+        """All places, some at once, and the word of each."""
+        for start in range(0, len(self.docs), _AT_ONCE):
+            places = np.arange(start, min(start + _AT_ONCE, len(self.docs)))
+            yield slice(start, start + _AT_ONCE), np.searchsorted(self.indptr, places, side="right") - 1
 
     @cached_property
     def df(self) -> np.ndarray:
@@ -90,8 +117,10 @@ class Postings:
     @cached_property
     def cf(self) -> np.ndarray:
         """[V] how often each word is in all rows."""
-        sums = np.bincount(self.term_of_places, weights=self.counts, minlength=len(self.indptr) - 1)
-        return self._per_word(sums.astype(np.int64))
+        sums = np.zeros(len(self.indptr) - 1, dtype=np.int64)
+        for some, term_P in self.blocks():
+            np.add.at(sums, term_P, self.counts[some])
+        return self._per_word(sums)
 
     def _per_word(self, values: np.ndarray) -> np.ndarray:
         return np.concatenate([values, np.zeros(len(self.words) - len(values), dtype=values.dtype)])
@@ -113,8 +142,10 @@ class Postings:
     @cached_property
     def norms(self) -> np.ndarray:
         """[n] of the vectors of tf · ln(n / df)."""
-        weight_P = self.counts * np.log(self.rows / np.maximum(self.df[self.term_of_places], 1))
-        return np.sqrt(np.bincount(self.docs, weights=weight_P**2, minlength=self.rows))
+        idf_V, sums = np.log(self.rows / np.maximum(self.df, 1)), np.zeros(self.rows)
+        for some, term_P in self.blocks():
+            np.add.at(sums, self.docs[some], (self.counts[some] * idf_V[term_P]) ** 2)
+        return np.sqrt(sums)
 
     def terms(self, query: str) -> dict[int, int]:
         """The numbers of a query's words, and how often each is in it; unknown words are left out."""
