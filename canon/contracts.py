@@ -233,10 +233,10 @@ class Transitions(NamedTuple):
 
 
 @runtime_checkable
-class HasRecords(Protocol):
+class HasTransitions(Protocol):
     """Data that may have transitions to learn from in place of acting."""
 
-    def records(self) -> Transitions | None: ...
+    def transitions(self) -> Transitions | None: ...
 
 
 class Agent(Learning):

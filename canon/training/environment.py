@@ -21,7 +21,7 @@ from canon.contracts import (
     Context,
     Environment,
     Episodes,
-    HasRecords,
+    HasTransitions,
     Learner,
     MakesEnvironment,
     Transitions,
@@ -119,7 +119,7 @@ class Playing(Learner):
         with _contained():
             self._copies = Copies(data.make, self.agent.copies, self.context.seed)
         self.agent.begin(self._copies, batch, steps)
-        if isinstance(data, HasRecords) and (records := data.records()) is not None:
+        if isinstance(data, HasTransitions) and (records := data.transitions()) is not None:
             if not isinstance(self.agent, LearnsFromRecords):
                 raise CanonError(f"data.transitions are for q-learning: {name} learns from what it does itself.")
             self.agent.take_records(records)

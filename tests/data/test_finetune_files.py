@@ -367,7 +367,8 @@ def test_check_counts_tags_questions_and_choices() -> None:
     tags = check_as(DataConfig(source="train.conll", **whole))
     assert tags.splits == {"train": 2} and tags.classes["train"] == {"X": 2, "Y": 1} and tags.suits == ["finetune"]
     questions = check_as(DataConfig(source=str(squad()), **whole))
-    assert "train: 1 of 2 questions have an answer." in questions.notes and questions.suits == ["finetune", "embed"]
+    assert "train: 1 of 2 questions have an answer." in questions.notes
+    assert questions.suits == ["finetune"]  # one question with an answer is no pair to compare with another
     one_article = check_as(DataConfig(source=str(squad())))
     assert one_article.suits == [] and "has one article, so none can be held out" in one_article.warnings[0]
     choices = check_as(DataConfig(source=str(write("c.jsonl", *[json.dumps(ARC)] * 3)), **whole))

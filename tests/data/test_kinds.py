@@ -254,7 +254,8 @@ def test_what_an_encoding_takes(case: str, encoding: Any) -> None:
     with pytest.raises(CanonError) as mistake:
         read(config, [encoding], encodings.Ask(tuple(TARGETS.values()), "x"))
     reads = " or ".join(kind.plural for kind in encoding.reads)
-    assert str(mistake.value) == f"x reads {reads}, but {path} is {kinds.find(name).singular}."
+    named = "".join(dict.fromkeys(kind.named_by for kind in encoding.reads))
+    assert str(mistake.value) == f"x reads {reads}, but {path} is {kinds.find(name).singular}{named}."
 
 
 def test_unknown_names() -> None:
@@ -302,7 +303,7 @@ def test_layout_is_what_describes_one_file() -> None:
     plain |= {"template", "words", "unlabelled"}  # of prompts: they name columns and classes
     plain |= {"query", "user", "item", "rating", "time", "negatives", "positive"}  # of queries, clicks and interactions
     plain |= {"categories", "numeric"}  # of clicks
-    plain |= {"arguments", "max_steps"}  # of environments
+    plain |= {"arguments", "max_steps", "transitions"}  # of environments
     assert described == plain
 
 

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from canon.contracts import Environment, Episodes, HasRecords, MakesEnvironment, Transitions
+from canon.contracts import Environment, Episodes, HasTransitions, MakesEnvironment, Transitions
 from canon.data.encodings.base import Ask, Encoding, Inputs, finish
 from canon.data.environments import records
 from canon.data.environments.copy import EnvironmentCopy
@@ -56,7 +56,7 @@ class EnvironmentEpisodes(Episodes):
 
 
 @dataclass(frozen=True)
-class EnvironmentData(Data, MakesEnvironment, HasRecords):
+class EnvironmentData(Data, MakesEnvironment, HasTransitions):
     """Data that is acted in."""
 
     opener: Opener = field(default_factory=lambda: Opener(""))
@@ -65,7 +65,7 @@ class EnvironmentData(Data, MakesEnvironment, HasRecords):
     def make(self) -> Environment:
         return EnvironmentCopy(self.opener)
 
-    def records(self) -> Transitions | None:
+    def transitions(self) -> Transitions | None:
         """Read when they are learned from: a run can be scored and played without its file."""
         if self.config is None or not self.config.transitions:
             return None

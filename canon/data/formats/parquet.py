@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from canon.data.formats.files import read_bytes
-from canon.errors import CanonError, border, reason
+from canon.errors import CanonError, reason
 
 
 def load_parquet(path: Path) -> tuple[Any, Any]:
@@ -32,7 +32,7 @@ def columns(path: Path, asked: Sequence[str] = ()) -> tuple[dict[str, Any], tupl
         table = parquet.read_table(pa.BufferReader(raw))
         table.validate(full=True)  # text that is not UTF-8, offsets beyond the end
     except (pa.ArrowException, OSError, ValueError) as mistake:
-        raise CanonError(f"{path} is not a whole Parquet file ({reason(mistake)}).") from None
+        raise _not_whole(path, mistake) from None
     classes = class_names(table.schema)
     while any(pa.types.is_struct(field.type) for field in table.schema):
         table = table.flatten()
@@ -73,13 +73,19 @@ def class_names(schema: Any) -> dict[str, list[str]]:
 
 def rows(path: Path) -> Iterator[dict[str, Any]]:
     """Each row as a dict; lists and structs stay what they are, and class numbers become names."""
-    _, parquet = load_parquet(path)
-    with border(path):
+    pa, parquet = load_parquet(path)
+    try:
         file = parquet.ParquetFile(path)
         classes = class_names(file.schema_arrow)
         for batch in file.iter_batches():
             for row in batch.to_pylist():
                 yield {**row, **{name: _names_of(row[name], names) for name, names in classes.items() if name in row}}
+    except (pa.ArrowException, OSError, ValueError) as mistake:
+        raise _not_whole(path, mistake) from None
+
+
+def _not_whole(path: Path, mistake: Exception) -> CanonError:
+    return CanonError(f"{path} is not a whole Parquet file ({reason(mistake)}).")
 
 
 def _names_of(codes: Any, names: list[str]) -> Any:
