@@ -92,10 +92,13 @@ def captions(folder: Path) -> Path:
     """Multi30k as a table of English and German."""
     import gzip
 
-    source, folder = Path(os.environ["CANON_DATA"]) / "multi30k", folder / "captions"
+    source, folder = Path(os.environ["CANON_DATA"]) / "multi30k", folder / "multi30k"
     folder.mkdir(exist_ok=True)
     for part, name in {"train": "train", "valid": "val", "test": "test_2016_flickr"}.items():
-        sides = [gzip.decompress((source / f"{name}.{ending}.gz").read_bytes()).decode() for ending in ("en", "de")]
+        sides = [
+            gzip.decompress((source / f"{name}.{ending}.gz").read_bytes()).decode().replace("\t", " ")
+            for ending in ("en", "de")
+        ]
         rows = zip(*(side.splitlines() for side in sides), strict=True)
         (folder / f"{part}.tsv").write_text("".join(f"{en}\t{de}\n" for en, de in rows), encoding="utf-8")
     return folder
