@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -81,6 +82,7 @@ def imports(path: Path) -> set[str]:
     return result
 
 
+@cache
 def modules(path: Path) -> set[str]:
     """All that a file imports of canon, but for types alone."""
     tree = ast.parse(path.read_text(encoding="utf-8"))

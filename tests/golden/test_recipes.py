@@ -22,7 +22,8 @@ from tests.battery.runs import built_in_recipes, threads
 TARGETS = {"linear/digits-softmax": 0.95, "linear/digits-mlp": 0.97, "vision/digits-lenet": 0.97}
 # Built-in texts are the running Python's own; what a recipe says was measured with those of this one.
 TEXTS_OF = (3, 11)
-LONG = 10  # seconds, as a recipe's first line has them, from which on `make test` makes a network's first steps alone
+LONG = 10  # seconds, as a recipe's first line has them, from which on `make test` makes the first steps alone;
+# a learner may have no other than its whole training
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -58,7 +59,7 @@ def seconds(name: str) -> float:
 
 
 def is_long(name: str) -> bool:
-    return seconds(name) >= (LONG if recipes.load(name).system.loop == "gradient" else 60)
+    return seconds(name) >= (60 if recipes.load(name).system.loop == "learner" else LONG)
 
 
 def by_length(name: str) -> object:
