@@ -206,7 +206,8 @@ def test_a_class_name_means_one_thing() -> None:
 ODD = re.compile(  # brackets keep these lines out
     r"(?<![A-Za-z])(t[o]ld|a[n]ew|w[h]ence|h[e]eds?|of l[i]ke (length|size))(?![A-Za-z])"
     r"|(?<!left )(?<![A-Za-z_])b[e]hind(?![A-Za-z])"  # what is left there is not meant
-    r"|(?<![\w.\"'])f[o]und(, \w+)*(: [^=]+)? ?[|:]?= |for f[o]und\b"
+    r"|(?<![\w.\"'])f[o]und(, \w+)*(: [^=]+)? ?[|:]?= |for f[o]und\b",
+    re.IGNORECASE,
 )
 
 
