@@ -42,7 +42,6 @@ FOREIGN = {
     "canon/runs/checkpoint.py": {"placements"},
 }
 FOREIGN_METHODS = {"canon/nn/without_dynamo.py"}  # steps of torch's optimisers
-TABLES = {"canon/data/catalogue/sets.py"}
 MOST_LINES = 450
 
 
@@ -188,7 +187,7 @@ def test_abilities_are_declared(path: Path) -> None:
     assert {name for _, name in looked_up(parsed(path))} == FOREIGN.get(name_of(path), set())
 
 
-@pytest.mark.parametrize("path", [path for path in FILES if name_of(path) not in TABLES], ids=name_of)
+@pytest.mark.parametrize("path", FILES, ids=name_of)
 def test_files_are_short(path: Path) -> None:
     assert len(path.read_text(encoding="utf-8").splitlines()) <= MOST_LINES
 
