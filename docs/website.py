@@ -103,9 +103,9 @@ def on_files(files: Any, config: Any) -> Any:
         files.append(File.generated(config, place(path), abs_src_path=str(ROOT / path)))
     for name in GALLERY:
         for file in ("report.html", "curves.svg"):
-            found = BUILD / "gallery" / name / file
-            if found.is_file():
-                files.append(File.generated(config, f"gallery/{name}/{file}", abs_src_path=str(found)))
+            picture = BUILD / "gallery" / name / file
+            if picture.is_file():
+                files.append(File.generated(config, f"gallery/{name}/{file}", abs_src_path=str(picture)))
     files.append(File.generated(config, "gallery.md", content=gallery()))
     return files
 

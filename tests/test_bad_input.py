@@ -385,7 +385,7 @@ def test_a_mistake_is_one_sentence_and_nothing_is_lost(
 
 
 def test_a_foreign_checkpoint_is_not_resumed_from(world: Path, canon: Callable[..., Any]) -> None:
-    """Told when the run has been entered, so what describes it may change; checkpoints and curves do not."""
+    """Reported when the run has been entered, so what describes it may change; checkpoints and curves do not."""
     foreign_checkpoint()
     before = snapshot(world)
     code, out, err = canon("train", "run", "--resume", "--set", "train.steps=9", "--quiet")

@@ -23,26 +23,25 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 NAMES = {kind.name for kind in KINDS} | {encoding.name for encoding in ENCODINGS} | set(TARGETS)
 # What a text is compared with, by the last word of its name: the others are texts of another sense.
 JOINTS = {"kind", "kinds", "target", "targets", "encoding", "encodings", "input", "inputs", "reads", "task"}
-# Objects that are not ours, which may or may not have something.
+# What is asked of objects that are not ours, which may or may not have it.
 FOREIGN = {
-    "canon/data/catalogue/builtin.py",  # scikit-learn's bunches, nodes of Python's syntax trees
-    "canon/data/catalogue/__init__.py",  # errors of urllib
-    "canon/data/environments/copy.py",  # environments of gymnasium
-    "canon/data/corpus/cooccurrence.py",  # what an operating system has
-    "canon/data/corpus/threads.py",
-    "canon/interop/vectors_stream.py",
-    "canon/nn/limits.py",
-    "canon/training/run.py",
-    "canon/metrics/_checks.py",  # arrays of any library
-    "canon/nn/packed.py",  # operators of this build of torch
-    "canon/nn/without_dynamo.py",  # torch's optimisers
-    "canon/optim/clipping.py",  # shards of tensors
-    "canon/optim/create.py",
-    "canon/optim/rows.py",
-    "canon/training/sharding.py",
-    "canon/runs/checkpoint.py",
+    "canon/data/catalogue/builtin.py": {"target_names"},  # scikit-learn's bunches
+    "canon/data/catalogue/__init__.py": {"reason", "strerror"},  # errors of urllib
+    "canon/data/environments/copy.py": {"P", "initial_state_distrib"},  # environments of gymnasium
+    "canon/data/corpus/cooccurrence.py": {"posix_fallocate"},  # what an operating system has
+    "canon/data/corpus/threads.py": {"sched_getaffinity"},
+    "canon/interop/vectors_stream.py": {"MAP_PRIVATE"},
+    "canon/nn/limits.py": {"sysconf"},
+    "canon/training/run.py": {"sched_getaffinity"},
+    "canon/metrics/_checks.py": {"__getitem__", "__len__", "detach", "ndim"},  # arrays of any library
+    "canon/nn/packed.py": {"_linear_pointwise"},  # operators of this build of torch
+    "canon/nn/without_dynamo.py": {"_FlopCounterMode", "__wrapped__"},  # torch's optimisers
+    "canon/optim/clipping.py": {"full_tensor", "to_local"},  # shards of tensors
+    "canon/optim/create.py": {"placements"},
+    "canon/training/sharding.py": {"full_tensor", "placements"},
+    "canon/runs/checkpoint.py": {"placements"},
 }
-TABLES = {"canon/data/catalogue/sets.py"}
+FOREIGN_METHODS = {"canon/nn/without_dynamo.py"}  # steps of torch's optimisers
 MOST_LINES = 450
 
 
@@ -177,18 +176,18 @@ def test_no_name_of_a_joint_is_compared(path: Path) -> None:
     assert compared_names(tree) == [] and keyed_by_names(tree) == []
 
 
-@pytest.mark.parametrize("path", [path for path in FILES if name_of(path) not in FOREIGN], ids=name_of)
+@pytest.mark.parametrize("path", [path for path in FILES if name_of(path) not in FOREIGN_METHODS], ids=name_of)
 def test_a_class_does_what_its_definition_says(path: Path) -> None:
     tree = parsed(path)
     assert bound_methods(tree) == [] and asked_types(tree) == []
 
 
-@pytest.mark.parametrize("path", [path for path in FILES if name_of(path) not in FOREIGN], ids=name_of)
+@pytest.mark.parametrize("path", FILES, ids=name_of)
 def test_abilities_are_declared(path: Path) -> None:
-    assert looked_up(parsed(path)) == []
+    assert {name for _, name in looked_up(parsed(path))} == FOREIGN.get(name_of(path), set())
 
 
-@pytest.mark.parametrize("path", [path for path in FILES if name_of(path) not in TABLES], ids=name_of)
+@pytest.mark.parametrize("path", FILES, ids=name_of)
 def test_files_are_short(path: Path) -> None:
     assert len(path.read_text(encoding="utf-8").splitlines()) <= MOST_LINES
 
@@ -206,11 +205,12 @@ def test_a_class_name_means_one_thing() -> None:
 ODD = re.compile(  # brackets keep these lines out
     r"(?<![A-Za-z])(t[o]ld|a[n]ew|w[h]ence|h[e]eds?|of l[i]ke (length|size))(?![A-Za-z])"
     r"|(?<!left )(?<![A-Za-z_])b[e]hind(?![A-Za-z])"  # what is left there is not meant
-    r"|(?<![\w.\"'])f[o]und(, \w+)*(: [^=]+)? ?[|:]?= |for f[o]und\b"
+    r"|(?<![\w.\"'])f[o]und(, \w+)*(: [^=]+)? ?[|:]?= |for f[o]und\b",
+    re.IGNORECASE,
 )
 
 
-@pytest.mark.parametrize("room", ["canon", "tests", "benchmarks"])
+@pytest.mark.parametrize("room", ["canon", "tests", "benchmarks", "docs"])
 def test_english_is_plain(room: str) -> None:
     """None of the words that style replaces: reported or printed, again, from where, after; results have real names."""
     files = sorted((PACKAGE.parent / room).rglob("*.py"))

@@ -75,10 +75,10 @@ def _is_too_long(source: str) -> bool:
     return len(source) >= 4096 or any(len(part.encode(errors="replace")) > 255 for part in source.split("/"))
 
 
-def text_of(source: str, text: bool = False, instead: str = "") -> str:
-    """An argument that must be a text, not a file, by the same rule; `instead` says how to give a file."""
+def text_of(source: str, text: bool = False) -> str:
+    """An argument that must be a text, not a file, by the same rule."""
     if (path := file_of(source, text)) is not None:
-        raise CanonError(f'{path} is a file; {instead}add --text if "{source}" is the text itself.')
+        raise CanonError(f'{path} is a file; add --text if "{source}" is the text itself.')
     return source
 
 

@@ -22,7 +22,6 @@ from canon import registry
 from canon.config import Freezes, KnowsBackbone, Table
 from canon.contracts import Encodes, KeepsVectors, StartsFromBackbone, TakesVocabulary
 from canon.data.encodings.framed import Backbone
-from canon.data.schema import Schema
 from canon.data.text.tokenizers import Tokenizer
 from canon.errors import CanonError
 from canon.interop.formats import open_for
@@ -169,7 +168,7 @@ def reading_of(recipe: Recipe, run: Path | None) -> Backbone:
     return Backbone(source, network.framing, network.limit, tokenizer, "word" if spells else "wordpiece", note)
 
 
-def take_backbone(network: nn.Module, recipe: Recipe, schema: Schema | None = None) -> str:
+def take_backbone(network: nn.Module, recipe: Recipe) -> str:
     """Copies the weights of train.init to the network's backbone, in place; says what was taken and left out."""
     source = recipe.train.init
     weights = find(source)[1]

@@ -23,6 +23,7 @@ import torch
 from torch import Tensor
 
 from canon.config import Table, parse
+from canon.contracts import Arrays
 from canon.data.formats.files import read_text
 from canon.errors import CanonError, border
 from canon.interop.formats import Candidate, FileChoices, Format, GivesWeights, Written
@@ -32,7 +33,6 @@ from canon.storage import parse_json, writing, writing_folder
 if TYPE_CHECKING:
     from canon.systems.pretrained.elmo import Config, ELMo
 
-Arrays = dict[str, np.ndarray]
 _GATES = (0, 2, 1, 3)  # i, j, f, o ⇄ i, f, g, o: the exchange is its own inverse
 _FORGET = 1  # which of canon's gates forgets
 OPTIONS, WEIGHTS = "options.json", "weights.hdf5"

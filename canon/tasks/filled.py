@@ -9,6 +9,7 @@ from itertools import groupby
 
 import numpy as np
 
+from canon.contracts import Arrays
 from canon.data.batching.composer import Pretext
 from canon.data.text.tokenizers import Tokenizer
 
@@ -16,8 +17,6 @@ SHOWN = 3  # sequences
 GUESSES = 24  # places of a sequence that are shown at most
 _TOKENS = 40  # of a sequence that are shown
 _BEFORE = 16  # tokens before the one that is shown, where every token is predicted
-
-Arrays = dict[str, np.ndarray]
 
 
 def lines(objective: Pretext, batch: Arrays, guesses: np.ndarray, tokenizer: Tokenizer) -> list[str]:

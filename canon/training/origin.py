@@ -27,8 +27,8 @@ def start_from_elsewhere(learner: Learner, recipe: Recipe, schema: Schema) -> st
         from canon.interop.backbones import take_backbone
         from canon.interop.weights import start_network
 
-        start = take_backbone if recipe.system.backbone else start_network
-        notes.append(start(network, recipe, schema))
+        on_backbone = recipe.system.backbone
+        notes.append(take_backbone(network, recipe) if on_backbone else start_network(network, recipe, schema))
     elif recipe.train.init:
         notes.append(adopt(learner, recipe.system, schema.words, recipe.train.init))
     if recipe.train.embeddings:

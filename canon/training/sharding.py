@@ -31,11 +31,6 @@ def whole(tensor: Tensor) -> Tensor:
     return tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor
 
 
-def local(tensor: Tensor) -> Tensor:
-    """The part of a tensor that this process has."""
-    return tensor.to_local() if hasattr(tensor, "to_local") else tensor
-
-
 def too_large_to_gather(tensors: Iterable[Tensor], world: World) -> bool:
     """Whether the whole of these would take more than a quarter of the memory that a process has."""
     size = sum(tensor.numel() * tensor.element_size() for tensor in tensors)  # of a shard: of the whole

@@ -12,10 +12,9 @@ from torch import Tensor
 
 from canon.contracts import World
 from canon.errors import NonFinite
-from canon.optim.clipping import clip_by_norm, clip_by_value
+from canon.optim.clipping import clip_by_norm, clip_by_value, local_part
 from canon.train_config import TrainConfig
 from canon.training.phases import Phase
-from canon.training.sharding import local
 
 _LEAST_SCALE = 1.0  # of float16 losses; below it the numbers themselves overflow
 _GROWTH, _BACKOFF, _GROWTH_STEPS = 2.0, 0.5, 2000  # of that scale
@@ -91,7 +90,7 @@ class Update:
 
 def _values(parameter: Tensor) -> Tensor:
     """The gradient, or the values of one that has only some rows, each of them once."""
-    gradient = local(parameter.grad)  # type: ignore[arg-type]
+    gradient = local_part(parameter.grad)  # type: ignore[arg-type]
     if gradient.is_sparse:
         parameter.grad = gradient = gradient.coalesce()
         return gradient.values()

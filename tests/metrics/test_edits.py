@@ -36,19 +36,19 @@ def test_known_distances() -> None:
     assert metrics.edit_distance("", "abc") == 3 and metrics.edit_distance("abc", "abc") == 0
 
 
-TOLD = [["K", "AE", "T"], ["D", "AO"], ["B"]]
+GIVEN = [["K", "AE", "T"], ["D", "AO"], ["B"]]
 RIGHT = [[["K", "AE", "T"]], [["D", "AO", "G"], ["D", "AA", "G", "Z"]], [["P", "IY"], ["B"]]]
 
 
 def test_any_right_form_counts_as_right() -> None:
-    assert metrics.sequence_error_rate(TOLD, RIGHT) == pytest.approx(1 / 3)
+    assert metrics.sequence_error_rate(GIVEN, RIGHT) == pytest.approx(1 / 3)
 
 
 def test_the_nearest_right_form_counts() -> None:
     """0 of 3, 1 of 3 (not 2 of 4), 0 of 1: one edit in seven symbols."""
-    assert metrics.token_error_rate(TOLD, RIGHT) == pytest.approx(1 / 7)
+    assert metrics.token_error_rate(GIVEN, RIGHT) == pytest.approx(1 / 7)
 
 
 def test_unequal_numbers_of_sequences_are_reported() -> None:
     with pytest.raises(CanonError, match="hypotheses"):
-        metrics.token_error_rate(TOLD[:2], RIGHT)
+        metrics.token_error_rate(GIVEN[:2], RIGHT)

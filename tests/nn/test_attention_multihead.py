@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from canon.errors import CanonError
-from canon.nn.attention.multihead import CrossAttention, SelfAttention
+from canon.nn.attention.multihead import CrossAttention, SelfAttention, cross_step, parts_of, self_step
 from canon.nn.attention.relative import RelativeAttention, distances
 from canon.nn.ragged import Layout
 
@@ -106,18 +106,22 @@ def test_cross_attention_equals_torch(memory_lengths: list[int]) -> None:
 
 @pytest.mark.parametrize("window", [0, 1, 3])
 def test_steps_equal_causal_attention(window: int) -> None:
-    """One token at a time through the cache, which stays the same memory."""
+    """One token at a time, whose keys and values go into a cache."""
     torch.manual_seed(0)
     own = SelfAttention(DIM, HEADS, window=window).double()
     layout = Layout(torch.tensor([6, 6]))
     x_BTD = torch.randn(2, 6, DIM, dtype=torch.float64)
     wanted = layout.pad(own(x_BTD.flatten(0, 1), layout, causal=True))
     with torch.no_grad():
-        cache = own.init_cache(2, 8)
-        before = cache.data_ptr()
-        actual = torch.stack([own.step(x_BTD[:, t], cache, t) for t in range(6)], 1)
-    torch.testing.assert_close(actual, wanted.detach())
-    assert cache.data_ptr() == before and (cache[:, :, :, 6:] == 0).all()
+        cache_B2HCd = torch.zeros(2, 2, HEADS, 8, DIM // HEADS, dtype=torch.float64)
+        parts = parts_of(own.qkv), parts_of(own.output)
+        steps = []
+        for t in range(6):
+            first = max(0, t + 1 - window) if window else 0
+            keys, values = cache_B2HCd[:, :, :, first : t + 1].unbind(1)
+            steps.append(self_step(x_BTD[:, t], *parts, cache_B2HCd[:, :, :, t], keys, values))
+    torch.testing.assert_close(torch.stack(steps, 1), wanted.detach())
+    assert (cache_B2HCd[:, :, :, 6:] == 0).all()
 
 
 def test_cross_steps_equal_cross_attention() -> None:
@@ -129,7 +133,8 @@ def test_cross_steps_equal_cross_attention() -> None:
     wanted = layout.pad(own(x_BTD.flatten(0, 1), layout, memory_MD, memory))
     keys, values = own.remember(memory.pad(memory_MD)).unbind(1)
     bias = torch.zeros(2, 1, 1, 4, dtype=torch.float64).masked_fill(~memory.mask[:, None, None], -torch.inf)
-    actual = torch.stack([own.step(x_BTD[:, t], keys, values, bias) for t in range(3)], 1)
+    parts = parts_of(own.query), parts_of(own.output)
+    actual = torch.stack([cross_step(x_BTD[:, t], *parts, keys, values, bias) for t in range(3)], 1)
     torch.testing.assert_close(actual, wanted)
 
 

@@ -371,7 +371,7 @@ def test_sampling_frequencies(settings: dict[str, float]) -> None:
     assert set(np.flatnonzero(counts)) == set(np.flatnonzero(shares)), "nothing but these, and all of these"
     allowed = shares > 0
     assert chisquare(counts[allowed], shares[allowed] * counts.sum()).pvalue > 0.001
-    # Told is the log-probability under the model itself.
+    # Reported is the log-probability under the model itself.
     token = actual.tokens[:, 0]
     expected = torch.tensor(LOGITS).log_softmax(-1)[token].sum(1)
     torch.testing.assert_close(actual.log_probabilities[:, 0], expected)

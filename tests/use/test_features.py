@@ -15,7 +15,7 @@ import pytest
 
 from canon.data.formats.click_log import ClickLog, read_click_log
 from canon.data.formats.documents import FIELDS, FieldedDocuments
-from canon.data.formats.trec import read_qrels, read_run, write_qrels, write_run
+from canon.data.formats.trec import read_qrels, read_run
 from canon.errors import CanonError
 from canon.use.features import clicks as of_clicks
 from canon.use.features.documents import document_features, pagerank
@@ -269,11 +269,11 @@ def test_the_verb_writes_what_scikit_learn_reads(tmp_path: Path, canon: Callable
 
 def test_the_verb_takes_runs_and_clicks(tmp_path: Path, canon: Callable[..., Any]) -> None:
     written(tmp_path)
-    write_run("run.txt", {"q1": [("c", 2.0), ("a", 1.5)], "q2": [("c", 1.0)]})
+    Path("run.txt").write_text("q1 Q0 c 1 2 x\nq1 Q0 a 2 1.5 x\nq2 Q0 c 1 1 x\n")
     Path("log.csv").write_text(
         "query,document,position,clicked,dwell\nq1,c,1,0,\nq1,a,2,1,30\nq1,c,1,0,\nq1,a,2,1,10\nq2,c,1,0,\n"
     )
-    write_run("numbered.txt", {"1": [("c", 2.0), ("a", 1.5)], "2": [("c", 1.0)]})  # as qid has the queries
+    Path("numbered.txt").write_text("1 Q0 c 1 2 x\n1 Q0 a 2 1.5 x\n2 Q0 c 1 1 x\n")  # as qid has the queries
     for name in ("run.txt", "numbered.txt"):
         how = ("--run", name, "--clicks", "log.csv", "--labels", name, "--json")
         record = json.loads(canon("features", "docs.jsonl", "queries.tsv", "--out", "l.txt", *how).out)
@@ -315,19 +315,15 @@ def test_mistakes_are_sentences(tmp_path: Path, canon: Callable[..., Any]) -> No
 # ---- TREC's files
 
 
-def test_qrels_and_runs_are_read_as_they_were_written(tmp_path: Path) -> None:
-    qrels = {"q": {"a": 2, "b": 0}, "r": {"a": 1}}
-    write_qrels("q.txt", qrels)
-    assert read_qrels("q.txt") == qrels
+def test_qrels_and_runs_are_read_as_trec_eval_reads_them() -> None:
+    Path("q.txt").write_text("q 0 a 2\nq 0 b 0\nr 0 a 1\n")
+    assert read_qrels("q.txt") == {"q": {"a": 2, "b": 0}, "r": {"a": 1}}
     Path("spam.txt").write_text("q 0 a -2\nq 0 b 1\n")
     assert read_qrels("spam.txt") == {"q": {"a": 0, "b": 1}}
-    run = {"q": [("b", 2.5), ("a", 1.25)], "r": [("a", -1.0)]}
-    write_run("r.txt", run)
-    assert read_run("r.txt") == run
+    Path("r.txt").write_text("q Q0 b 1 2.5 x\nq Q0 a 2 1.25 x\n\nr Q0 a 1 -1 x\n")
+    assert read_run("r.txt") == {"q": [("b", 2.5), ("a", 1.25)], "r": [("a", -1.0)]}
     Path("t.txt").write_text("q Q0 a 1 3 x\nq Q0 c 2 3 x\nq Q0 b 3 9 x\n")
     assert read_run("t.txt") == {"q": [("b", 9.0), ("c", 3.0), ("a", 3.0)]}  # ties by falling id
-    with pytest.raises(CanonError, match="separates columns by blanks"):
-        write_qrels("x.txt", {"a query": {"a": 1}})
     Path("t.txt").write_text("q Q0 a 1 x x\n")
     with pytest.raises(CanonError, match=r't.txt, line 1: a score is a number, got "x"'):
         read_run("t.txt")
@@ -410,7 +406,7 @@ def test_labels_of_preferences_and_of_another_ranking(tmp_path: Path) -> None:
     file.write_text("qid,winner,loser\nq,a,b\nq,b,b\n")
     with pytest.raises(CanonError, match=r"pairs.csv, line 3: a preference is a query and two documents"):
         of_file(file)
-    write_run(tmp_path / "fine.run", {"q": [("a", 2.5), ("b", 1.0)], "r": [("x", -3.0)]})
+    (tmp_path / "fine.run").write_text("q Q0 a 1 2.5 x\nq Q0 b 2 1 x\nr Q0 x 1 -3 x\n")
     assert of_file(tmp_path / "fine.run") == {"q": {"a": 1.5, "b": 0.0}, "r": {"x": 0.0}}
 
 

@@ -165,7 +165,7 @@ def test_progress_after_two_seconds(run: Path, monkeypatch: pytest.MonkeyPatch) 
     """A bar that hears of every row, and shown only where patience ends and someone looks on."""
     shown: list[tuple[str, int]] = []
 
-    class Told:
+    class Bar:
         def update(self, _task: Any, completed: int) -> None:
             shown.append(("update", completed))
 
@@ -173,7 +173,7 @@ def test_progress_after_two_seconds(run: Path, monkeypatch: pytest.MonkeyPatch) 
             shown.append(("stop", 0))
 
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
-    monkeypatch.setattr(progress, "_rich_bar", lambda text, total, unit: (shown.append((text, total)), (Told(), 0))[1])
+    monkeypatch.setattr(progress, "_rich_bar", lambda text, total, unit: (shown.append((text, total)), (Bar(), 0))[1])
     monkeypatch.setattr(using, "_AT_ONCE", 2)
     pixels = np.stack([COLOUR.transpose(2, 0, 1)] * 5)
     model = package.load(run)

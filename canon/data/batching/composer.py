@@ -29,7 +29,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 import numpy as np
 
 from canon import pretexts as settings
-from canon.contracts import IGNORE
+from canon.contracts import IGNORE, Arrays
 from canon.data.batching import several_tasks
 from canon.data.batching.draws import Draws
 from canon.data.batching.masking import MaskedTokens, mask, ordinary_ids, permute
@@ -41,7 +41,6 @@ from canon.data.batching.span_corruption import corrupt
 from canon.data.text.framing import num_specials
 from canon.errors import CanonError
 
-Arrays = dict[str, np.ndarray]
 Settings = TypeVar("Settings")
 
 

@@ -3,7 +3,7 @@
 Dong et al. 2019, UniLM (arXiv:1905.03197), section 2.3: a third of the sequences bidirectional, a third source to
 target, a sixth from left to right and a sixth from right to left → `MODES`; in all of them tokens are hidden as in BERT
 and predicted from what may be seen; 80 % of the time one token, else two or three in a row → `NGRAMS`. Segment
-embeddings mark the modes → `SEGMENTS`. Next sentences (sentence_pairs.py) are asked of the bidirectional ones.
+embeddings mark the modes, six kinds of them. Next sentences (sentence_pairs.py) are asked of the bidirectional ones.
 Deviations: right to left is the text reversed, read from left to right, so places count from its end; two or three in a
 row are words, not pieces of them; a passage of one sentence is cut in its middle for source and target.
 Shapes: B sequences, N tokens.
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 BOTH, SOURCE, LEFT, RIGHT = range(4)
 MODES = (1 / 3, 1 / 3, 1 / 6, 1 / 6)  # shares of the four above
 NGRAMS = (0.8, 0.1, 0.1)
-SEGMENTS = 6  # kinds: both 0 and 1, left to right 2, right to left 3, source 4 and target 5
 _MODE = 40  # stream of random numbers
 
 
@@ -70,6 +69,7 @@ def prefix(
     return Prefixed(
         hidden.input[lie_N],
         text.lengths,
+        # Kinds of segments: both 0 and 1, left to right 2, right to left 3, source 4 and target 5.
         text.segments + np.array([0, 4, 2, 3])[mode_B][text.rows],
         places_M,
         text.tokens[lie_N][places_M],

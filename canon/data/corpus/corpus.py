@@ -52,9 +52,9 @@ def build_parts(
     return kept_corpus(content, lambda folder: _Builder(reader, config, shares, keep, folder).make(texts))
 
 
-def encode_text(text: TextStream, words: Words, config: Vocabulary, threads: int = 0) -> Corpus:
+def encode_text(text: TextStream, words: Words, config: Vocabulary) -> Corpus:
     """Another text in the numbers of words that are known already."""
-    reader = WordReader(config, threads or num_threads())
+    reader = WordReader(config, num_threads())
 
     def make(folder: Path) -> tuple[Words, TextCounts]:
         _encode_part(text, words, reader, folder, "train")

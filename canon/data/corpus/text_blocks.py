@@ -160,7 +160,7 @@ class TextStream:
         names = self.names or (layout.names if layout.bare else ())
         for line, cells in csv_rows(path, self.encoding, layout.delimiter, layout.skip):
             if not names:
-                names = header_of(path, line, cells, layout.delimiter)
+                names = header_of(path, cells, layout.delimiter)
                 continue
             if len(cells) != len(names):
                 raise ragged(path, line, cells, names)

@@ -8,7 +8,7 @@ one article share its text.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
@@ -50,6 +50,14 @@ class Backbone(NamedTuple):
     tokenizer: Tokenizer | None = None  # None: one is made of the training texts
     kind: str = "wordpiece"  # of such a one, where data.tokenizer does not say
     note: str = ""  # what a user should know about it
+
+    def tokenizer_or(self, config: Vocabulary, make: Callable[[str], tuple[Tokenizer, str]]) -> tuple[Tokenizer, str]:
+        """Its tokeniser, or one that is made, of a kind; and a note about one that is new."""
+        if self.tokenizer is None:
+            return make(config.tokenizer or self.kind)
+        if config.tokenizer:
+            raise CanonError(f"{self.name} needs the tokenizer that it was trained with: leave data.tokenizer out.")
+        return self.tokenizer, ""
 
 
 @settings
@@ -104,13 +112,9 @@ class FramedEncoding(Encoding):
         assert isinstance(source, ExampleSource)
         backbone: Backbone = ask.start
         source, target, parts, rule = divide(source, config, ask)
-        if backbone.tokenizer is None:
-            kind = config.tokenizer or backbone.kind
-            tokenizer, note = tokenizer_for(kind, parts["train"].texts(), config, native=True)
-        elif config.tokenizer:
-            raise CanonError(f"{backbone.name} needs the tokenizer that it was trained with: leave data.tokenizer out.")
-        else:
-            tokenizer, note = backbone.tokenizer, ""
+        tokenizer, note = backbone.tokenizer_or(
+            config, lambda kind: tokenizer_for(kind, parts["train"].texts(), config, native=True)
+        )
         schema = FramedSchema(
             _measured(target, parts),
             tokenizers={"text": tokenizer},

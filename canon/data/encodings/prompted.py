@@ -196,12 +196,10 @@ class PromptedEncoding(FramedEncoding):
         template = PromptTemplate(config.template or of_columns(columns, filling is Filling.CHAIN))
         template.check(columns, filling is Filling.CHAIN, needs_mask=not asked.head)
         words = config.words or {name: (name,) for name in target.classes}
-        tokenizer, note = backbone.tokenizer, ""
-        if tokenizer is None:
-            more = [template.text, *(word for several in words.values() for word in several)]
-            tokenizer, note = _own_tokenizer(config, backbone.kind, [*parts["train"].texts(), *more])
-        elif config.tokenizer:
-            raise CanonError(f"{backbone.name} needs the tokenizer that it was trained with: leave data.tokenizer out.")
+        more = [template.text, *(word for several in words.values() for word in several)]
+        tokenizer, note = backbone.tokenizer_or(
+            config, lambda kind: _own_tokenizer(config, kind, [*parts["train"].texts(), *more])
+        )
         train = parts["train"]
         assert isinstance(train, TextRows)
         schema = PromptedSchema(
@@ -263,7 +261,6 @@ def prompted_columns(schema: PromptedSchema, rows: Any, demos: Demonstrations | 
 
 def _own_tokenizer(config: Any, kind: str, texts: Sequence[str]) -> tuple[Tokenizer, str]:
     """Of a network with random weights, with the special tokens of a prompt."""
-    kind = config.tokenizer or kind
     if kind.endswith(".json"):
         return tokenizer_for(kind, texts, config, native=True)
     lowercase, least = bool(config.lowercase), config.min_count or 1

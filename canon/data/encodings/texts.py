@@ -89,13 +89,9 @@ class TextsEncoding(Encoding):
         assert isinstance(source, SentenceSource)
         backbone: Backbone = ask.start
         target, parts, rule, notes = _divide(source, config, ask)
-        if backbone.tokenizer is None:
-            kind = config.tokenizer or backbone.kind
-            tokenizer, note = tokenizer_for(kind, parts["train"].texts(), config, native=True)
-        elif config.tokenizer:
-            raise CanonError(f"{backbone.name} needs the tokenizer that it was trained with: leave data.tokenizer out.")
-        else:
-            tokenizer, note = backbone.tokenizer, ""
+        tokenizer, note = backbone.tokenizer_or(
+            config, lambda kind: tokenizer_for(kind, parts["train"].texts(), config, native=True)
+        )
         schema = SentenceSchema(
             target,
             tokenizers={"text": tokenizer},

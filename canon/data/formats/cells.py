@@ -76,7 +76,7 @@ def ragged(path: Path, line: int, cells: Sequence[str], names: Sequence[str]) ->
     return CanonError(f"{path}, line {line}: {have}, but there {'is' if len(names) == 1 else 'are'} {want}.")
 
 
-def header_of(path: Path, line: int, cells: list[str], delimiter: str) -> tuple[str, ...]:
+def header_of(path: Path, cells: list[str], delimiter: str) -> tuple[str, ...]:
     names = tuple(cell.strip() for cell in cells)
     if len(names) == 1:
         for other in ";\t,|":

@@ -359,7 +359,7 @@ def _read_csv(path: Path, config: Columns, names: tuple[str, ...], like: Sequenc
     if first is None:
         raise CanonError(f"{path} is empty.")
     line, cells = first
-    header = names or header_of(path, line, cells, delimiter)
+    header = names or header_of(path, cells, delimiter)
     notes = notes if names else tuple(filter(None, (*notes, naming_note(path, cells, header))))
     body = chain([first], rows) if names else rows
     skip = layout.skip if names else line + sum(cell.count("\n") for cell in cells)

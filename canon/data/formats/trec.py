@@ -1,19 +1,18 @@
 """TREC's files: qrels (query, 0, document, relevance) and runs (query, Q0, document, rank, score, name).
 
-Columns are separated by blanks, so ids hold none. A run is read in the order of its scores, as trec_eval does, and its
-ranks are written again when it is.
+Columns are separated by blanks, so ids hold none. A run is read in the order of its scores, as trec_eval does;
+canon.use.ranking writes one.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from canon.data.formats.files import lines
 from canon.data.paths import find_path
 from canon.errors import CanonError
-from canon.storage import write_text
 
 Qrels = dict[str, dict[str, int]]  # query -> document -> relevance
 Run = dict[str, list[tuple[str, float]]]  # query -> documents and scores, best first
@@ -36,11 +35,6 @@ def read_qrels(path: str | Path) -> Qrels:
     return qrels
 
 
-def write_qrels(path: str | Path, qrels: Mapping[str, Mapping[str, int]]) -> None:
-    rows = (f"{q} 0 {d} {label}\n" for q, known in qrels.items() for d, label in known.items())
-    write_text(Path(path), "".join(map(_checked, rows)))
-
-
 def read_run(path: str | Path) -> Run:
     """Documents of each query by falling score; equal scores by falling id, as trec_eval has them."""
     run: dict[str, dict[str, float]] = {}
@@ -59,15 +53,6 @@ def read_run(path: str | Path) -> Run:
     }
 
 
-def write_run(path: str | Path, run: Mapping[str, Sequence[tuple[str, float]]], name: str = "canon") -> None:
-    rows = (
-        f"{q} Q0 {document} {rank} {score:.9g} {name}\n"
-        for q, listed in run.items()
-        for rank, (document, score) in enumerate(listed, start=1)
-    )
-    write_text(Path(path), "".join(map(_checked, rows)))
-
-
 def _columns(path: str | Path, count: int, example: str) -> Iterator[tuple[str, list[str]]]:
     file = find_path(path, named=False)
     for number, line in enumerate(lines(file), start=1):
@@ -76,9 +61,3 @@ def _columns(path: str | Path, count: int, example: str) -> Iterator[tuple[str, 
         if len(cells) != count:
             raise CanonError(f"{file}, line {number}: a line is {example}, got {len(cells)} columns.")
         yield f"{file}, line {number}", cells
-
-
-def _checked(row: str) -> str:
-    if row.count(" ") not in (3, 5):
-        raise CanonError(f'A TREC file separates columns by blanks, so an id may not hold one: "{row.strip()}".')
-    return row

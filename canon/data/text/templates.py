@@ -126,12 +126,12 @@ def _parsed(text: str) -> Iterator[Piece]:
         elif len(whole) == 1:
             raise CanonError(f'data.template has a single "{whole}" in "{text}"; a brace as text is {whole * 2}.')
         else:
-            yield _piece(whole[1:-1].strip(), text)
+            yield _piece(whole[1:-1].strip())
     if start < len(text):
         yield LiteralPiece(text[start:])
 
 
-def _piece(inside: str, text: str) -> Piece:
+def _piece(inside: str) -> Piece:
     name, colon, value = (part.strip() for part in inside.partition(":"))
     if name == "mask":
         return MaskPiece(_count(value, inside)) if colon else MaskPiece()

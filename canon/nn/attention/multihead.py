@@ -5,8 +5,8 @@ Vaswani et al. 2017 (arXiv:1706.03762), section 3.2.2: head_i = Attention(Q W_i^
 are one matrix product: queries, keys and values of self-attention; keys and values of cross-attention.
 Weights begin uniform in ±√(6 / 4D), which is Glorot and Bengio's for the three projections taken as one matrix.
 Deviations: projections have biases, as in most implementations; bias = False leaves them out.
-`step` is the same for one more token, whose keys and values go into a cache that was made once for all steps.
-Shapes: N tokens of B sequences, M tokens of their memories, D features, H heads of d, C places of the cache.
+`self_step` and `cross_step` are the same for one more token, of the tensors alone (canon/nn/attention/steps.py).
+Shapes: N tokens of B sequences, M tokens of their memories, D features, H heads of d.
 """
 
 from __future__ import annotations
@@ -84,17 +84,6 @@ class SelfAttention(MultiHead):
         query, key, _ = self._heads(self.qkv(x_ND), 3)
         return weights(query, key, layout=layout, causal=causal, window=self.window)
 
-    def init_cache(self, batch: int, capacity: int) -> Tensor:
-        """[B, 2, H, C, d] for the keys and values of up to `capacity` tokens."""
-        return self.qkv.weight.new_zeros(batch, 2, self.num_heads, capacity, self.head_dim)
-
-    def step(self, x_BD: Tensor, cache_B2HCd: Tensor, position: int) -> Tensor:
-        """One token at `position`, the same for all rows; its keys and values are written into the cache."""
-        first = max(0, position + 1 - self.window) if self.window else 0
-        keys, values = cache_B2HCd.narrow(3, first, position + 1 - first).unbind(1)
-        slot = cache_B2HCd.select(3, position)
-        return self_step(x_BD, parts_of(self.qkv), parts_of(self.output), slot, keys, values)
-
 
 class CrossAttention(MultiHead):
     """Queries from one sequence's tokens, keys and values from another's, its memory."""
@@ -118,10 +107,6 @@ class CrossAttention(MultiHead):
     def remember(self, memory_BSD: Tensor) -> Tensor:
         """Keys and values of a memory, once for all steps: [B, 2, H, S, d]."""
         return torch.stack(self._heads(self.key_value(memory_BSD), 2), 1).transpose(2, 3).contiguous()
-
-    def step(self, x_BD: Tensor, keys: Tensor, values: Tensor, bias: Tensor | None = None) -> Tensor:
-        """One token; `bias` [B, 1, 1, S] is −∞ where there is no memory."""
-        return cross_step(x_BD, parts_of(self.query), parts_of(self.output), keys, values, bias)
 
 
 Parts = tuple[Product, Tensor, Tensor | None]  # of a linear layer: what multiplies, weight and bias
@@ -154,6 +139,7 @@ def self_step(
 
 
 def cross_step(x_BD: Tensor, query: Parts, output: Parts, keys: Tensor, values: Tensor, bias: Tensor | None) -> Tensor:
+    """Cross-attention of one token; `bias` [B, 1, 1, S] is −∞ where there is no memory."""
     batch, heads, _, width = keys.shape
     asked = linear(x_BD, query).view(batch, heads, 1, width)
     out = F.scaled_dot_product_attention(asked, keys, values, bias)

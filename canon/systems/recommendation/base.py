@@ -9,11 +9,10 @@ Shapes: U users, I items, N events, B users of a block, K best items, T items to
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Mapping
 from functools import cached_property, partial
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -21,9 +20,7 @@ from canon.contracts import Context, Learner, Recommends
 from canon.data.batching.sequences import Uneven
 from canon.data.schema import Columns, Data
 from canon.kernels import LINE, Later
-from canon.kernels.number import threads
-
-T = TypeVar("T")
+from canon.kernels.number import InThreads, threads
 
 top_items = Later("cpu.top_items")
 BLOCK_BYTES = 256 << 20
@@ -31,7 +28,7 @@ MOST_ROWS = 2048  # of a block: more do not make a product faster
 TOP = 100  # best items that are kept of each user
 
 
-class Recommender(Learner, Recommends):
+class Recommender(InThreads, Learner, Recommends):
     """A learner of who takes what. `seen` are the items of each training user; `known` also those held out, which are
     not recommended again."""
 
@@ -41,7 +38,6 @@ class Recommender(Learner, Recommends):
         self.seen = Uneven(np.zeros(0, np.int32), np.zeros(self.num_users, np.int64))
         self.known = self.seen
         self.arrays: dict[str, np.ndarray] = {}  # what is learned, by name
-        self.threads = 1
         self._loss, self._count = 0.0, 0  # since the last log
 
     @property
@@ -80,13 +76,6 @@ class Recommender(Learner, Recommends):
         keys = np.unique(user[user >= 0].astype(np.int64) * self.num_items + item[user >= 0])
         lengths = np.bincount(keys // self.num_items, minlength=self.num_users)
         return Uneven((keys % self.num_items).astype(np.int32), lengths)
-
-    def in_threads(self, work: Callable[[Any], T], items: list[Any]) -> list[T]:
-        """`work` of every item, in as many threads as there are; results in order."""
-        if self.threads == 1 or len(items) == 1:
-            return [work(item) for item in items]
-        with ThreadPoolExecutor(self.threads) as pool:
-            return list(pool.map(work, items))
 
     def ranges(self, first: int, last: int) -> list[tuple[int, int]]:
         """A range cut into one for each thread."""

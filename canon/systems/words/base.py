@@ -10,11 +10,10 @@ Shapes: N places of the corpus, V words, D dimensions.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Annotated, Any, ClassVar, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -26,10 +25,9 @@ from canon.data.schema import Columns, Data
 from canon.data.text.words import Words
 from canon.errors import CanonError
 from canon.kernels import LINE
-from canon.kernels.number import threads
+from canon.kernels.number import InThreads, threads
 from canon.systems.settings import Positive
 
-T = TypeVar("T")
 Subsample = Annotated[float, Field(ge=0)]
 Rate = Annotated[float, Field(gt=0)]
 
@@ -81,7 +79,7 @@ class WindowConfig:
     )
 
 
-class VectorLearner(Learner, KeepsVectors, AdoptsVectors):
+class VectorLearner(InThreads, Learner, KeepsVectors, AdoptsVectors):
     """A learner whose parameters are float32 matrices with one row per word."""
 
     by_word: ClassVar[tuple[str, ...]] = ("input", "output")  # the arrays whose row i belongs to word i
@@ -93,7 +91,6 @@ class VectorLearner(Learner, KeepsVectors, AdoptsVectors):
         self.seed = context.seed
         self.arrays: dict[str, np.ndarray] = {}  # what is learned, by name: file "model" of a checkpoint
         self.sums: dict[str, np.ndarray] = {}  # what only learning needs: file "optimizer"
-        self.threads = 1
         self.lr_now = float(config.lr)
         self._loss, self._pairs = 0.0, 0.0  # since the last log
         self._adopted: tuple[Mapping[str, Any], Words] | None = None
@@ -162,13 +159,6 @@ class VectorLearner(Learner, KeepsVectors, AdoptsVectors):
             self._pairs += pairs
         self.lr_now = self.rate(last)
         return True
-
-    def in_threads(self, work: Callable[[Any], T], items: list[Any]) -> list[T]:
-        """`work` of every item, in as many threads as there are; results in order."""
-        if self.threads == 1 or len(items) == 1:
-            return [work(item) for item in items]
-        with ThreadPoolExecutor(self.threads) as pool:  # its threads live for a step: 0.1 ms against hundreds
-            return list(pool.map(work, items))
 
     def logs(self) -> dict[str, float]:
         """The mean loss per pair since the last call, and the rate."""

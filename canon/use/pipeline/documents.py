@@ -8,7 +8,7 @@ Shapes: n documents.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -104,8 +104,3 @@ def _reads(read: Any, cell: Any) -> bool:
         return cell in (None, "") or read(cell) is not None
     except (TypeError, ValueError):
         return False
-
-
-def checked_columns(names: Iterable[str], rows: StoredDocuments, where: str) -> None:
-    for name in names:
-        rows.column(name, where)
