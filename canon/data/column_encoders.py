@@ -263,8 +263,8 @@ class LikenessColumns(ColumnEncoder):
         idf, rarest = weights_of(chain(table.stream(name, order), table.stream(other, order)), _words)
         encoder = cls(name, 0.0, 1.0, tuple(idf), other, tuple(idf.values()), rarest)
         numbers = encoder._numbers(table, order)
-        stds = numbers.std(axis=0)
-        scales = np.where(stds > 0, stds, 1.0).round(6)
+        stds = numbers.std(axis=0).round(6)
+        scales = np.where(stds > 0, stds, 1.0)
         return replace(encoder, means=tuple(numbers.mean(axis=0).round(6).tolist()), stds=tuple(scales.tolist()))
 
     def _numbers(self, table: Table, rows: np.ndarray) -> np.ndarray:

@@ -396,6 +396,13 @@ def test_texts_of_one_class_are_running_text_and_it_says_why() -> None:
     assert 'has the label "pos"; at least two classes are needed.' in chosen.sentence
 
 
+def test_a_text_of_lone_words_has_no_score_and_a_report(canon: Canon) -> None:
+    """Nothing is beside anything, in any part."""
+    write("t.csv", "\n".join(["text", *(f"w{number}" for number in range(12))]) + "\n")
+    trained = canon("train", "word2vec", "--data", "t.csv", "--out", "run", "--set", "train.epochs=1")
+    assert trained.code == 0 and Path("run/report.html").exists(), trained.err
+
+
 def test_a_log_of_clicks_is_recognised(canon: Canon) -> None:
     """By its label; a column of ids is left out."""
     write("t.csv", clicks())

@@ -267,3 +267,17 @@ def test_a_hash_may_begin_a_row_or_a_name() -> None:
         Path("t.csv").write_text(head + "\n" + "#a,3,x\nb,4,y\n" * 5)
         table = read_table(Path("t.csv"), DataConfig(source="t.csv"))
         assert table.names[0] == first and len(table) == 10 + head.count("\n") + (first == "1")
+
+
+def test_texts_that_are_all_equally_alike(tmp_path: Path, canon: Canon) -> None:
+    """Their numbers differ by rounding alone."""
+    rows = [[f"one two {number}", f"three four five six {number}", number % 2] for number in range(70)]
+    path = write(tmp_path / "t.csv", "premise,hypothesis,label", rows)
+    trained = canon("train", path, "--out", "run", "--set", "train.steps=2")
+    assert trained.code == 0, trained.err
+
+
+def test_a_time_zone_is_no_warning(tmp_path: Path, recwarn: pytest.WarningsRecorder, canon: Canon) -> None:
+    rows = [[f"2023-01-{1 + n // 24:02}T{n % 24:02}:00:00{('Z', '+01:00')[n % 2]}", f"{n % 24}.5"] for n in range(90)]
+    said = canon("check", write(tmp_path / "t.csv", "timestamp,load", rows)).out
+    assert 'Read as dates: "timestamp"' in said and not recwarn.list

@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 
 from canon.data.formats.files import ending, whole_lines
+from canon.data.formats.names import LABELS, SEVERAL
 from canon.errors import CanonError, unknown
 
 # In columns of numbers, in upper or lower case: nothing, what databases and spreadsheets write, what people write.
@@ -24,6 +25,7 @@ MISSING = frozenset(
         *("missing", "unknown", "undefined", "not available", "?", "-", "--", "---", "–", "—", ".", ".."),
     )
 )
+SEPARATOR = ";"  # of several labels that a list had
 _SIGN = r"(?:[$€£¥₹₩]|(?:us|a|c|hk|nz)\$|%|‰|usd|eur|gbp|cny|rmb|jpy|chf)"
 
 
@@ -129,6 +131,19 @@ def json_cell(path: Path | str, line: int, name: str, value: Any) -> str:
     if isinstance(value, list | dict):
         raise json_mistake(path, line, name, value)
     return json.dumps(value)
+
+
+def has_labels(name: str, label: str = "") -> bool:
+    """Whether the lists of a column are labels: it is the one asked for, or its name says so."""
+    return name == label or name.strip().lower() in (*LABELS, *SEVERAL)
+
+
+def labels_cell(value: Any) -> Any:
+    """A list of labels as one cell, as in "a;b"; any other value as it is."""
+    if not (isinstance(value, list) and all(isinstance(part, str | int) for part in value)):
+        return value
+    parts = [str(part) for part in value]
+    return value if any(SEPARATOR in part for part in parts) else SEPARATOR.join(parts)
 
 
 def json_mistake(path: Path | str, line: int, name: str, value: list | dict) -> CanonError:

@@ -25,9 +25,11 @@ from canon.data.formats.cells import (
     MISSING,
     csv_rows,
     has_decimal_comma,
+    has_labels,
     header_of,
     json_cell,
     json_mistake,
+    labels_cell,
     naming_note,
     parse_amount,
     parse_number,
@@ -385,12 +387,13 @@ def _slow_columns(path: Path, rows: Iterator[tuple[int, list[str]]], header: tup
 
 
 def _read_jsonl(path: Path, config: Columns) -> Table:
-    """Fields of objects inside objects are columns, as in meta.lang; a column of lists is left out."""
+    """Fields of objects inside objects are columns, as in meta.lang; a column of lists that are not labels is left out."""
     columns: dict[str, list[str]] = {}
     lists: dict[str, CanonError] = {}
     count = 0
     for number, row in json_lines.flattened(path, config.encoding):
         for name, value in row.items():
+            value = labels_cell(value) if has_labels(name, config.label) else value
             if isinstance(value, list):
                 lists.setdefault(name, json_mistake(path, number, name, value))
                 continue
