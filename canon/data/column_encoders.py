@@ -92,6 +92,7 @@ class NumberColumn(ColumnEncoder):
     flag: bool = False  # whether a second feature says that the number is missing
     comma: bool | None = None  # of amounts: whether a comma is the decimal point
     strays: bool = False  # whether a text counts as a missing number
+    unit: str = ""  # what is after the numbers
 
     @property
     def width(self) -> int:
@@ -103,7 +104,8 @@ class NumberColumn(ColumnEncoder):
         known = chosen[np.isfinite(chosen)]
         std = float(known.std())
         flag = flag and len(known) < len(chosen)
-        return cls(name, float(known.mean()), std if std > 0 else 1.0, (), flag, table.commas.get(name), strays)
+        how = flag, table.commas.get(name), strays, table.units.get(name, "")
+        return cls(name, float(known.mean()), std if std > 0 else 1.0, (), *how)
 
     def write(self, table: Table, features: np.ndarray) -> None:
         values = table.numbers(self.name)[0]

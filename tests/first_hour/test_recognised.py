@@ -112,6 +112,16 @@ def squad(paragraphs: int = 60) -> list[str]:
     return [json.dumps({"data": [{"title": "towers", "paragraphs": listed}]})]
 
 
+def unpacked() -> None:
+    """As an archive leaves them: the folder of classes below others of one folder each."""
+    for number in range(24):
+        path = Path(f"pets/pets/images/{'val' if number % 6 == 5 else 'train'}/{'ab'[number % 2]}/{number}.png")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (32, 32)).save(path)
+    write("pets/README.txt", ["Pictures of pets."])
+    write("pets/__MACOSX/pets/._1.png", ["-"])
+
+
 def rated(rows: Sequence[dict[str, Any]]) -> list[str]:
     return [json.dumps(row, ensure_ascii=False) for row in rows]
 
@@ -213,6 +223,22 @@ SHAPES = {
         ),
         "fasttext-classifier",
         ('the label is the column "tags"', 'Several labels in a cell are separated by ";"'),
+    ),
+    "rows by their names, as pandas writes them": Shape(
+        "t.json",
+        file("t.json", [json.dumps({f"{n}": {"text": t, "mood": "ab"[m]} for n, (t, m) in enumerate(reviews())})]),
+        "fasttext-classifier",
+        ('The text is the column "text", the label is the column "mood"',),
+    ),
+    "pictures below other folders": Shape("pets", unpacked, "resnet", ("20 train, 4 valid",)),
+    "texts below other folders": Shape(
+        "d",
+        lambda: [
+            *(write(f"d/films/{'ab'[mood]}/{n}.txt", [text]) for n, (text, mood) in enumerate(reviews(60))),
+            write("d/films/README", ["Reviews of films."]),
+        ],
+        "fasttext-classifier",
+        ("Each folder is a class: a, b.", "Ignored in films: README."),
     ),
     "choices by letters": Shape(
         "t.csv",

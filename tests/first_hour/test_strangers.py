@@ -379,6 +379,7 @@ def test_a_dozen_rows_are_not_said_to_have_taught_nothing(canon: Canon) -> None:
     [
         ("", "t.csv is empty."),
         ("a,b,label\n", "t.csv has a header but no rows."),
+        ('a,b\n1,2\n3,"4",5\n', "A cell that holds the separator must be between double quotes."),
         ("x\n1\n2\n3\n", 't.csv has no column but the label "x"; there is nothing to predict it from.'),
         ("a,label\n" + "1,x\n2,x\n" * 20, 't.csv: every row has the label "x"; at least two classes are needed.'),
     ],

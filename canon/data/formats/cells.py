@@ -6,6 +6,7 @@ import csv
 import json
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -41,6 +42,8 @@ def _amount(groups: str, point: str) -> re.Pattern[str]:
     )
 
 
+_UNIT = re.compile(r"[-−+]?\d[\d.,]*\s*(?P<unit>[^\d\s.,;:()+\-−/][^\d\s]{0,9})")
+_FEWEST_MEASURED = 20  # different cells of a column with a unit; fewer may be names, such as 2WD and 4WD
 _AMOUNT, _WITH_COMMA = _amount(",", r"\."), _amount(".", ",")
 
 
@@ -75,7 +78,9 @@ def csv_rows(path: Path, encoding: str, delimiter: str, skip: int = 0) -> Iterat
 
 def ragged(path: Path, line: int, cells: Sequence[str], names: Sequence[str]) -> CanonError:
     have, want = counted(len(cells), "cell"), counted(len(names), "column")
-    return CanonError(f"{path}, line {line}: {have}, but there {'is' if len(names) == 1 else 'are'} {want}.")
+    quoted = len(cells) > len(names) and ending(path) not in (".tsv", ".tab")
+    more = " A cell that holds the separator must be between double quotes." if quoted else ""
+    return CanonError(f"{path}, line {line}: {have}, but there {'is' if len(names) == 1 else 'are'} {want}.{more}")
 
 
 def header_of(path: Path, line: int, cells: list[str], delimiter: str) -> tuple[str, ...]:
@@ -148,7 +153,9 @@ def labels_cell(value: Any) -> Any:
 
 def json_mistake(path: Path | str, line: int, name: str, value: list | dict) -> CanonError:
     what = "a list" if isinstance(value, list) else "an object"
-    return CanonError(f'{path}, line {line}: "{name}" is {what}; a cell is text, a number, true, false or null.')
+    turns = isinstance(value, list) and bool(value) and isinstance(value[0], dict)
+    write = "; write a dialogue as one text" if turns else ""
+    return CanonError(f'{path}, line {line}: "{name}" is {what}; a cell is text, a number, true, false or null{write}.')
 
 
 def parse_number(text: str) -> float | None:
@@ -170,6 +177,14 @@ def parse_amount(text: str, comma: bool = False) -> float | None:
     number = float(f"{re.sub(r'[^0-9]', '', match['whole'])}.{match['rest'] or 0}")
     is_negative = match["debt"] or (match["minus"] or match["inner"] or "+") in "-−"
     return -number if is_negative else number
+
+
+def unit_of(texts: Sequence[str]) -> str:
+    """The unit after nearly all numbers of a column ("1248 CC", "89.5平米"); "" where there is none."""
+    measured = [text.strip() for text in texts if parse_amount(text) is None and parse_amount(text, True) is None]
+    units = Counter(match["unit"] for text in measured if (match := _UNIT.fullmatch(text)))
+    unit, count = units.most_common(1)[0] if units else ("", 0)
+    return unit if 10 * count >= 9 * len(texts) and len(set(measured)) >= _FEWEST_MEASURED else ""
 
 
 def has_decimal_comma(texts: Iterable[str]) -> bool | None:

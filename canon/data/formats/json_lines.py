@@ -65,12 +65,16 @@ def is_whole(path: Path, encoding: str = "utf-8") -> bool:
 
 
 def _items(whole: Any) -> list[Any]:
-    """The objects in a list; in an object the one list of them, or its columns, as pandas writes them."""
+    """The objects in a list; in an object the one list of them, or its rows or columns, as pandas writes
+    them: it has more rows than columns."""
     if isinstance(whole, list) or not isinstance(whole, dict):
         return whole if isinstance(whole, list) else [whole]
     lists = [value for value in whole.values() if isinstance(value, list) and value and isinstance(value[0], dict)]
     if len(lists) == 1 and _ARTICLES not in lists[0][0]:
         return lists[0]
+    inside = list(whole.values())
+    if all(isinstance(value, dict) for value in inside) and len(inside) > max(map(len, inside), default=0):
+        return inside
     columns = [list(value.values()) if isinstance(value, dict) else value for value in whole.values()]
     sizes = {len(column) if isinstance(column, list) else 0 for column in columns}
     if len(columns) > 1 and len(sizes) == 1 and sizes.pop() > 1:
