@@ -92,6 +92,7 @@ class NumberColumn(ColumnEncoder):
     flag: bool = False  # whether a second feature says that the number is missing
     comma: bool | None = None  # of amounts: whether a comma is the decimal point
     strays: bool = False  # whether a text counts as a missing number
+    unit: str = ""  # what is after the numbers
 
     @property
     def width(self) -> int:
@@ -103,7 +104,8 @@ class NumberColumn(ColumnEncoder):
         known = chosen[np.isfinite(chosen)]
         std = float(known.std())
         flag = flag and len(known) < len(chosen)
-        return cls(name, float(known.mean()), std if std > 0 else 1.0, (), flag, table.commas.get(name), strays)
+        how = flag, table.commas.get(name), strays, table.units.get(name, "")
+        return cls(name, float(known.mean()), std if std > 0 else 1.0, (), *how)
 
     def write(self, table: Table, features: np.ndarray) -> None:
         values = table.numbers(self.name)[0]
@@ -263,8 +265,8 @@ class LikenessColumns(ColumnEncoder):
         idf, rarest = weights_of(chain(table.stream(name, order), table.stream(other, order)), _words)
         encoder = cls(name, 0.0, 1.0, tuple(idf), other, tuple(idf.values()), rarest)
         numbers = encoder._numbers(table, order)
-        stds = numbers.std(axis=0)
-        scales = np.where(stds > 0, stds, 1.0).round(6)
+        stds = numbers.std(axis=0).round(6)
+        scales = np.where(stds > 0, stds, 1.0)
         return replace(encoder, means=tuple(numbers.mean(axis=0).round(6).tolist()), stds=tuple(scales.tolist()))
 
     def _numbers(self, table: Table, rows: np.ndarray) -> np.ndarray:

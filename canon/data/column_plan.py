@@ -201,6 +201,7 @@ def refuse(table: Table, encoders: Sequence[ColumnEncoder], missing: str) -> Non
             continue
         if encoder.comma is not None:
             table.commas.setdefault(encoder.name, encoder.comma)
+            table.units.setdefault(encoder.name, encoder.unit)
         facts = table.facts(encoder.name)
         if facts.bad and not encoder.strays:
             text = short(table.text(encoder.name, facts.first_bad))

@@ -118,7 +118,7 @@ def choose(
             kept, held = np.split(np.arange(len(left)), [len(left) - held_count(len(left), share)])
         else:
             kept, held = draw(share, name)
-            how = "of the articles at random" if groups is not None else "at random"
+            how = "of the texts at random" if groups is not None else "at random"
             rule[name] = f"{share:g} {how if classes is None else 'of each class'}"
         chosen[name] = "train", rows_of(left[held])
         left = left[kept]

@@ -87,7 +87,7 @@ def _cards(facts: RunFacts) -> str:
     items = []
     if facts["ended"]:
         splits = list(dict.fromkeys(score["split"] for score in facts["scores"]))
-        split = "test" if "test" in splits else splits[-1]
+        split = "test" if "test" in splits or not splits else splits[-1]
         chosen = (score for score in facts["scores"] if score["split"] == split and score["metric"] == monitor)
         score = next(chosen, None)
         items.append(page.card(f"{split} {monitor}", page.cell(score and score["value"]), _inside(score, split)))

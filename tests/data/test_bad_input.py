@@ -68,7 +68,11 @@ CASES: dict[str, tuple[Callable[[Path], Path], dict[str, Any], str]] = {
     "empty file": (text(""), {}, "{p} is empty."),
     "header only": (text("a,b\n"), {}, "{p} has a header but no rows."),
     "ragged row": (text("a,b\n1,2\n3\n4,5\n"), {}, "{p}, line 3: 1 cell, but there are 2 columns."),
-    "row too long": (text('a,b\n"x\ny",2\n3,4,5\n'), {}, "{p}, line 4: 3 cells, but there are 2 columns."),
+    "row too long": (
+        text('a,b\n"x\ny",2\n3,4,5\n'),
+        {},
+        "{p}, line 4: 3 cells, but there are 2 columns. A cell that holds the separator must be between double quotes.",
+    ),
     "open quote": (text('a,b\n1,"2\n'), {}, "{p}, line 2: unexpected end of data (a quote that is not closed?)."),
     "wrong encoding": (
         text(b"nom,y\n\x81t\x81,1\n"),

@@ -434,14 +434,16 @@ def test_parts_that_cannot_be_kept_apart_are_one_sentence(canon: Canon) -> None:
         ("t.zip", "t.zip is an archive: unpack it and give the folder or file in it."),
         ("t.pdf", "t.pdf is a document: save its text as .txt."),
         ("t.npz", "t.npz holds arrays or tables of another program: write them as CSV or Parquet."),
+        ("arrays/t.npy", "arrays/t.npy holds arrays or tables of another program: write them as CSV or Parquet."),
         ("https://example.org/t.csv", "is an address: fetch the file first and give its path here."),
     ],
 )
 def test_files_of_other_programs_say_what_to_do(name: str, sentence: str, canon: Canon) -> None:
-    if "/" not in name:
+    if ":" not in name:
+        Path("arrays").mkdir()
         Path(name).write_bytes(b"PK\x03\x04" + bytes(range(256)))
     for verb in ("check", "train"):
-        done = canon(verb, name)
+        done = canon(verb, name.replace("/t.npy", ""))
         assert done.code == 2 and done.err.endswith(f"{sentence}\n"), done.err
 
 

@@ -155,6 +155,8 @@ def test_words_to_tag(folder: Path) -> None:
     assert without_names(model.predict("new.jsonl")) == without_names([wanted, wanted])
     with pytest.raises(CanonError, match='row 2: there are no "words", and no "text"'):
         model.predict([{"text": "Ann"}, {"other": "Ann"}])
+    with pytest.raises(CanonError, match="tags was trained on sentences with tags and predicts from a text"):
+        model.predict([["Ann", "sees"]])
 
 
 def test_a_row_as_json(folder: Path, canon: Callable[..., Any]) -> None:

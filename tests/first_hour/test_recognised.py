@@ -75,9 +75,19 @@ def hub(kind: str) -> None:
     elif kind == "tags":
         columns = {"tokens": [[draw.choice(["Anna", "Bob"]), "visits", "Rome"] for _ in range(60)]}
         columns["ner_tags"] = [[1, 0, 2]] * 60
+    elif kind == "choices":
+        columns = {"question": [f"What is {n}?" for n in range(60)], "answer": [n % 2 for n in range(60)]}
+        columns["choices"] = [[f"{n}", f"{n + 1}"] for n in range(60)]
+    elif kind == "questions":
+        columns = {"context": [f"Tower {n} is old." for n in range(60)], "question": ["Which?"] * 60}
+        columns["answers"] = [{"text": [f"{n}"], "answer_start": [6]} for n in range(60)]
+    elif kind == "labels":
+        columns = {"text": [text for text, _ in reviews()], "id": [f"r{n}" for n in range(len(reviews()))]}
+        columns["labels"] = [[2] if n % 5 == 4 else [mood, 2][: 1 + n % 3 % 2] for n, (_, mood) in enumerate(reviews())]
     else:
         columns = {"translation": [{"en": f"I see {n} dogs.", "de": f"Ich sehe {n} Hunde."} for n in range(60)]}
-    features = {"text": {"label": label}, "tags": {"ner_tags": tags}, "pairs": {}}[kind]
+    lists = {"labels": {"feature": {**label, "names": ["bad", "good", "old"]}, "_type": "Sequence"}}
+    features = {"text": {"label": label}, "tags": {"ner_tags": tags}, "labels": lists}.get(kind, {})
     schema = {b"huggingface": json.dumps({"info": {"features": features}}).encode()}
     Path("hub/data").mkdir(parents=True)
     parquet.write_table(pa.table(columns).replace_schema_metadata(schema), "hub/data/train-00000-of-00001.parquet")
@@ -88,6 +98,28 @@ def pictures() -> None:
         path = Path(f"pets/{'cat' if number % 2 else 'dog'}/{number}.jpg")
         path.parent.mkdir(parents=True, exist_ok=True)
         Image.new("RGB", (300 + 10 * number, 200)).save(path)
+
+
+def squad(paragraphs: int = 60) -> list[str]:
+    """One article, as people write of their own documents."""
+    listed = [
+        {
+            "context": f"Tower {n} is old.",
+            "qas": [{"question": "Which?", "answers": [{"text": f"{n}", "answer_start": 6}]}],
+        }
+        for n in range(paragraphs)
+    ]
+    return [json.dumps({"data": [{"title": "towers", "paragraphs": listed}]})]
+
+
+def unpacked() -> None:
+    """As an archive leaves them: the folder of classes below others of one folder each."""
+    for number in range(24):
+        path = Path(f"pets/pets/images/{'val' if number % 6 == 5 else 'train'}/{'ab'[number % 2]}/{number}.png")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (32, 32)).save(path)
+    write("pets/README.txt", ["Pictures of pets."])
+    write("pets/__MACOSX/pets/._1.png", ["-"])
 
 
 def rated(rows: Sequence[dict[str, Any]]) -> list[str]:
@@ -173,6 +205,48 @@ SHAPES = {
     ),
     "Parquet with tags": Shape("hub", lambda: hub("tags"), "finetune", ("The tags are entities in BIO form",)),
     "Parquet with structs": Shape("hub", lambda: hub("pairs"), "transformer"),
+    "Parquet with lists of labels": Shape(
+        "hub",
+        lambda: hub("labels"),
+        "fasttext-classifier",
+        ('Several labels in a cell are separated by ";"', "bad;old"),
+    ),
+    "Parquet with questions and choices": Shape(
+        "hub", lambda: hub("choices"), "finetune", ("several texts for a question",)
+    ),
+    "Parquet with questions on texts": Shape("hub", lambda: hub("questions"), "finetune", ("a text that answers",)),
+    "lists of labels": Shape(
+        "t.jsonl",
+        file(
+            "t.jsonl",
+            rated([{"text": text, "tags": ["abc"[n % 3], "abc"[n % 4 % 3]]} for n, (text, _) in enumerate(reviews())]),
+        ),
+        "fasttext-classifier",
+        ('the label is the column "tags"', 'Several labels in a cell are separated by ";"'),
+    ),
+    "rows by their names, as pandas writes them": Shape(
+        "t.json",
+        file("t.json", [json.dumps({f"{n}": {"text": t, "mood": "ab"[m]} for n, (t, m) in enumerate(reviews())})]),
+        "fasttext-classifier",
+        ('The text is the column "text", the label is the column "mood"',),
+    ),
+    "pictures below other folders": Shape("pets", unpacked, "resnet", ("20 train, 4 valid",)),
+    "texts below other folders": Shape(
+        "d",
+        lambda: [
+            *(write(f"d/films/{'ab'[mood]}/{n}.txt", [text]) for n, (text, mood) in enumerate(reviews(60))),
+            write("d/films/README", ["Reviews of films."]),
+        ],
+        "fasttext-classifier",
+        ("Each folder is a class: a, b.", "Ignored in films: README."),
+    ),
+    "choices by letters": Shape(
+        "t.csv",
+        file("t.csv", table([(n, f"What is {n}?", n, n + 1, "BA"[n % 2]) for n in range(60)], ",Question,A,B,Answer")),
+        "finetune",
+        ("the right one of several texts",),
+    ),
+    "questions on one article": Shape("t.json", file("t.json", squad()), "finetune", ("49 train, 5 valid, 6 test",)),
     "places of entities": Shape(
         "t.jsonl",
         file("t.jsonl", rated(sentences())),

@@ -379,6 +379,7 @@ def test_a_dozen_rows_are_not_said_to_have_taught_nothing(canon: Canon) -> None:
     [
         ("", "t.csv is empty."),
         ("a,b,label\n", "t.csv has a header but no rows."),
+        ('a,b\n1,2\n3,"4",5\n', "A cell that holds the separator must be between double quotes."),
         ("x\n1\n2\n3\n", 't.csv has no column but the label "x"; there is nothing to predict it from.'),
         ("a,label\n" + "1,x\n2,x\n" * 20, 't.csv: every row has the label "x"; at least two classes are needed.'),
     ],
@@ -394,6 +395,13 @@ def test_texts_of_one_class_are_running_text_and_it_says_why() -> None:
     chosen = choose_system(DataConfig(source="t.csv"), lambda task: TASK_RECORDS[task].targets)
     assert chosen.name == "word2vec" and "t.csv is running text: training word2vec" in chosen.sentence
     assert 'has the label "pos"; at least two classes are needed.' in chosen.sentence
+
+
+def test_a_text_of_lone_words_has_no_score_and_a_report(canon: Canon) -> None:
+    """Nothing is beside anything, in any part."""
+    write("t.csv", "\n".join(["text", *(f"w{number}" for number in range(12))]) + "\n")
+    trained = canon("train", "word2vec", "--data", "t.csv", "--out", "run", "--set", "train.epochs=1")
+    assert trained.code == 0 and Path("run/report.html").exists(), trained.err
 
 
 def test_a_log_of_clicks_is_recognised(canon: Canon) -> None:

@@ -106,12 +106,16 @@ class Encoding(ABC):
         """The ending of a file that would hold what comes by standard input, by its first bytes."""
         return ".txt"
 
+    def kinds_of(self, schema: Any) -> Sequence[Kind]:
+        """The kinds of data that a run of this schema reads."""
+        return self.reads
+
     def accepted(self, schema: Any, run: str) -> str:
         """The beginning of a sentence: what `predict` takes."""
         forms = ["a text"] * self.takes_text + ["a file"] + ["a dict", "a data frame"] * self.takes_rows
         shape = self.array_shape(schema)
         array = f", or an array [{', '.join(map(str, ('N', *shape)))}]" if shape else ""
-        wanted = " or ".join(kind.plural for kind in self.reads)
+        wanted = " or ".join(kind.plural for kind in self.kinds_of(schema))
         return f"{run} was trained on {wanted} and predicts from {', '.join(forms)}, a list of these{array}"
 
 

@@ -154,6 +154,9 @@ class FramedEncoding(Encoding):
             raise CanonError(f"The run predicts {schema.target.what}, but {source.name} is for {asked}.")
         return columns_of(schema, source.scored())[0]
 
+    def kinds_of(self, schema: FramedSchema) -> Sequence[Kind]:
+        return [kind for kind in self.reads if type(schema.target) in kind.targets]
+
     def inputs(self, schema: FramedSchema, sources: Sequence[Given], config: Any, text: bool) -> Inputs:
         from canon.data.encodings.framed_inputs import read_rows
 

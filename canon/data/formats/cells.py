@@ -6,6 +6,7 @@ import csv
 import json
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any, Literal
 import numpy as np
 
 from canon.data.formats.files import ending, whole_lines
+from canon.data.formats.names import LABELS, SEVERAL
 from canon.errors import CanonError, unknown
 
 # In columns of numbers, in upper or lower case: nothing, what databases and spreadsheets write, what people write.
@@ -24,6 +26,7 @@ MISSING = frozenset(
         *("missing", "unknown", "undefined", "not available", "?", "-", "--", "---", "–", "—", ".", ".."),
     )
 )
+SEPARATOR = ";"  # of several labels that a list had
 _SIGN = r"(?:[$€£¥₹₩]|(?:us|a|c|hk|nz)\$|%|‰|usd|eur|gbp|cny|rmb|jpy|chf)"
 
 
@@ -39,6 +42,8 @@ def _amount(groups: str, point: str) -> re.Pattern[str]:
     )
 
 
+_UNIT = re.compile(r"[-−+]?\d[\d.,]*\s*(?P<unit>[^\d\s.,;:()+\-−/][^\d\s]{0,9})")
+_FEWEST_MEASURED = 20  # different cells of a column with a unit; fewer may be names, such as 2WD and 4WD
 _AMOUNT, _WITH_COMMA = _amount(",", r"\."), _amount(".", ",")
 
 
@@ -73,7 +78,9 @@ def csv_rows(path: Path, encoding: str, delimiter: str, skip: int = 0) -> Iterat
 
 def ragged(path: Path, line: int, cells: Sequence[str], names: Sequence[str]) -> CanonError:
     have, want = counted(len(cells), "cell"), counted(len(names), "column")
-    return CanonError(f"{path}, line {line}: {have}, but there {'is' if len(names) == 1 else 'are'} {want}.")
+    quoted = len(cells) > len(names) and ending(path) not in (".tsv", ".tab")
+    more = " A cell that holds the separator must be between double quotes." if quoted else ""
+    return CanonError(f"{path}, line {line}: {have}, but there {'is' if len(names) == 1 else 'are'} {want}.{more}")
 
 
 def header_of(path: Path, cells: list[str], delimiter: str) -> tuple[str, ...]:
@@ -131,9 +138,24 @@ def json_cell(path: Path | str, line: int, name: str, value: Any) -> str:
     return json.dumps(value)
 
 
+def has_labels(name: str, label: str = "") -> bool:
+    """Whether the lists of a column are labels: it is the one asked for, or its name says so."""
+    return name == label or name.strip().lower() in (*LABELS, *SEVERAL)
+
+
+def labels_cell(value: Any) -> Any:
+    """A list of labels as one cell, as in "a;b"; any other value as it is."""
+    if not (isinstance(value, list) and all(isinstance(part, str | int) for part in value)):
+        return value
+    parts = [str(part) for part in value]
+    return value if any(SEPARATOR in part for part in parts) else SEPARATOR.join(parts)
+
+
 def json_mistake(path: Path | str, line: int, name: str, value: list | dict) -> CanonError:
     what = "a list" if isinstance(value, list) else "an object"
-    return CanonError(f'{path}, line {line}: "{name}" is {what}; a cell is text, a number, true, false or null.')
+    turns = isinstance(value, list) and bool(value) and isinstance(value[0], dict)
+    write = "; write a dialogue as one text" if turns else ""
+    return CanonError(f'{path}, line {line}: "{name}" is {what}; a cell is text, a number, true, false or null{write}.')
 
 
 def parse_number(text: str) -> float | None:
@@ -155,6 +177,14 @@ def parse_amount(text: str, comma: bool = False) -> float | None:
     number = float(f"{re.sub(r'[^0-9]', '', match['whole'])}.{match['rest'] or 0}")
     is_negative = match["debt"] or (match["minus"] or match["inner"] or "+") in "-−"
     return -number if is_negative else number
+
+
+def unit_of(texts: Sequence[str]) -> str:
+    """The unit after nearly all numbers of a column ("1248 CC", "89.5平米"); "" where there is none."""
+    measured = [text.strip() for text in texts if parse_amount(text) is None and parse_amount(text, True) is None]
+    units = Counter(match["unit"] for text in measured if (match := _UNIT.fullmatch(text)))
+    unit, count = units.most_common(1)[0] if units else ("", 0)
+    return unit if 10 * count >= 9 * len(texts) and len(set(measured)) >= _FEWEST_MEASURED else ""
 
 
 def has_decimal_comma(texts: Iterable[str]) -> bool | None:

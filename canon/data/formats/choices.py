@@ -25,7 +25,7 @@ LETTERS = "ABCDEFGHIJ"
 
 def is_choices(path: Path, encoding: str = "utf-8") -> bool:
     """Whether the first line is an object with a list of choices."""
-    row = json_lines.first_object(path, encoding) if ending(path) in json_lines.ENDINGS else None
+    row = json_lines.first_object(path, encoding) if ending(path) in json_lines.WITH_LISTS else None
     return row is not None and _listed(row) is not None
 
 

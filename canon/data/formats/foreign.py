@@ -12,7 +12,21 @@ _CONVERT = {
     "is an archive: unpack it and give the folder or file in it": (".zip", ".7z", ".rar"),
     "is a document: save its text as .txt": (".pdf", ".doc", ".docx", ".odt", ".rtf", ".html", ".htm", ".epub"),
     "holds arrays or tables of another program: write them as CSV or Parquet": (
-        *(".npz", ".mat", ".h5", ".hdf5", ".pkl", ".pickle", ".rds", ".rdata", ".feather", ".arff", ".sav", ".dta"),
+        *(
+            ".npy",
+            ".npz",
+            ".mat",
+            ".h5",
+            ".hdf5",
+            ".pkl",
+            ".pickle",
+            ".rds",
+            ".rdata",
+            ".feather",
+            ".arff",
+            ".sav",
+            ".dta",
+        ),
         *(".db", ".sqlite"),
     ),
 }

@@ -159,7 +159,8 @@ def pixel_statistics(images: np.ndarray | Column, seed: int = 0) -> tuple[tuple[
 
 def visible(folder: Path) -> list[Path]:
     """What is in a folder, sorted, without hidden files and those that operating systems write."""
-    paths = sorted(path for path in folder.iterdir() if not path.name.startswith(".") and path.name != "Thumbs.db")
+    written = ("Thumbs.db", "desktop.ini", "__MACOSX")
+    paths = sorted(path for path in folder.iterdir() if not path.name.startswith(".") and path.name not in written)
     for path in paths:
         require_readable(path)
     return paths

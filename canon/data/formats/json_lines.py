@@ -1,4 +1,7 @@
-"""JSON in data files: whole texts, or an object on each line; what is wrong is a sentence with file and line."""
+"""JSON in data files: whole texts, or an object on each line; what is wrong is a sentence with file and line.
+
+Rows of Parquet, which have lists and structs too, are read as such objects.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,13 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from canon.data.formats import parquet
 from canon.data.formats.files import ending, read_text, whole_lines
 from canon.errors import CanonError, reason
 from canon.storage import parse_json
 
 ENDINGS = (".jsonl", ".ndjson", ".json")
+WITH_LISTS = (*ENDINGS, ".parquet")
 _ARTICLES = "paragraphs"  # of SQuAD, which has tables inside
 
 
@@ -31,8 +36,11 @@ def parse(text: str, where: str) -> Any:
     return value
 
 
-def rows(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, Any]]:
+def rows(path: Path, encoding: str = "utf-8", batch: int = parquet.BATCH) -> Iterator[tuple[int, Any]]:
     """The number of each line that is not blank, and what it holds; of a .json that is one value, what is in that."""
+    if ending(path) == ".parquet":
+        yield from enumerate(parquet.rows(path, batch), start=1)
+        return
     if is_whole(path, encoding):
         whole = parse(read_text(path, encoding), str(path))
         if isinstance(whole, dict) and "train" in whole and all(isinstance(part, list) for part in whole.values()):
@@ -57,12 +65,16 @@ def is_whole(path: Path, encoding: str = "utf-8") -> bool:
 
 
 def _items(whole: Any) -> list[Any]:
-    """The objects in a list; in an object the one list of them, or its columns, as pandas writes them."""
+    """The objects in a list; in an object the one list of them, or its rows or columns, as pandas writes
+    them: it has more rows than columns."""
     if isinstance(whole, list) or not isinstance(whole, dict):
         return whole if isinstance(whole, list) else [whole]
     lists = [value for value in whole.values() if isinstance(value, list) and value and isinstance(value[0], dict)]
     if len(lists) == 1 and _ARTICLES not in lists[0][0]:
         return lists[0]
+    inside = list(whole.values())
+    if all(isinstance(value, dict) for value in inside) and len(inside) > max(map(len, inside), default=0):
+        return inside
     columns = [list(value.values()) if isinstance(value, dict) else value for value in whole.values()]
     sizes = {len(column) if isinstance(column, list) else 0 for column in columns}
     if len(columns) > 1 and len(sizes) == 1 and sizes.pop() > 1:
@@ -95,7 +107,7 @@ def flat(row: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
 def first_object(path: Path, encoding: str = "utf-8") -> dict[str, Any] | None:
     """What the first line holds, to recognise a file; None where that is not an object."""
     try:
-        _, row = next(rows(path, encoding), (0, None))
+        _, row = next(rows(path, encoding, batch=1), (0, None))
     except CanonError:
         return None
     return row if isinstance(row, dict) else None

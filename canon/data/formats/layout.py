@@ -34,8 +34,10 @@ from canon.errors import CanonError
 TABLES = (".csv", ".tsv", ".tab")
 _OTHERS = (".parquet", ".jsonl", ".ndjson", ".json", ".md", ".rst")  # never text tables
 _SAID = {"\t": "tabs", ";": '";"', "|": '"|"', ",": "commas", " ": "spaces"}
+_BETWEEN = ",;\t|"
 _PEEK, _MOST = 500, 1 << 20  # lines and characters looked at
 _REMARKS = 100  # lines before a table, at most
+_TITLES = 20  # the same of its titles
 _ALIKE = 0.9  # share of lines with as many tabs as most have
 _FEWEST = 3  # lines of a table whose ending does not say that it is one
 _LONG_NAME = 60  # characters; a longer cell is not the name of a column
@@ -84,7 +86,21 @@ def layout_of(path: Path, encoding: str = "utf-8", delimiter: str = "", table: b
     if peeked and (said := _SAYS.fullmatch(peeked[0].strip(' "'))):
         layout = _by_lines(path, peeked[1:], delimiter or said[1], True)
         return layout and layout._replace(skip=layout.skip + 1)
-    return _by_lines(path, peeked, delimiter, table)
+    titles = _titles(peeked, delimiter_of(path, delimiter)) if table or ending(path) in TABLES else 0
+    layout = _by_lines(path, peeked[titles:], delimiter, table)
+    return layout and layout._replace(skip=layout.skip + titles)
+
+
+def _titles(peeked: Sequence[str], delimiter: str) -> int:
+    """How many lines before a table have a cell at most, whatever separates cells, as titles in an export have."""
+    alone = [not any(mark in line.strip(_BETWEEN) for mark in _BETWEEN) for line in peeked[:_TITLES]]
+    start = alone.index(False) if False in alone else 0
+    for separator in dict.fromkeys((delimiter, *_BETWEEN)) if any(map(str.strip, peeked[:start])) else ():
+        widths = [len(row) for line in peeked[start:] for row in _rows([line], separator)]
+        width, count = Counter(widths).most_common(1)[0] if widths else (0, 0)
+        if width >= _FEWEST and widths[0] == width and count >= _ALIKE * len(widths):
+            return start
+    return 0
 
 
 def _by_lines(path: Path, peeked: Sequence[str], delimiter: str, table: bool) -> TableLayout | None:

@@ -10,8 +10,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from canon.data.formats.cells import has_labels, labels_cell
 from canon.data.formats.files import read_bytes
 from canon.errors import CanonError, reason
+
+BATCH = 1 << 14  # rows
 
 
 def load_parquet(path: Path) -> tuple[Any, Any]:
@@ -42,6 +45,12 @@ def columns(path: Path, asked: Sequence[str] = ()) -> tuple[dict[str, Any], tupl
         raise CanonError(f'{path}: two columns are named "{name}".')
     if not table.num_rows:
         raise CanonError(f"{path} has {'columns but no rows' if names else 'no columns'}.")
+    for place, name in enumerate(names):
+        if pa.types.is_list(table.schema.field(name).type) and has_labels(name, next(iter(asked), "")):
+            named = classes.pop(name, [])
+            cells = [labels_cell(_names_of(value, named) if named else value) for value in table[name].to_pylist()]
+            if all(isinstance(cell, str | None) for cell in cells):
+                table = table.set_column(place, name, pa.array(cells, pa.string()))
     lists = [field.name for field in table.schema if pa.types.is_nested(field.type)]
     if len(lists) == len(names) or set(lists) & set(asked):
         name = next((name for name in lists if name in asked), lists[0])
@@ -71,14 +80,15 @@ def class_names(schema: Any) -> dict[str, list[str]]:
         return {}
 
 
-def rows(path: Path) -> Iterator[dict[str, Any]]:
-    """Each row as a dict; lists and structs stay what they are, and class numbers become names."""
+def rows(path: Path, batch: int = BATCH) -> Iterator[dict[str, Any]]:
+    """Each row as a dict; lists and structs stay what they are, and class numbers become names. batch: rows that
+    are read at a time."""
     pa, parquet = load_parquet(path)
     try:
         file = parquet.ParquetFile(path)
         classes = class_names(file.schema_arrow)
-        for batch in file.iter_batches():
-            for row in batch.to_pylist():
+        for some in file.iter_batches(batch):
+            for row in some.to_pylist():
                 yield {**row, **{name: _names_of(row[name], names) for name, names in classes.items() if name in row}}
     except (pa.ArrowException, OSError, ValueError) as mistake:
         raise _not_whole(path, mistake) from None

@@ -8,12 +8,14 @@ bytes, or in another text), everything learnt would be wrong.
 
 from __future__ import annotations
 
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 from canon.data.formats import json_lines
 from canon.data.formats.files import ending, read_text
 from canon.data.formats.rows import Answer, SpanRows
+from canon.data.source import SPLITS
 from canon.errors import CanonError, reason
 
 _FORM = 'SQuAD has {"data": [{"paragraphs": [{"context": …, "qas": [{"question": …, "answers": […]}]}]}]}'
@@ -21,7 +23,7 @@ _FORM = 'SQuAD has {"data": [{"paragraphs": [{"context": …, "qas": [{"question
 
 def is_squad(path: Path, encoding: str = "utf-8") -> bool:
     """Whether a file is SQuAD's JSON, or its first line has a question and a context."""
-    if ending(path) not in json_lines.ENDINGS:
+    if ending(path) not in json_lines.WITH_LISTS:
         return False
     if (row := json_lines.first_object(path, encoding)) is not None:
         return _has_articles(row) or {"question", "context"} <= set(row)
@@ -102,10 +104,14 @@ def _short(text: str) -> str:
 
 
 def _from_articles(path: Path, articles: Any) -> SpanRows:
+    """Questions of one article belong together; of fewer articles than splits, those of one paragraph."""
     questions = _Questions(path)
+    paragraphs = count()
     try:
-        for group, article in enumerate(articles):
+        few = len(articles) < len(SPLITS)
+        for number, article in enumerate(articles):
             for paragraph in article["paragraphs"]:
+                group = next(paragraphs) if few else number
                 for row in paragraph["qas"]:
                     where = f'question "{row.get("id", len(questions.rows) + 1)}"'
                     questions.add(row, paragraph["context"], group, where)

@@ -25,13 +25,16 @@ from canon.data.formats.cells import (
     MISSING,
     csv_rows,
     has_decimal_comma,
+    has_labels,
     header_of,
     json_cell,
     json_mistake,
+    labels_cell,
     naming_note,
     parse_amount,
     parse_number,
     ragged,
+    unit_of,
     unknown_in,
 )
 from canon.data.formats.feature_lines import holds_numbers, read_columns
@@ -87,6 +90,7 @@ class Table:
         self._lengths: dict[str, float] = {}
         self._lines: dict[int, int] = {}
         self.commas: dict[str, bool] = {}  # columns of amounts, and whether a comma is their decimal point
+        self.units: dict[str, str] = {}  # what is after the numbers of these columns, often ""
         self._small = len(self) * len(self.names) <= SMALL
         self._rows: np.ndarray | None = None  # of the file, where this table has some of its rows
 
@@ -200,13 +204,15 @@ class Table:
         """Numbers and amounts, where half of the first cells that are no plain numbers are amounts. With a decimal
         comma, a plain number may be an amount too ("1.234")."""
         first = list(self.stream(name, np.flatnonzero(bad)[:_PEEK]))
+        unit = self.units[name] if name in self.units else unit_of(first)
+        first = [text.strip().removesuffix(unit) for text in first]
         comma = self.commas[name] if name in self.commas else has_decimal_comma(first)
         comma = self._has_decimal_comma() if comma is None else comma
         if 2 * sum(parse_amount(text, comma) is not None for text in first) < len(first):
             return values, bad
-        self.commas[name] = comma
+        self.commas[name], self.units[name] = comma, unit
         rows = np.arange(len(values)) if comma else np.flatnonzero(bad)
-        amounts = [parse_amount(text, comma) for text in self.stream(name, rows)]
+        amounts = [parse_amount(text.strip().removesuffix(unit), comma) for text in self.stream(name, rows)]
         rows = rows[[amount is not None for amount in amounts]]
         values, bad = values.copy(), bad.copy()
         values[rows], bad[rows] = [amount for amount in amounts if amount is not None], False
@@ -385,12 +391,13 @@ def _slow_columns(path: Path, rows: Iterator[tuple[int, list[str]]], header: tup
 
 
 def _read_jsonl(path: Path, config: Columns) -> Table:
-    """Fields of objects inside objects are columns, as in meta.lang; a column of lists is left out."""
+    """Fields of objects inside objects are columns, as in meta.lang; lists are left out unless they are labels."""
     columns: dict[str, list[str]] = {}
     lists: dict[str, CanonError] = {}
     count = 0
     for number, row in json_lines.flattened(path, config.encoding):
         for name, value in row.items():
+            value = labels_cell(value) if has_labels(name, config.label) else value
             if isinstance(value, list):
                 lists.setdefault(name, json_mistake(path, number, name, value))
                 continue

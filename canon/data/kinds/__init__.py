@@ -23,6 +23,7 @@ from canon.data.kinds.images import IMAGES
 from canon.data.kinds.interactions import INTERACTIONS
 from canon.data.kinds.labelled import LABELLED
 from canon.data.kinds.parallel import PARALLEL
+from canon.data.kinds.parts import files_in
 from canon.data.kinds.queries import QUERIES
 from canon.data.kinds.questions import QUESTIONS
 from canon.data.kinds.sentences import SENTENCES
@@ -96,8 +97,9 @@ def _unknown(path: Path, config: Any) -> CanonError:
         return CanonError(f"{path} is an empty folder.")
     if path.is_file() and (mistake := undecoded(path, config.encoding)) is not None:
         return mistake
-    if path.is_file() and (instead := instead_of(path)):
-        return CanonError(f"{path} {instead}.")
+    for file in files_in(path):
+        if instead := instead_of(file):
+            return CanonError(f"{file} {instead}.")
     wrong = f': the ending "{ending(path)}" is unknown' if path.is_file() else " has no files of a known format"
     return CanonError(f"{path}{wrong}; set data.format to one of {', '.join(formats)}.")
 

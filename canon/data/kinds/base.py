@@ -18,6 +18,7 @@ from canon.data.catalogue.builtin import read_builtin
 from canon.data.checking.report import CheckReport
 from canon.data.columns import PEEK, texts_of
 from canon.data.corpus.text_blocks import TextStream
+from canon.data.formats.cells import has_labels, labels_cell
 from canon.data.formats.files import encoding_of, ending
 from canon.data.formats.json_lines import flat
 from canon.data.formats.layout import layout_of
@@ -246,9 +247,10 @@ def peeked(path: Path, config: Any) -> Table:
 def _peeked(file: Path, encoding: str, delimiter: str, *stamp: int) -> Table:
     if ending(file) == ".parquet":  # read whole: a stream of text would leave out the columns of numbers
         rows = [dict(flat(row)) for _, row in islice(row_dicts(file), PEEK)]
-        rows = [{name: cell for name, cell in row.items() if not isinstance(cell, list)} for row in rows]
     else:
         rows = TextStream((file,), tables=True, encoding=encoding, delimiter=delimiter).first_rows(PEEK)
+    rows = [{name: labels_cell(cell) if has_labels(name) else cell for name, cell in row.items()} for row in rows]
+    rows = [{name: cell for name, cell in row.items() if not isinstance(cell, list)} for row in rows]
     names = dict.fromkeys(name for row in rows for name in row)
     cells = {name: ["" if (cell := row.get(name)) is None else str(cell) for row in rows] for name in names}
     layout = layout_of(file, encoding, delimiter, table=True)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from canon.data.catalogue import Dataset
 from canon.data.checking.report import CheckReport
-from canon.data.formats.choices import ANSWERS, QUESTIONS, is_choices, read_choices, right_one
+from canon.data.formats.choices import ANSWERS, LETTERS, QUESTIONS, is_choices, read_choices, right_one
 from canon.data.formats.rows import ChoiceRows
 from canon.data.formats.tables import Table, is_table, read_table
 from canon.data.kinds.base import peeked, records_of
@@ -78,6 +79,7 @@ def choose_columns(table: Table, label: str = "") -> ChoiceColumns | None:
     """By the names of the columns; None for a table without choices."""
     plain = {name.strip().lower(): name for name in reversed(table.names)}
     matching = sorted((name for name in plain if _CHOICE.fullmatch(name)), key=lambda name: name[-1])
+    matching = matching or list(takewhile(plain.__contains__, LETTERS.lower()))  # as C-Eval has them
     spaced = {name.replace(" ", "").replace("_", ""): real for name, real in plain.items()}
     right = label or next((spaced[name] for name in ANSWERS if name in spaced), "")
     if len(matching) > 1:

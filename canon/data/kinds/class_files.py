@@ -19,7 +19,7 @@ from canon.data.formats.images import folder_record, visible
 from canon.data.formats.layout import first_lines, layout_of
 from canon.data.formats.rows import Rows, TextRows
 from canon.data.formats.tables import ENDINGS as TABLES
-from canon.data.kinds.parts import files_in, ignored
+from canon.data.kinds.parts import files_in, ignored, inner
 from canon.data.schema import FileRecord
 from canon.data.source import SPLITS, split_of
 from canon.errors import CanonError
@@ -41,6 +41,7 @@ class ClassFiles(NamedTuple):
 def class_files(folder: Path, known: bool = False) -> ClassFiles | None:
     """The files of each class of a folder; None where they are not sorted by class. known: files of lines must have
     usual names of classes."""
+    folder = inner(folder)
     folders = [item for item in visible(folder) if item.is_dir()]
     roots = {split_of(item): item for item in folders if split_of(item)}
     roots = roots if "train" in roots else {"train": folder}

@@ -42,6 +42,7 @@ TIMES = re.compile(r"(event|click|log|view)?[-_ ]?(time|timestamp|datetime|ts)([
 _RATINGS = re.compile(r"ratings?|scores?|stars")
 _POSITIVE = re.compile(r"\s*(>=|<=|>|<|==|!=)\s*(\S.*?)\s*")
 _COMPARE = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt}
+_ZONE = re.compile(r"(:\d\d(?:\.\d+)?)\s*(?:z|utc|[+-]\d\d:?\d\d)$", re.IGNORECASE)
 _YES = ("1", "true", "yes", "y", "t", "click", "clicked", "positive")
 _MISTAKEN = 0.05  # of all labels: so few others among two values are mistakes
 _MILLISECONDS, _SECONDS = 1e11, 1e8  # a time since 1970 is more
@@ -368,10 +369,15 @@ def _are_times(table: Table, name: str) -> bool:
     if not bad.any():
         return bool(np.nanmin(values, initial=np.inf) > _SECONDS)
     try:
-        np.array([text for text in table.factor(name)[0] if text.strip()], dtype="datetime64[s]")
+        _seconds([text for text in table.factor(name)[0] if text.strip()])
     except ValueError:
         return False
     return True
+
+
+def _seconds(texts: Sequence[str]) -> np.ndarray:
+    """Of dates and times as ISO 8601 writes them, datetime64 [N]; the time zone is not read, as in other tables."""
+    return np.array([_ZONE.sub(r"\1", text.strip()) for text in texts], dtype="datetime64[s]")
 
 
 def click_times(rows: Table, name: str) -> np.ndarray:
@@ -380,7 +386,7 @@ def click_times(rows: Table, name: str) -> np.ndarray:
     if bad.any():
         texts, codes = rows.factor(name)
         try:
-            return np.array(texts, dtype="datetime64[s]").astype(np.float64)[codes]
+            return _seconds(texts).astype(np.float64)[codes]
         except ValueError:
             text = rows.text(name, int(bad.argmax()))
             raise rows.mistake(int(bad.argmax()), f'the time "{short(text)}" is neither a number nor a date.') from None

@@ -15,7 +15,7 @@ from canon.data.checking.counts import count_arrays, count_image_files
 from canon.data.checking.report import CheckReport
 from canon.data.formats import cifar, idx, images, pairs
 from canon.data.kinds.base import Kind, holds_tables, peeked
-from canon.data.kinds.parts import is_about
+from canon.data.kinds.parts import inner, is_about
 from canon.data.paths import find_path, named_set
 from canon.data.settings import Common, layout
 from canon.data.source import ImageSource, Pictures, Source
@@ -44,6 +44,7 @@ class ImageKind(Kind):
                 raise CanonError(f"{path} is one file of a set of images; give its folder.")
             _refuse_names(path, config)
             return ""
+        path = inner(path)
         if idx.is_idx_folder(path):
             return f"{path.name} has IDX files"
         if cifar.find(path) is not None:
@@ -57,6 +58,7 @@ class ImageKind(Kind):
 
     def read(self, path: Path, config: Any, like: Source | None = None) -> ImageSource:
         known = like if isinstance(like, ImageSource) else None
+        name, path = path.name, inner(path)
         form = _form(path, config)
         if form == "cifar":
             if (place := cifar.find(path)) is None:
@@ -67,7 +69,7 @@ class ImageKind(Kind):
         elif form == "idx":
             source = idx.read_folder(path, known.classes if known else ())
         else:
-            source = images.read_folder(path, config.size, config.channels, known)
+            source = replace(images.read_folder(path, config.size, config.channels, known), name=name)
         if known is not None and source.white != known.white:
             raise CanonError(f"{path} has pixels of another range than {known.name}.")
         return source
@@ -80,7 +82,7 @@ class ImageKind(Kind):
 
     def check(self, report: CheckReport, config: Any) -> Source | None:
         if named_set(config.source) is None:
-            path = find_path(config.source)
+            path = inner(find_path(config.source))
             if path.is_dir() and _form(path, config) == "images":
                 count_image_files(report, config, path)
         try:

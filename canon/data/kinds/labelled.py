@@ -30,7 +30,7 @@ from canon.data.formats.tables import Table, is_table, read_table
 from canon.data.kinds.base import holds_tables, peeked, records_of, text_column
 from canon.data.kinds.class_files import class_files, read_classes
 from canon.data.kinds.examples import ExampleKind, ExampleSource, usable
-from canon.data.kinds.parts import leading_file
+from canon.data.kinds.parts import inner, leading_file
 from canon.data.kinds.table import TABLE, read_tables
 from canon.data.paths import find_path, named_set
 from canon.data.settings import Columns, Folds
@@ -109,7 +109,7 @@ class LabelledKind(ExampleKind):
 
     def read(self, path: Path, config: Any, like: Source | None = None) -> ExampleSource:
         if path.is_dir() and (files := class_files(path)):
-            parts, record, notes = read_classes(path, files, config.encoding)
+            parts, record, notes = read_classes(inner(path), files, config.encoding)
             return ExampleSource(path.name, parts, (record,), notes)
         table = config.format in TABLE.formats or holds_tables(path, config)
         if config.format in self.formats or not table or self.holds(leading_file(path) or path, config):

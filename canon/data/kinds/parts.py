@@ -48,6 +48,13 @@ def files_in(path: Path) -> list[Path]:
     return files_in(folders[0]) if len(folders) == 1 and not files else files
 
 
+def inner(folder: Path) -> Path:
+    """Of a folder that holds nothing but a folder of folders, as unpacked archives do, that one."""
+    items = [item for item in visible(folder) if not is_about(item)] if folder.is_dir() else []
+    alone = len(items) == 1 and items[0].is_dir() and not split_of(items[0])
+    return inner(items[0]) if alone and any(item.is_dir() for item in visible(items[0])) else folder
+
+
 def leading_file(path: Path) -> Path | None:
     """The file by which a path is recognised: itself; in a folder the training part, else a table, else the largest."""
     ranked = [
