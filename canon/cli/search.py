@@ -153,6 +153,11 @@ def _mine(
     rows = SENTENCES.source(DataConfig(source=queries[0], valid=0.0, test=0.0)).parts["train"]
     if rows.width < 2:
         raise CanonError(f"{queries[0]} has one text in each row; --mine needs a text and the one that belongs to it.")
+    if rows.scores is not None or rows.labels is not None:
+        raise CanonError(
+            f"{queries[0]} has {'scores' if rows.labels is None else 'classes'}, but --mine needs pairs that all "
+            "belong together: leave out the others, and their column."
+        )
     mined = vectors.mine([row[:2] for row in rows.sentences], count, margin, prompt)
     write_text(out, "".join(dumps(row, ensure_ascii=False) + "\n" for row in mined))
     record = {"file": str(out), "pairs": len(rows), "mined": len(mined)}

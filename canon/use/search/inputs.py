@@ -35,7 +35,7 @@ def _rows(path: Path, column: str, say: Callable[[str], None]) -> Iterator[dict[
             raise CanonError(f"{path} is a text file, which has no columns: leave --column out.")
         return ({"text": text} for line in lines(path, "") if (text := line.strip()))
     stream = TextStream((path,), tables=True, encoding="")
-    chosen = stream.choose_column((column,) if column else _usual(stream), "")
+    chosen = stream.choose_column((column,) if column else _usual(stream), "", "--column")
     if not column:
         say(f'{path}: the text is the column "{chosen}" (--column).')
     return _cells(stream, path, chosen)
