@@ -119,7 +119,7 @@ class TextStream:
     # Tables
 
     def choose_column(self, wanted: Sequence[str], label: str, setting: str = "data.features") -> str:
-        """The column of text: the one asked for (by `setting`), else the one with the longest texts, by the first rows."""
+        """The column of text: the one asked for by `setting`, else the one with the longest texts in the first rows."""
         path = self.files[0]
         rows = self.first_rows(PEEK)
         names = dict.fromkeys(name for row in rows for name in row)
