@@ -457,6 +457,16 @@ def test_the_column_of_text_is_said(run: Path, tmp_path: Path, canon: Callable[.
     assert canon("encode", run, tmp_path / "t.csv", "--column", "short", "--out", tmp_path / "w").err == ""
 
 
+def test_queries_in_a_table_are_its_column(run: Path, corpus: Path, tmp_path: Path, canon: Callable[..., Any]) -> None:
+    encode(run, [corpus], tmp_path / "v")
+    (tmp_path / "q.csv").write_text("id,question,answer\n7,three one,one two three four\n8,nine,five six seven eight\n")
+    asked = ("search", tmp_path / "v", tmp_path / "q.csv", "--top", 1, "--json")
+    result = canon(*asked)
+    assert [row["query"] for row in json.loads(result.out)] == ["three one", "nine"]
+    assert 'the text is the column "question" (--column).' in result.err
+    assert json.loads(canon(*asked, "--column", "answer").out)[0]["query"] == "one two three four"
+
+
 def test_word_vectors_are_a_model_of_texts(tmp_path: Path, corpus: Path, canon: Callable[..., Any]) -> None:
     """A text is the mean of its words' vectors, as they are in the run."""
     words = {"data.source": SOURCE["word-vectors"], "data.tokenizer": "word", "data.min_count": 1, "data.valid": 0.0}
