@@ -13,19 +13,27 @@ from canon.cli.options import AsText, Json, print_result
 from canon.cli.streams import files_of
 from canon.errors import CanonError
 
+_QUERIES = ("query", "question", "text")  # columns of tables of queries
+
 
 def search(
     folder: Annotated[
         str, typer.Argument(metavar="V|RUN", help="A folder of vectors, made by canon encode; or a pipeline's run.")
     ],
     queries: Annotated[
-        list[str], typer.Argument(metavar="QUERY", help="Texts, or files with one on each line; - for standard input.")
+        list[str],
+        typer.Argument(
+            metavar="QUERY", help="Texts, or files with one on each line or in each row; - for standard input."
+        ),
     ],
     top: Annotated[int, typer.Option(min=1, max=10_000, help="How many rows to list.")] = 10,
     method: Annotated[str, typer.Option(help="vectors, bm25 (words, without the model) or hybrid (both).")] = "vectors",
     index: Annotated[str, typer.Option(help="exact, or hnsw, a graph of neighbours.")] = "exact",
     ef: Annotated[int, typer.Option(min=0, help="hnsw: how widely to search; 0: 4 times --top, 64 at least.")] = 0,
     prompt: Annotated[str, typer.Option(help="The name of a prompt of the model, to put before each query.")] = "",
+    column: Annotated[
+        str, typer.Option(help="Tables of queries: their column; default: query, question or text, else the longest.")
+    ] = "",
     model: Annotated[str, typer.Option(help="Where the model of V is now, if it was moved.")] = "",
     mine: Annotated[
         int, typer.Option(min=0, help="QUERY is a file of pairs: write so many hard negatives of each.")
@@ -59,22 +67,20 @@ def search(
             raise CanonError(
                 f"{folder} is a pipeline, whose recipe says how it searches: give --top, --explain, --now."
             )
-        _ask(folder, _asked(queries, text), top, explain, now, json)
+        _ask(folder, _asked(queries, text, column), top, explain, now, json)
         return
     if explain or now:
         raise CanonError(f"--explain and --now belong to pipelines; {folder} is not one.")
     vectors = VectorFolder.open(folder, model)
+    if mine and column:
+        raise CanonError("--column is for tables of queries: leave it out with --mine, which reads pairs.")
     if mine:
         _mine(vectors, queries, mine, margin, prompt, out, json)
         return
     if margin or out:
         raise CanonError("--margin and --out belong to --mine.")
-    texts = _asked(queries, text)
-
-    def say(sentence: str) -> None:
-        print(sentence, file=sys.stderr)
-
-    results = vectors.search(texts, top, method=method, index=index, prompt=prompt, ef=ef, say=say)
+    texts = _asked(queries, text, column)
+    results = vectors.search(texts, top, method=method, index=index, prompt=prompt, ef=ef, say=_remark)
     _remark_nothing(texts, results)
     record = [{"query": query, "results": rows} for query, rows in zip(texts, results, strict=True)]
     several = len(texts) > 1
@@ -106,10 +112,14 @@ def _ask(folder: str, texts: list[str], top: int, explain: bool, now: str, json:
     print_result(json, record, shown)
 
 
+def _remark(sentence: str) -> None:
+    print(sentence, file=sys.stderr)
+
+
 def _remark_nothing(texts: list[str], results: list[list[dict[str, Any]]]) -> None:
     for query, rows in zip(texts, results, strict=True):
         if not rows:
-            print(f"Nothing found for {query[:40]!r}.", file=sys.stderr)
+            _remark(f"Nothing found for {query[:40]!r}.")
 
 
 def _shown(row: dict[str, Any], explain: bool) -> dict[str, str]:
@@ -121,19 +131,20 @@ def _shown(row: dict[str, Any], explain: bool) -> dict[str, str]:
     return {"found": recalls, "stages": stages}
 
 
-def _asked(queries: list[str], text: bool) -> list[str]:
+def _asked(queries: list[str], text: bool, column: str) -> list[str]:
     with files_of([] if text else queries) as files:
-        return _texts(queries if text else files, text)
+        return _texts(queries if text else files, text, column)
 
 
-def _texts(sources: list[str], text: bool) -> list[str]:
-    from canon.data.formats.files import lines
+def _texts(sources: list[str], text: bool, column: str) -> list[str]:
     from canon.data.paths import file_of
+    from canon.use.search.inputs import rows_of
 
     texts: list[str] = []
     for source in sources:
         path = file_of(source, text)
-        texts += [source] if path is None else [line.strip() for line in lines(path, "") if line.strip()]
+        rows = [{"text": source}] if path is None else rows_of([path], column, _remark, _QUERIES)
+        texts += [row["text"] for row in rows if path is None or row["text"].strip()]
     if not texts:
         raise CanonError(f"{', '.join(sources)} holds no query.")
     return texts
@@ -153,6 +164,11 @@ def _mine(
     rows = SENTENCES.source(DataConfig(source=queries[0], valid=0.0, test=0.0)).parts["train"]
     if rows.width < 2:
         raise CanonError(f"{queries[0]} has one text in each row; --mine needs a text and the one that belongs to it.")
+    if rows.scores is not None or rows.labels is not None:
+        raise CanonError(
+            f"{queries[0]} has {'scores' if rows.labels is None else 'classes'}, but --mine needs pairs that all "
+            "belong together: leave out the others, and their column."
+        )
     mined = vectors.mine([row[:2] for row in rows.sentences], count, margin, prompt)
     write_text(out, "".join(dumps(row, ensure_ascii=False) + "\n" for row in mined))
     record = {"file": str(out), "pairs": len(rows), "mined": len(mined)}

@@ -149,11 +149,11 @@ def _some(table: Table, name: str) -> list[str]:
     return list(table.stream(name, np.arange(min(len(table), PEEK))))
 
 
-def choose_features(table: Table, wanted: Sequence[str], label: str) -> tuple[str, ...]:
+def choose_features(table: Table, wanted: Sequence[str], label: str, setting: str = "data.features") -> tuple[str, ...]:
     """The columns to predict from: those asked for, else all but the label."""
     if label and label in wanted:
-        raise CanonError(f'data.features: "{label}" is the label, so it cannot be predicted from.')
-    names = tuple(table.require(name, "data.features") for name in wanted) or tuple(
+        raise CanonError(f'{setting}: "{label}" is the label, so it cannot be predicted from.')
+    names = tuple(table.require(name, setting) for name in wanted) or tuple(
         name for name in table.names if name != label
     )
     if not names:
@@ -247,9 +247,9 @@ def number_targets(table: Table, label: str) -> np.ndarray:
     return values.astype(np.float32)
 
 
-def choose_text(table: Table, wanted: Sequence[str], label: str) -> str:
+def choose_text(table: Table, wanted: Sequence[str], label: str, setting: str = "data.features") -> str:
     """The column of text: the one asked for, else the one with the longest texts on average."""
     if len(wanted) > 1:
-        raise CanonError(f"{table.path}: one column of text is read, not {len(wanted)}; name it in data.features.")
-    names = choose_features(table, wanted, label)
+        raise CanonError(f"{table.path}: one column of text is read, not {len(wanted)}; name it in {setting}.")
+    names = choose_features(table, wanted, label, setting)
     return max(names, key=table.mean_length)

@@ -340,6 +340,9 @@ def test_folds_are_files(tmp_path: Path) -> None:
     recipe, _ = plan("prompt:tiny", str(tmp_path), None, False, {"data.fold": 7})
     with pytest.raises(CanonError, match="fold = 7; its folds: 0, 1"):
         read_data(recipe)
+    recipe, _ = plan("prompt:tiny", str(tmp_path / "train_0.json"), None, False, {"data.fold": 1})
+    with pytest.raises(CanonError, match=r"is one file, without data\.fold = 1"):
+        read_data(recipe)
 
 
 def test_demonstrations_train_and_predict(bert: Path, tmp_path: Path) -> None:

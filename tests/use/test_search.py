@@ -174,30 +174,31 @@ def test_a_folder_is_in_the_order_of_its_input(run: Path, corpus: Path, tmp_path
     assert meta["sha256"] == Encoder.open(run).digest and meta["pooling"] == ["mean"]
 
 
+@pytest.mark.parametrize("kind, at", [("float32", 3), ("int8", 1)])
 def test_killed_and_resumed_is_never_killed(
-    run: Path, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: str, at: int, run: Path, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(folders, "_CHUNK", 16)
-    canon.encode(run, corpus, tmp_path / "whole")
+    canon.encode(run, corpus, tmp_path / "whole", precision=kind)
     work = Encoder.encode
     calls = iter(range(100))
 
     def dies(self: Encoder, some: Any, prompt: str = "") -> Any:
-        if next(calls) == 3:
+        if next(calls) == at:
             raise KeyboardInterrupt
         return work(self, some, prompt)
 
     monkeypatch.setattr(Encoder, "encode", dies)
     with pytest.raises(KeyboardInterrupt):
-        canon.encode(run, corpus, tmp_path / "parts")
+        canon.encode(run, corpus, tmp_path / "parts", precision=kind)
     with (tmp_path / "parts" / "rows.jsonl").open("ab") as file:
         file.write(b'{"half a row')  # of a chunk that was not finished
     with pytest.raises(CanonError, match="is half encoded"):
         canon.search(tmp_path / "parts", "three")
     monkeypatch.setattr(Encoder, "encode", work)
     said: list[str] = []
-    canon.encode(run, corpus, tmp_path / "parts", say=said.append)
-    assert said[0].endswith("continues after 48 rows.")
+    canon.encode(run, corpus, tmp_path / "parts", precision=kind, say=said.append)
+    assert said[0].endswith(f"continues after {16 * at} rows.")
     assert files_of(tmp_path / "parts") == files_of(tmp_path / "whole")
 
 
@@ -274,6 +275,23 @@ def test_compacting_survives_a_kill(
     again.compact()
     assert len(again.store) == len(texts()) - 1 and again.search(["three one"], 5) == before
     assert [path.name for path in tmp_path.iterdir() if "v" in path.name] == ["v"]
+
+
+def test_a_folder_that_was_killed_before_it_began_is_filled(
+    run: Path, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before meta.json there is nothing in it to lose."""
+    (tmp_path / "empty").mkdir()
+
+    def dies(self: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(stores.Store, "save", dies)
+        with pytest.raises(KeyboardInterrupt):
+            canon.encode(run, corpus, tmp_path / "killed")
+    for name in ("empty", "killed"):
+        assert len(canon.encode(run, corpus, tmp_path / name)) == len(texts())
 
 
 def test_a_folder_goes_on_as_it_was_begun(
@@ -439,6 +457,16 @@ def test_the_column_of_text_is_said(run: Path, tmp_path: Path, canon: Callable[.
     assert canon("encode", run, tmp_path / "t.csv", "--column", "short", "--out", tmp_path / "w").err == ""
 
 
+def test_queries_in_a_table_are_its_column(run: Path, corpus: Path, tmp_path: Path, canon: Callable[..., Any]) -> None:
+    encode(run, [corpus], tmp_path / "v")
+    (tmp_path / "q.csv").write_text("id,question,answer\n7,three one,one two three four\n8,nine,five six seven eight\n")
+    asked = ("search", tmp_path / "v", tmp_path / "q.csv", "--top", 1, "--json")
+    result = canon(*asked)
+    assert [row["query"] for row in json.loads(result.out)] == ["three one", "nine"]
+    assert 'the text is the column "question" (--column).' in result.err
+    assert json.loads(canon(*asked, "--column", "answer").out)[0]["query"] == "one two three four"
+
+
 def test_word_vectors_are_a_model_of_texts(tmp_path: Path, corpus: Path, canon: Callable[..., Any]) -> None:
     """A text is the mean of its words' vectors, as they are in the run."""
     words = {"data.source": SOURCE["word-vectors"], "data.tokenizer": "word", "data.min_count": 1, "data.valid": 0.0}
@@ -535,6 +563,8 @@ def test_mistakes_are_sentences(run: Path, corpus: Path, tmp_path: Path, canon: 
     )
     empty = tmp_path / "empty.txt"
     empty.write_text("\n")
+    scored = tmp_path / "scored.csv"
+    scored.write_text("sentence1,sentence2,score\n" + "".join(f"three {n},one {n},{n}\n" for n in range(5)))
     cases = {
         ("search", tmp_path / "none", "x"): "does not exist; canon encode MODEL FILE --out",
         ("search", tmp_path / "v", "x", "--method", "tfidf"): "No method (--method)",
@@ -545,6 +575,17 @@ def test_mistakes_are_sentences(run: Path, corpus: Path, tmp_path: Path, canon: 
         ("search", tmp_path / "v", corpus, "--mine", "2", "--out", tmp_path / "m"): "has one text in each row",
         ("encode", run, corpus): "needs files of texts and --out V",
         ("encode", "all-MiniLM-L6-v2", corpus, "--out", tmp_path / "w"): "canon downloads no networks",
+        (
+            "search",
+            tmp_path / "v",
+            scored,
+            "--mine",
+            "2",
+            "--out",
+            tmp_path / "m",
+        ): "has scores, but --mine needs pairs",
+        ("encode", run, scored, "--out", tmp_path / "w", "--column", "body"): "--column: no column",
+        ("encode", run, corpus, "--out", run): "is not a folder of vectors",
         ("encode", run, empty, "--out", tmp_path / "w"): "no text to encode",
         ("encode", run, corpus, "--out", tmp_path / "w2", "--precision", "int4"): "No precision",
         ("encode", run, corpus, "--out", tmp_path / "w3", "--pooling", "cls"): "pools in its own way",

@@ -118,15 +118,17 @@ class TextStream:
 
     # Tables
 
-    def choose_column(self, wanted: Sequence[str], label: str) -> str:
-        """The column of text: the one asked for, else the one with the longest texts, by the first rows."""
+    def choose_column(self, wanted: Sequence[str], label: str, setting: str = "data.features") -> str:
+        """The column of text: the one asked for by `setting`, else the one with the longest texts in the first rows."""
         path = self.files[0]
         rows = self.first_rows(PEEK)
         names = dict.fromkeys(name for row in rows for name in row)
         if not names:
             raise CanonError(f"{path} has no rows; give a table with a column of text.")
         cells = {name: [cell if isinstance(cell := row.get(name), str) else "" for row in rows] for name in names}
-        return choose_text(Table(path, {name: np.array(c, dtype=object) for name, c in cells.items()}), wanted, label)
+        return choose_text(
+            Table(path, {name: np.array(c, dtype=object) for name, c in cells.items()}), wanted, label, setting
+        )
 
     def first_rows(self, count: int) -> list[dict[str, Any]]:
         """Cells by name."""

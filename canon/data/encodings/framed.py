@@ -185,6 +185,10 @@ class Divided(NamedTuple):
 
 def divide(source: ExampleSource, config: Any, ask: Ask) -> Divided:
     """The rows of each split, without empty texts, and what is to be predicted of them."""
+    if config.fold and Path(config.source).is_file():
+        raise CanonError(
+            f"{config.source} is one file, without data.fold = {config.fold}: leave it out; data.seed draws others."
+        )
     source = _without_empty(source)
     target, codes = _target(source, ask)
     chosen, rule = choose(source, config, codes, groups=groups_of(source.parts["train"]))

@@ -281,7 +281,7 @@ def _ordered(words: Mapping[str, tuple[str, ...]], classes: Sequence[str], head:
         raise CanonError(f'data.words names "{strange}", which is not a class; there is {", ".join(classes)}.')
     for name in classes:
         if not words.get(name):
-            raise CanonError(f'data.words has no word for the class "{name}"; give one, as in {{ {name} = ["…"] }}.')
+            raise CanonError(f'data.words has no word for the class "{name}"; give one, as in {{ "{name}" = ["…"] }}.')
     return tuple(words[name] for name in classes)
 
 

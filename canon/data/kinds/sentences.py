@@ -8,6 +8,7 @@ question and its paragraph. Several files of one part, as the years of SemEval h
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -22,7 +23,7 @@ from canon.config import settings
 from canon.data.catalogue import Dataset
 from canon.data.checking.measure import quantiles, words
 from canon.data.checking.report import CheckReport
-from canon.data.columns import is_text, short
+from canon.data.columns import is_text, is_wordy, may_be_label, short
 from canon.data.corpus.text_blocks import TextStream
 from canon.data.formats.files import ending
 from canon.data.formats.files import lines as lines_of
@@ -50,7 +51,9 @@ _MATCHED = (  # columns of texts that belong together, by their names
 )
 _NEGATIVE = ("negative", "neg", "hard_neg", "hard_negative", "contradiction")
 _SIMILAR = (*NUMBERS, "sim", "relatedness", "similarity_score")
-_SEEN = 1000  # lines by which a text is judged
+_OF_ONE = ("category", "sentiment", "stars", "overall")  # what a question, or its answer, is said to be
+_CODE = re.compile(r"[!-~]*(?:\d|://|@)[!-~]*")  # of a row: its number, its address
+_SEEN = 1000  # lines, or rows, by which a text is judged
 _SEVERAL = 1.5  # sentences of a line on average, from which on lines are cut
 _NO_CLASS = ("-", "")  # where annotators disagreed
 
@@ -80,6 +83,7 @@ class SentenceColumns:
     texts: tuple[str, ...]
     score: str = ""
     label: str = ""
+    unread: tuple[str, ...] = ()
 
 
 class SentenceKind(Kind):
@@ -190,7 +194,7 @@ class SentenceKind(Kind):
         read: dict[str, SentenceRows] = {}
         notes: dict[Path, tuple[str, ...]] = {}
         chosen = SentenceColumns(like.columns, like.label) if isinstance(like, SentenceSource) else None
-        for split, files in parts.items():
+        for split, files in sorted(parts.items(), key=lambda part: part[0] != "train"):  # that decides the columns
             several = []
             for file in files:
                 rows, used, notes[file] = self._rows(file, config, chosen, columns)
@@ -213,8 +217,12 @@ class SentenceKind(Kind):
             return rows, SentenceColumns(listed), (note,)
         if is_table(path, config) or config.format in TABLE.formats:
             table = read_table(path, config, names, like=like.texts if like else ())
-            fits = like is not None and set(like.texts) <= set(table.names)
-            columns = choose_sentences(table, replace(config, features=like.texts) if like and fits else config)
+            if like is not None and set(like.texts) <= set(table.names):
+                label = like.score or like.label or config.label
+                if label and label not in table.names:
+                    return table_rows(table, SentenceColumns(like.texts)), like, table.notes
+                config = replace(config, features=like.texts, label=label)
+            columns = choose_sentences(table, config)
             return table_rows(table, columns), columns, table.notes
         rows, note = _of_lines(path, (line.strip() for line in lines_of(path, config.encoding)), config)
         return rows, SentenceColumns(("text",)), (note,)
@@ -287,19 +295,53 @@ def choose_sentences(table: Table, config: Any) -> SentenceColumns:
         texts = tuple(name for name in _matched(table.names) if table.facts(name).bad)
         if not texts:
             counted = {plain[name] for name in (*COUNTED, *TEXT_LABELS) if name in plain} if table.header else set()
-            texts = tuple(name for name in table.names if name not in counted | {label} and is_text(table, name))
+            texts = _texts_of(table, [name for name in table.names if name not in counted | {label}])
     if not texts:
         raise CanonError(f"{table.path} has no column of texts; name them in data.features.")
-    rest = [name for name in table.names if name not in texts]
+    rest = [name for name in table.names if name not in texts and name.strip().lower() not in COUNTED]
     if not label and len(texts) == 2:
-        known = [plain[name] for name in (*_SIMILAR, *TEXT_LABELS) if name in plain and plain[name] in rest]
-        numeric = [name for name in rest if not table.facts(name).bad and not table.facts(name).missing]
-        label = next(iter(known), "") or (numeric[0] if len(numeric) == 1 and not table.header else "")
+        label = _judging(table, texts, rest)
+    unread = tuple(name for name in rest if name != label)
     if not label:
-        return SentenceColumns(texts)
+        return SentenceColumns(texts, unread=unread)
     # A slip among numbers is a mistake, not a class.
-    is_score = 2 * table.facts(label).bad < len(table) or label.strip().lower() in _SIMILAR
-    return SentenceColumns(texts, score=label) if is_score else SentenceColumns(texts, label=label)
+    if 2 * table.facts(label).bad < len(table) or label.strip().lower() in _SIMILAR:
+        return SentenceColumns(texts, score=label, unread=unread)
+    return SentenceColumns(texts, label=label, unread=unread)
+
+
+def _texts_of(table: Table, names: Sequence[str]) -> tuple[str, ...]:
+    """The columns of texts by what they hold, without codes of rows; of several words where two have them."""
+    some = np.arange(min(len(table), _SEEN))
+    texts = {name: list(table.stream(name, some)) for name in names if is_text(table, name)}
+    said = [name for name, cells in texts.items() if not all(_CODE.fullmatch(cell.strip()) for cell in cells)]
+    wordy = [name for name in said if is_wordy(texts[name])]
+    return tuple(wordy if len(wordy) > 1 else said or texts)
+
+
+def _judging(table: Table, texts: tuple[str, ...], rest: Sequence[str]) -> str:
+    """The column that says how two texts belong together: by its name; beside texts of one name (text_a, text_b), or
+    without a header, the only one that may say it."""
+    plain = {name.strip().lower(): name for name in reversed(rest)}
+    alike = _are_alike(*(name.strip().lower() for name in texts))
+    for name in (*_SIMILAR, *TEXT_LABELS):
+        if name in plain and (alike or name not in _OF_ONE):
+            return plain[name]
+    mostly = {name: 2 * table.facts(name).bad < len(table) for name in rest}  # numbers
+    if not table.header:
+        left = [name for name in rest if not table.facts(name).bad and not table.facts(name).missing]
+    else:
+        able = [name for name in rest if may_be_label(table, name) and (mostly[name] or not is_text(table, name))]
+        left = [name for name in able if mostly[name]] or able if alike else []
+    return left[0] if len(left) == 1 else ""
+
+
+def _are_alike(first: str, second: str) -> bool:
+    """Whether two names differ by their number or letter alone, or are known as a pair that is judged."""
+    if (first, second) in PAIRS:
+        return True
+    differing = [(a, b) for a, b in zip(first, second, strict=False) if a != b]
+    return len(first) == len(second) and len(differing) == 1 and (len(first) > 1 or ord(first) + 1 == ord(second))
 
 
 def table_rows(table: Table, columns: SentenceColumns) -> SentenceRows:
@@ -399,11 +441,13 @@ def _source(
     if "test" in parts and "test" not in kept and "valid" in kept:
         kept["test"] = kept.pop("valid")
         more.append(f"{Path(kept['test'].path).name} is the test set.")
-    what = f"The texts are {', '.join(columns.texts)}" if len(columns.texts) > 1 else ""
-    judged = f"the {'score' if columns.score else 'class'} is {columns.score or columns.label}"
-    parts_of_note = [what, judged] if columns.score or columns.label else [what]
-    note = f"{', '.join(filter(None, parts_of_note))}; data.features and data.label choose others." if what else ""
     label = columns.score or columns.label
+    said = [f"The texts are {', '.join(columns.texts)}"] if len(columns.texts) > 1 else []
+    if said and label:
+        said.append(f"the {'score' if columns.score else 'class'} is {label}")
+    if said and columns.unread:
+        said.append(f"{', '.join(columns.unread)} {'is' if len(columns.unread) == 1 else 'are'} not read")
+    note = f"{', '.join(said)}; data.features and data.label choose others." if said else ""
     common = name, kept, tuple(files), tuple(filter(None, (*notes, note, *more))), test
     assert train is kept["train"]
     return SentenceSource(*common, columns=columns.texts, label=label, kind=SENTENCES)

@@ -78,7 +78,7 @@ def encode_words(
     for name in classes:
         words_of_class = words.get(name, () if words else (name,))
         if not words_of_class:
-            raise CanonError(f'data.words has no word for the class "{name}"; give one, as in {{ {name} = "…" }}.')
+            raise CanonError(f'data.words has no word for the class "{name}"; give one, as in {{ "{name}" = "…" }}.')
         ids = []
         for word in words_of_class:
             tokens = tokenizer.encode([f" {word}" if spaced and tokenizer.joins_spaces else word])[0]

@@ -23,7 +23,7 @@ from canon.use.search.bm25 import BM25
 from canon.use.search.exact import exact, nearest_rows, rescored
 from canon.use.search.graph import Graph
 from canon.use.search.inputs import rows_of
-from canon.use.search.store import INDEX, Store, finish_compacting
+from canon.use.search.store import INDEX, Store, finish_compacting, is_vacant
 
 if TYPE_CHECKING:
     from canon.figures import Figure
@@ -79,7 +79,7 @@ def encode(
         "precision": precision,
     }
     finish_compacting(path)
-    if not path.exists():
+    if is_vacant(path):
         meta = {
             "model": str(Path(model).expanduser().resolve()),
             "sha256": encoder.digest,
@@ -150,7 +150,6 @@ def _fill(folder: VectorFolder, encoder: Encoder, rows: Iterator[dict[str, Any]]
             kind = store.meta["precision"]
             if kind == "int8" and folder.ranges is None:
                 np.save(store.path / "ranges.npy", bits.ranges_of(encoded.vectors))
-            first = not len(store)
             stored = bits.to_stored(encoded.vectors, kind, folder.ranges)
             # Numbers go on after all that were ever given, so that no row takes the number of one that was removed.
             numbered = [{"id": store.meta["next_id"] + place, **row} for place, row in enumerate(some)]
@@ -158,14 +157,14 @@ def _fill(folder: VectorFolder, encoder: Encoder, rows: Iterator[dict[str, Any]]
             store.meta["named"] |= any("id" in row for row in some)
             store.meta["truncated"] += encoded.truncated
             store.meta["empty"] += encoded.empty
-            store.append(stored, numbered)
-            progress.advance(len(some))
-            if first and kind != "float32" and len(some) > _TOP:
+            if not len(store) and kind != "float32" and len(some) > _TOP:
                 share = _overlap(encoded.vectors, stored, kind, folder.ranges)
                 store.meta["overlap"] = share
                 say(
                     f"{kind}: {share:.1%} of the {_TOP} nearest of {min(len(some), _SEEN):,} rows are those of float32."
                 )
+            store.append(stored, numbered)
+            progress.advance(len(some))
 
 
 def texts_of(model: str | Path, texts: Sequence[str], pooling: Sequence[str] = (), prompt: str = "") -> list[Any]:

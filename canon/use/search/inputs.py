@@ -20,14 +20,17 @@ class _Reading:
     encoding, delimiter, format = "", "", "auto"
 
 
-def rows_of(files: Sequence[str | Path], column: str, say: Callable[[str], None]) -> Iterator[dict[str, Any]]:
+def rows_of(
+    files: Sequence[str | Path], column: str, say: Callable[[str], None], usual: Sequence[str] = ("text",)
+) -> Iterator[dict[str, Any]]:
     """{"text": …} of each line that is not empty, or of each row of a table, with its "id" where it has one.
 
-    Every file is opened before the first row is given, so that a mistake costs nothing."""
-    return chain.from_iterable([_rows(find_path(name, named=False), column, say) for name in files])
+    column: of the text in tables; "": the first of `usual` that is there, else the longest. Every file is opened before
+    the first row is given, so that a mistake costs nothing."""
+    return chain.from_iterable([_rows(find_path(name, named=False), column, say, usual) for name in files])
 
 
-def _rows(path: Path, column: str, say: Callable[[str], None]) -> Iterator[dict[str, Any]]:
+def _rows(path: Path, column: str, say: Callable[[str], None], usual: Sequence[str]) -> Iterator[dict[str, Any]]:
     if path.is_dir():
         raise CanonError(f"{path} is a folder; name the files to encode.")
     if not is_table(path, _Reading):
@@ -35,7 +38,7 @@ def _rows(path: Path, column: str, say: Callable[[str], None]) -> Iterator[dict[
             raise CanonError(f"{path} is a text file, which has no columns: leave --column out.")
         return ({"text": text} for line in lines(path, "") if (text := line.strip()))
     stream = TextStream((path,), tables=True, encoding="")
-    chosen = stream.choose_column((column,) if column else _usual(stream), "")
+    chosen = stream.choose_column((column,) if column else _first(usual, stream), "", "--column")
     if not column:
         say(f'{path}: the text is the column "{chosen}" (--column).')
     return _cells(stream, path, chosen)
@@ -48,7 +51,7 @@ def _cells(stream: TextStream, path: Path, column: str) -> Iterator[dict[str, An
         yield {**known, "text": "" if cell is None else str(cell)}
 
 
-def _usual(stream: TextStream) -> tuple[str, ...]:
-    """The column text, where there is one."""
+def _first(usual: Sequence[str], stream: TextStream) -> tuple[str, ...]:
+    """The first of these columns that is there."""
     head = stream.first_rows(1)
-    return ("text",) if head and "text" in head[0] else ()
+    return tuple(name for name in usual if head and name in head[0])[:1]

@@ -41,9 +41,7 @@ class Store:
 
     @classmethod
     def create(cls, path: Path, meta: dict[str, Any], dtype: str, width: int) -> Store:
-        if path.exists():
-            raise CanonError(f"{path} already exists: add --add to append to it, or give another name.")
-        path.mkdir(parents=True)
+        path.mkdir(parents=True, exist_ok=True)
         sizes = {"dtype": np.dtype(dtype).str, "width": width, "rows": 0, "rows_bytes": 0}
         store = cls(path, {"next_id": 0, **meta, **sizes})
         (path / "vectors.npy").write_bytes(header(np.dtype(dtype), (0, width)))
@@ -57,8 +55,12 @@ class Store:
         folder = Path(path)
         finish_compacting(folder)
         if not (folder / "meta.json").is_file():
-            what = "is not a folder of vectors: it has no meta.json" if folder.exists() else "does not exist"
-            raise CanonError(f"{folder} {what}; canon encode MODEL FILE --out {folder} makes one.")
+            if folder.exists():
+                raise CanonError(
+                    f"{folder} is not a folder of vectors: it has no meta.json; canon encode MODEL FILE --out V makes "
+                    "one, where V is a new name."
+                )
+            raise CanonError(f"{folder} does not exist; canon encode MODEL FILE --out {folder} makes one.")
         meta = read_json(folder / "meta.json")
         if not isinstance(meta, dict) or not {"rows", "width", "dtype", "rows_bytes", "next_id"} <= set(meta):
             raise CanonError(f"{folder / 'meta.json'} does not describe a folder of vectors.")
@@ -191,6 +193,14 @@ def _compacting(path: Path) -> tuple[Path, Path, Path]:
     """The folder itself, what it is written to again, and where it waits while that takes its place."""
     place = path.resolve()
     return place, place.with_name(f".{place.name}.compacting"), place.with_name(f".{place.name}.replaced")
+
+
+def is_vacant(path: Path) -> bool:
+    """Whether a folder of vectors may begin here: nothing is there, or what a process left that was killed before it
+    had a meta.json."""
+    if not path.is_dir():
+        return not path.exists()
+    return all(file.name in _FILES or file.name.startswith(".meta.json.") for file in path.iterdir())
 
 
 def finish_compacting(path: Path) -> None:
