@@ -29,7 +29,7 @@ from statistics import fmean
 from canon.claims.record import FAILED, Claim, Part, terms
 from canon.report.page import number
 
-HOLDS, FAILS, OPEN = "holds", "does not hold here", "inconclusive"
+VERDICTS = HOLDS, FAILS, OPEN = "holds", "does not hold here", "inconclusive"
 LEVEL = 0.05
 _MOST_SEEDS = 1000
 Values = Mapping[str, Mapping[int, Mapping[str, float]]]  # variant -> seed -> value's name -> value
