@@ -13,6 +13,7 @@ from typing import Any
 from canon.claims.judge import VERDICTS, JudgedPart, judge
 from canon.claims.record import BUDGETS, CLAIMS, Claim
 from canon.config import Table
+from canon.data.formats.cells import counted
 from canon.errors import CanonError
 from canon.runs import files
 from canon.storage import write_text
@@ -71,7 +72,7 @@ class Result:
     def machine(self) -> str:
         env = self.environment
         device = "" if env["device"] == "cpu" else f"{env['device']}, "
-        return f"{device}{env['cores']} cores of {env['processor']}, torch {env['packages']['torch']}"
+        return f"{device}{counted(env['cores'], 'core')} of {env['processor']}, torch {env['packages']['torch']}"
 
     def standing(self, claim: Claim) -> str:
         """The verdict, and whether the claim's file has changed since."""
