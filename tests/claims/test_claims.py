@@ -62,6 +62,14 @@ def test_a_figure_that_no_run_has_values_for() -> None:
     assert words(CLAIMS["selu"], results.shipped("selu")[0]).endswith(" at 50.")
 
 
+def test_words_of_a_line_that_does_not_end_at_its_extremes() -> None:
+    """SARSA's path is away from the cliff in between; the recurrence only rises."""
+    said = words(CLAIMS["cliff"], results.shipped("cliff")[0])
+    assert "q-learning from 0.0000 at 0 to 0.0000 at 13, highest 1.0000 at 1;" in said
+    assert said.endswith("sarsa from 0.0000 at 0 to 0.0000 at 17, highest 3.0000 at 6.")
+    assert "highest" not in words(CLAIMS["attention-cost"], results.shipped("attention-cost")[0])
+
+
 def test_names_are_unique_and_results_are_of_claims() -> None:
     assert len(CLAIMS) == len(names())
     for path in results.SHIPPED.glob("*.json"):
