@@ -457,7 +457,7 @@ def test_the_verbs(canon: Callable[..., Any]) -> None:
         (("run", "none.toml"), "There is no claim file none.toml."),
         (("run", "ranknet-tie", "--seeds", "0"), "--seeds must be a positive whole number, got 0."),
         (("show", "metrics"), '"metrics" is a chapter; give one of its claims: auc-two-ways'),
-        (("report", "nowhere"), "nowhere has no result of a claim"),
+        (("report", "nowhere"), "nowhere has no result of a claim; canon claims run NAME --out nowhere makes one."),
     ],
 )
 def test_refusals(words: tuple[str, ...], message: str, canon: Callable[..., Any]) -> None:
@@ -476,6 +476,6 @@ def test_missing_data_is_a_sentence_and_other_claims_run(canon: Callable[..., An
 def test_new_does_not_overwrite(canon: Callable[..., Any]) -> None:
     write("text", "own")
     assert "own.toml exists: give another name." in canon("claims", "new", "own").err
-    canon("claims", "new", 'a "quoted" name')
+    assert canon("claims", "new", 'a "quoted" name').out.endswith("canon claims run 'a \"quoted\" name.toml'\n")
     assert find('a "quoted" name.toml')[0].name == 'a "quoted" name'
     assert record.names() == sorted(record.names())
