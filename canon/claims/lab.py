@@ -83,6 +83,8 @@ class _Lab:
             raise CanonError(f"{self.folder} cannot be made: {nearest} is not a folder.")
         # Mistakes in the settings and missing data show before anything is measured.
         for name, variant in claim.variants.items():
+            for place in filter(None, (variant.probe, variant.look)):
+                claim.function(place)
             if not variant.recipe:
                 continue
             with _in_variant(name):

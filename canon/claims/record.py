@@ -221,6 +221,8 @@ def read(path: Path) -> Claim:
 
 
 def _part(cls: type[Any], table: Any, path: Path, section: str) -> Any:
+    if not isinstance(table, dict):
+        raise CanonError(f"{path}: {section} must be a table, got {table!r:.40}.")
     try:
         return parse(cls, table, "")
     except CanonError as mistake:
@@ -251,7 +253,7 @@ def _check(claim: Claim) -> None:
         if any(varied in claim.changes(name, budget) for budget in BUDGETS):
             raise CanonError(f"{where}: {varied} is what a claim varies: leave it out.")
     for part in claim.rule:
-        missing = [key for key in _NEEDS[part.kind] if getattr(part, key) in (None, "")]
+        missing = [key for key in ("says", "value", "first", *_NEEDS[part.kind]) if getattr(part, key) in (None, "")]
         if missing:
             raise CanonError(f'{claim.path}: a rule of kind "{part.kind}" needs {", ".join(missing)}.')
         for name, _ in part.sides:
@@ -261,6 +263,16 @@ def _check(claim: Claim) -> None:
     for budget in claim.budgets.values():
         for name in budget.each:
             _known(claim, name)
+    of, variants = claim.figure, claim.variants.values()
+    if of.kind == "dots" and of.value.startswith("curve/"):
+        raise CanonError(
+            f'{claim.path}, figure: dots are of numbers, as of last/train/loss; kind = "lines" draws curves.'
+        )
+    numbers = of.value.partition("/")[0] in ("train", "valid", "test", "cost", "last", "least", "most", LEARNED, FAILED)
+    if of.kind == "lines" and numbers and all(variant.at is None for variant in variants):
+        raise CanonError(
+            f"{claim.path}, figure: lines are of curves, as of curve/train/loss, or through variants with line and at."
+        )
 
 
 def _known(claim: Claim, name: str) -> str:

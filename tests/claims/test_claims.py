@@ -361,6 +361,14 @@ def test_variants_that_may_not_be_compared() -> None:
             'probe = "x:y"\nset = { seed',
             r"narrow: seed is what a claim",
         ),
+        ('first = "narrow"', 'first = ""', r'a rule of kind "greater" needs first'),
+        ("[variants.narrow]", "[variants]\nodd = 3\n[variants.narrow]", r"variants.odd must be a table, got 3"),
+        (
+            'kind = "dots"',
+            'kind = "lines"',
+            r"figure: lines are of curves, as of curve/train/loss, or through variants",
+        ),
+        ('value = "last/train/loss"\nyl', 'value = "curve/train/loss"\nyl', r"figure: dots are of numbers"),
         ("variants.narrow", 'variants."../narrow"', r"a name is of letters, digits, _, - and dots, and begins with a"),
         ("variants.narrow", 'variants."wide - narrow"', r"a name is of letters"),
         ("predicts =", "predicts =\n=", r"is not valid TOML"),
@@ -381,6 +389,7 @@ def test_a_file_that_is_wrong(old: str, new: str, message: str) -> None:
             '[32] }\ndata = "nowhere.csv"',
             r'^variants.wide: There is no data set, file or folder "nowhere.csv"',
         ),
+        ("[32] }", '[32] }\nlook = "looks:nowhere"', r"mine.toml: looks has no function nowhere"),
         ("[32] }", '[32] }\ndata = "fashion-mnist"', r"^variants.wide: fashion-mnist is not on this machine"),
     ],
 )
