@@ -20,6 +20,7 @@ from canon.report.page import number
 _MARKERS = "osD^vPX*<>h"
 _DASHES: list[Any] = ["-", (0, (5, 2)), (0, (1, 1.5)), (0, (5, 2, 1, 2)), (0, (8, 2)), (0, (3, 1, 1, 1, 1, 1))]
 _MOST_MARKED = 24  # points of a line that has a marker at each
+_SHARE = 0.1  # of a line's height: how far a point must be beyond both of its ends to be put into words
 _NOTHING = "no run has it"
 Points = list[tuple[float, float, float, float]]  # x, mean, least, most
 
@@ -55,8 +56,18 @@ def words(claim: Claim, result: Result) -> str:
     lines = []
     for name, points in _curves(claim, result):
         (first, begin, *_), (last, end, *_) = points[0], points[-1]
-        lines.append(f"{name} from {number(begin)} at {first:g} to {number(end)} at {last:g}")
+        text = f"{name} from {number(begin)} at {first:g} to {number(end)} at {last:g}"
+        (lowest, low, *_), (highest, high, *_) = min(points, key=_mean), max(points, key=_mean)
+        if high - max(begin, end) > _SHARE * (high - low):
+            text += f", highest {number(high)} at {highest:g}"
+        if min(begin, end) - low > _SHARE * (high - low):
+            text += f", lowest {number(low)} at {lowest:g}"
+        lines.append(text)
     return f"{of.ylabel} against {of.xlabel}: {'; '.join(lines) or _NOTHING}."
+
+
+def _mean(point: tuple[float, ...]) -> float:
+    return point[1]
 
 
 def described(svg: str, claim: Claim, result: Result) -> str:

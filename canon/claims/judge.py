@@ -27,9 +27,10 @@ from functools import cache
 from statistics import fmean
 
 from canon.claims.record import FAILED, Claim, Part, terms
+from canon.data.formats.cells import counted
 from canon.report.page import number
 
-HOLDS, FAILS, OPEN = "holds", "does not hold here", "inconclusive"
+VERDICTS = HOLDS, FAILS, OPEN = "holds", "does not hold here", "inconclusive"
 LEVEL = 0.05
 _MOST_SEEDS = 1000
 Values = Mapping[str, Mapping[int, Mapping[str, float]]]  # variant -> seed -> value's name -> value
@@ -108,7 +109,7 @@ def decide(part: Part, differences: Sequence[float]) -> JudgedPart:
     if low is None or high is None:
         return JudgedPart(part.says, OPEN, f"Open whether {part.says}: {why}.", mean, seeds=n)
     verdict = _verdict(part, low, high)
-    text = f"{number(mean)}, from {number(low)} to {number(high)}, {n} seeds; {_criterion(part)}"
+    text = f"{number(mean)}, from {number(low)} to {number(high)}, {counted(n, 'seed')}; {_criterion(part)}"
     judged = _judged(part, verdict, text, mean, low, high, n)
     if verdict != OPEN:
         return judged

@@ -10,10 +10,12 @@ import json
 import math
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from canon import recipe as recipes
 from canon.claims.figures import described, figure_of
 from canon.claims.record import FAILED, LEARNED, Claim, with_seeds
 from canon.claims.results import DEFAULT_OUT, Measured, Result, measured, read, write
@@ -22,8 +24,12 @@ from canon.compare.compare import PlannedRecipe, ReadData, finished_run, planned
 from canon.compare.protocol import Terms, check_alike, check_budgets
 from canon.config import Table
 from canon.contracts import World
+from canon.data import catalogue
+from canon.data.kinds import kind_of
+from canon.data.paths import named_set
 from canon.errors import CanonError, NonFinite, border, unknown
 from canon.figures import render
+from canon.recipe import Recipe
 from canon.report.page import can_draw, duration
 from canon.runs import files
 from canon.storage import write_text
@@ -77,8 +83,15 @@ class _Lab:
             raise CanonError(f"{self.folder} cannot be made: {nearest} is not a folder.")
         # Mistakes in the settings and missing data show before anything is measured.
         for name, variant in claim.variants.items():
-            if variant.recipe and not variant.start:
-                self._plan(name, {})
+            for place in filter(None, (variant.probe, variant.look)):
+                claim.function(place)
+            if not variant.recipe:
+                continue
+            with _in_variant(name):
+                if not variant.start:
+                    self._plan(name, {})
+                else:  # it is planned once there is the run that it starts from
+                    _check_source(recipes.load(variant.recipe, variant.data, claim.changes(name, self.budget)))
         self._check_names()
         jobs = [(seed, name) for seed in range(claim.budgets[self.budget].seeds) for name in claim.variants]
         spent: dict[str, list[float]] = {}  # by variant, in this sitting
@@ -211,6 +224,24 @@ class _Lab:
         if known and None not in known and not shown and not self.failed:
             names = {name for of in known for name in of or ()}
             raise unknown("value of a variant (figure.value)", value, names)
+
+
+@contextmanager
+def _in_variant(name: str) -> Iterator[None]:
+    """A mistake in a claim's file is said to be in its variant, and not in --set."""
+    try:
+        yield
+    except CanonError as mistake:
+        raise CanonError(f"variants.{name}: {str(mistake).replace(' (from --set)', '')}") from None
+
+
+def _check_source(recipe: Recipe) -> None:
+    """What a recipe reads must be on this machine."""
+    record = named_set(recipe.data.source)
+    if record is None:
+        kind_of(recipe.data)
+    elif not record.builtin:
+        catalogue.require(record.name)
 
 
 def _left(spent: dict[str, list[float]], later: list[str]) -> float:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -27,6 +28,7 @@ from canon.user_code import module_of
 CLAIMS = Path(__file__).parent
 BUDGETS = ("quick", "full")
 LEARNED, FAILED = "learned", "failed"
+_NAME = re.compile(r"\w[\w.-]*")
 Positive = Annotated[float, Field(gt=0)]
 
 
@@ -219,6 +221,8 @@ def read(path: Path) -> Claim:
 
 
 def _part(cls: type[Any], table: Any, path: Path, section: str) -> Any:
+    if not isinstance(table, dict):
+        raise CanonError(f"{path}: {section} must be a table, got {table!r:.40}.")
     try:
         return parse(cls, table, "")
     except CanonError as mistake:
@@ -233,6 +237,10 @@ def _check(claim: Claim) -> None:
     """Names that must be known, and settings that belong together."""
     for name, variant in claim.variants.items():
         where = f"{claim.path}, variants.{name}"
+        if not _NAME.fullmatch(name):  # it becomes a folder's name, and a term of "a - b"
+            raise CanonError(
+                f"{where}: a name is of letters, digits, _, - and dots, and begins with a letter or digit."
+            )
         if bool(variant.recipe) == bool(variant.probe):
             raise CanonError(f"{where}: give either recipe or probe.")
         if variant.probe and (variant.look or variant.start or variant.data):
@@ -241,10 +249,11 @@ def _check(claim: Claim) -> None:
             _known(claim, variant.start)
         ):
             raise CanonError(f"{where}: it starts from {variant.start}, which must come before it.")
-        if "train.seed" in variant.set:
-            raise CanonError(f"{where}: train.seed is what a claim varies: leave it out.")
+        varied = "seed" if variant.probe else "train.seed"
+        if any(varied in claim.changes(name, budget) for budget in BUDGETS):
+            raise CanonError(f"{where}: {varied} is what a claim varies: leave it out.")
     for part in claim.rule:
-        missing = [key for key in _NEEDS[part.kind] if getattr(part, key) in (None, "")]
+        missing = [key for key in ("says", "value", "first", *_NEEDS[part.kind]) if getattr(part, key) in (None, "")]
         if missing:
             raise CanonError(f'{claim.path}: a rule of kind "{part.kind}" needs {", ".join(missing)}.')
         for name, _ in part.sides:
@@ -254,6 +263,16 @@ def _check(claim: Claim) -> None:
     for budget in claim.budgets.values():
         for name in budget.each:
             _known(claim, name)
+    of, variants = claim.figure, claim.variants.values()
+    if of.kind == "dots" and of.value.startswith("curve/"):
+        raise CanonError(
+            f'{claim.path}, figure: dots are of numbers, as of last/train/loss; kind = "lines" draws curves.'
+        )
+    numbers = of.value.partition("/")[0] in ("train", "valid", "test", "cost", "last", "least", "most", LEARNED, FAILED)
+    if of.kind == "lines" and numbers and all(variant.at is None for variant in variants):
+        raise CanonError(
+            f"{claim.path}, figure: lines are of curves, as of curve/train/loss, or through variants with line and at."
+        )
 
 
 def _known(claim: Claim, name: str) -> str:
@@ -268,11 +287,11 @@ predicts = "what it says about the variants below, and by how much"
 
 [variants.narrow]
 recipe = "digits-mlp"
-set = {{ "system.hidden" = [8] }}
+set = { "system.hidden" = [8] }
 
 [variants.wide]
 recipe = "digits-mlp"
-set = {{ "system.hidden" = [64] }}
+set = { "system.hidden" = [64] }
 
 # Write the rule before the first run. effect: the difference that counts; sd: of the differences between seeds.
 [[rule]]
@@ -286,7 +305,7 @@ sd = 0.05
 
 [quick]
 seeds = 5
-set = {{ "train.epochs" = 5 }}
+set = { "train.epochs" = 5 }
 
 [full]
 seeds = 10
@@ -294,7 +313,7 @@ seeds = 10
 [figure]
 kind = "dots"
 value = "last/train/loss"
-ylabel = "training loss of {name}"
+ylabel = "training loss"
 """
 
 
@@ -306,7 +325,7 @@ def new(name: str) -> Path:
             raise CanonError(f"{taken} exists: give another name.")
     if known := _packaged(path):
         raise CanonError(f"canon's own claim {known} has this name: give another.")
-    write_text(path, TEMPLATE.format(name=path.stem))
+    write_text(path, TEMPLATE)
     return path
 
 

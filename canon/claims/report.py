@@ -32,7 +32,7 @@ def write_gallery(folder: Path, files: list[str]) -> Path:
         if path.parent.name in BUDGETS:
             results.append((by_name[result.name], result))
     if not results:
-        raise CanonError(f"{folder} has no result of a claim: make one with canon claims run NAME --out {folder}.")
+        raise CanonError(f"{folder} has no result of a claim; canon claims run NAME --out {folder} makes one.")
     return page.write_page(folder / "report.html", _render, {"results": results, "folder": folder})
 
 

@@ -10,9 +10,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from canon.claims.judge import JudgedPart, judge
+from canon.claims.judge import VERDICTS, JudgedPart, judge
 from canon.claims.record import BUDGETS, CLAIMS, Claim
 from canon.config import Table
+from canon.data.formats.cells import counted
+from canon.errors import CanonError
 from canon.runs import files
 from canon.storage import write_text
 
@@ -21,20 +23,30 @@ DEFAULT_OUT = Path("runs") / "claims"
 _POINT = re.compile(r"\[\s+([^][\s,]+),\s+([^][\s,]+)\s+\]")  # of a curve: on one line
 Curve = list[list[float]]  # [[x, y], …]
 Measured = dict[str, dict[int, dict[str, float | Curve]]]  # variant -> seed -> value's name -> value
+_NUMBER = (int, float)
+_PART: Table = {
+    "says": str,
+    "verdict": str,
+    "sentence": str,
+    **dict.fromkeys(("effect", "low", "high"), (*_NUMBER, type(None))),
+    "seeds": int,
+    "needs": (int, type(None)),
+}
 _SHAPE: Table = {
     "name": str,
     "budget": str,
     "verdict": str,
     "sentence": str,
-    "parts": [dict],
-    "values": {str: {str: dict}},
+    "parts": [_PART],
+    "values": {str: {str: {str: (*_NUMBER, list)}}},
     "failed": {str: str},
-    "seconds": (int, float),
+    "seconds": _NUMBER,
     "rule": str,
     "design": str,
-    "environment": dict,
+    "environment": {"device": str, "cores": int, "processor": str, "packages": {"torch": str}},
     "date": str,
 }
+_AGAIN = "run the claim again"
 
 
 @dataclass(frozen=True)
@@ -60,7 +72,7 @@ class Result:
     def machine(self) -> str:
         env = self.environment
         device = "" if env["device"] == "cpu" else f"{env['device']}, "
-        return f"{device}{env['cores']} cores of {env['processor']}, torch {env['packages']['torch']}"
+        return f"{device}{counted(env['cores'], 'core')} of {env['processor']}, torch {env['packages']['torch']}"
 
     def standing(self, claim: Claim) -> str:
         """The verdict, and whether the claim's file has changed since."""
@@ -90,9 +102,14 @@ def measured(
 
 
 def read(path: Path) -> Result:
-    table = files.read(path, _SHAPE, "run the claim again")
+    table = files.read(path, _SHAPE, _AGAIN)
+    known = {"budget": BUDGETS, "verdict": VERDICTS}
+    if wrong := [key for key in known if table[key] not in known[key]]:
+        raise CanonError(f"{path} is damaged: {wrong[0]} is {table[wrong[0]]!r:.40}; {_AGAIN}.")
+    if wrong := [seed for of in table["values"].values() for seed in of if not seed.isdecimal()]:
+        raise CanonError(f"{path} is damaged: {wrong[0]!r:.40} is not a seed; {_AGAIN}.")
     values: Any = {name: {int(seed): of for seed, of in seeds.items()} for name, seeds in table["values"].items()}
-    parts = [JudgedPart(**part) for part in table["parts"]]
+    parts = [JudgedPart(**{key: part[key] for key in _PART}) for part in table["parts"]]
     return Result(**{key: table[key] for key in _SHAPE} | {"parts": parts, "values": values})
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -175,4 +176,4 @@ def new(name: Annotated[str, typer.Argument(help="Of the claim; NAME.toml is wri
     from canon.claims.record import new as write_new
 
     path = write_new(name)
-    print(f"{path}\nEdit it, then run it with: canon claims run {path}")
+    print(f"{path}\nEdit it, then run it with: {shlex.join(['canon', 'claims', 'run', str(path)])}")

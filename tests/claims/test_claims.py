@@ -62,6 +62,14 @@ def test_a_figure_that_no_run_has_values_for() -> None:
     assert words(CLAIMS["selu"], results.shipped("selu")[0]).endswith(" at 50.")
 
 
+def test_words_of_a_line_that_does_not_end_at_its_extremes() -> None:
+    """SARSA's path is away from the cliff in between; the recurrence only rises."""
+    said = words(CLAIMS["cliff"], results.shipped("cliff")[0])
+    assert "q-learning from 0.0000 at 0 to 0.0000 at 13, highest 1.0000 at 1;" in said
+    assert said.endswith("sarsa from 0.0000 at 0 to 0.0000 at 17, highest 3.0000 at 6.")
+    assert "highest" not in words(CLAIMS["attention-cost"], results.shipped("attention-cost")[0])
+
+
 def test_names_are_unique_and_results_are_of_claims() -> None:
     assert len(CLAIMS) == len(names())
     for path in results.SHIPPED.glob("*.json"):
@@ -347,6 +355,22 @@ def test_variants_that_may_not_be_compared() -> None:
         ('recipe = "mlp:tiny"', 'recipe = "mlp:tiny"\nprobe = "exact:x"', r"give either recipe or probe"),
         ('recipe = "mlp:tiny"', 'recipe = "mlp:tiny"\nstart = "wide"', r"which must come before it"),
         ('"system.hidden" = [2]', '"train.seed" = 2', r"train.seed is what a claim varies"),
+        ('"train.steps" = 40', '"train.seed" = 2', r"train.seed is what a claim varies"),
+        (
+            'recipe = "mlp:tiny"\nset = { "system.hidden"',
+            'probe = "x:y"\nset = { seed',
+            r"narrow: seed is what a claim",
+        ),
+        ('first = "narrow"', 'first = ""', r'a rule of kind "greater" needs first'),
+        ("[variants.narrow]", "[variants]\nodd = 3\n[variants.narrow]", r"variants.odd must be a table, got 3"),
+        (
+            'kind = "dots"',
+            'kind = "lines"',
+            r"figure: lines are of curves, as of curve/train/loss, or through variants",
+        ),
+        ('value = "last/train/loss"\nyl', 'value = "curve/train/loss"\nyl', r"figure: dots are of numbers"),
+        ("variants.narrow", 'variants."../narrow"', r"a name is of letters, digits, _, - and dots, and begins with a"),
+        ("variants.narrow", 'variants."wide - narrow"', r"a name is of letters"),
         ("predicts =", "predicts =\n=", r"is not valid TOML"),
     ],
 )
@@ -354,6 +378,53 @@ def test_a_file_that_is_wrong(old: str, new: str, message: str) -> None:
     assert old in MINE
     with pytest.raises(CanonError, match=message):
         find(write(MINE.replace(old, new, 1)))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("[32]", "[-32]", r"^variants.wide: system.hidden.0 must be a positive whole number, got -32\.$"),
+        (
+            "[32] }",
+            '[32] }\ndata = "nowhere.csv"',
+            r'^variants.wide: There is no data set, file or folder "nowhere.csv"',
+        ),
+        ("[32] }", '[32] }\nlook = "looks:nowhere"', r"mine.toml: looks has no function nowhere"),
+        ("[32] }", '[32] }\ndata = "fashion-mnist"', r"^variants.wide: fashion-mnist is not on this machine"),
+    ],
+)
+@pytest.mark.parametrize("start", ["", 'start = "narrow"\n'])
+def test_what_a_variant_lacks_shows_before_training(
+    old: str, new: str, message: str, start: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also of one that starts from another's run."""
+    monkeypatch.setenv("CANON_DATA", "empty")
+    claim = find(write(MINE.replace(old, new).replace("[variants.wide]\n", f"[variants.wide]\n{start}")))[0]
+    with pytest.raises(CanonError, match=message):
+        quiet(claim)
+    assert not Path("out").exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"verdict": "perhaps"}, "verdict is 'perhaps'"),
+        ({"budget": "slow"}, "budget is 'slow'"),
+        ({"parts": [{"says": "so"}]}, "parts.0.verdict is missing"),
+        ({"values": {"pair": {"first": {}}}}, "'first' is not a seed"),
+        ({"values": {"pair": {"0": {"loss": "low"}}}}, "values.pair.0.loss is 'low'"),
+        ({"environment": {}}, "environment.device is missing"),
+    ],
+)
+def test_a_damaged_result_is_a_sentence_and_is_made_again(
+    changes: dict[str, Any], message: str, canon: Callable[..., Any]
+) -> None:
+    claim, path = find("ranknet-tie")[0], Path("out/ranknet-tie/quick/result.json")
+    whole = quiet(claim)
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+    refused = canon("claims", "report", "out")
+    assert refused.code == 2 and refused.err == f"canon: {path} is damaged: {message}; run the claim again.\n"
+    assert replace(quiet(claim), date=whole.date) == whole == replace(results.read(path), date=whole.date)
 
 
 def test_the_verbs(canon: Callable[..., Any]) -> None:
@@ -395,7 +466,7 @@ def test_the_verbs(canon: Callable[..., Any]) -> None:
         (("run", "none.toml"), "There is no claim file none.toml."),
         (("run", "ranknet-tie", "--seeds", "0"), "--seeds must be a positive whole number, got 0."),
         (("show", "metrics"), '"metrics" is a chapter; give one of its claims: auc-two-ways'),
-        (("report", "nowhere"), "nowhere has no result of a claim"),
+        (("report", "nowhere"), "nowhere has no result of a claim; canon claims run NAME --out nowhere makes one."),
     ],
 )
 def test_refusals(words: tuple[str, ...], message: str, canon: Callable[..., Any]) -> None:
@@ -414,4 +485,6 @@ def test_missing_data_is_a_sentence_and_other_claims_run(canon: Callable[..., An
 def test_new_does_not_overwrite(canon: Callable[..., Any]) -> None:
     write("text", "own")
     assert "own.toml exists: give another name." in canon("claims", "new", "own").err
+    assert canon("claims", "new", 'a "quoted" name').out.endswith("canon claims run 'a \"quoted\" name.toml'\n")
+    assert find('a "quoted" name.toml')[0].name == 'a "quoted" name'
     assert record.names() == sorted(record.names())

@@ -104,6 +104,8 @@ def test_how_many_seeds_would_settle_it() -> None:
         values = 1 + 2 * (values - values.mean()) / values.std(ddof=1)
         assert (decide(part, values.tolist()).verdict != OPEN) == settled
     one_way = decide(part_of("often", at_least=0.5), [1.0, 1.0])
+    assert "1.0000, 2 seeds;" in one_way.sentence
+    assert "1.0000, 1 seed;" in decide(part_of("often", at_least=0.5), [1.0]).sentence
     assert one_way.needs == 5  # 0.05 ** (1 / 5) is the first above a half
 
 
