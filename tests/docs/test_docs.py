@@ -247,6 +247,14 @@ def test_every_system_page_has_a_figure() -> None:
         assert ElementTree.parse(ROOT / "docs" / "systems" / match[2]).getroot().tag.endswith("}svg")
 
 
+def test_every_system_page_opens_with_the_idea() -> None:
+    """Two sentences or more that need no formula, no paper and no file."""
+    for system in SYSTEMS:
+        opening = " ".join(TEXTS[ROOT / system.docs].split("\n\n")[1].split())
+        assert len(re.findall(r"[.?](?= |$)", opening)) >= 2, system.name
+        assert not re.search(r" = |canon/|\b(1[89]|20)\d\d, \*", opening), system.name
+
+
 def test_an_old_table_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     generate = script(monkeypatch, "generate")
     page = ROOT / "README.md"
