@@ -34,7 +34,7 @@ from canon.use.pipeline.settings import is_pipeline
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "README.zh-CN.md", *sorted((ROOT / "docs").rglob("*.md"))]
-PROSE = [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
+PROSE = [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", ROOT / "SECURITY.md"]
 TEXTS = {page: page.read_text(encoding="utf-8") for page in PROSE}
 NAMES = {system.name for system in SYSTEMS}
 FEW, MORE = 6, 9  # steps of a shortened training, and of one that is resumed
@@ -370,8 +370,10 @@ def test_the_two_languages_are_in_step(english: Path, chinese: Path) -> None:
     assert chinese.name == "index.md" or levels(english) == levels(chinese)
 
 
-def test_every_tutorial_is_in_both_languages() -> None:
+def test_every_tutorial_is_in_both_languages_and_opens_with_a_picture() -> None:
     pages = [page.name for page in sorted((ROOT / "docs" / "tutorials").glob("*.md"))]
+    for page in (*(ROOT / "docs" / "tutorials").glob("*.md"), *(CHINESE / "tutorials").glob("*.md")):
+        assert re.search(r"!\[.{8,}\]\(.*images/", TEXTS[page].split("\n## ")[0]), named(page)
     assert pages == [page.name for page in sorted((CHINESE / "tutorials").glob("*.md"))]
 
 
@@ -388,6 +390,17 @@ def test_a_step_is_more_than_a_verb() -> None:
 def test_the_readmes_are_short() -> None:
     for page in (ROOT / "README.md", ROOT / "README.zh-CN.md"):
         assert len(TEXTS[page].splitlines()) <= 150, named(page)
+
+
+def test_the_readmes_show_the_ranges_of_the_recipe() -> None:
+    expected = dict(recipes.load("sequence/pronounce").expected())
+    last = expected.pop("curve")["valid/wer"][-1]
+    ranges = {name.removeprefix("test/"): between for name, between in expected.items()} | {"valid/wer": last[1:]}
+    for page in (ROOT / "README.md", ROOT / "README.zh-CN.md"):
+        shown = re.findall(r"([\w/]+) [\d.]+ \(expected ([\d.]+)–([\d.]+)\)", TEXTS[page])
+        assert len(shown) == 4, named(page)
+        for name, *between in shown:
+            assert between == [f"{bound:.4g}" for bound in ranges[name]], f"{named(page)}: {name}"
 
 
 @pytest.mark.parametrize("page", PROSE, ids=named)
