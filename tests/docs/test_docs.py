@@ -412,7 +412,9 @@ def test_lines_are_short(page: Path) -> None:
 
 
 ODD = re.compile(
-    r"Asked for|[Tt]he (target|goal) (for .* )?(is|was) [0-9h]|\btold\b(?! apart)|\banew\b|\bwhence\b|\bbehind\b"
+    r"Asked for|[Tt]he (target|goal) (for .* )?(is|was) [0-9h]|\basked: [\d.]|\baimed at\b|\bwas the goal\b|"
+    r"\bgoal [−\d]|\bwere to be [\d.]|\btold\b(?! apart)|"
+    r"\btells? (how|what|the (same|mean))\b|\banew\b|\bwhence\b|\bbehind\b"
 )
 
 
