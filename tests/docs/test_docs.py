@@ -12,6 +12,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import fields
 from itertools import pairwise
@@ -401,6 +402,16 @@ def test_the_readmes_show_the_ranges_of_the_recipe() -> None:
         assert len(shown) == 4, named(page)
         for name, *between in shown:
             assert between == [f"{bound:.4g}" for bound in ranges[name]], f"{named(page)}: {name}"
+
+
+def test_the_example_of_a_recipe_is_the_recipe() -> None:
+    """Beside what it has, it shows the system's own objective."""
+    shown = tomllib.loads(blocks(TEXTS[ROOT / "docs" / "recipes.md"], "toml")[0])
+    shown.pop("objective")
+    file = tomllib.loads((ROOT / "canon" / "recipes" / "linear" / "digits-mlp.toml").read_text(encoding="utf-8"))
+    expected = shown.pop("expect")
+    assert expected and expected.items() <= file.pop("expect").items()
+    assert shown == file
 
 
 @pytest.mark.parametrize("page", PROSE, ids=named)
