@@ -12,6 +12,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import fields
 from itertools import pairwise
@@ -34,7 +35,7 @@ from canon.use.pipeline.settings import is_pipeline
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "README.zh-CN.md", *sorted((ROOT / "docs").rglob("*.md"))]
-PROSE = [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
+PROSE = [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", ROOT / "SECURITY.md"]
 TEXTS = {page: page.read_text(encoding="utf-8") for page in PROSE}
 NAMES = {system.name for system in SYSTEMS}
 FEW, MORE = 6, 9  # steps of a shortened training, and of one that is resumed
@@ -247,6 +248,14 @@ def test_every_system_page_has_a_figure() -> None:
         assert ElementTree.parse(ROOT / "docs" / "systems" / match[2]).getroot().tag.endswith("}svg")
 
 
+def test_every_system_page_opens_with_the_idea() -> None:
+    """Two sentences or more that need no formula, no paper and no file."""
+    for system in SYSTEMS:
+        opening = " ".join(TEXTS[ROOT / system.docs].split("\n\n")[1].split())
+        assert len(re.findall(r"[.?](?= |$)", opening)) >= 2, system.name
+        assert not re.search(r" = |canon/|\b(1[89]|20)\d\d, \*", opening), system.name
+
+
 def test_an_old_table_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     generate = script(monkeypatch, "generate")
     page = ROOT / "README.md"
@@ -362,8 +371,10 @@ def test_the_two_languages_are_in_step(english: Path, chinese: Path) -> None:
     assert chinese.name == "index.md" or levels(english) == levels(chinese)
 
 
-def test_every_tutorial_is_in_both_languages() -> None:
+def test_every_tutorial_is_in_both_languages_and_opens_with_a_picture() -> None:
     pages = [page.name for page in sorted((ROOT / "docs" / "tutorials").glob("*.md"))]
+    for page in (*(ROOT / "docs" / "tutorials").glob("*.md"), *(CHINESE / "tutorials").glob("*.md")):
+        assert re.search(r"!\[.{8,}\]\(.*images/", TEXTS[page].split("\n## ")[0]), named(page)
     assert pages == [page.name for page in sorted((CHINESE / "tutorials").glob("*.md"))]
 
 
@@ -382,6 +393,27 @@ def test_the_readmes_are_short() -> None:
         assert len(TEXTS[page].splitlines()) <= 150, named(page)
 
 
+def test_the_readmes_show_the_ranges_of_the_recipe() -> None:
+    expected = dict(recipes.load("sequence/pronounce").expected())
+    last = expected.pop("curve")["valid/wer"][-1]
+    ranges = {name.removeprefix("test/"): between for name, between in expected.items()} | {"valid/wer": last[1:]}
+    for page in (ROOT / "README.md", ROOT / "README.zh-CN.md"):
+        shown = re.findall(r"([\w/]+) [\d.]+ \(expected ([\d.]+)–([\d.]+)\)", TEXTS[page])
+        assert len(shown) == 4, named(page)
+        for name, *between in shown:
+            assert between == [f"{bound:.4g}" for bound in ranges[name]], f"{named(page)}: {name}"
+
+
+def test_the_example_of_a_recipe_is_the_recipe() -> None:
+    """Beside what it has, it shows the system's own objective."""
+    shown = tomllib.loads(blocks(TEXTS[ROOT / "docs" / "recipes.md"], "toml")[0])
+    shown.pop("objective")
+    file = tomllib.loads((ROOT / "canon" / "recipes" / "linear" / "digits-mlp.toml").read_text(encoding="utf-8"))
+    expected = shown.pop("expect")
+    assert expected and expected.items() <= file.pop("expect").items()
+    assert shown == file
+
+
 @pytest.mark.parametrize("page", PROSE, ids=named)
 def test_lines_are_short(page: Path) -> None:
     """Tables, blocks of code and long links may be longer."""
@@ -391,7 +423,9 @@ def test_lines_are_short(page: Path) -> None:
 
 
 ODD = re.compile(
-    r"Asked for|[Tt]he (target|goal) (for .* )?(is|was) [0-9h]|\btold\b(?! apart)|\banew\b|\bwhence\b|\bbehind\b"
+    r"Asked for|[Tt]he (target|goal) (for .* )?(is|was) [0-9h]|\basked: [\d.]|\baimed at\b|\bwas the goal\b|"
+    r"\bgoal [−\d]|\bwere to be [\d.]|\btold\b(?! apart)|"
+    r"\btells? (how|what|the (same|mean))\b|\banew\b|\bwhence\b|\bbehind\b"
 )
 
 
