@@ -97,6 +97,8 @@ class Broken(Drift):
             "infinite": (np.full((1, 2), np.inf, np.float32), reward, over, cut, more),
             "outside": (np.full((1, 2), 11, np.float32), reward, over, cut, more),
             "shape": (np.zeros(2, np.float32), reward, over, cut, more),
+            "ragged": ([[0], [0, 0]], reward, over, cut, more),
+            "many rewards": (seen, np.zeros(300), over, cut, more),
             "text": ("here", reward, over, cut, more),
             "reward": (seen, np.nan, over, cut, more),
             "no reward": (seen, None, over, cut, more),

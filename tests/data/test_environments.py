@@ -159,21 +159,24 @@ def test_grids() -> None:
 
 
 BAD: dict[str, tuple[str, dict[str, Any], str]] = {
+    "no version": ("frozenlake", {}, r"frozenlake has no version; gymnasium's ids do: .*FrozenLake-v1"),
     "unknown": ("CartPol-v1", {}, "did you mean CartPole-v1"),
     "retired": ("Taxi-v3", {}, "Taxi-v3 is retired: .*Taxi-v4"),
     "argument": ("FrozenLake-v1", {"slippery": False}, r"cannot be made: .*slippery.* \(data.arguments: slippery\)"),
     "no file": ("nowhere/env.py:Env", {}, "There is no file"),
     "no class": (f"{FILE}:Drif", {}, "did you mean Drift"),
-    "no environment": (f"{FILE}:NOT_ONE", {}, "makes a dict, which is not a gymnasium.Env"),
-    "continuous": (f"{FILE}:Broken", {"how": "continuous"}, "one of finitely many"),
+    "no environment": (f"{FILE}:NOT_ONE", {}, "makes an object of type dict, which is not a gymnasium.Env"),
+    "continuous": (f"{FILE}:Broken", {"how": "continuous"}, "one of finitely many .*TransformAction"),
     "imports": (f"{FILE}:Broken", {"how": "imports"}, "needs a module that is not installed: no_such_simulator"),
     "dict": (f"{FILE}:Broken", {"how": "dict"}, "canon reads Box, Discrete and up to 100,000 combinations"),
     "nan": (f"{FILE}:Broken", {"how": "nan"}, "after 3 steps of an episode nan is not finite"),
     "infinite": (f"{FILE}:Broken", {"how": "infinite"}, "inf is not finite"),
     "outside": (f"{FILE}:Broken", {"how": "outside"}, "11.0 is outside of its observation space"),
     "shape": (f"{FILE}:Broken", {"how": "shape"}, r"has shape \(2,\) where its space has shape \(1, 2\)"),
-    "text": (f"{FILE}:Broken", {"how": "text"}, "an observation has str"),
-    "reward": (f"{FILE}:Broken", {"how": "reward"}, "gave the reward nan"),
+    "text": (f"{FILE}:Broken", {"how": "text"}, "an observation has 'here', which is not an array of numbers"),
+    "ragged": (f"{FILE}:Broken", {"how": "ragged"}, r"has \[\[0\], \[0, 0\]\], which is not an array of numbers"),
+    "reward": (f"{FILE}:Broken", {"how": "reward"}, "gave the reward nan; a reward is one finite number"),
+    "many rewards": (f"{FILE}:Broken", {"how": "many rewards"}, r"gave the reward array\(\[0\., 0\., .*; a reward"),
     "no reward": (f"{FILE}:Broken", {"how": "no reward"}, "gave the reward None"),
     "old step": (f"{FILE}:Broken", {"how": "old step"}, "step must return"),
     "old reset": (f"{FILE}:Broken", {"how": "old reset"}, "reset must return"),
@@ -253,6 +256,9 @@ def test_check_says_what_it_is(canon: Callable[..., Any]) -> None:
     assert any("cannot be resumed exactly" in warning for warning in report["warnings"])
     report = json.loads(canon("check", f"{FILE}:Broken", "--set", "data.arguments.how=outside", "--json").out)
     assert any("is outside of its observation space" in warning for warning in report["warnings"])
+    report = json.loads(canon("check", f"{FILE}:Line", "--set", "data.arguments.table=loop", "--json").out)
+    assert any("P[0][1] has no outcome (1, 0, False)" in warning for warning in report["warnings"])
+    assert "taxi has no version" in canon("check", "taxi").err
     for source, system in (("MountainCar-v0", "policy-iteration"), ("CartPole-v1", "q-learning"), ("iris", "dqn")):
         answer = canon("train", system, "--data", source, "--out", "nowhere")
         assert answer.code == 2 and answer.err.count("\n") == 1, answer.err

@@ -11,9 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from canon.contracts import Moved
 from canon.data.environments import snapshots
 from canon.data.environments.copy import EnvironmentCopy
 from canon.data.environments.opening import Opener, gymnasium
+from canon.data.formats.cells import counted
 from canon.errors import CanonError, reason
 
 _EPISODES, _STEPS = 20, 20_000  # at random, at most
@@ -42,8 +44,10 @@ def _examined(opener: Opener) -> tuple[list[str], list[str]]:
 
 
 def _spaces(env: EnvironmentCopy) -> str:
-    seen = f"{env.observation.size:,} states" if env.observation.size else f"{env.observation.shape[0]:,} numbers"
-    return f"It shows {seen}, takes {env.num_actions:,} actions; its episodes end after {env.limit:,} steps at most."
+    states = env.observation.size
+    seen = counted(states, "state") if states else counted(env.observation.shape[0], "number")
+    limit = counted(env.limit, "step")
+    return f"It shows {seen}, takes {counted(env.num_actions, 'action')}; its episodes end after {limit} at most."
 
 
 def _by_gymnasium(opener: Opener) -> list[str]:
@@ -73,10 +77,14 @@ def _at_random(env: EnvironmentCopy) -> str:
     returns: list[float] = []
     lengths: list[int] = []
     while len(returns) < _EPISODES and sum(lengths) < _STEPS:
-        env.reset(len(returns))
+        seen = env.reset(len(returns))
         total, length, over = 0.0, 0, False
         while not over:
-            move = env.step(int(random.integers(env.num_actions)))
+            action = int(random.integers(env.num_actions))
+            move = env.step(action)
+            if env.model is not None:
+                _require_in_table(env, seen, action, move)
+            seen = move.observation
             total, length, over = total + move.reward, length + 1, move.terminated or move.truncated
         returns.append(total)
         lengths.append(length)
@@ -84,6 +92,20 @@ def _at_random(env: EnvironmentCopy) -> str:
         f"{len(returns)} episodes of random actions: return {np.mean(returns):.4g} ± {np.std(returns):.2g}, "
         f"{np.mean(lengths):.4g} steps."
     )
+
+
+def _require_in_table(env: EnvironmentCopy, state: int, action: int, move: Moved) -> None:
+    """Refuses a table P that says other than what a step does: planning and moves drawn from it would be wrong."""
+    model = env.model
+    assert model is not None
+    same = (model.after[state, action] == move.observation) & (model.ends[state, action] == move.terminated)
+    same &= (model.probability[state, action] > 0) & np.isclose(model.reward[state, action], move.reward)
+    if not same.any():
+        raise CanonError(
+            f"{env.name}: P[{state}][{action}] has no outcome ({move.observation}, {move.reward:g}, "
+            f"{move.terminated}), the state, reward and terminated that a step gave: planning would be wrong, and so "
+            'would be q-learning and sarsa without system.simulate = "off".'
+        )
 
 
 def _resumed(opener: Opener) -> str:

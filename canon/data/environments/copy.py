@@ -39,7 +39,10 @@ class EnvironmentCopy(Environment):
                 f"{self.name} has no {missing.name or 'spaces'}: __init__ must set action_space and observation_space."
             ) from None
         if not isinstance(actions, spaces.Discrete):
-            raise CanonError(f"{self.name} has actions {actions}: canon acts by one of finitely many (Discrete).")
+            raise CanonError(
+                f"{self.name} has actions {actions}: canon acts by one of finitely many (Discrete); number them with "
+                "gymnasium.wrappers.TransformAction in a function of yours."
+            )
         self.num_actions, self._first_action = int(actions.n), int(actions.start)
         self._parts = _parts(observations, spaces)
         if self._parts:
@@ -88,9 +91,9 @@ class EnvironmentCopy(Environment):
         if not (isinstance(answer, tuple) and len(answer) == 2):
             raise CanonError(f"{self.name}: reset must return (observation, info), as gymnasium's do.")
         self._steps, self._over = 0, False
+        self._observation = self._checked(answer[0])
         if self._replays:
             self._past.see(answer[0])
-        self._observation = self._checked(answer[0])
         return self._observation
 
     def step(self, action: int) -> Moved:
@@ -113,12 +116,14 @@ class EnvironmentCopy(Environment):
         except (TypeError, ValueError):
             reward = math.nan
         if not math.isfinite(reward):
-            raise CanonError(f"{self.name}: step({action}) gave the reward {answer[1]!r}, which is not a number.")
+            raise CanonError(
+                f"{self.name}: step({action}) gave the reward {_shown(answer[1])}; a reward is one finite number."
+            )
         self._steps += 1
+        self._observation = self._checked(observation)
         if self._replays:
             self._past.actions.append(action + self._first_action)
             self._past.see(observation, reward)
-        self._observation = self._checked(observation)
         terminated, truncated = self._flag("terminated", terminated), self._flag("truncated", truncated)
         truncated = not terminated and (truncated or self._steps >= self.limit)
         self._over = terminated or truncated
@@ -127,14 +132,18 @@ class EnvironmentCopy(Environment):
     def _flag(self, name: str, value: Any) -> bool:
         if isinstance(value, bool | np.bool_ | int) or (np.ndim(value) == 0 and np.asarray(value).dtype.kind in "biu"):
             return bool(value)
-        raise CanonError(f"{self.name}: step gave {name} = {value!r:.60}, which is not True or False.")
+        raise CanonError(f"{self.name}: step gave {name} = {_shown(value)}, which is not True or False.")
 
     def _checked(self, observation: Any) -> Any:
         if self.observation.size:
             return self._state(observation)
-        array = np.asarray(observation)
+        try:
+            array = np.asarray(observation)
+        except ValueError:  # lists of different lengths
+            array = np.array(None)
         if array.shape != self._shape or array.dtype.kind not in "fiub":
-            what = f"shape {array.shape}" if array.dtype.kind in "fiub" else type(observation).__name__
+            numbers = array.dtype.kind in "fiub"
+            what = f"shape {array.shape}" if numbers else f"{_shown(observation)}, which is not an array of numbers,"
             raise CanonError(f"{self.name}: an observation has {what} where its space has shape {self._shape}.")
         if not ((array >= self._low) & (array <= self._high)).all():
             bad = array[~((array >= self._low) & (array <= self._high))].flat[0]
@@ -153,7 +162,7 @@ class EnvironmentCopy(Environment):
                 state = state * size + place
         except (TypeError, ValueError):
             raise CanonError(
-                f"{self.name}: observation {observation!s:.60} is not one of its {self.observation.size:,} states."
+                f"{self.name}: observation {_shown(observation)} is not one of its {self.observation.size:,} states."
             ) from None
         return state
 
@@ -185,6 +194,10 @@ def _parts(space: Any, spaces: Any) -> list[tuple[int, int]]:
     else:
         return []
     return parts if math.prod(size for size, _ in parts) <= _MOST_STATES else []
+
+
+def _shown(value: Any) -> str:
+    return f"{' '.join(repr(value).split()):.60}"
 
 
 def _bounds(box: Any) -> tuple[np.ndarray, np.ndarray]:

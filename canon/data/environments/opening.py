@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import entry_points
+from importlib.util import find_spec
 from pathlib import Path
 from types import FunctionType
 from typing import Any
@@ -32,9 +33,18 @@ def recognised(source: str) -> str:
         return f"{source} is a class or function in a file of Python"
     if _ID.fullmatch(source):
         return f"{source} ends in a version, as gymnasium's ids do"
-    if source.isidentifier() or re.fullmatch(r"[\w.-]+", source):
-        return f"{source} is a plugin's" if source in _plugins() else ""
+    if re.fullmatch(r"[\w.-]+", source) and source in _plugins():
+        return f"{source} is a plugin's"
+    if _versions(source):
+        return f"{source} is an id of gymnasium without its version"
     return ""
+
+
+def _versions(name: str) -> list[str]:
+    """The ids of gymnasium that a name without a version may mean."""
+    if find_spec("gymnasium") is None or not name.isidentifier():
+        return []
+    return [known for known in gymnasium().registry if name.lower() == known.lower().partition("-v")[0]]
 
 
 @cache
@@ -87,11 +97,15 @@ class Opener:
     def _built(self, cls: Callable[..., Any], arguments: dict[str, Any]) -> Any:
         environment = self._called(lambda: cls(**arguments))
         if not isinstance(environment, gymnasium().Env):
-            raise CanonError(f"{self.source} makes a {type(environment).__name__}, which is not a gymnasium.Env.")
+            raise CanonError(
+                f"{self.source} makes an object of type {type(environment).__name__}, which is not a gymnasium.Env."
+            )
         return environment
 
     def _registered(self, arguments: dict[str, Any]) -> tuple[Any, int]:
         gym = gymnasium()
+        if versions := _versions(self.source):
+            raise CanonError(f"{self.source} has no version; gymnasium's ids do: {', '.join(versions)}.")
         module, _, name = self.source.rpartition(":")
         if module:
             with border(f"The module {module}", f"of {self.source} cannot be imported"):

@@ -114,7 +114,7 @@ def naming_note(path: Path, cells: Sequence[str], names: Sequence[str]) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    return f"{number} {noun}{'s' * (number != 1)}"
+    return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
 def listed(names: Sequence[str]) -> str:
