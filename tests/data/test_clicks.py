@@ -154,6 +154,32 @@ def test_rows_of_fields_by_hand() -> None:
     assert encoded.weights.tolist() == [[0.5, 0.5], [1, 0], [1, 0]]
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("form", ["2020-09-{:02}T12:00:00+00:00", "2020/9/{} 12:00", "{:02}.09.2020", "2020年9月{}日"])
+def test_dates_of_every_form_are_times(tmp_path: Path, form: str) -> None:
+    dates = [form.format(1 + n // 6) for n in range(120)]
+    data = fitted(table(tmp_path / "a.csv", time=dates))
+    assert data.protocol["split"]["test"] == "the last 0.1 by time"
+    dates[70] = "soon"
+    with pytest.raises(CanonError, match='line 72: the time "soon" is neither a number nor a date'):
+        fitted(table(tmp_path / "b.csv", time=dates), time="time")
+
+
+def test_hours_of_the_day_are_no_times(tmp_path: Path) -> None:
+    data = fitted(table(tmp_path / "a.csv", time=[f"{n % 24:02}:30" for n in range(120)]))
+    assert "by time" not in data.protocol["split"]["test"]
+
+
+def test_columns_may_have_chinese_names(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(
+        "用户,广告,时间,点击\n" + "".join(f"u{n % 9},a{n % 7},{2 * 10**9 + n},{n % 2}\n" for n in range(90)),
+        "utf-8",
+    )
+    source = CLICKS.read(path, config := DataConfig(source=str(path)))
+    assert kind_of(config) is CLICKS and (source.label, source.user, source.time) == ("点击", "用户", "时间")
+
+
 def test_vocabularies_are_of_the_training_rows(tmp_path: Path) -> None:
     path = table(tmp_path / "a.csv", ad=["common"] * 100 + ["late"] * 20, time=[1_600_000_000 + n for n in range(120)])
     data = fitted(path)
@@ -273,6 +299,14 @@ def test_a_mistake_is_one_sentence(
 ) -> None:
     with pytest.raises(CanonError, match=message):
         fitted(table(tmp_path / "a.csv", **columns), **more)
+
+
+def test_a_strange_label_of_a_line_is_named(tmp_path: Path) -> None:
+    lines = [f"{n % 2} 0:{n % 5}:1" for n in range(100)]
+    lines[20] = "-1 0:3:1"
+    (tmp_path / "a.ffm").write_text("\n".join(lines))
+    with pytest.raises(CanonError, match='line 21: label "-1" is not one of 0, 1'):
+        fitted(tmp_path / "a.ffm")
 
 
 def test_a_field_that_is_different_in_every_row_is_left_out(tmp_path: Path) -> None:

@@ -74,6 +74,10 @@ def forms(folder: Path) -> dict[str, Path]:
                 for u, i, r, t in data
             ],
         ),
+        "jsonl with numbers": write(
+            folder / "l.jsonl",
+            [json.dumps({"user": u, "item": str(i), "rating": r, "time": str(t)}) for u, i, r, t in data],
+        ),
         "milliseconds": write(folder / "e.csv", [header, *(f"{u},{i},{r},{t}000" for u, i, r, t in data)]),
         "ts": write(folder / "j.csv", ["customer,product,stars,ts", *(",".join(map(str, row)) for row in data)]),
         "created_at": write(

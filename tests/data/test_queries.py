@@ -210,6 +210,11 @@ def test_a_column_of_queries_may_have_any_name(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("who,stars,x\nann,1,0.5\nbob,0,0.1\nann,0,0.2\nbob,2,0.4\n")
     assert not QUERIES.sniff_table(path, DataConfig(source=str(path)))
+    for query, message in (("whom", 'no column "whom" .*did you mean who'), ("who", "has no column of grades")):
+        named = DataConfig(source=str(path), query=query)  # which makes it no other table
+        assert kind_of(named) is QUERIES
+        with pytest.raises(CanonError, match=message):
+            QUERIES.read(path, named)
     config = DataConfig(source=str(path), query="who", label="stars")
     assert QUERIES.sniff_table(path, config)
     assert QUERIES.read(path, config).parts["train"].queries.tolist() == ["ann", "bob"]
@@ -219,6 +224,14 @@ def test_a_column_of_queries_may_have_any_name(tmp_path: Path) -> None:
     assert names == ["query eve"] and "target" not in columns
     rows = Records.of_dicts([{"who": "eve", "x": 0.5}, {"who": "ann", "x": 0.25}])
     assert LISTS.inputs(schema, [rows], config, False)[1] == ["query eve", "query ann"]
+
+
+def test_columns_may_have_chinese_names(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("查询编号,文档,相关性,特征\n问一,甲,1,0.5\n问二,乙,0,0.1\n问一,丙,0,0.2\n", "utf-8")
+    rows = QUERIES.read(path, config := DataConfig(source=str(path))).parts["train"]
+    assert kind_of(config) is QUERIES and rows.features == ("特征",)
+    assert rows.queries.tolist() == ["问一", "问二"] and rows.documents.tolist() == ["甲", "丙", "乙"]
 
 
 def test_parts_of_tables_have_the_same_features(tmp_path: Path) -> None:
@@ -388,14 +401,14 @@ def test_a_table_with_a_column_of_queries_is_nothing_else(tmp_path: Path) -> Non
     assert not any("last column" in note for note in report.notes)
     rows[7] = "1,d7,1,nan,0"
     path.write_text("\n".join(["qid,doc,relevance,f1,f2", *rows]) + "\n")
-    with pytest.raises(CanonError, match=r'line 9: the feature "f1" must be a number, got "nan"'):
+    with pytest.raises(CanonError, match=r'line 9: the feature "f1" is missing; give every document a number'):
         choose_system(config, lambda task: TASK_RECORDS[task].targets)
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("qid,relevance,x\n1,0,0.5\n1,1,\n", 'line 3: the feature "x" must be a number'),
+        ("qid,relevance,x\n1,0,0.5\n1,1,\n", 'line 3: the feature "x" is missing; give every document a number'),
         ("qid,relevance,x\n1,0,0.5\n1,-1,1\n", "line 3: the label .* must be a grade from 0 on"),
         (
             "qid,relevance,x\n" + "1,0,0.5\n" * 40 + "1,1,many\n",

@@ -145,6 +145,11 @@ def test_grades_that_lightgbm_cannot_rank_by_are_refused() -> None:
         learner("lambdamart", {**long, "target": grades})
 
 
+def test_leaves_that_no_tree_could_have_are_refused() -> None:
+    with pytest.raises(CanonError, match=r"at least 100 documents .* but there are 30 to train on"):
+        learner("lambdamart", lists(6, 10, 3), min_documents=100)
+
+
 def test_one_grade_only_is_refused() -> None:
     with pytest.raises(CanonError, match="In no training query do labels differ"):
         learner("lambdamart", with_grades(np.zeros_like))

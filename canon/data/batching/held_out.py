@@ -28,9 +28,9 @@ def by_time(users_N: np.ndarray, times_N: np.ndarray | None, seed: int) -> np.nd
 
 def place_from_end(users_N: np.ndarray, order_N: np.ndarray) -> np.ndarray:
     """How many of its user's interactions come after each one, by an order as that of `by_time`."""
-    sorted_N = users_N[order_N]
-    ends = np.flatnonzero(np.append(sorted_N[1:] != sorted_N[:-1], True))
-    after = np.repeat(ends, np.diff(np.concatenate([[-1], ends]))) - np.arange(len(order_N))
+    ends = np.flatnonzero(np.append(np.diff(users_N[order_N]) != 0, True))
+    after = np.repeat(ends, np.diff(np.concatenate([[-1], ends])))
+    after -= np.arange(len(order_N))
     places_N = np.empty(len(order_N), np.int64)
     places_N[order_N] = after
     return places_N

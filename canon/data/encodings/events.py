@@ -122,7 +122,7 @@ class EventEncoding(Encoding):
         assert isinstance(source, InteractionSource)
         config = replace(config, holdout=_holdout(source, config))
         parts, notes, rule = _split(source, config)
-        train = parts["train"].pairs
+        train = parts.pop("train").pairs
         if 0 < config.limit < len(train.users):
             rows = held_out.permutation(len(train.users), config.seed, "limit")[: config.limit]
             train = train.where(np.isin(np.arange(len(train.users)), rows))
@@ -160,7 +160,8 @@ class EventEncoding(Encoding):
                 )
             columns = _asked(keys, coded.items, coded.ratings, asked, known & ~held.asked, seen, len(users))
             splits[name] = _with_candidates(columns, name, protocol, source, config, user_code, item_code)
-            seen = (np.append(seen[0], coded.users[asked]), np.append(seen[1], coded.items[asked]))
+            found = asked & (coded.users >= 0)
+            seen = (np.append(seen[0], coded.users[found]), np.append(seen[1], coded.items[found]))
         how = {"seed": config.seed, "holdout": config.holdout, "protocol": protocol}
         notes.append(f"Protocol {protocol}: {_PROTOCOLS[_family(protocol)]} (data.protocol).")
         named = f"{len(users):,} users, {len(items):,} items"
@@ -247,13 +248,18 @@ def _protocol_for(config: Any, source: InteractionSource, parts: dict[str, Held]
 
 def _pairs(rows: Interactions, num_items: int) -> tuple[EventPairs, int]:
     """Sorted, each once; and how many came again."""
+    last_N = _latest(rows, num_items)
+    ratings, times = (None if each is None else each[last_N] for each in (rows.ratings, rows.times))
+    return EventPairs(rows.users[last_N], rows.items[last_N], ratings, times), len(rows) - len(last_N)
+
+
+def _latest(rows: Interactions, num_items: int) -> np.ndarray:
+    """The row of the latest interaction of each pair of a user and an item, in the order of users and items."""
     keys_N = rows.users.astype(np.int64) * num_items + rows.items
     later = [each for each in (rows.ratings, rows.times) if each is not None]
     order_N = np.lexsort((*later, keys_N)) if later else np.argsort(keys_N, kind="stable")
     keys_N = keys_N[order_N]
-    last_N = order_N[np.append(keys_N[1:] != keys_N[:-1], True)]
-    ratings, times = (None if each is None else each[last_N] for each in (rows.ratings, rows.times))
-    return EventPairs(rows.users[last_N], rows.items[last_N], ratings, times), len(rows) - len(last_N)
+    return order_N[np.append(keys_N[1:] != keys_N[:-1], True)]
 
 
 def _split(source: InteractionSource, config: Any) -> tuple[dict[str, Held], list[str], dict[str, str]]:
@@ -338,18 +344,19 @@ def _asked(
 
     shown: what else is known about them. seen: users and items of what came before."""
     users, row = np.unique(keys[asked], return_inverse=True)
-    row_of = np.full(int(max(keys.max(), num_users)) + 1, -1, np.int32)
+    row_of = np.full(int(max(keys.max(), num_users)) + 1, -1)
     row_of[users] = np.arange(len(users))
 
     def lists(of: np.ndarray, values: np.ndarray) -> Uneven:
-        rows = row_of[of]
-        if (rows < 0).any():
-            rows, values = rows[rows >= 0], values[rows >= 0]
-        return Uneven(values[np.lexsort((values, rows))], np.bincount(rows, minlength=len(users)))
+        pairs = row_of[of]  # row · 2³² + value, sorted in place: there may be as many as in training
+        pairs <<= 32
+        pairs |= values
+        pairs.sort()
+        bounds = np.searchsorted(pairs, np.arange(len(users) + 1) << 32)
+        return Uneven(pairs[bounds[0] :].astype(np.int32), np.diff(bounds))
 
     targets = lists(keys[asked], items[asked])
-    known = seen[0] >= 0
-    history = lists(np.append(seen[0][known], keys[shown]), np.append(seen[1][known], items[shown]).astype(np.int32))
+    history = lists(np.append(seen[0], keys[shown]), np.append(seen[1], items[shown]))
     columns: dict[str, Any] = {"input": np.where(users < num_users, users, -1).astype(np.int32)}
     columns |= {"history": history, "target": targets}
     if ratings is not None:

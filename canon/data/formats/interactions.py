@@ -171,6 +171,7 @@ def _batches(path: Path, laid: InteractionColumns, config: Any, types: dict[str,
     if laid.form == "json":
         from pyarrow import json as arrow_json
 
+        types |= _json_types(path, laid, config)
         begin = partial(
             arrow_json.open_json,
             read_options=arrow_json.ReadOptions(block_size=_BLOCK),
@@ -191,6 +192,16 @@ def _batches(path: Path, laid: InteractionColumns, config: Any, types: dict[str,
         convert_options=arrow.ConvertOptions(column_types=types, include_columns=list(types)),
     )
     yield from arrow_blocks(utf8(path, config.encoding), begin)
+
+
+def _json_types(path: Path, laid: InteractionColumns, config: Any) -> dict[str, Any]:
+    """How the first object writes what is not written as it is read: ids as whole numbers, numbers as texts."""
+    import pyarrow as pa
+
+    first = json_lines.first_object(path, config.encoding) or {}
+    whole = {name: pa.int64() for role, name in laid.roles.items() if role in ("user", "item")}
+    types = {name: kind for name, kind in whole.items() if type(first[name]) is int}
+    return types | {name: pa.string() for name in laid.roles.values() if isinstance(first[name], str)}
 
 
 def _filled(path: Path, laid: InteractionColumns, config: Any, role: str, texts: Any, row: int) -> Any:

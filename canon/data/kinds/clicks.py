@@ -25,6 +25,7 @@ from canon.data.checking.report import CheckReport
 from canon.data.columns import choose_label, class_names, short, texts_of
 from canon.data.formats.cells import parse_number
 from canon.data.formats.criteo import LABEL, criteo_columns
+from canon.data.formats.dates import form_of, moments
 from canon.data.formats.feature_lines import FeatureLines, holds_lines, read_lines
 from canon.data.formats.files import ending
 from canon.data.formats.movielens import read_movielens
@@ -36,14 +37,18 @@ from canon.data.settings import Columns, Name, layout
 from canon.data.source import Source, split_of
 from canon.errors import CanonError
 
-CLICKED = re.compile(r"(is|has|was)?[-_ ]?(clicks?|clicked|clk|ctr)([-_ ]?(label|flag|yn))?")
-USERS = re.compile(r"(user|customer|visitor|member|reviewer|uid)([-_ ]?(id|no|name))?")
-TIMES = re.compile(r"(event|click|log|view)?[-_ ]?(time|timestamp|datetime|ts)([-_ ]?(stamp|ms))?")
+CLICKED = re.compile(r"(is|has|was)?[-_ ]?(clicks?|clicked|clk|ctr)([-_ ]?(label|flag|yn))?|(是否)?(被)?点击")
+USERS = re.compile(
+    r"(user|customer|visitor|member|reviewer|uid)([-_ ]?(id|no|name))?|(用户|顾客|客户|会员|读者|买家)(编号|id|名)?"
+)
+TIMES = re.compile(
+    r"(event|click|log|view)?[-_ ]?(time|timestamp|datetime|ts)([-_ ]?(stamp|ms))?|(点击|曝光)?时间戳?|日期"
+)
 _RATINGS = re.compile(r"ratings?|scores?|stars")
 _POSITIVE = re.compile(r"\s*(>=|<=|>|<|==|!=)\s*(\S.*?)\s*")
 _COMPARE = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt}
-_ZONE = re.compile(r"(:\d\d(?:\.\d+)?)\s*(?:z|utc|[+-]\d\d:?\d\d)$", re.IGNORECASE)
 _YES = ("1", "true", "yes", "y", "t", "click", "clicked", "positive")
+_LOOKED = 50  # different dates by which their form is known
 _MISTAKEN = 0.05  # of all labels: so few others among two values are mistakes
 _MILLISECONDS, _SECONDS = 1e11, 1e8  # a time since 1970 is more
 SPLITS = ("", "given", "random", "time", "user")
@@ -284,8 +289,8 @@ def click_classes(source: ClickSource) -> tuple[str, str]:
     else:
         what = f'the label "{source.label}"'
         values = class_names(train, source.label) if _few(train, source.label) else ("",) * 3
-        if len(values) > 2:
-            _name_mistake(train, source.label)
+    if len(values) > 2:
+        _name_mistake(train, source.label)
     if len(values) == 1:
         raise CanonError(f'{train.path}: every row has the label "{values[0]}"; clicks and other rows are needed.')
     if len(values) != 2:
@@ -298,10 +303,18 @@ def click_classes(source: ClickSource) -> tuple[str, str]:
     return (second, first) if first.strip().lower() in _YES else (first, second)
 
 
-def _name_mistake(table: Table, label: str) -> None:
+def _label_names(rows: Rows, label: str) -> tuple[list[str], np.ndarray]:
+    """The different labels as they are compared, and which of them each row has, int64 [N]."""
+    if isinstance(rows, FeatureLines):
+        values, codes = np.unique(rows.labels, return_inverse=True)
+        return [canonical(value) for value in values.tolist()], codes
+    texts, codes = rows.factor(label)
+    return [canonical(text) for text in texts], codes
+
+
+def _name_mistake(rows: Rows, label: str) -> None:
     """Raises the error on the first of a few labels beside two common ones."""
-    texts, codes = table.factor(label)
-    plain = [canonical(text) for text in texts]
+    plain, codes = _label_names(rows, label)
     counts: Counter[str] = Counter()
     for text, count in zip(plain, np.bincount(codes, minlength=len(plain)).tolist(), strict=True):
         counts[text] += count
@@ -309,7 +322,7 @@ def _name_mistake(table: Table, label: str) -> None:
     odd = np.array([text not in two for text in plain])[codes]
     if 0 < odd.sum() <= _MISTAKEN * len(odd):
         row = int(odd.argmax())
-        raise table.mistake(row, f'label "{short(plain[codes[row]])}" is not one of {", ".join(sorted(two))}.')
+        raise rows.mistake(row, f'label "{short(plain[codes[row]])}" is not one of {", ".join(sorted(two))}.')
 
 
 def _few(table: Table, label: str) -> bool:
@@ -318,14 +331,9 @@ def _few(table: Table, label: str) -> bool:
 
 def click_codes(rows: Rows, source: ClickSource, classes: Sequence[str]) -> np.ndarray:
     """1 where a row was clicked, int64 [N]."""
-    if isinstance(rows, FeatureLines):
-        texts, codes = np.unique(rows.labels, return_inverse=True)
-        names = [canonical(value) for value in texts.tolist()]
-    else:
-        if source.label not in rows:
-            raise CanonError(f'{rows.path} has no column "{source.label}", which is the label.')
-        plain, codes = rows.factor(source.label)
-        names = [canonical(text) for text in plain]
+    if not isinstance(rows, FeatureLines) and source.label not in rows:
+        raise CanonError(f'{rows.path} has no column "{source.label}", which is the label.')
+    names, codes = _label_names(rows, source.label)
     condition = source.positive
     is_click = [_fits(name, condition) if condition else _place(name, classes) for name in names]
     for place, value in enumerate(is_click):
@@ -368,16 +376,7 @@ def _are_times(table: Table, name: str) -> bool:
     values, bad = table.numbers(name)
     if not bad.any():
         return bool(np.nanmin(values, initial=np.inf) > _SECONDS)
-    try:
-        _seconds([text for text in table.factor(name)[0] if text.strip()])
-    except ValueError:
-        return False
-    return True
-
-
-def _seconds(texts: Sequence[str]) -> np.ndarray:
-    """Of dates and times as ISO 8601 writes them, datetime64 [N]; the time zone is not read, as in other tables."""
-    return np.array([_ZONE.sub(r"\1", text.strip()) for text in texts], dtype="datetime64[s]")
+    return form_of(table.factor(name)[0]) not in ("", "times")
 
 
 def click_times(rows: Table, name: str) -> np.ndarray:
@@ -385,11 +384,12 @@ def click_times(rows: Table, name: str) -> np.ndarray:
     values, bad = rows.numbers(name)
     if bad.any():
         texts, codes = rows.factor(name)
-        try:
-            return _seconds(texts).astype(np.float64)[codes]
-        except ValueError:
-            text = rows.text(name, int(bad.argmax()))
-            raise rows.mistake(int(bad.argmax()), f'the time "{short(text)}" is neither a number nor a date.') from None
+        form = form_of(texts[:_LOOKED]) or form_of(texts[:1])  # where a cell is wrong
+        times = moments(texts, form)[codes] if form else np.full(len(codes), np.nan)
+        if (wrong := np.isnan(times)).any():
+            row = int(wrong.argmax())
+            raise rows.mistake(row, f'the time "{short(rows.text(name, row))}" is neither a number nor a date.')
+        return times
     if not np.isfinite(values).all():
         raise rows.mistake(int((~np.isfinite(values)).argmax()), f'the time (column "{name}") is missing.')
     late = values > _MILLISECONDS

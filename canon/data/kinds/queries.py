@@ -22,6 +22,7 @@ from canon.config import settings
 from canon.data.catalogue import Dataset
 from canon.data.checking.report import CheckReport
 from canon.data.columns import PEEK, number_targets, texts_of
+from canon.data.formats.cells import MISSING
 from canon.data.formats.files import ending
 from canon.data.formats.images import visible
 from canon.data.formats.letor import QueryRows, grouped, is_beside, is_letor, joined, read_letor
@@ -34,9 +35,9 @@ from canon.data.source import Source, split_of
 from canon.errors import CanonError
 
 EXAMPLE = "2 qid:10 1:0.03 2:0.5"
-_QUERY = ("qid", "query_id", "queryid", "srch_id", "search_id")
-_DOCUMENT = ("docid", "doc_id", "document", "document_id", "documentid", "doc")
-_GRADE = ("relevance", "grade", "rel", "label", "target", "y")
+_QUERY = ("qid", "query_id", "queryid", "srch_id", "search_id", "查询编号", "查询id")
+_DOCUMENT = ("docid", "doc_id", "document", "document_id", "documentid", "doc", "文档", "文档编号", "文档id")
+_GRADE = ("relevance", "grade", "rel", "label", "target", "y", "相关性", "相关度")
 _FOLDER, _PIECE = re.compile(r"fold[-_ ]?(\d+)", re.IGNORECASE), re.compile(r"S([1-5])\.\w+(\.\w+)?")
 HIGHEST_GRADE = 30  # that LightGBM ranks by
 _PIECES = 5
@@ -77,7 +78,9 @@ class QueryKind(Kind):
         if held:
             return f"{path.name} has lines such as {EXAMPLE}"
         try:
-            if config.positive or not holds_tables(path, config) or texts_of(_first_rows(path, config), config.label):
+            if config.positive or not holds_tables(path, config):
+                return ""
+            if not config.query and texts_of(_first_rows(path, config), config.label):
                 return ""
             return self.sniff_table(path, config)
         except CanonError:  # opening the table raises it again
@@ -92,7 +95,9 @@ class QueryKind(Kind):
         if not holds_tables(path, config):
             return ""
         table = _first_rows(path, config)
-        name = config.query if config.query in table else _named(table, _QUERY)
+        if config.query:
+            return f'data.query names the column of queries, "{config.query}"'
+        name = _named(table, _QUERY)
         if not name or not _grades(table, config):
             return ""
         return f'{path.name} has a column "{name}" of queries' if _numbers(table, config, name) else ""
@@ -284,7 +289,11 @@ def number_features(table: Table, name: str) -> np.ndarray:
     wrong = bad | ~np.isfinite(values)
     if wrong.any():
         row = int(wrong.argmax())
-        raise table.mistake(row, f'the feature "{name}" must be a number, got "{table.text(name, row)[:40]}".')
+        is_text = table.text(name, row).strip().lower() not in MISSING
+        what = f'must be a number, got "{table.text(name, row)[:40]}"' if is_text else "is missing"
+        raise table.mistake(
+            row, f'the feature "{name}" {what}; give every document a number, or choose others by data.features.'
+        )
     return values.astype(np.float32)
 
 

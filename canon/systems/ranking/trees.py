@@ -87,6 +87,12 @@ class Trees(RankingLearner):
     def begin(self, data: Data, batch: int, steps: int) -> None:
         self.documents = TrainingLists.of(data.splits["train"], self.context.seed)
         self.documents.informative()  # there must be one
+        least, count = self.config.min_documents, len(self.documents.values)
+        if count < 2 * least:
+            raise CanonError(
+                f"A leaf has at least {least:,} documents (system.min_documents), but there are {count:,} to train on, "
+                "so that no tree could split them: lower it, as by --set system.min_documents=5."
+            )
         self.check(self.documents, data)
         self._rows = self.rows(self.documents)
 
