@@ -207,8 +207,8 @@ def check_written(system: System, format: Format, source: str) -> None:
     if format not in written_by(system):
         these = ", ".join(each.name for each in registry.SYSTEMS if format in written_by(each)) or "no system"
         raise CanonError(
-            f"{source} is a {system.name}, which cannot be written as {format.title}; --to {format.name} writes "
-            f"{these}."
+            f"{source} is of the system {system.name}, which cannot be written as {format.title}; --to {format.name} "
+            f"writes {these}."
         )
 
 

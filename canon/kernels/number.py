@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, TypeVar
-
-T = TypeVar("T")
 
 _SIBLINGS = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
 _asked = 0
@@ -26,19 +21,6 @@ def set_threads(number: int) -> None:
     _asked = number
     if (torch := sys.modules.get("torch")) is not None:
         torch.set_num_threads(number or most())
-
-
-class InThreads:
-    """Something that works in threads of its own."""
-
-    threads = 1
-
-    def in_threads(self, work: Callable[[Any], T], items: list[Any]) -> list[T]:
-        """`work` of every item, in as many threads as there are; results in order."""
-        if self.threads == 1 or len(items) == 1:
-            return [work(item) for item in items]
-        with ThreadPoolExecutor(self.threads) as pool:  # its threads live for a step: 0.1 ms against hundreds
-            return list(pool.map(work, items))
 
 
 def most() -> int:

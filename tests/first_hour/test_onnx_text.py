@@ -166,7 +166,7 @@ def test_what_cannot_be_written(runs: Path, canon: Callable[..., Any], monkeypat
         (runs / "class", "x.onnx", 'a network of texts is written as a folder, whose name has no ".onnx".'),
         (runs / "lstm", "x", "cannot be written as an ONNX graph"),
         ("bert:tiny", "x", "bert:tiny has no tokenizer"),
-        ("gpt2:tiny", "x", "is a gpt2, which cannot be written as an ONNX file"),
+        ("gpt2:tiny", "x", "is of the system gpt2, which cannot be written as an ONNX file"),
         ("lenet:tiny", "x", 'x: --to onnx writes .onnx, not "".'),
     ):
         refused = canon("convert", source, target, "--to", "onnx")

@@ -251,7 +251,7 @@ def test_what_is_not_converted(canon: Callable[..., Any], monkeypatch: pytest.Mo
     monkeypatch.setitem(sys.modules, "h5py", None)
     Path("there").mkdir()
     for source, target, sentence in (
-        ("bert:tiny", "folder", "bert:tiny is a bert, which cannot be written as ELMo's published folder; --to elmo"),
+        ("bert:tiny", "folder", "is of the system bert, which cannot be written as ELMo's published folder; --to elmo"),
         ("elmo:tiny", "there", "there already exists: give another name for the folder."),
         ("elmo:tiny", "folder", "install its reader with pip install h5py"),
     ):

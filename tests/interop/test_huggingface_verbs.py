@@ -143,7 +143,7 @@ def test_sentences(canon: Callable[..., Any], text: Path, tmp_path: Path) -> Non
             "a",
             "--to",
             "huggingface",
-        ): "is a resnet, which cannot be written as a Hugging",
+        ): "is of the system resnet, which cannot be written as a Hugging",
         ("convert", "resnet:tiny", "a"): "--to says what is written: canon, fasttext-bin, word2vec, ",
         ("convert", given, given, "--to", "huggingface"): "already exists: give another name for the folder.",
     }

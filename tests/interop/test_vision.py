@@ -180,7 +180,8 @@ def test_families_that_timm_or_both_lack() -> None:
         ("alexnet", "timm", "resnet, densenet, vgg"),
         ("lenet", "torchvision", "resnet, densenet, vgg, googlenet, alexnet"),
     ):
-        said = f"x is a {name}, which cannot be written as a state dict of {project}; --to {project} writes {others}."
+        what = f"x is of the system {name}, which cannot be written as a state dict of {project}"
+        said = f"{what}; --to {project} writes {others}."
         with pytest.raises(CanonError, match=re.escape(said)):
             check_written(registry.find(name)[0], find(project), "x")
 

@@ -106,7 +106,7 @@ def test_classifier_learns_and_answers(
     path = classifier_tests.sample(tmp_path / "lines.txt", 60)
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
     one_by_one = lambda _self, work, items: [work(item) for item in items]  # noqa: E731
-    monkeypatch.setattr(classifier_host.Classifier, "_in_threads", one_by_one)
+    monkeypatch.setattr(classifier_host.Classifier, "in_threads", one_by_one)
 
     def learned(kernels: Kernels) -> list[Any]:
         module = kernels("classifier")

@@ -11,7 +11,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from functools import cached_property, partial
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,8 @@ from canon.contracts import Context, Learner, Recommends
 from canon.data.batching.sequences import Uneven
 from canon.data.schema import Columns, Data
 from canon.kernels import LINE, Later
-from canon.kernels.number import InThreads, threads
+from canon.kernels.number import threads
+from canon.systems.threads import InThreads
 
 top_items = Later("cpu.top_items")
 BLOCK_BYTES = 256 << 20
@@ -76,11 +76,6 @@ class Recommender(InThreads, Learner, Recommends):
         keys = np.unique(user[user >= 0].astype(np.int64) * self.num_items + item[user >= 0])
         lengths = np.bincount(keys // self.num_items, minlength=self.num_users)
         return Uneven((keys % self.num_items).astype(np.int32), lengths)
-
-    def ranges(self, first: int, last: int) -> list[tuple[int, int]]:
-        """A range cut into one for each thread."""
-        edges = np.linspace(first, last, self.threads + 1).astype(np.int64).tolist()
-        return [(a, b) for a, b in pairwise(edges) if a < b]
 
     def logs(self) -> dict[str, float]:
         """The mean loss since the last call."""

@@ -12,7 +12,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -25,8 +24,9 @@ from canon.data.schema import Columns, Data
 from canon.data.text.words import Words
 from canon.errors import CanonError
 from canon.kernels import LINE
-from canon.kernels.number import InThreads, threads
+from canon.kernels.number import threads
 from canon.systems.settings import Positive
+from canon.systems.threads import InThreads
 
 Subsample = Annotated[float, Field(ge=0)]
 Rate = Annotated[float, Field(gt=0)]
@@ -152,8 +152,7 @@ class VectorLearner(InThreads, Learner, KeepsVectors, AdoptsVectors):
 
     def step(self, number: int) -> bool:
         first, last = (number - 1) * self.batch, number * self.batch
-        edges = np.linspace(first, last, self.threads + 1).astype(np.int64).tolist()
-        ranges = [spans(a, b, len(self.tokens_N)) for a, b in pairwise(edges)]
+        ranges = [spans(*part, len(self.tokens_N)) for part in self.ranges(first, last)]
         for loss, pairs in self.in_threads(lambda share: _total(self.learn(span) for span in share), ranges):
             self._loss += loss
             self._pairs += pairs

@@ -33,6 +33,7 @@ from canon.kernels import LINE
 from canon.kernels.cpu import classifier as kernels
 from canon.kernels.number import threads
 from canon.systems.settings import Classes, Natural, Positive
+from canon.systems.threads import InThreads
 from canon.systems.words.base import CorpusSpan, shared_rows, spans
 from canon.systems.words.classifier_features import DocumentFeatures, label_tree
 
@@ -63,7 +64,7 @@ class Config:
     label_prefix: str = Field(default="__label__", description="before each label in fastText's files")
 
 
-class Classifier(Learner, AdoptsVectors, Suggests):
+class Classifier(InThreads, Learner, AdoptsVectors, Suggests):
     config: Config
 
     @classmethod
@@ -97,7 +98,6 @@ class Classifier(Learner, AdoptsVectors, Suggests):
         self.outputs_LS = np.zeros((0, self.stride), np.float32)
         self.label_counts = np.ones(config.num_classes, np.int64)
         self.seed = -1  # of the first weights; −1: what is not stored does not count
-        self.threads = 1
         self.lr_now = config.lr
         self._loss, self._learned = 0.0, 0  # since the last log
         self._adopted: tuple[Mapping[str, Any], Words] | None = None
@@ -137,10 +137,9 @@ class Classifier(Learner, AdoptsVectors, Suggests):
         whole_R = np.concatenate([np.arange(vocab_size), rows_P])
         self._hold(len(whole_R))
         inputs_RS = self.inputs_RS
-        edges = np.linspace(0, len(whole_R), self.threads + 1).astype(np.int64).tolist()
-        self._in_threads(
+        self.in_threads(
             lambda part: kernels.fill_first(self.seed, whole_R, inputs_RS, self.config.dim, *part),
-            list(pairwise(edges)),
+            self.ranges(0, len(whole_R)),
         )
         rows = self.config.num_classes - (self.config.loss == "hierarchical-softmax")
         self.outputs_LS = np.zeros((rows, self.stride), np.float32)
@@ -180,7 +179,7 @@ class Classifier(Learner, AdoptsVectors, Suggests):
                 self._epoch = span.epoch
                 self._order_n = generator(self.seed, span.epoch).permutation(len(self._sizes_n))
             parts = [(span, thread, *part) for thread, part in enumerate(self._parts(span))]
-            for loss, learned in self._in_threads(lambda part: self._learn(*part), parts):
+            for loss, learned in self.in_threads(lambda part: self._learn(*part), parts):
                 self._loss += loss
                 self._learned += learned
         self.lr_now = self.config.lr * max(1 - number * self.batch / self.total, kernels.LEAST_RATE)
@@ -218,7 +217,8 @@ class Classifier(Learner, AdoptsVectors, Suggests):
             self.outputs_LS.reshape(-1),
         )
 
-    def _in_threads(self, work: Callable[..., Any], items: list[Any]) -> list[Any]:
+    def in_threads(self, work: Callable[..., Any], items: list[Any]) -> list[Any]:
+        """As of `InThreads`, but the threads stay from step to step."""
         number = threads()
         if number == 1 or len(items) == 1:
             return [work(item) for item in items]
@@ -325,7 +325,7 @@ class Classifier(Learner, AdoptsVectors, Suggests):
                 losses_n[first:last] = self._losses(shares_BL, given.take(np.arange(first, last)))
 
         at_once = max(min(_AT_ONCE // size, -(-count // threads())), 1)
-        self._in_threads(work, list(range(0, count, at_once)))
+        self.in_threads(work, list(range(0, count, at_once)))
         outputs: dict[str, np.ndarray] = {"labels": labels_nK, "probabilities": shares_nK}
         return outputs | ({"loss": losses_n} if given is not None else {})
 

@@ -13,7 +13,6 @@ Shapes: N places, V words, B buckets of n-grams, S rows of all words together, D
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -71,8 +70,8 @@ class FastText(VectorLearner):
         size, dim = self._known().size, self.config.dim
         input_RD = _close_together(size + self.buckets, dim)
         key = np.uint64(kernels.key_of(self.seed, 0))
-        edges = np.linspace(0, input_RD.size, self.threads + 1).astype(np.int64).tolist()
-        self.in_threads(lambda part: kernels.fill_uniform(flat(input_RD), *part, key, 1 / dim), list(pairwise(edges)))
+        parts = self.ranges(0, input_RD.size)
+        self.in_threads(lambda part: kernels.fill_uniform(flat(input_RD), *part, key, 1 / dim), parts)
         return {"input": input_RD, "output": in_lines(size - self.hierarchical, dim)}, {}
 
     def learn(self, span: CorpusSpan) -> tuple[float, float]:
@@ -124,10 +123,9 @@ class FastText(VectorLearner):
         self.ready()
         size, dim = self._known().size, self.config.dim
         means_VD = np.empty((size, dim), np.float32)
-        edges = np.linspace(0, size, self.threads + 1).astype(np.int64).tolist()
         inputs, starts_V, rows_S = self.arrays["input"], self._starts_V, self._rows_S
         self.in_threads(
-            lambda part: subwords.mean_rows(inputs, starts_V, rows_S, part[0], part[1], means_VD), list(pairwise(edges))
+            lambda part: subwords.mean_rows(inputs, starts_V, rows_S, *part, means_VD), self.ranges(0, size)
         )
         return means_VD
 

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from itertools import pairwise
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -84,8 +83,7 @@ class GloVe(VectorLearner):
 
     def step(self, number: int) -> bool:
         first, last = (count * self.batch * len(self._learned()) // self.size for count in (number - 1, number))
-        edges = np.linspace(first, last, self.threads + 1).astype(np.int64).tolist()
-        ranges = [spans(a, b, len(self._learned())) for a, b in pairwise(edges)]
+        ranges = [spans(*part, len(self._learned())) for part in self.ranges(first, last)]
         for tallies in self.in_threads(lambda share: [self.learn(span) for span in share], ranges):
             self._loss += sum(loss for loss, _ in tallies)
             self._pairs += sum(count for _, count in tallies)
