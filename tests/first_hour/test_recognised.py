@@ -322,6 +322,7 @@ def test_classes_of_a_hub_have_their_names(canon: Canon) -> None:
         ("shift_jis", "この映画はとても面白いです。カタカナも"),
         ("big5", "今天的比賽球隊贏得冠軍，這部電影很好看"),
         ("cp1252", "Un café à Paris où l'été …"),
+        ("cp1252", "Sensor [°C] at £5 per m²"),
         ("cp1251", "Этот фильм очень хороший, но длинный"),
     ],
 )

@@ -19,6 +19,7 @@ from sklearn.preprocessing import OneHotEncoder
 
 from canon.data.checking.choosing import choose_system
 from canon.data.config import DataConfig
+from canon.data.formats.dates import form_of
 from canon.data.formats.tables import read_table
 from canon.tasks.records import TASK_RECORDS
 
@@ -283,6 +284,7 @@ def test_a_time_zone_is_no_warning(tmp_path: Path, recwarn: pytest.WarningsRecor
     rows = [[f"2023-01-{1 + n // 24:02}T{n % 24:02}:00:00{('Z', '+01:00')[n % 2]}", f"{n % 24}.5"] for n in range(90)]
     said = canon("check", write(tmp_path / "t.csv", "timestamp,load", rows)).out
     assert 'Read as dates: "timestamp"' in said and not recwarn.list
+    assert form_of(["2024/01/05 3:07:11 PM GMT+1", "2024/01/15 10:00:00 AM GMT-5"]) == "year first"  # of Google's forms
 
 
 def test_numbers_with_a_unit(tmp_path: Path, canon: Canon) -> None:

@@ -12,7 +12,7 @@ from canon.data.formats.cells import MISSING
 
 _TIME = (
     r"(?P<hour>\d{1,2}):(?P<minute>\d\d)(?::(?P<second>\d\d)(?:[.,]\d+)?)?\s*(?P<half>[ap]m)?"
-    r"\s*(?:z|utc|gmt|[+-]\d\d:?\d\d)?"
+    r"\s*(?:z|(?:utc|gmt)(?:[+-]\d\d?(?::?\d\d)?)?|[+-]\d\d:?\d\d)?"
 )
 _NAMED = r"(?P<month>\d{1,2}|[a-z]{3,9})"
 _YEAR = r"(?P<year>\d{4}|\d\d)"

@@ -25,6 +25,8 @@ def guess_encoding(head: bytes, whole: bool = True) -> str:
     wrong = sum("\udc80" <= letter <= "\udcff" for letter in strange)
     if 2 * wrong <= len(strange):
         return "utf-8"
+    if {letter for letter in head.decode("cp1252", "replace") if letter > "\x7f"} <= _SIGNS:
+        return "cp1252"  # as in °C and £5, which may be letters of China and Japan too
     for encoding, fits in _WRITINGS.items():
         try:
             text = codecs.getincrementaldecoder(encoding)().decode(head)

@@ -48,9 +48,9 @@ def columns(path: Path, asked: Sequence[str] = ()) -> tuple[dict[str, Any], tupl
     for place, name in enumerate(names):
         if pa.types.is_list(table.schema.field(name).type) and has_labels(name, next(iter(asked), "")):
             named = classes.pop(name, [])
-            cells = [labels_cell(_names_of(value, named) if named else value) for value in table[name].to_pylist()]
-            if all(isinstance(cell, str | None) for cell in cells):
-                table = table.set_column(place, name, pa.array(cells, pa.string()))
+            joined = [labels_cell(_names_of(value, named) if named else value) for value in table[name].to_pylist()]
+            if all(isinstance(cell, str | None) for cell in joined):
+                table = table.set_column(place, name, pa.array(joined, pa.string()))
     lists = [field.name for field in table.schema if pa.types.is_nested(field.type)]
     if len(lists) == len(names) or set(lists) & set(asked):
         name = next((name for name in lists if name in asked), lists[0])
