@@ -56,7 +56,15 @@ def test_what_is_said_of_one_text_does_not_judge_a_pair(tmp_path: Path) -> None:
         opened = source(tmp_path / f"{name}.csv", question=A, answer=B, **{name: SCORES})
         assert (opened.columns, opened.label) == (("question", "answer"), "")
         assert f"{name} is not read" in opened.notes[-1]
-    assert source(tmp_path / "judged.csv", question=A, answer=B, label=SCORES).label == "label"
+    for names in (("question", "answer", "label"), ("前提", "假设", "标签")):
+        judged = source(tmp_path / "judged.csv", **dict(zip(names, (A, B, SCORES), strict=True)))
+        assert judged.label == names[2]
+
+
+def test_what_numbers_rows_does_not_judge_them(tmp_path: Path) -> None:
+    for first, second, number in (("query", "passage", "year"), ("s1", "s2", "query_id"), ("句子1", "句子2", "组编号")):
+        opened = source(tmp_path / "numbered.csv", **{number: SCORES, first: A, second: B})
+        assert (opened.columns, opened.label) == ((first, second), "")
 
 
 def test_another_part_is_judged_by_the_column_of_training(tmp_path: Path) -> None:
