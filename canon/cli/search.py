@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -143,7 +144,9 @@ def _texts(sources: list[str], text: bool, column: str) -> list[str]:
     texts: list[str] = []
     for source in sources:
         path = file_of(source, text)
-        rows = [{"text": source}] if path is None else rows_of([path], column, _remark, _QUERIES)
+        rows: Iterable[dict[str, Any]] = (
+            [{"text": source}] if path is None else rows_of([path], column, _remark, _QUERIES)
+        )
         texts += [row["text"] for row in rows if path is None or row["text"].strip()]
     if not texts:
         raise CanonError(f"{', '.join(sources)} holds no query.")

@@ -5,11 +5,15 @@ from __future__ import annotations
 import csv
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from canon.data.config import DataConfig
+from canon.data.encodings.texts_inputs import read_texts
 from canon.data.kinds.sentences import SENTENCES, SentenceSource
+from canon.errors import CanonError
 
 A = [f"第{k}个问题怎么办呢" for k in range(20)]
 B = [f"打开第{k}页就可以看到" for k in range(20)]
@@ -52,7 +56,15 @@ def test_what_is_said_of_one_text_does_not_judge_a_pair(tmp_path: Path) -> None:
         opened = source(tmp_path / f"{name}.csv", question=A, answer=B, **{name: SCORES})
         assert (opened.columns, opened.label) == (("question", "answer"), "")
         assert f"{name} is not read" in opened.notes[-1]
-    assert source(tmp_path / "judged.csv", question=A, answer=B, label=SCORES).label == "label"
+    for names in (("question", "answer", "label"), ("前提", "假设", "标签")):
+        judged = source(tmp_path / "judged.csv", **dict(zip(names, (A, B, SCORES), strict=True)))
+        assert judged.label == names[2]
+
+
+def test_what_numbers_rows_does_not_judge_them(tmp_path: Path) -> None:
+    for first, second, number in (("query", "passage", "year"), ("s1", "s2", "query_id"), ("句子1", "句子2", "组编号")):
+        opened = source(tmp_path / "numbered.csv", **{number: SCORES, first: A, second: B})
+        assert (opened.columns, opened.label) == ((first, second), "")
 
 
 def test_another_part_is_judged_by_the_column_of_training(tmp_path: Path) -> None:
@@ -65,3 +77,13 @@ def test_another_part_is_judged_by_the_column_of_training(tmp_path: Path) -> Non
     opened = SENTENCES.source(DataConfig(source=str(folder)))
     assert opened.label == "human" and opened.parts["test"].scores.tolist() == [float(score) for score in SCORES]
     assert 'test.csv has no column "human"' in " ".join(opened.notes)
+
+
+def test_predictions_read_the_columns_of_training(tmp_path: Path) -> None:
+    """Whatever would be chosen of a table by itself."""
+    source(tmp_path / "t.csv", question=A, answer=B, remark=[f"看过第{k}次以后才明白" for k in range(20)])
+    schema: Any = SimpleNamespace(columns=("remark", "question"))
+    rows, names = read_texts(schema, [str(tmp_path / "t.csv")], DataConfig(), False)
+    assert rows.sentences[3] == ("看过第3次以后才明白", A[3]) and names[3].endswith("line 5")
+    with pytest.raises(CanonError, match="The input: a text is empty"):
+        read_texts(schema, [""], DataConfig(), False)

@@ -34,7 +34,8 @@ def read_texts(
             names.append(source[:60])
         elif ending(path) in TABLES:
             table = read_table(path, config, like=schema.columns)
-            chosen = choose_sentences(table, replace(config, label="", features=())).texts
+            known = tuple(name for name in schema.columns if name in table.names)
+            chosen = known or choose_sentences(table, replace(config, label="", features=())).texts
             rows += zip(*(table.texts(name).tolist() for name in chosen), strict=True)
             names += [f"{source}, {table.line(row)}" for row in range(len(table))]
         else:
@@ -47,5 +48,5 @@ def read_texts(
         if len(texts) != len(rows[0]):
             raise CanonError(f"{names[row]} has {len(texts)} texts where the first row has {len(rows[0])}.")
         if not all(part.strip() for part in texts):
-            raise CanonError(f"{names[row]}: the text is empty.")
+            raise CanonError(f"{names[row].strip() or 'The input'}: a text is empty.")
     return SentenceRows("the input", lambda row: names[row], rows), names

@@ -50,8 +50,10 @@ _MATCHED = (  # columns of texts that belong together, by their names
     *(("premise", "entailment"), ("sent0", "sent1"), ("question", "answer"), ("query", "answer")),
 )
 _NEGATIVE = ("negative", "neg", "hard_neg", "hard_negative", "contradiction")
-_SIMILAR = (*NUMBERS, "sim", "relatedness", "similarity_score")
-_OF_ONE = ("category", "sentiment", "stars", "overall")  # what a question, or its answer, is said to be
+_SIMILAR = (*NUMBERS, "sim", "relatedness", "similarity_score", "相似度", "得分", "分数")
+_CLASSES = (*TEXT_LABELS, "标签", "关系", "类别")
+_OF_ONE = ("category", "sentiment", "stars", "overall", "类别")  # what a question, or its answer, is said to be
+_NUMBERS_ROWS = re.compile(r".*[_ -]id|[a-z]?id|docid|.*(?:编号|序号)")  # names of columns
 _CODE = re.compile(r"[!-~]*(?:\d|://|@)[!-~]*")  # of a row: its number, its address
 _SEEN = 1000  # lines, or rows, by which a text is judged
 _SEVERAL = 1.5  # sentences of a line on average, from which on lines are cut
@@ -324,21 +326,22 @@ def _judging(table: Table, texts: tuple[str, ...], rest: Sequence[str]) -> str:
     without a header, the only one that may say it."""
     plain = {name.strip().lower(): name for name in reversed(rest)}
     alike = _are_alike(*(name.strip().lower() for name in texts))
-    for name in (*_SIMILAR, *TEXT_LABELS):
+    for name in (*_SIMILAR, *_CLASSES):
         if name in plain and (alike or name not in _OF_ONE):
             return plain[name]
     mostly = {name: 2 * table.facts(name).bad < len(table) for name in rest}  # numbers
     if not table.header:
         left = [name for name in rest if not table.facts(name).bad and not table.facts(name).missing]
     else:
-        able = [name for name in rest if may_be_label(table, name) and (mostly[name] or not is_text(table, name))]
+        able = [name for name in rest if not _NUMBERS_ROWS.fullmatch(name.strip().lower())]
+        able = [name for name in able if may_be_label(table, name) and (mostly[name] or not is_text(table, name))]
         left = [name for name in able if mostly[name]] or able if alike else []
     return left[0] if len(left) == 1 else ""
 
 
 def _are_alike(first: str, second: str) -> bool:
-    """Whether two names differ by their number or letter alone, or are known as a pair that is judged."""
-    if (first, second) in PAIRS:
+    """Whether two names differ by their number or letter alone."""
+    if (first, second) == ("premise", "hypothesis"):
         return True
     differing = [(a, b) for a, b in zip(first, second, strict=False) if a != b]
     return len(first) == len(second) and len(differing) == 1 and (len(first) > 1 or ord(first) + 1 == ord(second))
