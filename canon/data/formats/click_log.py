@@ -9,7 +9,8 @@
 | dwell | seconds that a reader stayed, of clicks |
 | hop (second_hop) | of clicks: 1 where the reader clicked on from the document, else 0 |
 
-Or by Chinese names: 查询, 文档, 位置, 点击, 会话. Without a session column, a new view begins wherever user, query or time change, or the position does not rise.
+Chinese names are 查询, 文档 or 商品, 位置, 点击, 会话. Without a session column, a new view begins wherever user,
+query or time change, or the position does not rise.
 Shapes: N rows, V views.
 """
 
