@@ -295,9 +295,11 @@ def test_mistakes_are_sentences(tmp_path: Path, canon: Callable[..., Any]) -> No
     written(tmp_path)
     Path("bad.txt").write_text("q1 0 a 2\nq1 0 a 1\n")
     Path("twice.jsonl").write_text('{"id": "a", "body": "x"}\n{"id": "a", "body": "y"}\n')
+    Path("strange.txt").write_text("q1 0 z 2\nq2 0 y 1\n")
     Path("log.csv").write_text("query,document,position,clicked\nq1,c,0,0\n")
     for arguments, words in {
         ("docs.jsonl", "queries.tsv", "--qrels", "bad.txt"): "bad.txt, line 2: query q1 and document a have the labels",
+        ("docs.jsonl", "queries.tsv", "--qrels", "strange.txt"): "No document of the labels (z …) is among the docum",
         ("twice.jsonl", "queries.tsv"): "twice.jsonl, line 2: the id a comes twice",
         ("docs.jsonl",): "needs a table of documents and then the queries",
         ("docs.jsonl", "queries.tsv", "--preset", "leto"): "did you mean letor",
@@ -451,6 +453,8 @@ def test_logs_without_sessions_are_cut_into_views(tmp_path: Path) -> None:
     log = read_click_log("log.csv")
     assert log.view.tolist() == [0, 0, 1, 1, 2] and log.clicked.tolist() == [True, False, False, True, False]
     Path("s.csv").write_text("query,doc,position,clicked,session\nx,b,2,0,7\nx,a,1,1,8\nx,a,1,1,7\nx,b,2,1,8\n")
+    Path("z.csv").write_text("会话,查询,文档,位置,点击\na,x,b,1,1\nb,x,a,1,0\n", "utf-8")
+    assert read_click_log("z.csv").view.tolist() == [0, 1] and read_click_log("z.csv").documents == ["b", "a"]
     log = read_click_log("s.csv")
     assert log.view.tolist() == [0, 0, 1, 1] and log.position.tolist() == [1, 2, 1, 2]
     assert log.clicked.tolist() == [True, False, True, True]

@@ -9,7 +9,8 @@
 | dwell | seconds that a reader stayed, of clicks |
 | hop (second_hop) | of clicks: 1 where the reader clicked on from the document, else 0 |
 
-Without a session column, a new view begins wherever user, query or time change, or the position does not rise.
+Chinese names are 查询, 文档 or 商品, 位置, 点击, 会话. Without a session column, a new view begins wherever user,
+query or time change, or the position does not rise.
 Shapes: N rows, V views.
 """
 
@@ -26,10 +27,11 @@ from canon.data.paths import find_path
 from canon.data.settings import Columns
 from canon.errors import CanonError
 
-_QUERY, _DOCUMENT = ("query", "qid", "query_id"), ("document", "doc", "docid", "item", "item_id", "id")
-_POSITION, _CLICKED = ("position", "rank", "pos"), ("clicked", "click", "label")
+_QUERY = ("query", "qid", "query_id", "查询")
+_DOCUMENT = ("document", "doc", "docid", "item", "item_id", "id", "文档", "商品")
+_POSITION, _CLICKED = ("position", "rank", "pos", "位置"), ("clicked", "click", "label", "点击", "是否点击")
 _HOP = ("hop", "second_hop", "hops")
-_VIEW = ("session", "view", "impression", "session_id")
+_VIEW = ("session", "view", "impression", "session_id", "会话")
 
 
 @dataclass(frozen=True)

@@ -139,6 +139,11 @@ def _candidates(
             raise CanonError(
                 f"No query of the {what} ({next(iter(names))} …) is among the queries ({next(iter(texts))} …)."
             )
+    documents = [document for name in texts for document in judged.get(name, ())]
+    if documents and not set(documents) & set(places):
+        raise CanonError(
+            f"No document of the labels ({documents[0]} …) is among the documents ({next(iter(places), '')} …)."
+        )
     if run is None:
         best, _ = BM25.over(index.whole).search(list(texts.values()), min(top, len(index.ids)), _NONE)
     lists = []
