@@ -98,6 +98,8 @@ def test_the_file_is_what_it_is_now(plane: Path) -> None:
     ("old", "new", "sentence"),
     [
         ("SYSTEM = System(", "SYSTEM = dict(", "plane.py has no record of a system"),
+        ("SYSTEM = System(", "PLANE = System(", "plane.py has no record of a system"),
+        ('task="classification"', 'task="classify"', 'plane.py has the task "classify", which the objective '),
         ("class Plane(", "class Plain(", "plane.py has no class Plane: "),
         ("class Config:", "class Settings:", "plane.py has no class Config: "),
         ("class Plane(nn.Module):", "class Plane(nn.Module)", "plane.py cannot be imported: expected ':'"),

@@ -70,8 +70,14 @@ def settings_for(system: System, name: str) -> Any:
     """The settings of an objective; a learner without a network has those that are settings of its own too, or all of
     them where its record says so."""
     record = by_name()[name]
-    has_settings = system.loop != "learner" or record.shapes or system.takes_objective_settings
-    return record.tasks[system.task] if has_settings else NoSettings
+    if system.loop == "learner" and not record.shapes and not system.takes_objective_settings:
+        return NoSettings
+    if system.task not in record.tasks:
+        raise CanonError(
+            f'{system.name} has the task "{system.task}", which the objective {name} does not fit; it fits: '
+            f"{', '.join(record.tasks)}."
+        )
+    return record.tasks[system.task]
 
 
 def default(system: System, config: Any) -> ObjectiveChoice:

@@ -26,6 +26,7 @@ from canon.data.targets import HiddenTokens, NextToken
 from canon.errors import CanonError, border, unknown
 from canon.optim.settings import Adam, AdamW
 from canon.recipe import Recipe
+from canon.registry.of_user import RECORD
 from canon.systems.building import build as build_system
 from canon.tasks import table as tasks
 from canon.tasks.base import Carries, Compares, NetworkTask, Scoring, Task, Training
@@ -72,6 +73,8 @@ def _asked(name: str, data: str, changes: Table) -> tuple[Recipe, str]:
     """The recipe that is meant, and the name of its run; where only data is named, the first choice for its kind."""
     if name and not recipes.is_known(name):
         if name in CATALOGUE or Path(name).exists() or by_name(DataConfig(source=name)) is not None:
+            if data and Path(name).suffix == ".py":
+                raise CanonError(f"{name} has no record of a system: {RECORD} = canon.registry.System(…).")
             if data:
                 raise CanonError(f"{name} and {data} are both data: give one of them.")
             name, data = "", name
