@@ -75,7 +75,10 @@ class Commands(NamedTuple):
 
 
 def data(*parts: str) -> Path:
-    return Path(os.environ.get("CANON_DATA", "")).joinpath(*parts)
+    path = Path(os.environ.get("CANON_DATA", "")).joinpath(*parts)
+    if not path.exists():
+        raise SystemExit(f"{path} does not exist: set CANON_DATA to a folder that has {Path(*parts)}, or use --only.")
+    return path
 
 
 def settings(**changes: Any) -> list[str]:
@@ -191,7 +194,7 @@ def minilm_folder(options: Options) -> tuple[str, str]:
 def minilm(options: Options) -> Commands:
     folder, note = minilm_folder(options)
     steps, batch = options.steps_or(1000 if options.device == "cuda" else 100), 32
-    train, test, source = data("glue", "SST-2", "train.tsv.xz"), data("glue", "SST-2", "dev.tsv.xz"), "sst-2"
+    source = "sst-2"
     if options.quick:
         batch, source = 4, str(SMALL / "sentences.csv")
         rows = [line.rsplit(",", 1) for line in Path(source).read_text(encoding="utf-8").splitlines()[1:]]
@@ -199,6 +202,8 @@ def minilm(options: Options) -> Commands:
         table = "text\tlabel\n" + "".join(f"{row[0]}\t{labels.index(row[1])}\n" for row in rows)
         train = test = options.folder / "sentences.tsv"
         train.write_text(table, encoding="utf-8")
+    else:
+        train, test = data("glue", "SST-2", "train.tsv.xz"), data("glue", "SST-2", "dev.tsv.xz")
     ours = {
         "train__init": folder,
         "train__steps": steps,
@@ -219,7 +224,6 @@ def minilm(options: Options) -> Commands:
 
 def multi30k(options: Options) -> Commands:
     steps, batch, vocab = options.steps_or(1000 if options.device == "cuda" else 100), 128, 8000
-    files = [data("multi30k", f"{part}.{side}.gz") for part in ("train", "val") for side in ("en", "de")]
     source, sizes = "multi30k", {"dim": 256, "layers": 3, "heads": 4, "hidden": 1024}
     if options.quick:
         source, batch, vocab, sizes = str(SMALL / "pairs.tsv"), 8, 100, dict.fromkeys(sizes, 2) | {"dim": 16}
@@ -228,6 +232,8 @@ def multi30k(options: Options) -> Commands:
         for name, column in (("train.a", 0), ("train.b", 1), ("val.a", 0), ("val.b", 1)):
             files.append(options.folder / name)
             files[-1].write_text("\n".join(row[column] for row in rows), encoding="utf-8")
+    else:
+        files = [data("multi30k", f"{part}.{side}.gz") for part in ("train", "val") for side in ("en", "de")]
     ours = {
         "system__dim": sizes["dim"],
         "system__num_layers": sizes["layers"],
@@ -294,9 +300,10 @@ def resnet18(options: Options) -> Commands:
 
 def lstm(options: Options) -> Commands:
     steps = options.steps_or(1000 if options.device == "cuda" else 300)
-    source, files = "ptb", [data("ptb", f"ptb.{part}.txt.xz") for part in ("train", "valid")]
     if options.quick:
         source, files = str(SMALL / "text.txt"), [SMALL / "text.txt"] * 2
+    else:
+        source, files = "ptb", [data("ptb", f"ptb.{part}.txt.xz") for part in ("train", "valid")]
     ours = {
         "data__tokenizer": "split",
         "data__window": 20,

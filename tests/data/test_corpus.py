@@ -12,6 +12,7 @@ import re
 import subprocess
 import sys
 import time
+import unicodedata
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -150,6 +151,13 @@ def test_bytes_are_good_where_python_decodes_them(content: bytes) -> None:
     except UnicodeDecodeError as mistake:
         expected = mistake.start if zero < 0 else min(zero, mistake.start)
     assert actual == expected
+
+
+def test_no_word_has_a_code_point_that_is_not_looked_at() -> None:
+    """Letters, digits, marks and white space, by Python's own tables."""
+    rest = set(map(chr, range(sys.maxunicode + 1))).difference(*(map(chr, part) for part in word_counts._ASSIGNED))
+    assert {unicodedata.category(character) for character in rest} <= {"Cn", "Co"}
+    assert word_counts.code_point_classes()[ord("\U000e0100")] == kernels_corpus.LETTER  # a mark of the last plane
 
 
 def test_lower_case_is_unicodes(tmp_path: Path, tiny_blocks: None) -> None:

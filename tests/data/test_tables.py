@@ -150,6 +150,20 @@ def test_missing_cells_are_nan(text: str) -> None:
     assert result is not None and np.isnan(result)
 
 
+def test_few_cells_are_read_as_many_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few by Python, which needs no pyarrow.compute; many by Arrow."""
+    cells = ["1", " 2.5 ", "", "NA", "nan", "-inf", "1e3", ".5", "+4", "1_000", "three", "٣", "$5", "0x10"]
+    path = tmp_path / "cells.csv"
+    path.write_text("a,b\n" + "".join(f"{cell},{number}\n" for number, cell in enumerate(cells)), encoding="utf-8")
+    read = []
+    for few in (tables.FEW, 0):
+        monkeypatch.setattr(tables, "FEW", few)
+        table = read_table(path, DataConfig())
+        read.append((*table.numbers("a"), table.numbers("b")[0], list(table.stream("a", np.arange(2, 9)))))
+    np.testing.assert_equal(read[0], read[1])
+    assert np.flatnonzero(read[0][1]).tolist() == [9, 10, 12, 13] and read[0][3] == cells[2:9]
+
+
 def test_canonical_gives_one_name_to_one_number() -> None:
     assert {canonical(text) for text in ("1", "1.0", "01", "1e0")} == {"1"}
     assert canonical("0.50") == "0.5" and canonical("cat") == "cat"

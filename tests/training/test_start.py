@@ -85,4 +85,5 @@ def test_trained_reported_and_asked_without_torch(name: str, tmp_path: Path, row
 def test_a_network_is_trained_with_torch_alone(tmp_path: Path, rows: str) -> None:
     """Nothing of torch that `import torch` leaves out: no compiler, no FSDP."""
     train = ("train", "mlp", "--data", rows, "--out", "run", "--set", "train.epochs=1", "--quiet")
-    assert imported(tmp_path, train, ("predict", "run", rows)) == {"torch"}
+    digits = ("train", "digits-softmax", "--out", "digits", "--set", "train.epochs=1", "--quiet")
+    assert imported(tmp_path, train, ("predict", "run", rows), digits) == {"torch"}

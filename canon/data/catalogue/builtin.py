@@ -4,10 +4,12 @@ documentation and source, and its docstrings by module."""
 from __future__ import annotations
 
 import ast
+import gzip
 import os
 import sys
 import sysconfig
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -53,9 +55,11 @@ def read_builtin(name: str) -> Source:
 
 
 def _digits() -> Source:
-    from sklearn import datasets
-
-    images, labels = datasets.load_digits(return_X_y=True)
+    """Of scikit-learn's file itself, as its load_digits reads it: importing scikit-learn takes as long as torch."""
+    folder = Path(str(find_spec("sklearn").origin)).parent  # type: ignore[union-attr]
+    with gzip.open(folder / "datasets" / "data" / "digits.csv.gz", "rt") as file:
+        rows = np.loadtxt(file, delimiter=",", dtype=np.int64)
+    images, labels = rows[:, :-1], rows[:, -1]
     inputs = images.reshape(-1, 1, 8, 8).astype(np.uint8)  # 0 to 16
     return ImageSource(
         "digits",

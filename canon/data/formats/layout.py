@@ -83,6 +83,11 @@ def layout_of(path: Path, encoding: str = "utf-8", delimiter: str = "", table: b
         peeked = first_lines(path, encoding)
     except CanonError:  # reading the file raises it again
         peeked = ()
+    return _layout(path, peeked, delimiter, table)
+
+
+@lru_cache(maxsize=64)
+def _layout(path: Path, peeked: tuple[str, ...], delimiter: str, table: bool) -> TableLayout | None:
     if peeked and (said := _SAYS.fullmatch(peeked[0].strip(' "'))):
         layout = _by_lines(path, peeked[1:], delimiter or said[1], True)
         return layout and layout._replace(skip=layout.skip + 1)
@@ -109,7 +114,7 @@ def _by_lines(path: Path, peeked: Sequence[str], delimiter: str, table: bool) ->
     layout, skip = _laid_out(path, peeked[remarks:], delimiter, table), remarks
     while skip and layout and len(_rows(peeked[skip - 1 : skip], layout.delimiter)[0]) == len(layout.names):
         skip -= 1
-    if skip < remarks or layout is None:
+    if skip < remarks:
         layout = _laid_out(path, peeked[skip:], delimiter, table) or layout
     return layout and layout._replace(skip=skip)
 

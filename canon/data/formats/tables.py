@@ -46,6 +46,7 @@ from canon.errors import CanonError
 JSON_ENDINGS = json_lines.ENDINGS
 ENDINGS = (*TABLES, ".parquet", *JSON_ENDINGS)
 SMALL = 1 << 22  # cells of a table whose columns are kept once they were made numbers
+FEW = 1 << 14  # cells that Python parses sooner than pyarrow.compute is imported
 BLOCK = 1 << 16  # cells that are looked at at a time
 MANY_COLUMNS, FEW_ROWS = 1000, 200  # a table of more columns and fewer rows is read by Python
 _PEEK = 1000  # cells looked at for their length
@@ -92,6 +93,7 @@ class Table:
         self.commas: dict[str, bool] = {}  # columns of amounts, and whether a comma is their decimal point
         self.units: dict[str, str] = {}  # what is after the numbers of these columns, often ""
         self._small = len(self) * len(self.names) <= SMALL
+        self._few = len(self) * len(self.names) <= FEW
         self._rows: np.ndarray | None = None  # of the file, where this table has some of its rows
 
     def __len__(self) -> int:
@@ -127,7 +129,8 @@ class Table:
     def stream(self, name: str, rows: np.ndarray) -> Iterator[str]:
         """The texts at some rows, which rise."""
         cells, start = self._cells[name], 0
-        for chunk in [self.texts(name)] if isinstance(cells, np.ndarray) else self._arrow_texts(name).chunks:
+        whole = self._few or isinstance(cells, np.ndarray)
+        for chunk in [self.texts(name)] if whole else self._arrow_texts(name).chunks:
             low, high = np.searchsorted(rows, (start, start + len(chunk)))
             for first in range(low, high, BLOCK):
                 yield from chunk.take(rows[first : min(first + BLOCK, high)] - start).tolist()
@@ -171,14 +174,13 @@ class Table:
 
     def _arrow_texts(self, name: str) -> Any:
         import pyarrow as pa
-        import pyarrow.compute as pc
 
         cells = self._cells[name]
         try:
-            texts = cells if pa.types.is_string(cells.type) else pc.cast(cells, pa.string())
+            texts = cells if pa.types.is_string(cells.type) else cells.cast(pa.string())
         except pa.ArrowException:
             raise CanonError(f'{self.path}: column "{name}" has type {cells.type}; use numbers or text.') from None
-        return pc.fill_null(texts, "") if texts.null_count else texts
+        return texts.fill_null("") if texts.null_count else texts
 
     # Numbers
 
@@ -186,7 +188,9 @@ class Table:
         """The column as float64 [N], NaN where a cell is missing, and a mask of the cells that are not numbers."""
         if name not in self._numbers:
             cells = self._cells[name]
-            if not isinstance(cells, np.ndarray):
+            if not isinstance(cells, np.ndarray) and self._few:
+                values, bad = _plain_numbers(self.texts(name).tolist())
+            elif not isinstance(cells, np.ndarray):
                 parts = [(np.empty(0), np.empty(0, dtype=bool)), *map(_arrow_numbers, self._arrow_texts(name).chunks)]
                 values, bad = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
             elif cells.dtype == object:
