@@ -236,9 +236,9 @@ SHAPES = {
     ),
     "JSON lines with lists": Shape(
         "t.jsonl",
-        one("t.jsonl", objects(text=lambda text, _: text, label=lambda _, label: label, tags=lambda *_: ["x"])),
+        one("t.jsonl", objects(text=lambda text, _: text, label=lambda _, label: label, spans=lambda *_: ["x"])),
         TEXT,
-        ('t.jsonl: the column "tags" has lists and is left out.',),
+        ('t.jsonl: the column "spans" has lists and is left out.',),
     ),
     "a header in train alone": Shape(
         "d",
