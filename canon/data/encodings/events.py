@@ -160,8 +160,8 @@ class EventEncoding(Encoding):
                 )
             columns = _asked(keys, coded.items, coded.ratings, asked, known & ~held.asked, seen, len(users))
             splits[name] = _with_candidates(columns, name, protocol, source, config, user_code, item_code)
-            found = asked & (coded.users >= 0)
-            seen = (np.append(seen[0], coded.users[found]), np.append(seen[1], coded.items[found]))
+            of_known = asked & (coded.users >= 0)
+            seen = (np.append(seen[0], coded.users[of_known]), np.append(seen[1], coded.items[of_known]))
         how = {"seed": config.seed, "holdout": config.holdout, "protocol": protocol}
         notes.append(f"Protocol {protocol}: {_PROTOCOLS[_family(protocol)]} (data.protocol).")
         named = f"{len(users):,} users, {len(items):,} items"

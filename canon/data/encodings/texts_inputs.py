@@ -11,7 +11,7 @@ from canon.data.formats.files import ending, lines
 from canon.data.formats.rows import SentenceRows
 from canon.data.formats.tables import ENDINGS as TABLES
 from canon.data.formats.tables import read_table
-from canon.data.kinds.sentences import choose_sentences
+from canon.data.kinds.sentence_columns import choose_sentences
 from canon.data.paths import file_of
 from canon.data.records import Given, Records
 from canon.errors import CanonError

@@ -8,7 +8,6 @@ question and its paragraph. Several files of one part, as the years of SemEval h
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -23,11 +22,10 @@ from canon.config import settings
 from canon.data.catalogue import Dataset
 from canon.data.checking.measure import quantiles, words
 from canon.data.checking.report import CheckReport
-from canon.data.columns import is_text, is_wordy, may_be_label, short
+from canon.data.columns import short
 from canon.data.corpus.text_blocks import TextStream
 from canon.data.formats.files import ending
 from canon.data.formats.files import lines as lines_of
-from canon.data.formats.names import COUNTED, NUMBERS, PAIRS, TEXT_LABELS
 from canon.data.formats.rows import SentenceRows, SpanRows
 from canon.data.formats.squad import is_squad, read_squad
 from canon.data.formats.tables import ENDINGS as TABLES
@@ -36,6 +34,7 @@ from canon.data.formats.text_lists import has_lists, read_lists
 from canon.data.kinds.base import Kind, holds_tables, once, peeked, records_of
 from canon.data.kinds.parts import files_in, leading_file
 from canon.data.kinds.questions import QUESTIONS
+from canon.data.kinds.sentence_columns import SentenceColumns, choose_sentences, matched, says_sentences
 from canon.data.kinds.table import TABLE
 from canon.data.kinds.text import TEXT
 from canon.data.paths import find_path, named_set
@@ -45,16 +44,6 @@ from canon.data.splits import choose
 from canon.data.text.sentences import boundaries
 from canon.errors import CanonError
 
-_MATCHED = (  # columns of texts that belong together, by their names
-    *(("anchor", "positive"), ("query", "positive"), ("query", "pos"), ("question", "positive")),
-    *(("premise", "entailment"), ("sent0", "sent1"), ("question", "answer"), ("query", "answer")),
-)
-_NEGATIVE = ("negative", "neg", "hard_neg", "hard_negative", "contradiction")
-_SIMILAR = (*NUMBERS, "sim", "relatedness", "similarity_score", "相似度", "得分", "分数")
-_CLASSES = (*TEXT_LABELS, "标签", "关系", "类别")
-_OF_ONE = ("category", "sentiment", "stars", "overall", "类别")  # what a question, or its answer, is said to be
-_NUMBERS_ROWS = re.compile(r".*[_ -]id|[a-z]?id|docid|.*(?:编号|序号)")  # names of columns
-_CODE = re.compile(r"[!-~]*(?:\d|://|@)[!-~]*")  # of a row: its number, its address
 _SEEN = 1000  # lines, or rows, by which a text is judged
 _SEVERAL = 1.5  # sentences of a line on average, from which on lines are cut
 _NO_CLASS = ("-", "")  # where annotators disagreed
@@ -78,16 +67,6 @@ class SentenceSource(Source):
     label: str = ""  # the column of the score or the class
 
 
-@dataclass(frozen=True)
-class SentenceColumns:
-    """The columns of a table that are read."""
-
-    texts: tuple[str, ...]
-    score: str = ""
-    label: str = ""
-    unread: tuple[str, ...] = ()
-
-
 class SentenceKind(Kind):
     name = "sentences"
     singular = "a set of sentences"
@@ -107,8 +86,8 @@ class SentenceKind(Kind):
             names = peeked(leading_file(path) or path, config).names if holds_tables(path, config) else ()
         except CanonError:
             return ""
-        known = _matched(names)
-        return f"{path.name} has the columns {', '.join(known)}" if known and _says(known) else ""
+        known = matched(names)
+        return f"{path.name} has the columns {', '.join(known)}" if known and says_sentences(known) else ""
 
     def sniff_table(self, path: Path, config: Any) -> str:
         if _lists(path, config):
@@ -265,86 +244,6 @@ class SentenceKind(Kind):
 def _lists(path: Path, config: Any) -> tuple[str, ...]:
     """The columns of queries with lists of texts, where none are chosen."""
     return has_lists(path) if config.format == "auto" and not (config.features or config.label) else ()
-
-
-def _matched(names: Sequence[str]) -> tuple[str, ...]:
-    """The columns of texts that belong together, and of those that do not, by their names."""
-    plain = {name.strip().lower(): name for name in reversed(list(names))}
-    for first, second in (*_MATCHED, *PAIRS):
-        if first in plain and second in plain:
-            starts = tuple(f"{start}{mark}" for start in _NEGATIVE for mark in ("_", "-", " ", ""))
-            negatives = [
-                name for low, name in plain.items() if any(low.rstrip("0123456789") in (start,) for start in starts)
-            ]
-            return plain[first], plain[second], *sorted(negatives, key=list(names).index)
-    return ()
-
-
-def _says(known: tuple[str, ...]) -> bool:
-    """Whether these names belong to no other kind of data."""
-    return len(known) > 2 or tuple(name.strip().lower() for name in known[:2]) in _MATCHED[:4]
-
-
-def choose_sentences(table: Table, config: Any) -> SentenceColumns:
-    """The columns of texts, and the one of scores or classes, by the user's choice, by names, by what they hold."""
-    label = table.require(config.label, "data.label") if config.label else ""
-    plain = {name.strip().lower(): name for name in reversed(table.names)}
-    if config.features:
-        texts = tuple(table.require(name, "data.features") for name in config.features)
-        if label in texts:
-            raise CanonError(f'data.features: "{label}" is the label, so it is not one of the texts.')
-    else:
-        texts = tuple(name for name in _matched(table.names) if table.facts(name).bad)
-        if not texts:
-            counted = {plain[name] for name in (*COUNTED, *TEXT_LABELS) if name in plain} if table.header else set()
-            texts = _texts_of(table, [name for name in table.names if name not in counted | {label}])
-    if not texts:
-        raise CanonError(f"{table.path} has no column of texts; name them in data.features.")
-    rest = [name for name in table.names if name not in texts and name.strip().lower() not in COUNTED]
-    if not label and len(texts) == 2:
-        label = _judging(table, texts, rest)
-    unread = tuple(name for name in rest if name != label)
-    if not label:
-        return SentenceColumns(texts, unread=unread)
-    # A slip among numbers is a mistake, not a class.
-    if 2 * table.facts(label).bad < len(table) or label.strip().lower() in _SIMILAR:
-        return SentenceColumns(texts, score=label, unread=unread)
-    return SentenceColumns(texts, label=label, unread=unread)
-
-
-def _texts_of(table: Table, names: Sequence[str]) -> tuple[str, ...]:
-    """The columns of texts by what they hold, without codes of rows; of several words where two have them."""
-    some = np.arange(min(len(table), _SEEN))
-    texts = {name: list(table.stream(name, some)) for name in names if is_text(table, name)}
-    said = [name for name, cells in texts.items() if not all(_CODE.fullmatch(cell.strip()) for cell in cells)]
-    wordy = [name for name in said if is_wordy(texts[name])]
-    return tuple(wordy if len(wordy) > 1 else said or texts)
-
-
-def _judging(table: Table, texts: tuple[str, ...], rest: Sequence[str]) -> str:
-    """The column that says how two texts belong together: by its name; beside texts of one name (text_a, text_b), or
-    without a header, the only one that may say it."""
-    plain = {name.strip().lower(): name for name in reversed(rest)}
-    alike = _are_alike(*(name.strip().lower() for name in texts))
-    for name in (*_SIMILAR, *_CLASSES):
-        if name in plain and (alike or name not in _OF_ONE):
-            return plain[name]
-    mostly = {name: 2 * table.facts(name).bad < len(table) for name in rest}  # numbers
-    if not table.header:
-        left = [name for name in rest if not table.facts(name).bad and not table.facts(name).missing]
-    else:
-        able = [name for name in rest if not _NUMBERS_ROWS.fullmatch(name.strip().lower())]
-        able = [name for name in able if may_be_label(table, name) and (mostly[name] or not is_text(table, name))]
-        left = [name for name in able if mostly[name]] or able if alike else []
-    return left[0] if len(left) == 1 else ""
-
-
-def _are_alike(first: str, second: str) -> bool:
-    """Whether two names differ by their number or letter alone."""
-    if (first, second) == ("premise", "hypothesis"):
-        return True
-    differing = [(a, b) for a, b in zip(first, second, strict=False) if a != b]
-    return len(first) == len(second) and len(differing) == 1 and (len(first) > 1 or ord(first) + 1 == ord(second))
 
 
 def table_rows(table: Table, columns: SentenceColumns) -> SentenceRows:
