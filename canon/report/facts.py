@@ -133,7 +133,7 @@ def gather(run: Run, data: Data | None = None) -> RunFacts:
             "guess": shown["guess"],
             "best_step": result.get("best_step") if "valid" in recorded["examples"] else None,
         },
-        "scores": _scores(result, recorded["examples"], task.risk_examples),
+        "scores": _scores(result, recorded["examples"]),
         "best_step": result.get("best_step"),
         "risks": result.get("risk", {}),
         "predictions": shown["predictions"],
@@ -155,16 +155,15 @@ def gather(run: Run, data: Data | None = None) -> RunFacts:
     }
 
 
-def _scores(result: Table, examples: dict[str, int], most: int) -> list[ScoreFacts]:
-    """most: examples of the training set that are scored."""
+def _scores(result: Table, examples: dict[str, int]) -> list[ScoreFacts]:
     scores: list[ScoreFacts] = []
     for split, values in result.get("scores", {}).items():
-        count = int(examples.get(split, 0))
+        count = int(result["risk_examples"] if split == "train" else examples.get(split, 0))
         for metric, value in values.items():
             scores.append(
                 {
                     "split": split,
-                    "examples": min(count, most) if split == "train" else count,
+                    "examples": count,
                     "metric": metric,
                     "value": value,
                     "expected": result["expected"].get(f"{split}/{metric}"),

@@ -26,8 +26,8 @@ def record(
     cost: Table,
     warnings: list[str],
 ) -> Table:
-    """What result.json holds. last: scores of the last weights, where they are reported too. reached: steps, best_step
-    and ended."""
+    """What result.json holds. last: scores of the last weights, where they are reported too. reached: steps, best_step,
+    ended and risk_examples."""
     names = dict.fromkeys(name for of_split in scores.values() for name in of_split)
     return {
         "recipe": recipe.name,

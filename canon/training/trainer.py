@@ -16,7 +16,7 @@ from copy import deepcopy
 from pathlib import Path
 
 from canon.config import Table
-from canon.contracts import World
+from canon.contracts import NetworkLearner, World
 from canon.data.schema import Data, check_vocabulary, num_examples, some
 from canon.errors import CanonError, NonFinite, TooLarge, Unforeseen, sentence
 from canon.metrics.records import is_rising
@@ -40,6 +40,7 @@ from canon.training.signals import Interrupted, Signals, Stopped
 from canon.training.world import enter_world, leave_world, reset_peak_memory
 
 _SOONEST, _TIMES = 5.0, 10  # seconds between two checkpoints, and so many times as many as writing one takes
+_LEAST_SCORED = 1000  # training examples that are scored, if there are so many
 _UNDEFINED = -sys.float_info.max  # the rank of a score that is undefined: below all
 _AGREE_EVERY = 10  # steps after which the processes ask each other whether to stop
 
@@ -372,6 +373,14 @@ class Trainer:
 
     # ---- the end
 
+    def _risk_examples(self) -> int:
+        """How many training examples are scored at the end, at most. A short run on a large set learns from few of
+        them: scoring the others would take longer than the run."""
+        most = self.task.risk_examples
+        if not isinstance(self.learner, NetworkLearner):
+            return most
+        return min(most, max(self.step * self.recipe.train.batch, _LEAST_SCORED))
+
     def _finish(self) -> None:
         """Scores the best weights on all splits and writes result.json."""
         self.seconds = self._pace.seconds()
@@ -382,7 +391,7 @@ class Trainer:
         self.learner.careful = True
         if isinstance(self.task, Decides) and "valid" in self.data.splits:
             self.task.decide(self.learner.outputs(self.data.splits["valid"]), self.data.splits["valid"])
-        most = self.task.risk_examples
+        most = self._risk_examples()
         judged = next(reversed(self.data.splits), "")
         scores = {
             split: self.evaluate(split, most if split == "train" else None, judged=split == judged)
@@ -392,6 +401,8 @@ class Trainer:
         if not self.world.is_main:
             return
         reached = {"steps": self.step, "best_step": best, "ended": self.ended or "all steps done"}
+        if "train" in self.data.splits:
+            reached["risk_examples"] = min(most, num_examples(self.data.splits["train"]))
         cost = self._pace.cost(self.step, self.seconds)
         losses = [row["train/loss"] for row in self.run.metrics() if "train/loss" in row]
         warnings = results.warnings(self.recipe, self.task, self.data, self._shortfall, losses)

@@ -18,6 +18,7 @@ from canon.data.batching.sequences import Ragged
 from canon.data.schema import some
 from canon.errors import CanonError
 from canon.objectives import table as objectives
+from canon.report import facts
 from canon.runs import checkpoint
 from canon.tasks import table as tasks
 from canon.tasks.records import TASK_RECORDS
@@ -164,6 +165,23 @@ def test_early_stopping_waits_for_patience(tmp_path: Path) -> None:
     assert run.result is not None
     assert run.result["ended"].startswith("no better accuracy in 3 evaluations")
     assert run.result["steps"] == 20, "the first evaluation is the best, then three without a better one"
+
+
+def test_a_short_run_scores_no_more_of_the_training_set_than_it_learned_from(tmp_path: Path) -> None:
+    """But a thousand; a run of an epoch or more scores all of it. The rows come from all over the set."""
+    runs = [
+        train("linear/digits-softmax", out=tmp_path / str(steps), changes={"train.steps": steps}, quiet=True)
+        for steps in (2, 100)
+    ]
+    training = trainer.Trainer(runs[0].recipe, runs[0].path, devices.enter_world(runs[0].recipe.train), quiet=True)
+    columns = training.data.splits["train"]
+    assert [run.result["risk_examples"] for run in runs if run.result] == [1000, len(columns["target"])]
+    assert runs[0].result is not None
+    training.keeper.restore_best(training.learner)
+    scored = training.task.score(training.learner.outputs(some(columns, 1000)), some(columns, 1000))
+    assert scored["loss"] == pytest.approx(runs[0].result["scores"]["train"]["loss"], rel=1e-6)
+    rows = [row for row in facts.gather(runs[0])["scores"] if row["split"] == "train"]
+    assert {row["examples"] for row in rows} == {1000}
 
 
 def test_best_and_last_point_where_they_say(tmp_path: Path) -> None:
