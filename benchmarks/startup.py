@@ -123,8 +123,10 @@ def measure(name: str, line: list[str], folder: Path, repeats: int) -> dict[str,
 
 
 def main() -> None:
-    options = arguments(__doc__).parse_args()
-    repeats = 1 if options.quick else 5
+    parser = arguments(__doc__)
+    parser.add_argument("--rounds", type=int, default=5)
+    options = parser.parse_args()
+    repeats = 1 if options.quick else options.rounds
     quick = ["--set", "train.epochs=1"] if options.quick else []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
