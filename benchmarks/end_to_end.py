@@ -444,7 +444,11 @@ def compare(name: str, commands: Commands, options: argparse.Namespace, folder: 
             else:
                 runs.append(of_opponent(commands, environment, own))
     result: dict[str, Any] = {"note": commands.note, "device": options.device, "threads": options.threads}
-    result["commands"] = {"canon": shlex.join(commands.canon), "opponent": shlex.join(commands.opponent)}
+    lines = {"canon": shlex.join(commands.canon), "opponent": shlex.join(commands.opponent)}
+    places = {str(folder): "FOLDER", os.environ.get("CANON_DATA") or "DIR": "DIR"}
+    for place, short in places.items():
+        lines = {side: line.replace(place, short) for side, line in lines.items()}
+    result["commands"] = lines
     middle = {side: {key: _median(runs, key) for key in _MEASURED} for side, runs in sides.items()}
     result["ratios"] = {
         "wall_clock": _ratio(middle["opponent"]["seconds"], middle["canon"]["seconds"]),

@@ -14,28 +14,31 @@ from writing import ROOT, relative, table
 
 RESULTS = ROOT / "benchmarks" / "results"
 ELSEWHERE = {"mq2008": "docs/ranking.md", "first_hour": "docs/first-hour.md"}  # pages that have these figures
-_ABOUT = ("command", "machine", "note", "device")
+_ABOUT = ("command", "machine", "note", "device", "rounds")
 _SPREADS = (("median_s", "min_s", "max_s"), ("median", "min", "max"))
 
 
 def every(page: Path) -> str:
     """A section for each file of results."""
-    return "\n".join(part for file in sorted(RESULTS.glob("*.json")) for part in _section(page, file))
+    results = {file.stem: json.loads(file.read_text(encoding="utf-8")) for file in sorted(RESULTS.glob("*.json"))}
+    # A file has one result, or that of each of several works.
+    each = {name: {"": result} if "machine" in result else result for name, result in results.items()}
+    named = [(name, work, result) for name, works in each.items() for work, result in works.items()]
+    return "\n".join(part for name, work, result in named for part in _section(page, name, work, result))
 
 
-def _section(page: Path, file: Path) -> Iterator[str]:
-    result = json.loads(file.read_text(encoding="utf-8"))
+def _section(page: Path, name: str, work: str, result: Mapping[str, Any]) -> Iterator[str]:
     machine = result["machine"]
-    yield f"## {file.stem}\n"
+    yield f"## {name}{f', {work}' if work else ''}\n"
     yield f"{_purpose(result['command'])}\n"
     cores = f"{result['device']}, " if result.get("device", "cpu") != "cpu" else ""
     about = f"{cores}{machine['processor']}, {machine['cores']} cores, {machine['date']}"
     versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
     yield f"`{result['command']}`; {about}; {versions}.\n"
-    if "note" in result:
+    if result.get("note"):
         yield f"{result['note']}\n"
-    if file.stem in ELSEWHERE:
-        yield f"The figures are on [a page of their own]({relative(page, ELSEWHERE[file.stem])}).\n"
+    if name in ELSEWHERE:
+        yield f"The figures are on [a page of their own]({relative(page, ELSEWHERE[name])}).\n"
         return
     yield from _tables("", {key: value for key, value in result.items() if key not in _ABOUT})
 
