@@ -158,7 +158,8 @@ def gather(run: Run, data: Data | None = None) -> RunFacts:
 def _scores(result: Table, examples: dict[str, int]) -> list[ScoreFacts]:
     scores: list[ScoreFacts] = []
     for split, values in result.get("scores", {}).items():
-        count = int(result["risk_examples"] if split == "train" else examples.get(split, 0))
+        count = int(examples.get(split, 0))
+        count = int(result.get("risk_examples", count)) if split == "train" else count
         for metric, value in values.items():
             scores.append(
                 {
